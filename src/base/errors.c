@@ -1,0 +1,62 @@
+#include "errors.h"
+
+#include <gio/gio.h>
+
+G_DEFINE_QUARK(weft-error, weft_error)
+
+typedef struct {
+    const char *name;
+    guint http_status;
+    int exit_code;
+} ErrorInfo;
+
+/* Exit code 1 is left to "failed"; weft(1) documents the others. */
+static const ErrorInfo infos[WEFT_ERROR_COUNT] = {
+    [WEFT_ERROR_FAILED]          = { "failed",          500, 1  },
+    [WEFT_ERROR_INVALID]         = { "invalid",         400, 2  },
+    [WEFT_ERROR_UNAUTHENTICATED] = { "unauthenticated", 401, 3  },
+    [WEFT_ERROR_DENIED]          = { "denied",          403, 3  },
+    [WEFT_ERROR_NOT_FOUND]       = { "not-found",       404, 4  },
+    [WEFT_ERROR_CONFLICT]        = { "conflict",        409, 5  },
+    [WEFT_ERROR_EXHAUSTED]       = { "exhausted",       409, 6  },
+    [WEFT_ERROR_BUSY]            = { "busy",            429, 7  },
+    [WEFT_ERROR_UNAVAILABLE]     = { "unavailable",     503, 8  },
+    [WEFT_ERROR_TIMEOUT]         = { "timeout",         504, 9  },
+};
+
+const char *
+weft_error_name(WeftErrorCode code)
+{
+    return infos[code].name;
+}
+
+guint
+weft_error_http_status(WeftErrorCode code)
+{
+    return infos[code].http_status;
+}
+
+int
+weft_error_exit_code(WeftErrorCode code)
+{
+    return infos[code].exit_code;
+}
+
+WeftErrorCode
+weft_error_code(const GError *error)
+{
+    if (error->domain == WEFT_ERROR && error->code >= 0 && error->code < WEFT_ERROR_COUNT)
+        return (WeftErrorCode)error->code;
+    if (g_error_matches(error, G_IO_ERROR, G_IO_ERROR_CANCELLED) || g_error_matches(error, G_IO_ERROR, G_IO_ERROR_TIMED_OUT))
+        return WEFT_ERROR_TIMEOUT;
+    return WEFT_ERROR_FAILED;
+}
+
+WeftErrorCode
+weft_error_from_name(const char *name)
+{
+    for (guint i = 0; i < WEFT_ERROR_COUNT; i++)
+        if (g_strcmp0(infos[i].name, name) == 0)
+            return (WeftErrorCode)i;
+    return WEFT_ERROR_FAILED;
+}

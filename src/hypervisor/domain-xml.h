@@ -1,0 +1,23 @@
+/* A node as libvirt's domain XML. Pure. */
+#pragma once
+
+#include "host.h"
+#include "node.h"
+
+#include <glib.h>
+
+typedef struct WeftDomainSpec {
+    const WeftNode *node;
+    const WeftHost *host;
+    guint pkey;        /* partition number of its cluster */
+    guint vxlan;       /* VXLAN id of its partition */
+} WeftDomainSpec;
+
+/* The namespace of weft's element in <metadata>: a domain that has it is weft's. */
+#define WEFT_DOMAIN_NAMESPACE "https://weft.dev/xmlns/domain/1"
+
+/* The same spec always gives the same text. */
+char *weft_domain_xml_format(const WeftDomainSpec *spec, GError **error);
+
+/* What a running domain's XML says of itself; ret_node is NULL for a domain that is not weft's. */
+gboolean weft_domain_xml_identify(const char *xml, char **ret_name, char **ret_node, GError **error);

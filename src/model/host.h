@@ -1,0 +1,102 @@
+/* A host: a physical machine as placement sees it. */
+#pragma once
+
+#include "limits.h"
+
+#include <glib.h>
+#include <jansson.h>
+
+/* Who says so: what the configuration file describes is changed there, not through the API. */
+typedef enum { WEFT_ORIGIN_API, WEFT_ORIGIN_CONFIG } WeftOrigin;
+extern const char *const weft_origin_words[];
+
+typedef struct WeftCore {
+    guint16 id; /* index within the host, in order of NUMA nodes */
+    guint8 numa; /* index into numa */
+    gboolean housekeeping; /* for the host, emulator and I/O threads; never a node's */
+    guint8 n_cpus;
+    guint16 cpus[WEFT_CORE_CPUS_MAX]; /* hardware threads as Linux numbers them */
+} WeftCore;
+
+typedef struct WeftPages {
+    guint64 size; /* bytes of a page: 4K, 2M, 1G */
+    guint64 count;
+} WeftPages;
+
+typedef struct WeftNuma {
+    guint n_pages;
+    WeftPages pages[WEFT_PAGE_SIZES_MAX]; /* largest size first */
+} WeftNuma;
+
+typedef enum { WEFT_HCA_MLX4, WEFT_HCA_MLX5 } WeftHcaDriver;
+extern const char *const weft_hca_driver_words[];
+
+typedef struct WeftHca {
+    char *name; /* "mlx5_0" */
+    WeftHcaDriver driver;
+    guint numa;
+    guint rail;
+    guint64 port_guid;
+    guint vfs; /* virtual functions, numbered from 0 */
+    char *leaf; /* switch of this port; the host's leaf unless told */
+} WeftHca;
+
+typedef struct WeftGpu {
+    char *name; /* PCI address */
+    guint numa;
+    char *root; /* PCIe root that it shares with other devices; NULL: unknown */
+} WeftGpu;
+
+typedef struct WeftHost {
+    char *name;
+    char *uri; /* libvirt's */
+    char *fabric;
+    char *leaf;
+    GHashTable *labels; /* text to text, never NULL */
+    GArray *cores;      /* WeftCore, ids are indices */
+    GArray *numa;       /* WeftNuma */
+    GPtrArray *hcas;    /* WeftHca */
+    GPtrArray *gpus;    /* WeftGpu */
+    WeftOrigin origin;
+    gboolean draining; /* takes no new nodes */
+    gboolean evicting; /* and its nodes are to be re-created elsewhere */
+} WeftHost;
+
+/* where is the path for messages ("hosts[3]"). The same form is read from the configuration, the API and the store:
+ *
+ *     { "name": "n1", "fabric": "ib0", "leaf": "leaf1", "labels": {"rack": "r1"},
+ *       "numa": [ { "cores": 16, "threads": 2, "pages": {"2M": 30720, "1G": 4}, "cpus": [[0,32],[1,33],…] }, … ],
+ *       "housekeeping": 1,                                         cores per NUMA node kept for the host, the first ones
+ *       "hcas": [ { "name": "mlx5_0", "driver": "mlx5", "numa": 0, "rail": 0, "port_guid": "0x…", "vfs": 8, "leaf": … } ],
+ *       "gpus": [ { "name": "0000:41:00.0", "numa": 1, "root": "…" } ],
+ *       "uri": "qemu+tls://n1/system", "draining": false, "evicting": false, "origin": "config" }
+ *
+ * Without "cpus" the threads are numbered as Linux does on x86: all first threads, then all second ones. */
+WeftHost *weft_host_from_json(json_t *json, const char *where, GError **error);
+json_t *weft_host_to_json(const WeftHost *host);
+void weft_host_free(WeftHost *host);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftHost, weft_host_free)
+
+/* NULL when there is none of that name. */
+const WeftHca *weft_host_hca(const WeftHost *host, const char *name);
+
+/* What the reconciler saw of a host; kept apart from its description. */
+typedef enum {
+    WEFT_HOST_UNKNOWN, /* not yet asked */
+    WEFT_HOST_UP,
+    WEFT_HOST_LOST, /* unreachable for longer than the grace time: its nodes are replaced */
+    WEFT_HOST_STATES
+} WeftHostState;
+extern const char *const weft_host_state_words[];
+
+typedef struct WeftHostStatus {
+    char *host;
+    WeftHostState state;
+    gint64 since;
+    char *reason; /* NULL: none */
+} WeftHostStatus;
+
+WeftHostStatus *weft_host_status_from_json(json_t *json, GError **error);
+json_t *weft_host_status_to_json(const WeftHostStatus *status);
+void weft_host_status_free(WeftHostStatus *status);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftHostStatus, weft_host_status_free)

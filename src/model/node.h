@@ -1,0 +1,75 @@
+/* A node: one virtual machine of a cluster, with everything that it holds. What is in use is what the nodes say. */
+#pragma once
+
+#include "cluster.h"
+#include "phase.h"
+
+#include <glib.h>
+#include <jansson.h>
+
+typedef struct WeftMemory {
+    guint numa;
+    guint64 page_size;
+    guint64 pages;
+} WeftMemory;
+
+typedef struct WeftDevice {
+    guint rail;
+    char *hca;
+    int vf; /* -1: the whole HCA */
+    guint64 guid; /* of the virtual function; 0 with a whole HCA */
+} WeftDevice;
+
+typedef struct WeftNode {
+    char *id; /* "<cluster id>-<serial>"; its domain is "weft-<id>" */
+    char *cluster; /* id */
+    char *cluster_name;
+    char *tenant;
+    guint rank; /* unique among the cluster's nodes that are not stopping */
+    char *group;
+    char *host;
+    GArray *cores;      /* guint16, ids of the host's cores, ascending */
+    GArray *memory;     /* WeftMemory */
+    GPtrArray *devices; /* WeftDevice, by rail */
+    GPtrArray *gpus;    /* char *, names of the host's GPUs */
+    char *mac;
+    char *image;
+    WeftPath path; /* never auto */
+    WeftNodePhase phase;
+    char *reason; /* NULL: none */
+    guint starts; /* how often it was started anew after a failure, in a row */
+    gint64 since; /* when its resources were claimed: the start of its usage interval */
+} WeftNode;
+
+WeftNode *weft_node_from_json(json_t *json, GError **error);
+json_t *weft_node_to_json(const WeftNode *node);
+void weft_node_free(WeftNode *node);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftNode, weft_node_free)
+
+char *weft_node_id(const char *cluster_id, guint serial);
+char *weft_node_domain(const WeftNode *node);   /* "weft-<id>" */
+char *weft_node_hostname(const WeftNode *node); /* "<cluster name>-<rank>" */
+char *weft_node_label(const WeftNode *node);    /* "cfd[3]", for messages */
+guint64 weft_node_memory(const WeftNode *node); /* bytes */
+
+/* An interval in which a node held resources. */
+typedef struct WeftUsage {
+    char *node; /* id */
+    char *cluster;
+    char *cluster_name;
+    char *tenant;
+    guint cores;
+    guint64 memory;
+    guint gpus;
+    guint vfs;
+    gint64 start;
+    gint64 end;
+} WeftUsage;
+
+WeftUsage *weft_usage_from_json(json_t *json, GError **error);
+json_t *weft_usage_to_json(const WeftUsage *usage);
+void weft_usage_free(WeftUsage *usage);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftUsage, weft_usage_free)
+
+/* The interval that ends now (or at its start, should the clock have stepped back). */
+WeftUsage *weft_usage_of(const WeftNode *node, gint64 end);

@@ -1,0 +1,31 @@
+/* A partition as the fabric driver gets it. */
+#pragma once
+
+#include <glib.h>
+
+typedef enum { WEFT_MEMBER_FULL, WEFT_MEMBER_LIMITED, WEFT_MEMBER_BOTH } WeftMembership;
+extern const char *const weft_membership_words[];
+
+typedef struct WeftMember {
+    guint64 port_guid;    /* of the host's HCA */
+    guint64 virtual_guid; /* of the virtual function; 0: the port itself */
+    WeftMembership membership;
+    int index; /* wished index in the port's P_Key table; -1: any */
+} WeftMember;
+
+typedef struct WeftPartition {
+    guint pkey; /* 15 bits */
+    char *name; /* "weft-<cluster id>": weft's mark */
+    GArray *members; /* WeftMember */
+} WeftPartition;
+
+WeftPartition *weft_partition_new(guint pkey, const char *name);
+void weft_partition_free(WeftPartition *partition);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftPartition, weft_partition_free)
+
+/* Adds a member unless an equal one is there already. */
+void weft_partition_add(WeftPartition *partition, const WeftMember *member);
+/* Same number, name and members, in whatever order. */
+gboolean weft_partition_equal(const WeftPartition *a, const WeftPartition *b);
+/* Does the name carry weft's mark? */
+gboolean weft_partition_is_ours(const char *name);

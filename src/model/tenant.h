@@ -1,0 +1,65 @@
+/* Tenants, the people of a tenant, and their tokens. */
+#pragma once
+
+#include "host.h"
+
+#include <glib.h>
+#include <jansson.h>
+
+/* 0 means: no limit. The words are those of weft_quota_words, in the store as claims "tenant/T/WORD". */
+typedef enum {
+    WEFT_QUOTA_CLUSTERS,
+    WEFT_QUOTA_NODES,
+    WEFT_QUOTA_CORES,
+    WEFT_QUOTA_MEMORY,
+    WEFT_QUOTA_GPUS,
+    WEFT_QUOTA_VFS,
+    WEFT_QUOTAS
+} WeftQuota;
+extern const char *const weft_quota_words[WEFT_QUOTAS + 1];
+
+typedef struct WeftTenant {
+    char *name;
+    guint64 quota[WEFT_QUOTAS];
+    WeftOrigin origin;
+} WeftTenant;
+
+/* { "name": "acme", "quota": { "nodes": 64, "memory": "1T" }, "origin": "api" } */
+WeftTenant *weft_tenant_from_json(json_t *json, const char *where, GError **error);
+json_t *weft_tenant_to_json(const WeftTenant *tenant);
+void weft_tenant_free(WeftTenant *tenant);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftTenant, weft_tenant_free)
+
+/* Each role may do all that the ones before it may. Viewers and members belong to a tenant and see nothing else;
+ * operators and admins see all. */
+typedef enum { WEFT_ROLE_VIEWER, WEFT_ROLE_MEMBER, WEFT_ROLE_OPERATOR, WEFT_ROLE_ADMIN, WEFT_ROLES } WeftRole;
+extern const char *const weft_role_words[WEFT_ROLES + 1];
+
+typedef struct WeftPrincipal {
+    char *name;
+    char *tenant; /* NULL exactly for operators and admins */
+    WeftRole role;
+    char *unix_user; /* who this is on the Unix socket; NULL: by token only */
+    WeftOrigin origin;
+} WeftPrincipal;
+
+/* { "name": "alice", "tenant": "acme", "role": "member", "unix_user": "alice", "origin": "config" } */
+WeftPrincipal *weft_principal_from_json(json_t *json, const char *where, GError **error);
+json_t *weft_principal_to_json(const WeftPrincipal *principal);
+void weft_principal_free(WeftPrincipal *principal);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftPrincipal, weft_principal_free)
+
+typedef struct WeftToken {
+    char *id;        /* public name of the token, weft_id_new() */
+    char *hash;      /* SHA-256 of the secret, hexadecimal; the secret itself is never stored */
+    char *principal; /* whose rights it carries, looked up at each use */
+    char *tenant;    /* of that principal, NULL for operators and admins */
+    char *note;      /* what it is for, NULL: none */
+    gint64 created;
+    gint64 expires;  /* 0: never */
+} WeftToken;
+
+WeftToken *weft_token_from_json(json_t *json, GError **error);
+json_t *weft_token_to_json(const WeftToken *token);
+void weft_token_free(WeftToken *token);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftToken, weft_token_free)

@@ -1,0 +1,26 @@
+/* The fleet as placement sees it: every host, and what is free on it. Derived from hosts and nodes, never stored. */
+#pragma once
+
+#include "host.h"
+#include "node.h"
+
+#include <glib.h>
+
+typedef struct WeftFleet WeftFleet;
+
+WeftFleet *weft_fleet_new(void);
+void weft_fleet_free(WeftFleet *fleet);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftFleet, weft_fleet_free)
+
+/* Adds a host or replaces its description; takes it over. What nodes hold there stays taken. A new host is closed. */
+void weft_fleet_put_host(WeftFleet *fleet, WeftHost *host);
+void weft_fleet_remove_host(WeftFleet *fleet, const char *name);
+const WeftHost *weft_fleet_host(const WeftFleet *fleet, const char *name);
+guint weft_fleet_size(const WeftFleet *fleet);
+
+/* An open host takes new nodes: the reconciler opens it once it was seen up and clean, and closes it when it is lost. */
+void weft_fleet_set_open(WeftFleet *fleet, const char *name, gboolean open);
+
+/* invariant: what a node takes is free, what it gives was taken; a host that is not there is passed over. */
+void weft_fleet_take(WeftFleet *fleet, const WeftNode *node);
+void weft_fleet_give(WeftFleet *fleet, const WeftNode *node);

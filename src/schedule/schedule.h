@@ -1,0 +1,19 @@
+/* Placement: fleet and request in, places or a reason out. Pure: no I/O, no clock, no globals. */
+#pragma once
+
+#include "cluster.h"
+#include "fleet.h"
+
+#include <glib.h>
+
+typedef struct WeftRequest {
+    const WeftCluster *cluster;
+    const char *fabric;  /* where the cluster already is; NULL: anywhere the wish allows */
+    const guint *counts; /* nodes to place of each of the cluster's groups */
+    GHashTable *avoid;   /* names of hosts not to use; NULL: none */
+} WeftRequest;
+
+/* All nodes or none. Returns WeftNode skeletons in order of groups, with group, host, cores, memory, devices (without GUIDs), gpus, image and
+ * path filled in. WEFT_ERROR_EXHAUSTED: does not fit now, the message names the scarcest resource; WEFT_ERROR_INVALID: would
+ * not fit an empty fleet either. The fleet is not changed. */
+GPtrArray *weft_schedule(const WeftFleet *fleet, const WeftRequest *request, GError **error);

@@ -1,0 +1,73 @@
+/* Model objects in the store: which key, scope, place and claims each has. The only place that knows. */
+#pragma once
+
+#include "cluster.h"
+#include "event.h"
+#include "host.h"
+#include "node.h"
+#include "store.h"
+#include "tenant.h"
+#include "topology.h"
+
+/* keys
+ *   cluster, cluster status   "<tenant>/<name>"            scope tenant; the cluster claims "cluster/<id>" and its quotas
+ *                                                          the status claims "fabric/<fabric>/pkey/<number>"
+ *   node                      "<id>"                       scope cluster id, place host; claims cores, pages, VFs, GPUs, GUIDs, MAC
+ *   host, host status         "<name>"                     a fabric, tenant, principal likewise
+ *   token                     "<id>"                       scope tenant; claims "token/<hash>"
+ *   principal                 "<name>"                     scope tenant; claims "unix/<user>"
+ *   event                     "<id, 16 hex digits>"        scope tenant, place cluster id
+ *   usage                     "<node id>/<start, 16 hex>"  scope tenant, place cluster id
+ */
+char *weft_cluster_key(const char *tenant, const char *name);
+char *weft_event_key(gint64 id);
+
+/* Loads and decodes; NULL with WEFT_ERROR_NOT_FOUND where there is none. ret_revision may be NULL. */
+WeftFabric *weft_store_load_fabric(WeftStore *store, const char *name, gint64 *ret_revision, GError **error);
+WeftHost *weft_store_load_host(WeftStore *store, const char *name, gint64 *ret_revision, GError **error);
+WeftHostStatus *weft_store_load_host_status(WeftStore *store, const char *name, gint64 *ret_revision, GError **error);
+WeftTenant *weft_store_load_tenant(WeftStore *store, const char *name, gint64 *ret_revision, GError **error);
+WeftPrincipal *weft_store_load_principal(WeftStore *store, const char *name, gint64 *ret_revision, GError **error);
+WeftToken *weft_store_load_token(WeftStore *store, const char *id, gint64 *ret_revision, GError **error);
+WeftCluster *weft_store_load_cluster(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
+WeftClusterStatus *weft_store_load_cluster_status(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
+WeftNode *weft_store_load_node(WeftStore *store, const char *id, gint64 *ret_revision, GError **error);
+
+/* Decoding of records that a list gave. */
+WeftFabric *weft_record_fabric(const WeftRecord *record, GError **error);
+WeftHost *weft_record_host(const WeftRecord *record, GError **error);
+WeftHostStatus *weft_record_host_status(const WeftRecord *record, GError **error);
+WeftTenant *weft_record_tenant(const WeftRecord *record, GError **error);
+WeftPrincipal *weft_record_principal(const WeftRecord *record, GError **error);
+WeftToken *weft_record_token(const WeftRecord *record, GError **error);
+WeftCluster *weft_record_cluster(const WeftRecord *record, GError **error);
+WeftClusterStatus *weft_record_cluster_status(const WeftRecord *record, GError **error);
+WeftNode *weft_record_node(const WeftRecord *record, GError **error);
+WeftEvent *weft_record_event(const WeftRecord *record, GError **error);
+WeftUsage *weft_record_usage(const WeftRecord *record, GError **error);
+
+/* Puts with the right key, scope, place and claims. expected as for weft_txn_put(). */
+void weft_txn_put_fabric(WeftTxn *txn, const WeftFabric *fabric, gint64 expected);
+void weft_txn_put_host(WeftTxn *txn, const WeftHost *host, gint64 expected);
+void weft_txn_put_host_status(WeftTxn *txn, const WeftHostStatus *status, gint64 expected);
+void weft_txn_put_tenant(WeftTxn *txn, const WeftTenant *tenant, gint64 expected);
+void weft_txn_put_principal(WeftTxn *txn, const WeftPrincipal *principal, gint64 expected);
+void weft_txn_put_token(WeftTxn *txn, const WeftToken *token, gint64 expected);
+/* Claims the tenant's quotas within its limits. A cluster whose wish is to be gone keeps its claims until it is. */
+void weft_txn_put_cluster(WeftTxn *txn, const WeftCluster *cluster, const WeftTenant *tenant, gint64 expected);
+void weft_txn_put_cluster_status(WeftTxn *txn, const WeftClusterStatus *status, gint64 expected);
+/* A new node claims everything that it holds within what the host has; host tells the limits of its pages. */
+void weft_txn_put_new_node(WeftTxn *txn, const WeftNode *node, const WeftHost *host);
+/* A change of phase; what it holds does not change. */
+void weft_txn_put_node(WeftTxn *txn, const WeftNode *node, gint64 expected);
+/* Frees what it holds, and writes its usage interval, ended now. */
+void weft_txn_release_node(WeftTxn *txn, const WeftNode *node, gint64 expected, gint64 now);
+/* Stamps the event with its id. */
+void weft_txn_put_event(WeftTxn *txn, WeftEvent *event);
+
+/* Formats and puts an event of a cluster (NULL: of the site). */
+void weft_txn_tell(WeftTxn *txn, const char *type, const WeftCluster *cluster, const char *host, const char *format, ...)
+    G_GNUC_PRINTF(5, 6);
+
+/* The name of a quota's shared resource. */
+char *weft_quota_resource(const char *tenant, WeftQuota quota);

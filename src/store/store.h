@@ -1,0 +1,150 @@
+/* The store: records with revisions, claims on resources, and transactions that take all or nothing.
+ *
+ * A record is (kind, key) → JSON text. It may lie in a scope (the tenant of a cluster, the cluster of a node) and in a place
+ * (the host of a node): both can be listed. It may hold claims:
+ *
+ *   - exclusive: a resource such as "host/n1/core/3" has one holder at most;
+ *   - shared: a resource such as "tenant/acme/cores" may be held by many, as long as the sum of their amounts stays within
+ *     the limit that the claimant states.
+ *
+ * Claims are part of the record that holds them: putting the record replaces them, deleting it frees them. There is no
+ * other way to free a claim, and so none can leak.
+ *
+ * Every commit gets the next revision, and each record remembers the revision that wrote it. All operations of a transaction
+ * are conditional and take effect together, or none does: the contract holds for 1,024 nodes with all their claims.
+ *
+ * thread: everything here is called on the main thread. Commits are written elsewhere and end by a callback on the main
+ * thread, in the order in which they were given; a read sees every commit whose callback has run, and may see later ones. */
+#pragma once
+
+#include <glib.h>
+#include <jansson.h>
+
+typedef enum {
+    WEFT_KIND_META, /* the store's own: who owns it, what was imported */
+    WEFT_KIND_FABRIC,
+    WEFT_KIND_HOST,
+    WEFT_KIND_HOST_STATUS,
+    WEFT_KIND_TENANT,
+    WEFT_KIND_PRINCIPAL,
+    WEFT_KIND_TOKEN,
+    WEFT_KIND_CLUSTER,
+    WEFT_KIND_CLUSTER_STATUS,
+    WEFT_KIND_NODE,
+    WEFT_KIND_EVENT,
+    WEFT_KIND_USAGE,
+    WEFT_KIND_REQUEST, /* answers to requests with an idempotency key */
+    WEFT_KINDS
+} WeftKind;
+extern const char *const weft_kind_words[WEFT_KINDS + 1];
+
+typedef struct WeftRecord {
+    WeftKind kind;
+    char *key;
+    char *scope; /* "" for none */
+    char *place; /* "" for none */
+    gint64 revision;
+    char *value; /* JSON text */
+} WeftRecord;
+
+void weft_record_free(WeftRecord *record);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftRecord, weft_record_free)
+
+/* --- transactions --- */
+
+typedef struct WeftTxn WeftTxn;
+
+/* The name is that of the failpoint that follows the commit, unique in the code: a commit without one cannot be written. */
+WeftTxn *weft_txn_new(const char *name);
+void weft_txn_free(WeftTxn *txn);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftTxn, weft_txn_free)
+gboolean weft_txn_is_empty(const WeftTxn *txn);
+
+/* What the record must be for the transaction to happen: a revision, or one of these. */
+#define WEFT_ABSENT 0
+#define WEFT_ANY (-1)
+
+/* Puts a record; the claims that follow belong to it. value is taken over. */
+void weft_txn_put(WeftTxn *txn, WeftKind kind, const char *key, const char *scope, const char *place, json_t *value,
+                  gint64 expected);
+void weft_txn_delete(WeftTxn *txn, WeftKind kind, const char *key, gint64 expected);
+/* Only checks. */
+void weft_txn_expect(WeftTxn *txn, WeftKind kind, const char *key, gint64 expected);
+
+/* For the record that was put last. */
+void weft_txn_claim(WeftTxn *txn, const char *resource_format, ...) G_GNUC_PRINTF(2, 3);
+void weft_txn_share(WeftTxn *txn, guint64 amount, guint64 limit, const char *resource_format, ...) G_GNUC_PRINTF(4, 5);
+/* The record that was put last keeps the claims that it has: for updates that do not touch them. */
+void weft_txn_keep_claims(WeftTxn *txn);
+
+/* --- the store --- */
+
+typedef struct WeftStore WeftStore;
+
+/* error NULL: committed as revision. WEFT_ERROR_CONFLICT: a record was not as expected; WEFT_ERROR_EXHAUSTED: a claim is taken
+ * or a limit would be passed, the message names the resource. In both cases nothing changed. */
+typedef void (*WeftCommitted)(gint64 revision, const GError *error, gpointer data);
+
+/* A hint that records changed: look again. deleted: it is gone. */
+typedef struct WeftChange {
+    WeftKind kind;
+    const char *key;
+    const char *scope;
+    const char *place;
+    gint64 revision;
+    gboolean deleted;
+} WeftChange;
+typedef void (*WeftChanged)(const WeftChange *changes, gsize n, gpointer data);
+
+typedef struct WeftQuery {
+    WeftKind kind;
+    const char *scope; /* NULL: all. At most one of scope and place. */
+    const char *place;
+    const char *after; /* keys larger than this one; with backwards, smaller; NULL: from the end */
+    guint limit;       /* 0: no limit */
+    gboolean backwards;
+} WeftQuery;
+
+typedef struct WeftStoreOps {
+    const char *name;
+    /* NULL and no error: there is none. */
+    WeftRecord *(*get)(WeftStore *store, WeftKind kind, const char *key, GError **error);
+    /* WeftRecord in order of key (bytewise), or NULL and an error. */
+    GPtrArray *(*list)(WeftStore *store, const WeftQuery *query, GError **error);
+    /* The record that holds an exclusive claim; NULL and no error: nobody. */
+    WeftRecord *(*holder)(WeftStore *store, const char *resource, GError **error);
+    /* The sum of the amounts of a shared resource. */
+    gboolean (*used)(WeftStore *store, const char *resource, guint64 *ret_used, GError **error);
+    /* Takes the transaction over. */
+    void (*commit)(WeftStore *store, WeftTxn *txn, WeftCommitted callback, gpointer data);
+    /* Everything as JSON, sorted, for tests and backups: records with their claims, claims and meters. */
+    json_t *(*dump)(WeftStore *store, GError **error);
+    void (*free)(WeftStore *store);
+} WeftStoreOps;
+
+struct WeftStore {
+    const WeftStoreOps *ops;
+    GPtrArray *watchers;
+};
+
+WeftRecord *weft_store_get(WeftStore *store, WeftKind kind, const char *key, GError **error);
+GPtrArray *weft_store_list(WeftStore *store, const WeftQuery *query, GError **error);
+WeftRecord *weft_store_holder(WeftStore *store, const char *resource, GError **error);
+gboolean weft_store_used(WeftStore *store, const char *resource, guint64 *ret_used, GError **error);
+void weft_store_commit(WeftStore *store, WeftTxn *txn, WeftCommitted callback, gpointer data);
+json_t *weft_store_dump(WeftStore *store, GError **error);
+/* Ends pending commits first; their callbacks run. NULL is fine. */
+void weft_store_free(WeftStore *store);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftStore, weft_store_free)
+
+/* Runs the main loop until this commit has ended: for start-up and tests. */
+gboolean weft_store_commit_wait(WeftStore *store, WeftTxn *txn, GError **error);
+
+/* Watchers are told after the callback of the commit, on the main thread. Returns an id for unwatch. */
+guint weft_store_watch(WeftStore *store, WeftChanged changed, gpointer data);
+void weft_store_unwatch(WeftStore *store, guint id);
+
+/* For implementations. */
+void weft_store_init(WeftStore *store, const WeftStoreOps *ops);
+void weft_store_clear(WeftStore *store);
+void weft_store_notify(WeftStore *store, const WeftChange *changes, gsize n);

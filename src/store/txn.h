@@ -1,0 +1,29 @@
+/* The inside of a transaction, for implementations of store.h only. */
+#pragma once
+
+#include "store.h"
+
+typedef struct WeftClaim {
+    char *resource;
+    guint64 amount; /* 0: exclusive */
+    guint64 limit;
+} WeftClaim;
+
+typedef enum { WEFT_OP_PUT, WEFT_OP_DELETE, WEFT_OP_EXPECT } WeftOpType;
+
+typedef struct WeftOp {
+    WeftOpType type;
+    WeftKind kind;
+    char *key;
+    char *scope;
+    char *place;
+    char *value;
+    gint64 expected;
+    gboolean keep_claims;
+    GArray *claims; /* WeftClaim; NULL: none */
+} WeftOp;
+
+struct WeftTxn {
+    char *name;
+    GArray *ops; /* WeftOp */
+};
