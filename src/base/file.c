@@ -1,1 +1,103 @@
 #include "file.h"
+
+#include "errors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gio/gio.h>
+#include <glib/gstdio.h>
+#include <unistd.h>
+
+static gboolean
+fail(const char *verb, const char *path, GError **error)
+{
+    int saved = errno;
+    g_set_error(error, WEFT_ERROR, saved == ENOENT ? WEFT_ERROR_NOT_FOUND : WEFT_ERROR_FAILED, "cannot %s %s: %s", verb, path,
+                g_strerror(saved));
+    return FALSE;
+}
+
+static gboolean
+write_all(int fd, const char *data, gsize length)
+{
+    while (length > 0) {
+        ssize_t n = write(fd, data, length);
+        if (n < 0 && errno != EINTR)
+            return FALSE;
+        if (n > 0) {
+            data += n;
+            length -= (gsize)n;
+        }
+    }
+    return TRUE;
+}
+
+static gboolean
+sync_folder(const char *path, GError **error)
+{
+    g_autofree char *folder = g_path_get_dirname(path);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return fail("open", folder, error);
+    gboolean ok = fsync(fd) == 0 || fail("sync", folder, error);
+    close(fd);
+    return ok;
+}
+
+gboolean
+weft_file_replace(const char *path, const char *data, gsize length, gboolean durable, GError **error)
+{
+    g_autofree char *temporary = g_strconcat(path, ".XXXXXX", NULL);
+    int fd = g_mkstemp_full(temporary, O_WRONLY | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return fail("write beside", path, error);
+    gboolean ok = write_all(fd, data, length) && (!durable || fsync(fd) == 0);
+    ok = close(fd) == 0 && ok;
+    if (!ok || g_rename(temporary, path) < 0) {
+        fail("write", path, error);
+        g_unlink(temporary);
+        return FALSE;
+    }
+    return !durable || sync_folder(path, error);
+}
+
+static gboolean
+read_up_to(int fd, GByteArray *bytes, gsize limit)
+{
+    guint8 chunk[16384];
+    while (bytes->len < limit) {
+        ssize_t n = read(fd, chunk, MIN(sizeof chunk, limit - bytes->len));
+        if (n < 0 && errno != EINTR)
+            return FALSE;
+        if (n == 0)
+            break;
+        if (n > 0)
+            g_byte_array_append(bytes, chunk, (guint)n);
+    }
+    return TRUE;
+}
+
+char *
+weft_file_read(const char *path, gsize max, gsize *ret_length, GError **error)
+{
+    g_return_val_if_fail(max < G_MAXUINT - 1, NULL);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        fail("open", path, error);
+        return NULL;
+    }
+    g_autoptr(GByteArray) bytes = g_byte_array_new();
+    gboolean ok = read_up_to(fd, bytes, max + 1) || fail("read", path, error);
+    close(fd);
+    if (!ok)
+        return NULL;
+    if (bytes->len > max) {
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "%s: is longer than %" G_GSIZE_FORMAT " bytes, which is the limit",
+                    path, max);
+        return NULL;
+    }
+    if (ret_length)
+        *ret_length = bytes->len;
+    g_byte_array_append(bytes, (const guint8 *)"", 1);
+    return (char *)g_byte_array_free(g_steal_pointer(&bytes), FALSE);
+}

@@ -1,0 +1,12 @@
+/* Small text helpers for messages. */
+#pragma once
+
+#include <glib.h>
+
+/* A printable copy of text that came from outside: valid UTF-8, control characters escaped, cut after some 64 characters
+ * ("…"). weft_text_quote() also puts it between double quotes. */
+char *weft_text_clip(const char *text);
+char *weft_text_quote(const char *text);
+
+/* The one of n words that the given one is most likely a misspelling of, or NULL. Borrowed from words. */
+const char *weft_text_nearest(const char *word, const char *const *words, gsize n);
