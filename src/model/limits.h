@@ -1,6 +1,8 @@
 /* Every limit on what a user or a file may ask for, in one place. */
 #pragma once
 
+#include_next <limits.h> /* a folder on the include path: this file hides the C library's of the same name */
+
 #define WEFT_NAME_MAX 40          /* of clusters and tenants: "<name>-<rank>" must stay a DNS label */
 #define WEFT_HOST_NAME_MAX 63
 #define WEFT_TEXT_MAX 256         /* any other short text: image, URI, label value */
