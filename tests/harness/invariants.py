@@ -1,0 +1,241 @@
+"""What must always be true (docs/architecture.md), computed from the dump and the world alone, not by weft's own code.
+
+Each function returns the list of what is wrong, in words; an empty one is what the tests want to see."""
+
+from collections import Counter, defaultdict
+
+from .world import Member
+
+QUOTAS = ("clusters", "nodes", "cores", "memory", "gpus", "vfs")
+
+
+# --- the ledger: claims and records explain each other, at any moment ---
+
+
+def node_claims(node, fabrics, hosts):
+    """(resource, amount) that a node must hold, from its own record; amount 0: for itself alone."""
+    host = f"host/{node['host']}"
+    fabric = hosts[node["host"]]["fabric"] if node["host"] in hosts else next(iter(fabrics))
+    claims = [(f"{host}/core/{core}", 0) for core in node["cores"]]
+    for memory in node["memory"]:
+        claims.append((f"{host}/numa/{memory['numa']}/pages/{memory['page_size']}", memory["pages"]))
+    for device in node["devices"]:
+        claims.append((f"{host}/hca/{device['hca']}/vf/{device['vf']}", 0))
+        claims.append((f"fabric/{fabric}/guid/{device['guid']}", 0))
+    claims += [(f"{host}/gpu/{gpu}", 0) for gpu in node["gpus"]]
+    claims.append((f"mac/{node['mac']}", 0))
+    return claims
+
+
+def cluster_claims(cluster):
+    groups = cluster["groups"]
+    demand = {
+        "clusters": 1,
+        "nodes": sum(g["count"] for g in groups),
+        "cores": sum(g["count"] * g["cores"] for g in groups),
+        "memory": sum(g["count"] * g["memory"] for g in groups),
+        "gpus": sum(g["count"] * g["gpus"] for g in groups),
+        "vfs": sum(g["count"] * g["rails"] for g in groups),
+    }
+    return [(f"cluster/{cluster['id']}", 0)] + [(f"tenant/{cluster['tenant']}/{word}", demand[word]) for word in QUOTAS if demand[word]]
+
+
+def expected_claims(dump):
+    """{(kind, key): Counter of (resource, amount)}"""
+    fabrics, hosts = dump.values("fabric"), dump.values("host")
+    makers = {
+        "node": lambda value: node_claims(value, fabrics, hosts),
+        "cluster": cluster_claims,
+        "cluster-status": lambda value: [(f"fabric/{value['fabric']}/pkey/{value['pkey']}", 0)] if value["pkey"] else [],
+        "principal": lambda value: [(f"unix/{value['unix_user']}", 0)] if value.get("unix_user") else [],
+        "token": lambda value: [(f"token/{value['hash']}", 0)],
+    }
+    return {
+        (kind, key): Counter(claims)
+        for kind, make in makers.items()
+        for key, value in dump.values(kind).items()
+        if (claims := make(value))
+    }
+
+
+def ledger(dump):
+    wrong = []
+    holders = defaultdict(list)
+    sums = Counter()
+    held = defaultdict(Counter)
+    for claim in dump.claims:
+        held[claim.holder][(claim.resource, claim.amount)] += 1
+        if claim.amount:
+            sums[claim.resource] += claim.amount
+        else:
+            holders[claim.resource].append(claim.holder)
+    wrong += [f"{resource} belongs to {who}" for resource, who in holders.items() if len(who) > 1]
+
+    expected = expected_claims(dump)
+    for holder in expected.keys() | held.keys():
+        missing = expected.get(holder, Counter()) - held.get(holder, Counter())
+        extra = held.get(holder, Counter()) - expected.get(holder, Counter())
+        wrong += [f"{holder} does not hold {resource} ({amount})" for resource, amount in missing]
+        wrong += [f"{holder} holds {resource} ({amount}), which its record does not say" for resource, amount in extra]
+
+    meters = {resource: used for resource, used in dump.meters.items() if used}
+    if meters != dict(sums):
+        wrong.append(f"meters {meters} are not the sums of the claims {dict(sums)}")
+    return wrong + capacity(dump) + orphans(dump)
+
+
+def capacity(dump):
+    """What nodes hold is there, and no more than there is."""
+    wrong = []
+    hosts = dump.values("host")
+    pages = Counter()
+    for key, node in dump.values("node").items():
+        host = hosts.get(node["host"])
+        if not host:
+            wrong.append(f"node {key} is on host {node['host']}, which is not there")
+            continue
+        for memory in node["memory"]:
+            pages[node["host"], memory["numa"], memory["page_size"]] += memory["pages"]
+        names = {gpu["name"] for gpu in host["gpus"]}
+        wrong += [f"node {key} holds GPU {gpu}, which its host has not" for gpu in node["gpus"] if gpu not in names]
+        hcas = {hca["name"]: hca["vfs"] for hca in host["hcas"]}
+        wrong += [f"node {key} holds {d}, which its host has not" for d in node["devices"] if d["vf"] >= hcas.get(d["hca"], 0)]
+        total, per_numa = 0, []
+        for numa in host["numa"]:
+            per_numa.append(range(total, total + host["housekeeping"]))
+            total += numa["cores"]
+        kept = {core for some in per_numa for core in some}
+        wrong += [f"node {key} holds core {core} of {node['host']}" for core in node["cores"] if core >= total or core in kept]
+    for (name, numa, size), used in pages.items():
+        there = hosts[name]["numa"][numa]["pages"]
+        count = sum(count for text, count in there.items() if bytes_of(text) == size)
+        if used > count:
+            wrong.append(f"host {name} numa {numa}: {used} pages of {size} in use, it has {count}")
+    return wrong
+
+
+def bytes_of(text):
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    return int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text)
+
+
+def orphans(dump):
+    """Nothing is left of what is gone."""
+    wrong = []
+    clusters = dump.values("cluster")
+    ids = {cluster["id"] for cluster in clusters.values()}
+    wrong += [f"status {key} without a cluster" for key in dump.values("cluster-status") if key not in clusters]
+    wrong += [f"node {key} without its cluster" for key, node in dump.values("node").items() if node["cluster"] not in ids]
+    wrong += [f"status of host {key}, which is not there" for key in dump.values("host-status") if key not in dump.values("host")]
+    principals = dump.values("principal")
+    wrong += [f"token {key} of nobody" for key, token in dump.values("token").items() if token["principal"] not in principals]
+    tenants = dump.values("tenant")
+    wrong += [f"cluster {key} of no tenant" for key, cluster in clusters.items() if cluster["tenant"] not in tenants]
+    ranks = Counter((n["cluster"], n["rank"]) for n in dump.values("node").values() if n["phase"] != "stopping")
+    wrong += [f"rank {rank} of cluster {cluster} {count} times" for (cluster, rank), count in ranks.items() if count > 1]
+    return wrong
+
+
+# --- the world: after convergence it is what the store says ---
+
+
+def world(dump, world, lost=()):
+    """lost: hosts that cannot be reached, where stale domains may wait until they come back."""
+    wrong = []
+    nodes = dump.values("node")
+    wanted = defaultdict(set)
+    for node in nodes.values():
+        wanted[node["host"]].add(f"weft-{node['id']}")
+    running = world.domains()
+    for host in wanted.keys() | running.keys():
+        ours = {name for name in running.get(host, set()) if name.startswith("weft-")}
+        wrong += [f"domain {name} does not run on {host}" for name in sorted(wanted[host] - ours)]
+        if host not in lost:
+            wrong += [f"domain {name} runs on {host}, and no node explains it" for name in sorted(ours - wanted[host])]
+    stopped = {(host, name) for host, names in world.domains("off").items() for name in names if name.startswith("weft-")}
+    wrong += [f"domain {name} lies stopped on {host}" for host, name in sorted(stopped) if host not in lost]
+    wrong += [f"node {key} is {node['phase']}" for key, node in nodes.items() if node["phase"] != "ready"]
+    return wrong + partitions(dump, world) + counts(dump)
+
+
+def partitions(dump, world):
+    wrong = []
+    hosts = dump.values("host")
+    members = defaultdict(set)
+    for node in dump.values("node").values():
+        ports = {hca["name"]: int(hca["port_guid"], 16) for hca in hosts[node["host"]]["hcas"]}
+        for device in node["devices"]:
+            members[node["cluster"]].add((ports[device["hca"]], int(device["guid"], 16)))
+    wanted = {}
+    for status in dump.values("cluster-status").values():
+        if status["pkey"]:
+            wanted[status["pkey"]] = (f"weft-{status['cluster']}", members[status["cluster"]])
+    found = {number: p for number, p in world.partitions().items() if p.name.startswith("weft-")}
+    wrong += [f"partition 0x{number:04x} {found[number].name} is of no cluster" for number in found.keys() - wanted.keys()]
+    for number, (name, ports) in wanted.items():
+        if number not in found:
+            wrong.append(f"partition 0x{number:04x} of {name} is not in the fabric")
+            continue
+        there = {(m.port, m.virtual) for m in found[number].members if isinstance(m, Member)}
+        if found[number].name != name or there != ports:
+            wrong.append(f"partition 0x{number:04x} is {found[number].name} {there}, not {name} {ports}")
+    return wrong
+
+
+def counts(dump):
+    """Every cluster that is not waiting for room has the nodes that it asked for."""
+    wrong = []
+    nodes = Counter(node["cluster"] for node in dump.values("node").values())
+    statuses = dump.values("cluster-status")
+    for key, cluster in dump.values("cluster").items():
+        status = statuses.get(key)
+        if not status:
+            wrong.append(f"cluster {key} has no status yet")
+        elif cluster["deleted"]:
+            wrong.append(f"cluster {key} is still being deleted")
+        elif status["phase"] in ("queued", "failed"):
+            continue
+        elif status["phase"] != "ready":
+            wrong.append(f"cluster {key} is {status['phase']}: {status.get('reason')}")
+        else:
+            wish = sum(group["count"] for group in cluster["groups"])
+            seen = (nodes[cluster["id"]], status["nodes"], status["ready"])
+            if seen != (wish, wish, wish):
+                wrong.append(f"cluster {key} wants {wish} nodes; rows, nodes, ready are {seen}")
+    return wrong
+
+
+# --- usage: each node is paid for once, from its claim to its release ---
+
+
+class UsageBook:
+    """Remembers every node that was ever seen, and checks that its intervals are whole."""
+
+    def __init__(self):
+        self.since = {}
+
+    def look(self, dump):
+        wrong = []
+        alive = dump.values("node")
+        for key, node in alive.items():
+            if self.since.setdefault(key, node["since"]) != node["since"]:
+                wrong.append(f"node {key} changed its start from {self.since[key]} to {node['since']}")
+        intervals = defaultdict(list)
+        for key, usage in dump.values("usage").items():
+            intervals[usage["node"]].append(usage)
+        for node, found in intervals.items():
+            if len(found) > 1:
+                wrong.append(f"node {node} is paid for {len(found)} times")
+            if node in alive:
+                wrong.append(f"node {node} is paid for and still there")
+            wrong += [f"usage of {node} ends before it starts" for usage in found if usage["end"] < usage["start"]]
+            if node in self.since and found[0]["start"] != self.since[node]:
+                wrong.append(f"usage of {node} starts at {found[0]['start']}, it was claimed at {self.since[node]}")
+        wrong += [f"node {key} is gone, and nobody pays for it" for key in self.since.keys() - alive.keys() - intervals.keys()]
+        return wrong
+
+
+def converged(weft, lost=()):
+    """What still keeps the site from being as wished; empty when it is."""
+    dump = weft.dump()
+    return ledger(dump) + world(dump, weft.world, lost)

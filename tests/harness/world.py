@@ -1,0 +1,114 @@
+"""The world of the fakes, seen and changed behind weft's back (see fake-hypervisor.h, fake-fabric.h and faults.h)."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Member:
+    port: int
+    virtual: int
+    membership: str
+
+
+@dataclass
+class Partition:
+    number: int
+    name: str
+    members: frozenset
+
+
+FOREIGN = "<domain type='kvm'><name>{name}</name><memory unit='KiB'>1024</memory></domain>\n"
+
+
+class World:
+    def __init__(self, hosts, fabric):
+        self.hosts = Path(hosts)
+        self.fabric = Path(fabric)
+
+    # --- domains ---
+
+    def domains(self, state="xml"):
+        """The running domains as {host: {name}}; state "off": the stopped ones."""
+        found = {}
+        for path in self.hosts.glob(f"*/domains/*.{state}"):
+            found.setdefault(path.parent.parent.name, set()).add(path.name[: -len(state) - 1])
+        return found
+
+    def where(self, name):
+        return sorted(host for host, names in self.domains().items() if name in names)
+
+    def end_domain(self, host, name):
+        """The domain stops by itself, as after a crash of its guest."""
+        path = self.hosts / host / "domains" / f"{name}.xml"
+        path.rename(path.with_suffix(".off"))
+
+    def remove_domain(self, host, name):
+        (self.hosts / host / "domains" / f"{name}.xml").unlink()
+
+    def add_foreign(self, host, name):
+        """A domain that somebody else runs there."""
+        folder = self.hosts / host / "domains"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.xml").write_text(FOREIGN.format(name=name), encoding="utf-8")
+
+    def add_stray(self, host, name, like):
+        """A domain with weft's mark that no wish explains: a copy of another one, renamed."""
+        source = next(self.hosts.glob(f"*/domains/{like}.xml"))
+        node = like.removeprefix("weft-")
+        text = source.read_text(encoding="utf-8").replace(node, name.removeprefix("weft-"))
+        folder = self.hosts / host / "domains"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.xml").write_text(text, encoding="utf-8")
+
+    # --- faults ---
+
+    def fault(self, *lines, host=None):
+        """What goes wrong on a host, or on all; no lines: nothing."""
+        folder = self.hosts / host if host else self.hosts
+        folder.mkdir(parents=True, exist_ok=True)
+        self._write(folder / "faults", lines)
+
+    def lose(self, host):
+        self.fault("lost", host=host)
+
+    def bring_back(self, host):
+        self.fault(host=host)
+
+    def fabric_fault(self, *lines):
+        for folder in self._fabric_folders() or [self.fabric]:
+            self._write(folder / "faults", lines)
+
+    @staticmethod
+    def _write(path, lines):
+        temporary = path.with_name(path.name + ".new")
+        temporary.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        temporary.rename(path)
+
+    # --- partitions ---
+
+    def _fabric_folders(self):
+        return sorted(path.parent for path in self.fabric.glob("**/partitions"))
+
+    def partitions(self):
+        """{number: Partition} of the fabric."""
+        found = {}
+        for folder in self._fabric_folders():
+            for path in folder.glob("partitions/0x*"):
+                try:
+                    lines = path.read_text(encoding="utf-8").splitlines()
+                except FileNotFoundError:
+                    continue
+                number = int(path.name, 16)
+                found[number] = Partition(number, lines[0], frozenset(map(self._member, lines[1:])))
+        return found
+
+    @staticmethod
+    def _member(line):
+        port, virtual, membership = re.split(r"\s+", line.strip())[:3]
+        return Member(int(port, 16), int(virtual, 16), membership)
+
+    def add_foreign_partition(self, number, name="storage"):
+        folder = self._fabric_folders()[0] / "partitions"
+        (folder / f"0x{number:04x}").write_text(name + "\n", encoding="utf-8")

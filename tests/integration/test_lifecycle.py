@@ -1,0 +1,338 @@
+"""The life of clusters on the fakes: what a user asks for, what the world does, and what weft makes of both."""
+
+from harness.wait import until
+from harness.weft import host
+
+
+def types(weft, **query):
+    return [event["type"] for event in weft.client.events(**query)]
+
+
+def hosts_of(weft, name):
+    return sorted(node["host"] for node in weft.client.nodes(name))
+
+
+def test_create_becomes_ready(weft, settle):
+    made = weft.client.create("cfd", 3, cores=2)
+    assert (made["phase"], made["count"], made["partition"]) == ("queued", 3, None)
+    ready = weft.client.wait_phase("cfd", "ready", nodes=3, ready=3)
+    settle(weft)
+    nodes = weft.client.nodes("cfd")
+    assert [node["name"] for node in nodes] == ["cfd[0]", "cfd[1]", "cfd[2]"]
+    assert all(len(node["core_ids"]) == 2 and len(node["guids"]) == 1 for node in nodes)
+    assert ready["vxlan"] == 10000 + int(ready["partition"], 16)
+
+
+def test_scale_up_and_down(weft, settle):
+    weft.client.create("cfd", 2)
+    weft.client.wait_phase("cfd", "ready", ready=2)
+    first = {node["id"] for node in weft.client.nodes("cfd")}
+    weft.client.scale("cfd", 5)
+    weft.client.wait_phase("cfd", "ready", ready=5)
+    settle(weft)
+    assert first < {node["id"] for node in weft.client.nodes("cfd")}, "growing keeps the nodes that are there"
+    weft.client.scale("cfd", 1)
+    weft.client.wait_phase("cfd", "ready", nodes=1)
+    settle(weft)
+    assert [node["rank"] for node in weft.client.nodes("cfd")] == [0], "the highest ranks go first"
+
+
+def test_groups_scale_apart(weft, settle):
+    groups = [{"name": "cpu", "count": 2, "cores": 1, "memory": "128M", "image": "mpi"},
+              {"name": "gpu", "count": 1, "cores": 1, "memory": "128M", "image": "mpi", "gpus": 1}]
+    weft.client.expect(201, "POST", "/v1/clusters?tenant=acme", {"name": "mix", "groups": groups})
+    weft.client.wait_phase("mix", "ready", ready=3)
+    weft.client.expect(200, "PATCH", "/v1/clusters/mix?tenant=acme", {"group": "gpu", "count": 2})
+    weft.client.wait_phase("mix", "ready", ready=4)
+    settle(weft)
+    assert sorted(node["group"] for node in weft.client.nodes("mix")) == ["cpu", "cpu", "gpu", "gpu"]
+
+
+def test_delete_leaves_nothing(weft, settle):
+    weft.client.create("cfd", 3)
+    weft.client.wait_phase("cfd", "ready")
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+    settle(weft)
+    assert weft.world.partitions() == {} and not any(weft.world.domains().values())
+    assert weft.dump().values("node") == {}
+
+
+def test_name_can_be_used_again(weft, settle):
+    first = weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+    second = weft.client.create("cfd", 1)
+    assert first["id"] != second["id"]
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+
+
+def test_queued_until_there_is_room(site, settle):
+    weft = site(hosts=1)
+    weft.client.create("big", 2, cores=3)
+    weft.client.wait_phase("big", "ready")
+    weft.client.create("late", 1, cores=3)
+    waiting = weft.client.wait_phase("late", "queued")
+    until(lambda: weft.client.cluster("late")["reason"], "a reason why it waits")
+    assert waiting["nodes"] == 0
+    weft.client.delete("big")
+    weft.client.wait_phase("late", "ready")
+    settle(weft)
+
+
+def test_new_host_gives_room(site, settle):
+    weft = site(hosts=1)
+    weft.client.create("wide", 2, cores=3)
+    weft.client.create("late", 2, cores=3)
+    weft.client.wait_phase("wide", "ready")
+    weft.client.wait_phase("late", "queued")
+    weft.client.expect(201, "POST", "/v1/hosts", host("n9"))
+    weft.client.wait_phase("late", "ready")
+    settle(weft)
+    assert hosts_of(weft, "late") == ["n9", "n9"]
+
+
+def test_dead_domain_is_healed(weft, settle):
+    weft.client.create("cfd", 3)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    victim, other = weft.client.nodes("cfd")[:2]
+    weft.world.end_domain(victim["host"], f"weft-{victim['id']}")
+    weft.world.remove_domain(other["host"], f"weft-{other['id']}")
+    until(lambda: weft.world.where(f"weft-{victim['id']}") or weft.client.nodes("cfd")[0]["id"] != victim["id"], "a new start")
+    weft.client.wait_phase("cfd", "ready", ready=3)
+    settle(weft)
+
+
+def test_node_that_never_starts_moves_on(weft, settle):
+    """A host where nothing starts is left after some tries."""
+    weft.world.fault("fail start 0 no such machine type", host="n1")
+    weft.client.create("cfd", 4, cores=3)
+    weft.client.wait_phase("cfd", "ready", ready=4)
+    settle(weft)
+    assert "n1" not in hosts_of(weft, "cfd")
+
+
+def test_lost_host_is_replaced_and_fenced(weft, settle):
+    weft.client.create("cfd", 4)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    before = {node["id"]: node for node in weft.client.nodes("cfd")}
+    lost = next(iter(before.values()))["host"]
+    weft.world.lose(lost)
+    until(lambda: weft.client.get(f"/v1/hosts/{lost}")["state"] == "lost", "the host is lost")
+    weft.client.wait_phase("cfd", "ready", ready=4)
+    settle(weft, lost=[lost])
+    after = {node["id"]: node for node in weft.client.nodes("cfd")}
+    assert lost not in hosts_of(weft, "cfd")
+    new = [after[key] for key in after.keys() - before.keys()]
+    old = [before[key] for key in before.keys() - after.keys()]
+    assert new and not {g for n in new for g in n["guids"]} & {g for n in old for g in n["guids"]}
+    assert not {n["mac"] for n in new} & {n["mac"] for n in old}
+    assert any(weft.world.domains()[lost]), "its domains are still there, unseen"
+
+    weft.world.bring_back(lost)
+    until(lambda: weft.client.get(f"/v1/hosts/{lost}")["state"] == "up", "the host is back")
+    settle(weft)
+    assert not weft.world.domains().get(lost)
+
+
+def test_short_silence_of_a_host_changes_nothing(site, settle):
+    weft = site(changes={"control": {"host_grace": "60s"}})
+    weft.client.create("cfd", 2)
+    weft.client.wait_phase("cfd", "ready")
+    before = [node["id"] for node in weft.client.nodes("cfd")]
+    silent = weft.client.nodes("cfd")[0]["host"]
+    weft.world.fault("fail list 3 no route to host", host=silent)
+    fault = weft.world.hosts / silent / "faults"
+    until(lambda: "fail list" not in fault.read_text(encoding="utf-8"), "weft asked three times")
+    settle(weft)
+    assert [node["id"] for node in weft.client.nodes("cfd")] == before
+
+
+def test_drain_takes_no_new_nodes(weft, settle):
+    weft.client.create("cfd", 2)
+    weft.client.wait_phase("cfd", "ready")
+    drained = weft.client.nodes("cfd")[0]["host"]
+    before = hosts_of(weft, "cfd")
+    answer = weft.client.expect(200, "POST", f"/v1/hosts/{drained}/drain", {})
+    assert answer["draining"] and not answer["evicting"]
+    weft.client.create("more", 6)
+    weft.client.wait_phase("more", "ready")
+    assert drained not in hosts_of(weft, "more") and hosts_of(weft, "cfd") == before
+    weft.client.expect(200, "POST", f"/v1/hosts/{drained}/undrain", {})
+    weft.client.create("again", 8)
+    weft.client.wait_phase("again", "ready")
+    settle(weft)
+    assert drained in hosts_of(weft, "again")
+
+
+def test_evict_moves_the_nodes_away(weft, settle):
+    weft.client.create("cfd", 3)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    drained = weft.client.nodes("cfd")[0]["host"]
+    assert weft.client.request("DELETE", f"/v1/hosts/{drained}").status == 409
+    weft.client.expect(200, "POST", f"/v1/hosts/{drained}/drain", {"evict": True})
+    until(lambda: drained not in hosts_of(weft, "cfd"), "all nodes are elsewhere")
+    weft.client.wait_phase("cfd", "ready", ready=3)
+    settle(weft)
+    assert not weft.world.domains().get(drained)
+
+
+def test_delete_wins_over_a_hanging_create(weft, settle):
+    weft.world.fault("hang start")
+    weft.client.create("cfd", 2)
+    weft.client.wait_phase("cfd", "starting")
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+    weft.world.fault()
+    settle(weft)
+    assert not any(weft.world.domains().values())
+
+
+def test_delete_wins_over_a_hanging_fabric(weft, settle):
+    weft.client.create("first", 1)
+    weft.client.wait_phase("first", "ready")
+    weft.world.fabric_fault("hang apply")
+    weft.client.create("cfd", 2)
+    weft.client.wait_phase("cfd", "wiring")
+    weft.client.delete("cfd")
+    weft.world.fabric_fault()
+    weft.client.wait_gone("cfd")
+    settle(weft)
+
+
+def test_deadline_of_a_hanging_step(site, settle):
+    """A step that hangs once is cut off at its deadline and done again."""
+    weft = site(changes={"control": {"start_deadline": "200ms"}})
+    weft.world.fault("hang start 1")
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+
+
+def test_backoff_tells_its_reason(weft, settle):
+    weft.world.fault("fail start 0 the machine room is on fire")
+    weft.client.create("cfd", 1)
+    until(lambda: "the machine room is on fire" in (weft.client.cluster("cfd")["reason"] or ""), "the reason is shown")
+    weft.world.fault()
+    ready = weft.client.wait_phase("cfd", "ready")
+    assert ready["reason"] is None
+    settle(weft)
+
+
+def test_fabric_failure_is_retried(weft, settle):
+    weft.client.create("first", 1)
+    weft.client.wait_phase("first", "ready")
+    weft.world.fabric_fault("fail apply 2 subnet manager is busy")
+    weft.client.create("cfd", 2)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+
+
+def test_marked_garbage_is_removed_and_told(weft, settle):
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    node = weft.client.nodes("cfd")[0]
+    elsewhere = next(h for h in ("n1", "n2") if h != node["host"])
+    weft.world.add_stray(elsewhere, "weft-0zzzzzzzzzzz-7", like=f"weft-{node['id']}")
+    until(lambda: not weft.world.where("weft-0zzzzzzzzzzz-7"), "the stray domain is removed")
+    settle(weft)
+    assert any("0zzzzzzzzzzz-7" in event["message"] for event in weft.client.events())
+
+
+def test_foreign_domain_is_only_told(weft, settle):
+    weft.world.add_foreign("n2", "somebody-elses-vm")
+    until(lambda: any("somebody-elses-vm" in event["message"] for event in weft.client.events()), "it is reported")
+    weft.client.create("cfd", 4)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    assert weft.world.where("somebody-elses-vm") == ["n2"]
+    told = [event for event in weft.client.events() if "somebody-elses-vm" in event["message"]]
+    assert len(told) == 1, "once, not at each look"
+
+
+def test_foreign_partition_is_avoided(weft, settle):
+    weft.client.create("first", 1)
+    first = weft.client.wait_phase("first", "ready")
+    for number in range(1, 4):
+        if number != int(first["partition"], 16):
+            weft.world.add_foreign_partition(number)
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    assert [p.name for p in weft.world.partitions().values()].count("storage") == 2
+
+
+def test_usage_sums(weft, settle):
+    weft.client.create("cfd", 3, cores=2, memory="1G")
+    weft.client.wait_phase("cfd", "ready")
+    weft.client.create("other", 1, tenant="umbrella")
+    weft.client.wait_phase("other", "ready", tenant="umbrella")
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+    settle(weft)
+    closed = weft.dump().values("usage").values()
+    seconds = sum(usage["end"] - usage["start"] for usage in closed) / 1e6
+    acme = next(t for t in weft.client.get("/v1/usage")["tenants"] if t["tenant"] == "acme")
+    assert acme["nodes"] == 3
+    assert abs(acme["node_seconds"] - seconds) < 0.01
+    assert abs(acme["core_seconds"] - 2 * seconds) < 0.01
+    assert abs(acme["memory_gib_seconds"] - seconds) < 0.01
+    umbrella = next(t for t in weft.client.get("/v1/usage", tenant="umbrella")["tenants"])
+    assert umbrella["node_seconds"] > 0, "open intervals count"
+
+
+def test_quota_is_a_wall(weft):
+    weft.client.expect(200, "PATCH", "/v1/tenants/acme", {"quota": {"nodes": 3}})
+    weft.client.create("cfd", 2)
+    answer = weft.client.request("POST", "/v1/clusters?tenant=acme", {"name": "more", "count": 2, "cores": 1, "memory": "256M", "image": "mpi"})
+    assert answer.json["code"] == "exhausted" and "nodes" in answer.json["detail"]
+    answer = weft.client.request("PATCH", "/v1/clusters/cfd?tenant=acme", {"count": 4})
+    assert answer.json["code"] == "exhausted"
+    weft.client.scale("cfd", 3)
+    weft.client.wait_phase("cfd", "ready", ready=3)
+    assert weft.client.get("/v1/tenants/acme")["used"]["nodes"] == 3
+
+
+def test_restart_changes_nothing(weft, settle):
+    weft.client.create("cfd", 3)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    before = weft.client.nodes("cfd")
+    weft.stop()
+    weft.start()
+    weft.client.wait_phase("cfd", "ready", ready=3)
+    settle(weft)
+    assert weft.client.nodes("cfd") == before
+
+
+def test_idempotency_key_survives_a_kill(weft, settle):
+    first = weft.client.create("cfd", 2, key="the-same")
+    weft.kill()
+    weft.start()
+    again = weft.client.create("cfd", 2, key="the-same")
+    assert again["id"] == first["id"]
+    headers = {"Idempotency-Key": "the-same"}
+    other = {"name": "cfd", "count": 3, "cores": 1, "memory": "256M", "image": "mpi"}
+    assert weft.client.request("POST", "/v1/clusters?tenant=acme", other, headers).status == 422
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+
+
+def test_etag_follows_the_wish(weft):
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    path = "/v1/clusters/cfd?tenant=acme"
+    tag = weft.client.request("GET", path).headers["ETag"]
+    assert weft.client.request("PATCH", path, {"count": 2}, {"If-Match": tag}).status == 200
+    stale = weft.client.request("PATCH", path, {"count": 3}, {"If-Match": tag})
+    assert (stale.status, stale.json["code"]) == (412, "conflict")
+    weft.client.wait_phase("cfd", "ready", ready=2)
+    changed = weft.client.request("GET", path).headers["ETag"]
+    assert changed != tag
+    assert weft.client.request("DELETE", path, headers={"If-Match": tag}).status == 412
+    assert weft.client.request("DELETE", path, headers={"If-Match": changed}).status == 202
