@@ -1,10 +1,12 @@
 /* Every limit on what a user or a file may ask for, in one place. */
-#pragma once
 
-#include_next <limits.h> /* a folder on the include path: this file hides the C library's of the same name */
+/* On the include path this file hides the C library's of the same name, so it is that one as well. It is read twice on the way
+ * there: hence no "#pragma once", which equal definitions do not need. */
+#include_next <limits.h>
 
 #define WEFT_NAME_MAX 40          /* of clusters and tenants: "<name>-<rank>" must stay a DNS label */
 #define WEFT_HOST_NAME_MAX 63
+#define WEFT_LABEL_MAX 63         /* name or value of a label, image, device */
 #define WEFT_TEXT_MAX 256         /* any other short text: image, URI, label value */
 #define WEFT_NODES_MAX 1024       /* nodes of one cluster */
 #define WEFT_GROUPS_MAX 8         /* groups of one cluster */
