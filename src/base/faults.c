@@ -198,7 +198,7 @@ wait_until(gint64 deadline, const char *op, GCancellable *cancellable, GError **
         left = deadline < 0 ? -1 : (deadline - g_get_monotonic_time() + 999) / 1000;
         if (deadline >= 0 && left <= 0)
             break;
-        g_poll(&fd, pollable, (gint)left);
+        g_poll(&fd, pollable, (gint)MIN(left, G_MAXINT));
     }
     if (pollable)
         g_cancellable_release_fd(cancellable);

@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #define WEFT_TEXT_DEPTH_MAX 16
+#define WEFT_TEXT_BYTES_MAX (16u << 20)
 
 /* One YAML 1.1 document (JSON is YAML too). Plain true/false/null and integers get their types, all else is text; anchors,
  * aliases, tags, duplicate keys and several documents are refused. name is for messages ("weft.yaml"), which carry the line. */
