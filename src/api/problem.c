@@ -1,0 +1,59 @@
+#include "problem.h"
+
+#include "errors.h"
+
+/* What only HTTP tells apart is one of weft's codes to a program. */
+static const struct {
+    guint status;
+    WeftErrorCode code;
+} http_statuses[] = {
+    {405,  WEFT_ERROR_INVALID },
+    { 412, WEFT_ERROR_CONFLICT},
+    { 413, WEFT_ERROR_INVALID },
+    { 414, WEFT_ERROR_INVALID },
+    { 415, WEFT_ERROR_INVALID },
+    { 422, WEFT_ERROR_INVALID },
+    { 431, WEFT_ERROR_INVALID },
+};
+
+static const char *const titles[WEFT_ERROR_COUNT] = {
+    [WEFT_ERROR_FAILED] = "Internal error",
+    [WEFT_ERROR_INVALID] = "Invalid request",
+    [WEFT_ERROR_UNAUTHENTICATED] = "Not authenticated",
+    [WEFT_ERROR_DENIED] = "Not allowed",
+    [WEFT_ERROR_NOT_FOUND] = "Not found",
+    [WEFT_ERROR_CONFLICT] = "Conflict",
+    [WEFT_ERROR_EXHAUSTED] = "Quota or capacity used up",
+    [WEFT_ERROR_BUSY] = "Too many requests",
+    [WEFT_ERROR_UNAVAILABLE] = "Unavailable",
+    [WEFT_ERROR_TIMEOUT] = "Timeout",
+};
+
+G_DEFINE_QUARK(weft - http - error - quark, weft_http_error)
+
+static WeftErrorCode
+problem_code(const GError *error)
+{
+    if (error->domain != WEFT_HTTP_ERROR)
+        return weft_error_code(error);
+    for (guint i = 0; i < G_N_ELEMENTS(http_statuses); i++)
+        if ((int)http_statuses[i].status == error->code)
+            return http_statuses[i].code;
+    return WEFT_ERROR_FAILED;
+}
+
+guint
+weft_problem_status(const GError *error)
+{
+    return error->domain == WEFT_HTTP_ERROR ? (guint)error->code : weft_error_http_status(weft_error_code(error));
+}
+
+json_t *
+weft_problem_to_json(const GError *error)
+{
+    WeftErrorCode code = problem_code(error);
+    const char *name = weft_error_name(code);
+    g_autofree char *detail = g_utf8_make_valid(error->message, -1);
+    return json_pack("{s:s+, s:s, s:i, s:s, s:s}", "type", "https://weft.dev/problems/", name, "title", titles[code], "status",
+                     (int)weft_problem_status(error), "code", name, "detail", detail);
+}

@@ -1,0 +1,42 @@
+/* From method and request target to a route and its parameters. Pure: no daemon, no store. */
+#pragma once
+
+#include "tenant.h"
+
+#include <glib.h>
+
+#define WEFT_PATH_MAX 1024       /* bytes of the path as sent */
+#define WEFT_TARGET_MAX 4096     /* … with the query */
+#define WEFT_QUERY_VALUE_MAX 256 /* bytes of a query value, decoded */
+#define WEFT_SEGMENTS_MAX 8
+#define WEFT_PARAMS_MAX 2 /* of a route's path */
+#define WEFT_QUERY_MAX 4  /* of a route */
+
+typedef struct WeftRequest WeftRequest;
+
+/* Ends in one of the ways that request.h has; FALSE: the error is the answer. */
+typedef gboolean (*WeftHandler)(WeftRequest *request, GError **error);
+
+typedef enum { WEFT_BODY_NONE, WEFT_BODY_OPTIONAL, WEFT_BODY_REQUIRED } WeftBody;
+
+typedef struct WeftRoute {
+    const char *method; /* NULL ends a table */
+    const char *path;   /* a segment such as ":cluster" stands for any text */
+    WeftRole role;      /* the least that may use it */
+    WeftHandler handler;
+    WeftBody body;
+    const char *query[WEFT_QUERY_MAX + 1]; /* the query parameters that it takes */
+} WeftRoute;
+
+typedef struct WeftMatch {
+    char *params[WEFT_PARAMS_MAX]; /* what stands for ":…" in the path, decoded, in order */
+    char *query[WEFT_QUERY_MAX];   /* the values of the route's query parameters, decoded; NULL: absent */
+    char *allow;                   /* after a 405: the methods that the path takes, "GET, POST" */
+} WeftMatch;
+
+/* The route for a request target as it stands in the request line, or NULL and an error. ret_match is always written; clear it
+ * in both cases. Parameters are valid UTF-8 without control characters, not empty, and may contain '/'. */
+const WeftRoute *
+weft_router_match(const WeftRoute *routes, const char *method, const char *target, WeftMatch *ret_match, GError **error);
+void weft_match_clear(WeftMatch *match);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(WeftMatch, weft_match_clear)
