@@ -65,18 +65,19 @@ plain_value(const char *text)
 
 /* Takes the value, which becomes the root, the next entry of a list, or the value of the key that came before. */
 static gboolean
-attach(Reader *reader, json_t *value)
+attach(Reader *reader, const yaml_event_t *event, json_t *value)
 {
-    if (reader->depth == 0) {
+    Level *level = reader->depth > 0 ? &reader->levels[reader->depth - 1] : NULL;
+    gboolean ok = value != NULL;
+    if (!level)
         reader->root = value;
-        return TRUE;
-    }
-    Level *level = &reader->levels[reader->depth - 1];
-    if (json_is_array(level->container))
-        return json_array_append_new(level->container, value) == 0;
-    gboolean ok = json_object_set_new(level->container, level->key, value) == 0;
-    g_clear_pointer(&level->key, g_free);
-    return ok;
+    else if (json_is_array(level->container))
+        ok = json_array_append_new(level->container, value) == 0;
+    else
+        ok = json_object_set_new(level->container, level->key, value) == 0;
+    if (level)
+        g_clear_pointer(&level->key, g_free);
+    return ok || fail_at(reader, &event->start_mark, "a text is not valid UTF-8; save the file as UTF-8");
 }
 
 static gboolean
@@ -109,10 +110,7 @@ take_scalar(Reader *reader, const yaml_event_t *event)
         return fail_at(reader, &event->start_mark, "a text has a NUL character in it; leave it out");
     if (wants_key(reader))
         return take_key(reader, event);
-    json_t *value = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? plain_value(text) : json_string(text);
-    if (!value)
-        return fail_at(reader, &event->start_mark, "a text is not valid UTF-8; save the file as UTF-8");
-    return attach(reader, value);
+    return attach(reader, event, event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? plain_value(text) : json_string(text));
 }
 
 static gboolean
@@ -124,7 +122,7 @@ take_container(Reader *reader, const yaml_event_t *event, json_t *container)
         return is_key ? fail_at(reader, &event->start_mark, "a key must be a plain text, not a list or a mapping")
                       : fail_at(reader, &event->start_mark, "nested deeper than %d", WEFT_TEXT_DEPTH_MAX);
     }
-    gboolean ok = attach(reader, container);
+    gboolean ok = attach(reader, event, container);
     reader->levels[reader->depth++] = (Level){ .container = container };
     return ok;
 }
