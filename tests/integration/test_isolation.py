@@ -1,0 +1,172 @@
+"""Tenants do not exist for each other: every route of the route table, tried as somebody else."""
+
+import json
+import re
+import subprocess
+
+import pytest
+from harness.weft import build_folder
+
+ROLES = ("viewer", "member", "operator", "admin")
+PRINCIPALS = {"viewer": "umbrella-viewer", "member": "umbrella-member", "operator": "olga", "admin": "ada"}
+# Whatever the routes of a kind are called with: an object of the other tenant, and one that nobody has.
+FOREIGN_CLUSTER, FOREIGN_TENANT, FOREIGN_PRINCIPAL = "secret-plan", "acme", "acme-member"
+NOBODY = {":cluster": "nobody-has-this", ":tenant": "nobody", ":principal": "nobody", ":token": "0nobodyhas00", ":host": "nohost"}
+BODIES = {
+    ("POST", "/v1/clusters"): {"name": "mine", "count": 1, "cores": 1, "memory": "256M", "image": "mpi"},
+    ("PATCH", "/v1/clusters/:cluster"): {"count": 2},
+    ("POST", "/v1/hosts"): {"name": "n9"},
+    ("POST", "/v1/hosts/:host/drain"): {"evict": False},
+    ("POST", "/v1/hosts/:host/undrain"): {},
+    ("POST", "/v1/tenants"): {"name": "stolen"},
+    ("PATCH", "/v1/tenants/:tenant"): {"quota": {"nodes": 1}},
+    ("POST", "/v1/principals"): {"name": "eve", "role": "admin"},
+    ("POST", "/v1/tokens"): {"principal": FOREIGN_PRINCIPAL},
+}
+
+
+def routes():
+    done = subprocess.run([build_folder() / "src/daemon/weftd", "--routes"], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def two_tenants(request, certificate):
+    """acme has objects of every kind; umbrella looks for them."""
+    from harness.weft import Weft
+
+    weft = Weft(changes={"api": {"tcp": "127.0.0.1:0", "tls_certificate": certificate["certificate"], "tls_key": certificate["key"]}})
+    request.addfinalizer(weft.remove)
+    weft.start()
+    made = weft.client.create(FOREIGN_CLUSTER, 2)
+    weft.client.wait_phase(FOREIGN_CLUSTER, "ready")
+    weft.client.create("ours", 1, tenant="umbrella")
+    weft.client.wait_phase("ours", "ready", tenant="umbrella")
+    token = weft.client.expect(201, "POST", "/v1/tokens", {"principal": FOREIGN_PRINCIPAL, "note": "hidden-note"})
+    clients = {role: weft.tls_client(weft.token(name), certificate["certificate"]) for role, name in PRINCIPALS.items()}
+    foreign = {":cluster": [made["id"], FOREIGN_CLUSTER], ":tenant": [FOREIGN_TENANT], ":principal": [FOREIGN_PRINCIPAL],
+               ":token": [token["id"]], ":host": ["n1"]}
+    secrets = [FOREIGN_CLUSTER, made["id"], token["id"], "hidden-note", FOREIGN_PRINCIPAL, made["created"]]
+    secrets += [node[field] for node in weft.client.nodes(FOREIGN_CLUSTER) for field in ("id", "mac")]
+    secrets += [guid for node in weft.client.nodes(FOREIGN_CLUSTER) for guid in node["guids"]]
+    return weft, clients, foreign, secrets
+
+
+def parameter(path):
+    match = re.search(r":[a-z]+", path)
+    return match[0] if match else None
+
+
+def ask(client, route, name):
+    """The answer to a route with this object in it, with the object's own name and the time taken out of the text."""
+    path = route["path"].replace(parameter(route["path"]), name)
+    answer = client.request(route["method"], path, BODIES.get((route["method"], route["path"])))
+    return answer.status, answer.text.replace(name, "NAME")
+
+
+def leaks(text, secrets, asked=()):
+    return [secret for secret in secrets if secret in text and secret not in asked]
+
+
+def named(method="", role=None):
+    return [r for r in routes() if parameter(r["path"]) and (role is None or r["role"] == role)]
+
+
+def test_route_table_is_complete():
+    assert len(routes()) >= 30
+    assert all(route["role"] in ROLES for route in routes())
+    bodies = {(r["method"], r["path"]) for r in routes() if r["method"] in ("POST", "PATCH")}
+    assert bodies == BODIES.keys(), "a new route with a body needs an entry here"
+
+
+@pytest.mark.parametrize("route", routes(), ids=lambda r: f"{r['method']} {r['path']}")
+def test_roles_below_are_denied(two_tenants, route):
+    _, clients, foreign, secrets = two_tenants
+    for role in ROLES[: ROLES.index(route["role"])]:
+        path, name = route["path"], parameter(route["path"])
+        for target in foreign[name] if name else [None]:
+            answer = clients[role].request(route["method"], path.replace(name, target) if name else path,
+                                           BODIES.get((route["method"], path)))
+            assert (answer.status, answer.json["code"]) == (403, "denied"), f"{role}: {answer.text}"
+            assert not leaks(answer.text, secrets, [target])
+
+
+@pytest.mark.parametrize("route", [r for r in routes() if parameter(r["path"])], ids=lambda r: f"{r['method']} {r['path']}")
+@pytest.mark.parametrize("role", ["viewer", "member"])
+def test_foreign_is_as_absent(two_tenants, route, role):
+    """Same status and same text, whether it belongs to somebody else or to nobody."""
+    weft, clients, foreign, _ = two_tenants
+    before = weft.dump().values("cluster")
+    name = parameter(route["path"])
+    absent = ask(clients[role], route, NOBODY[name])
+    for target in foreign[name]:
+        assert ask(clients[role], route, target) == absent
+    assert weft.dump().values("cluster") == before
+
+
+@pytest.mark.parametrize("path", ["/v1/clusters", "/v1/events", "/v1/usage", "/v1/tenants", "/v1/tokens", "/v1/whoami"])
+@pytest.mark.parametrize("role", ["viewer", "member"])
+def test_lists_show_only_ones_own(two_tenants, path, role):
+    _, clients, _, secrets = two_tenants
+    answer = clients[role].request("GET", path)
+    assert answer.status in (200, 403)
+    assert not leaks(answer.text, secrets) and FOREIGN_TENANT not in answer.text
+    for host in ("n1", "n2", "n3", "n4"):
+        assert f'"{host}"' not in answer.text, "hosts are no business of tenants"
+
+
+@pytest.mark.parametrize("path", ["/v1/clusters", "/v1/usage", "/v1/clusters/" + FOREIGN_CLUSTER, "/v1/clusters/ours/nodes"])
+def test_tenant_parameter_opens_no_door(two_tenants, path):
+    _, clients, _, secrets = two_tenants
+    for role in ("viewer", "member"):
+        foreign = clients[role].request("GET", f"{path}?tenant={FOREIGN_TENANT}")
+        absent = clients[role].request("GET", f"{path}?tenant=nobody")
+        assert foreign.status == absent.status
+        assert foreign.text.replace(FOREIGN_TENANT, "nobody") == absent.text
+        assert not leaks(foreign.text, secrets, [FOREIGN_CLUSTER])
+
+
+def test_pages_and_cursors_do_not_reach_across(two_tenants):
+    weft, clients, _, secrets = two_tenants
+    cursor = weft.client.get("/v1/clusters", limit=1)["next"]
+    assert cursor
+    answer = clients["viewer"].request("GET", f"/v1/clusters?after={cursor}")
+    assert not leaks(answer.text, secrets)
+    for event in weft.client.events()[:3]:
+        answer = clients["viewer"].request("GET", "/v1/events", headers={"Last-Event-ID": event["id"]})
+        assert not leaks(answer.text, secrets)
+
+
+def test_creating_with_a_foreign_tenant_is_refused(two_tenants):
+    weft, clients, _, _ = two_tenants
+    before = weft.dump().values("cluster")
+    body = BODIES["POST", "/v1/clusters"]
+    for tenant in (FOREIGN_TENANT, "nobody"):
+        answer = clients["member"].request("POST", f"/v1/clusters?tenant={tenant}", body)
+        assert answer.status in (403, 404), answer.text
+    assert weft.dump().values("cluster") == before
+
+
+def test_same_name_in_two_tenants(two_tenants):
+    """A name that another tenant uses is free, and a conflict is never told across tenants."""
+    weft, clients, _, _ = two_tenants
+    body = BODIES["POST", "/v1/clusters"] | {"name": FOREIGN_CLUSTER}
+    made = clients["member"].expect(201, "POST", "/v1/clusters", body)
+    assert made["tenant"] == "umbrella"
+    clients["member"].expect(202, "DELETE", f"/v1/clusters/{made['id']}")
+    weft.client.wait_gone(FOREIGN_CLUSTER, tenant="umbrella")
+    assert weft.client.cluster(FOREIGN_CLUSTER)["phase"] == "ready"
+
+
+def test_idempotency_keys_are_ones_own(two_tenants):
+    weft, clients, _, secrets = two_tenants
+    body = {"name": "keyed", "count": 1, "cores": 1, "memory": "256M", "image": "mpi"}
+    weft.client.expect(201, "POST", "/v1/clusters?tenant=acme", body, {"Idempotency-Key": "shared-key"})
+    other = clients["member"].expect(201, "POST", "/v1/clusters", body, {"Idempotency-Key": "shared-key"})
+    assert other["tenant"] == "umbrella"
+
+
+def test_operators_see_all(two_tenants):
+    _, clients, _, _ = two_tenants
+    names = {(c["tenant"], c["name"]) for c in clients["operator"].items("/v1/clusters")}
+    assert {("acme", FOREIGN_CLUSTER), ("umbrella", "ours")} <= names

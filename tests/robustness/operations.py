@@ -1,0 +1,224 @@
+"""What the failpoint suite does to weftd while it is killed: each operation prepares a site, acts, and knows how it must end."""
+
+from dataclasses import dataclass, field
+from typing import Callable
+
+from harness.weft import host
+
+
+def nothing(_site):
+    pass
+
+
+@dataclass
+class Operation:
+    name: str
+    act: Callable
+    prepare: Callable = nothing  # with a running weftd, before any kill
+    check: Callable = nothing  # after convergence
+    before: Callable = nothing  # to the stopped site, before weftd starts to be killed
+    changes: dict = field(default_factory=dict)
+    fresh: bool = False  # begins without a store
+
+
+def spec(name, count, **more):
+    return {"name": name, "count": count, "cores": 1, "memory": "256M", "image": "mpi"} | more
+
+
+def with_cluster(count):
+    def prepare(site):
+        site.call("POST", "/v1/clusters?tenant=acme", spec("cfd", count))
+        site.until(lambda: site.client.cluster("cfd")["phase"] == "ready", "cfd is ready")
+
+    return prepare
+
+
+def has_nodes(count):
+    def check(site):
+        cluster = site.cluster("cfd")
+        assert (cluster["phase"], cluster["ready"], len(site.nodes("cfd"))) == ("ready", count, count), cluster
+
+    return check
+
+
+def is_gone(site):
+    assert site.cluster("cfd") is None
+    assert not any(site.world.domains().values()) and not site.world.partitions()
+
+
+# --- clusters ---
+
+
+def create(site):
+    site.call("POST", "/v1/clusters?tenant=acme", spec("cfd", 3))
+
+
+def scale_to(count):
+    return lambda site: site.call("PATCH", "/v1/clusters/cfd?tenant=acme", {"count": count})
+
+
+def delete(site):
+    site.call("DELETE", "/v1/clusters/cfd?tenant=acme")
+
+
+def delete_while_hanging(site):
+    site.world.fault("hang start")
+    create(site)
+    site.until(lambda: site.client.cluster("cfd")["phase"] == "starting", "cfd is starting")
+    delete(site)
+    site.until(lambda: site.client.cluster("cfd") is None, "cfd is gone")
+    site.world.fault()
+
+
+def heal(site):
+    first, second = site.nodes("cfd")[:2]
+    site.world.end_domain(first["host"], f"weft-{first['id']}")
+    site.world.remove_domain(second["host"], f"weft-{second['id']}")
+
+
+def failing_start(site):
+    site.world.fault("fail start 6 out of order")
+    create(site)
+
+
+def failing_fabric(site):
+    site.world.fabric_fault("fail apply 2 busy")
+    scale_to(3)(site)
+
+
+# --- hosts ---
+
+
+def busy_host(site):
+    return site.nodes("cfd")[0]["host"]
+
+
+def lose_and_return(site):
+    name = busy_host(site)
+    site.world.lose(name)
+    site.until(lambda: site.client.get(f"/v1/hosts/{name}")["state"] == "lost", f"{name} is lost")
+    site.until(lambda: name not in {n["host"] for n in site.client.nodes("cfd")}, f"the nodes of {name} are elsewhere")
+    site.world.bring_back(name)
+    site.until(lambda: site.client.get(f"/v1/hosts/{name}")["state"] == "up", f"{name} is back")
+
+
+def drain(site):
+    site.call("POST", f"/v1/hosts/{busy_host(site)}/drain", {})
+
+
+def evict(site):
+    site.call("POST", f"/v1/hosts/{busy_host(site)}/drain", {"evict": True})
+
+
+def is_evicted(site):
+    has_nodes(3)(site)
+    drained = [h["name"] for h in site.alive(lambda: site.client.items("/v1/hosts")) if h["evicting"]]
+    assert len(drained) == 1 and not site.world.domains().get(drained[0])
+    assert drained[0] not in {node["host"] for node in site.nodes("cfd")}
+
+
+def drained(site):
+    with_cluster(3)(site)
+    drain(site)
+
+
+def undrain(site):
+    for each in site.alive(lambda: site.client.items("/v1/hosts")):
+        if each["draining"]:
+            site.call("POST", f"/v1/hosts/{each['name']}/undrain", {})
+
+
+def is_undrained(site):
+    assert not any(h["draining"] for h in site.alive(lambda: site.client.items("/v1/hosts")))
+
+
+def add_and_remove_host(site):
+    site.call("POST", "/v1/hosts", host("n9"))
+    site.until(lambda: site.client.get("/v1/hosts/n9")["state"] == "up", "n9 is up")
+    site.call("DELETE", "/v1/hosts/n9")
+
+
+def host_is_gone(site):
+    assert "n9" not in {h["name"] for h in site.alive(lambda: site.client.items("/v1/hosts"))}
+
+
+# --- people ---
+
+
+def people(site):
+    site.call("POST", "/v1/tenants", {"name": "initech", "quota": {"nodes": 4}})
+    site.call("PATCH", "/v1/tenants/initech", {"quota": {"nodes": 8}})
+    site.call("POST", "/v1/principals", {"name": "peter", "tenant": "initech", "role": "member"})
+    token = site.call("POST", "/v1/tokens", {"principal": "peter", "note": "laptop"}).json
+    site.call("POST", "/v1/tokens", {"principal": "peter"})
+    site.call("DELETE", f"/v1/tokens/{token['id']}")
+    site.call("DELETE", "/v1/principals/peter")
+    site.call("DELETE", "/v1/tenants/initech")
+
+
+def people_are_gone(site):
+    dump = site.weft.dump()
+    assert "initech" not in dump.values("tenant") and "peter" not in dump.values("principal")
+    assert not dump.values("token")
+
+
+# --- the world by itself ---
+
+
+def garbage(site):
+    node = site.nodes("cfd")[0]
+    elsewhere = next(name for name in ("n1", "n2") if name != node["host"])
+    site.world.add_stray(elsewhere, "weft-0zzzzzzzzzzz-7", like=f"weft-{node['id']}")
+    site.world.add_foreign("n3", "not-ours")
+    site.world.add_foreign_partition(0x4321, "weft-0zzzzzzzzzzz")
+
+
+def garbage_is_gone(site):
+    site.until(lambda: not site.world.where("weft-0zzzzzzzzzzz-7"), "the stray domain is gone")
+    site.until(lambda: 0x4321 not in site.world.partitions(), "the stray partition is gone")
+    assert site.world.where("not-ours") == ["n3"]
+    told = [e for e in site.alive(site.client.events) if "not-ours" in e["message"]]
+    assert len(told) == 1, "told once"
+
+
+def oblivion(site):
+    create(site)
+    site.until(lambda: site.client.cluster("cfd")["phase"] == "ready", "cfd is ready")
+    old = {event["id"] for event in site.alive(site.client.events)}
+    site.until(lambda: not old & {event["id"] for event in site.client.events()}, "the old events are dropped")
+
+
+def change_site(weft):
+    """The configuration loses a host and a person, and changes a quota."""
+    config = weft.config
+    config["hosts"] = config["hosts"][:3]
+    config["tenants"][1]["quota"] = {"nodes": 5}
+    config["principals"] = [p for p in config["principals"] if p["name"] != "olga"]
+
+
+def site_is_changed(site):
+    dump = site.weft.dump()
+    assert set(dump.values("host")) == {"n1", "n2", "n3"} and "olga" not in dump.values("principal")
+    assert dump.values("tenant")["umbrella"]["quota"]["nodes"] == 5
+
+
+OPERATIONS = [
+    Operation("first-start", nothing, fresh=True),
+    Operation("create", create, check=has_nodes(3)),
+    Operation("scale-up", scale_to(4), with_cluster(2), has_nodes(4)),
+    Operation("scale-down", scale_to(1), with_cluster(3), has_nodes(1)),
+    Operation("delete", delete, with_cluster(2), is_gone),
+    Operation("delete-while-hanging", delete_while_hanging, check=is_gone),
+    Operation("heal", heal, with_cluster(3), has_nodes(3)),
+    Operation("failing-start", failing_start, check=has_nodes(3)),
+    Operation("failing-fabric", failing_fabric, with_cluster(2), has_nodes(3)),
+    Operation("lose-host", lose_and_return, with_cluster(3), has_nodes(3)),
+    Operation("drain", drain, with_cluster(3), has_nodes(3)),
+    Operation("evict", evict, with_cluster(3), is_evicted),
+    Operation("undrain", undrain, drained, is_undrained),
+    Operation("host-add-rm", add_and_remove_host, check=host_is_gone),
+    Operation("people", people, check=people_are_gone),
+    Operation("garbage", garbage, with_cluster(2), garbage_is_gone),
+    Operation("oblivion", oblivion, check=has_nodes(3), changes={"control": {"event_age": "300ms", "request_age": "300ms"}}),
+    Operation("changed-site", nothing, before=change_site, check=site_is_changed),
+]

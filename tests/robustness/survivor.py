@@ -1,0 +1,104 @@
+"""A client that goes on when weftd is killed under it: it starts weftd again and repeats what was not acknowledged."""
+
+import http.client
+import signal
+
+from harness.invariants import UsageBook, converged, ledger
+from harness.wait import until
+from harness.weft import fresh_key
+
+DEATH = (OSError, http.client.HTTPException)
+
+
+class Survivor:
+    """Drives one site. The store's ledger is checked at each death, before weftd is there again."""
+
+    def __init__(self, weft, lost=()):
+        self.weft = weft
+        self.lost = set(lost)
+        self.book = UsageBook()
+        self.deaths = 0
+
+    @property
+    def client(self):
+        return self.weft.client
+
+    @property
+    def world(self):
+        return self.weft.world
+
+    def start(self, failpoint=None, failpoint_log=None):
+        self.look()
+        if not self.weft.start(failpoint, failpoint_log):
+            self.after_death()
+            self.weft.start()
+
+    def look(self):
+        """What must be true at any moment."""
+        if (self.weft.root / "weft.db").exists():
+            dump = self.weft.dump()
+            wrong = ledger(dump) + self.book.look(dump)
+            assert not wrong, wrong
+
+    def after_death(self):
+        self.deaths += 1
+        self.look()
+
+    def revive(self):
+        """The connection broke: weftd is dead or dying."""
+        until(self.weft.died, lambda: f"weftd is dead, as its connection is: {self.weft.log_tail()}")
+        self.after_death()
+        self.weft.start()
+
+    def alive(self, action):
+        """Repeats the action until it ends without weftd dying in it."""
+        while True:
+            try:
+                return action()
+            except DEATH:
+                self.revive()
+
+    def until(self, check, what):
+        return until(lambda: self.alive(check), what)
+
+    def call(self, method, path, body=None, *, accept=()):
+        """A request that may have to be made again; then what it did the first time counts as its success."""
+        headers = {"Idempotency-Key": fresh_key()} if method == "POST" else None
+        before = self.deaths
+        answer = self.alive(lambda: self.client.request(method, path, body, headers))
+        repeated = self.deaths > before
+        good = answer.status < 300 or answer.status in accept or (repeated and method == "DELETE" and answer.status == 404)
+        assert good, f"{method} {path}: {answer.status} {answer.text}"
+        return answer
+
+    def cluster(self, name, tenant="acme"):
+        return self.alive(lambda: self.client.cluster(name, tenant))
+
+    def nodes(self, name, tenant="acme"):
+        return self.alive(lambda: self.client.nodes(name, tenant))
+
+    def host(self, name):
+        return self.alive(lambda: self.client.get(f"/v1/hosts/{name}"))
+
+    def settle(self):
+        """Until the world is as wished. A death on the way is survived."""
+        last = []
+
+        def check():
+            if self.weft.died():
+                self.after_death()
+                self.weft.start()
+            last[:] = converged(self.weft, self.lost)
+            return not last
+
+        until(check, lambda: f"converged, but {last}\n{self.weft.log_tail()}")
+        self.look()
+
+    def dies(self, timeout):
+        """Whether the failpoint is still reached within that time."""
+        try:
+            code = self.weft.process.wait(timeout)
+        except Exception:  # noqa: BLE001  subprocess.TimeoutExpired
+            return False
+        assert code == -signal.SIGKILL
+        return True

@@ -1,0 +1,104 @@
+"""Kills weftd with SIGKILL at every failpoint that each operation reaches, starts it again, and checks that it ends where it
+would have ended."""
+
+import subprocess
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from harness.weft import SOURCE, Weft
+from operations import OPERATIONS
+from survivor import Survivor
+from tally import TALLY
+
+WORKERS = 2
+TRIES = 3
+CHECK = SOURCE / "tools/check-failpoints"
+
+
+def prepare(operation):
+    weft = Weft(changes=operation.changes)
+    if not operation.fresh:
+        site = Survivor(weft)
+        site.start()
+        operation.prepare(site)
+        site.settle()
+        weft.stop()
+    return weft
+
+
+def run(operation, base, failpoint=None, log=None):
+    """One pass; whether the failpoint killed weftd."""
+    weft = base.clone()
+    try:
+        operation.before(weft)
+        site = Survivor(weft)
+        site.start(failpoint, log)
+        operation.act(site)
+        site.settle()
+        if failpoint and not site.deaths and site.dies(timeout=1):
+            site.weft.process = None
+            site.after_death()
+            weft.start()
+            site.settle()
+        operation.check(site)
+        assert site.deaths <= 1
+        weft.stop()
+        return site.deaths == 1
+    except Exception as error:
+        raise AssertionError(f"operation {operation.name}, WEFT_FAILPOINT={failpoint}: {error}\n{weft.log_tail()}") from error
+    finally:
+        weft.remove()
+
+
+def learn(operation, base):
+    """Which failpoints the operation reaches, and how often."""
+    log = base.root / "failpoints.log"
+    run(operation, base, log=log)
+    hits = Counter(log.read_text(encoding="utf-8").split())
+    log.unlink()
+    return hits
+
+
+def places(hits):
+    """NAME:N for each place to kill at: the first time, and one in the middle where there are more than two."""
+    for name, count in sorted(hits.items()):
+        yield name, f"{name}:1"
+        if count > 2:
+            yield name, f"{name}:{count // 2 + 1}"
+
+
+def kill_at(operation, base, name, place):
+    """Where the middle of a run is depends on timing: it may be missed. The first time may not."""
+    for _ in range(TRIES):
+        if run(operation, base, failpoint=place):
+            TALLY.kills[operation.name, name] += 1
+            return None
+    return None if not place.endswith(":1") else f"{operation.name}: {place} was not reached again"
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_killed_everywhere(operation):
+    base = prepare(operation)
+    try:
+        hits = learn(operation, base)
+        assert hits, "no failpoint was reached"
+        TALLY.reached |= hits.keys()
+        with ThreadPoolExecutor(WORKERS) as pool:
+            missed = list(pool.map(lambda place: kill_at(operation, base, *place), places(hits)))
+        assert not any(missed), [text for text in missed if text]
+    finally:
+        base.remove()
+
+
+def test_every_failpoint_was_reached():
+    listed = subprocess.run([CHECK, "--list"], check=True, capture_output=True, text=True).stdout.split()
+    missing = sorted(set(listed) - TALLY.reached)
+    unlisted = sorted(TALLY.reached - set(listed))
+    assert not missing, f"no operation reaches {missing}"
+    assert not unlisted, f"tools/check-failpoints does not know {unlisted}"
+
+
+def test_failpoints_are_everywhere():
+    done = subprocess.run([CHECK], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
