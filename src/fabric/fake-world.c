@@ -1,0 +1,310 @@
+#include "fake-world.h"
+
+#include "errors.h"
+#include "file.h"
+
+#include <errno.h>
+#include <glib/gstdio.h>
+#include <string.h>
+
+#define FILE_MAX (64 * 1024 * 1024)
+
+static gboolean
+fail_errno(GError **error, const char *doing, const char *path)
+{
+    int saved = errno;
+    g_set_error(error, WEFT_ERROR, WEFT_ERROR_FAILED, "fake fabric: %s %s: %s", doing, path, g_strerror(saved));
+    return FALSE;
+}
+
+static gboolean
+fail_text(GError **error, const char *path, const char *line)
+{
+    g_set_error(error, WEFT_ERROR, WEFT_ERROR_FAILED, "fake fabric: %s: \"%s\" is not understood; remove the file", path, line);
+    return FALSE;
+}
+
+/* --- single files --- */
+
+/* Whole or not at all. The temporary file lies apart, so that the folder of partitions holds nothing else. */
+static gboolean
+replace(WeftFakeWorld *world, const char *path, const char *text, GError **error)
+{
+    if (!g_file_set_contents_full(world->fresh, text, -1, G_FILE_SET_CONTENTS_NONE, 0644, error))
+        return FALSE;
+    return g_rename(world->fresh, path) == 0 || fail_errno(error, "writing", path);
+}
+
+static gboolean
+remove_file(const char *path, GError **error)
+{
+    return g_unlink(path) == 0 || errno == ENOENT || fail_errno(error, "removing", path);
+}
+
+/* NULL without an error: there is no such file. */
+static char *
+read_optional(const char *path, GError **error)
+{
+    g_autoptr(GError) failed = NULL;
+    char *text = weft_file_read(path, FILE_MAX, NULL, &failed);
+    if (!text && !g_error_matches(failed, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))
+        g_propagate_error(error, g_steal_pointer(&failed));
+    return text;
+}
+
+/* --- partitions as text --- */
+
+static char *
+partition_path(const WeftFakeWorld *world, guint pkey)
+{
+    return g_strdup_printf("%s/0x%04x", world->partitions, pkey);
+}
+
+static void
+format_partition(GString *text, const WeftPartition *partition, const char *indent)
+{
+    g_string_append_printf(text, "%s%s\n", indent, partition->name);
+    for (guint i = 0; i < partition->members->len; i++) {
+        const WeftMember *member = &g_array_index(partition->members, WeftMember, i);
+        g_string_append_printf(text, "%s0x%016" G_GINT64_MODIFIER "x 0x%016" G_GINT64_MODIFIER "x %s %d\n", indent,
+                               member->port_guid, member->virtual_guid, weft_membership_words[member->membership],
+                               member->index);
+    }
+}
+
+static gboolean
+parse_hex(const char *text, guint64 max, guint64 *ret_value)
+{
+    return g_str_has_prefix(text, "0x") && g_ascii_string_to_unsigned(text + 2, 16, 0, max, ret_value, NULL);
+}
+
+static gboolean
+parse_member(const char *line, WeftMember *ret_member)
+{
+    g_auto(GStrv) words = g_strsplit(line, " ", 5);
+    gint64 index;
+    if (g_strv_length(words) != 4 || !parse_hex(words[0], G_MAXUINT64, &ret_member->port_guid) ||
+        !parse_hex(words[1], G_MAXUINT64, &ret_member->virtual_guid) ||
+        !g_ascii_string_to_signed(words[3], 10, -1, G_MAXUINT16, &index, NULL))
+        return FALSE;
+    ret_member->index = (int)index;
+    for (guint i = 0; weft_membership_words[i]; i++) {
+        ret_member->membership = i;
+        if (g_str_equal(words[2], weft_membership_words[i]))
+            return TRUE;
+    }
+    return FALSE;
+}
+
+static WeftPartition *
+read_partition(WeftFakeWorld *world, guint pkey, GError **error)
+{
+    g_autofree char *path = partition_path(world, pkey);
+    g_autofree char *text = read_optional(path, error);
+    if (!text)
+        return NULL;
+    g_auto(GStrv) lines = g_strsplit(g_strchomp(text), "\n", -1);
+    g_autoptr(WeftPartition) partition = weft_partition_new(pkey, lines[0] ? lines[0] : "");
+    for (guint i = 1; lines[0] && lines[i]; i++) {
+        WeftMember member;
+        if (!parse_member(lines[i], &member)) {
+            fail_text(error, path, lines[i]);
+            return NULL;
+        }
+        g_array_append_val(partition->members, member);
+    }
+    return g_steal_pointer(&partition);
+}
+
+/* --- the change that is being made ---
+ *
+ *     generation 7
+ *     remove 0x0003
+ *     set 0x0001
+ *      weft-4k2m…             the file's lines, indented
+ *      0x… 0x… full 0
+ */
+
+static char *
+format_pending(const WeftFabricChange *change)
+{
+    GString *text = g_string_new(NULL);
+    g_string_append_printf(text, "generation %" G_GUINT64_FORMAT "\n", change->generation);
+    for (guint i = 0; i < change->removed->len; i++)
+        g_string_append_printf(text, "remove 0x%04x\n", g_array_index(change->removed, guint16, i));
+    for (guint i = 0; i < change->set->len; i++) {
+        const WeftPartition *partition = g_ptr_array_index(change->set, i);
+        g_string_append_printf(text, "set 0x%04x\n", partition->pkey);
+        format_partition(text, partition, " ");
+    }
+    return g_string_free(text, FALSE);
+}
+
+static gboolean
+do_remove(WeftFakeWorld *world, const char *number, GError **error)
+{
+    g_autofree char *path = g_build_filename(world->partitions, number, NULL);
+    return remove_file(path, error);
+}
+
+/* Takes the indented lines that follow. */
+static gboolean
+do_set(WeftFakeWorld *world, const char *number, char ***lines, GError **error)
+{
+    g_autofree char *path = g_build_filename(world->partitions, number, NULL);
+    g_autoptr(GString) text = g_string_new(NULL);
+    for (; **lines && ***lines == ' '; (*lines)++)
+        g_string_append_printf(text, "%s\n", **lines + 1);
+    return replace(world, path, text->str, error);
+}
+
+/* Does what the file says and forgets it: what a killed process or a full disk left undone is done before anything else. Doing
+ * a part of it twice does no harm. The generation comes last: it says that all is done. */
+static gboolean
+complete(WeftFakeWorld *world, GError **error)
+{
+    g_autoptr(GError) failed = NULL;
+    g_autofree char *text = read_optional(world->pending, &failed);
+    g_auto(GStrv) all = text ? g_strsplit(text, "\n", -1) : NULL;
+    const char *generation = NULL;
+    for (char **lines = all; !failed && lines && *lines && **lines;) {
+        const char *line = *lines++;
+        if (g_str_has_prefix(line, "generation "))
+            generation = line + strlen("generation ");
+        else if (g_str_has_prefix(line, "remove "))
+            do_remove(world, line + strlen("remove "), &failed);
+        else if (g_str_has_prefix(line, "set "))
+            do_set(world, line + strlen("set "), &lines, &failed);
+        else
+            fail_text(&failed, world->pending, line);
+    }
+    if (failed) {
+        g_propagate_error(error, g_steal_pointer(&failed));
+        return FALSE;
+    }
+    return !generation || (replace(world, world->generation, generation, error) && remove_file(world->pending, error));
+}
+
+/* --- the operations --- */
+
+gboolean
+weft_fake_world_generation(WeftFakeWorld *world, guint64 *ret_generation, GError **error)
+{
+    g_autoptr(GError) failed = NULL;
+    g_autofree char *text = read_optional(world->generation, &failed);
+    if (failed) {
+        g_propagate_error(error, g_steal_pointer(&failed));
+        return FALSE;
+    }
+    if (text && !g_ascii_string_to_unsigned(g_strchomp(text), 10, 0, G_MAXUINT64, ret_generation, NULL))
+        return fail_text(error, world->generation, text);
+    if (!text)
+        *ret_generation = 0;
+    return TRUE;
+}
+
+static gboolean
+check_ours(WeftFakeWorld *world, guint pkey, GError **error)
+{
+    g_autoptr(GError) failed = NULL;
+    g_autoptr(WeftPartition) there = read_partition(world, pkey, &failed);
+    if (failed) {
+        g_propagate_error(error, g_steal_pointer(&failed));
+        return FALSE;
+    }
+    if (!there || weft_partition_is_ours(there->name))
+        return TRUE;
+    g_set_error(error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                "partition 0x%04x is the site's own (\"%s\"); take it out of the range that weft may use", pkey, there->name);
+    return FALSE;
+}
+
+static gboolean
+check_change(WeftFakeWorld *world, const WeftFabricChange *change, GError **error)
+{
+    guint64 last;
+    if (!weft_fake_world_generation(world, &last, error))
+        return FALSE;
+    if (change->generation < last) {
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                    "generation %" G_GUINT64_FORMAT " is older than %" G_GUINT64_FORMAT ", which the fabric has already",
+                    change->generation, last);
+        return FALSE;
+    }
+    for (guint i = 0; i < change->set->len; i++) {
+        if (!check_ours(world, ((const WeftPartition *)g_ptr_array_index(change->set, i))->pkey, error))
+            return FALSE;
+    }
+    for (guint i = 0; i < change->removed->len; i++) {
+        if (!check_ours(world, g_array_index(change->removed, guint16, i), error))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+gboolean
+weft_fake_world_apply(WeftFakeWorld *world, const WeftFabricChange *change, GError **error)
+{
+    if (!complete(world, error) || !check_change(world, change, error))
+        return FALSE;
+    g_autofree char *text = format_pending(change);
+    return replace(world, world->pending, text, error) && complete(world, error);
+}
+
+static int
+compare_partitions(gconstpointer a, gconstpointer b)
+{
+    guint x = (*(WeftPartition *const *)a)->pkey, y = (*(WeftPartition *const *)b)->pkey;
+    return x < y ? -1 : x > y;
+}
+
+GPtrArray *
+weft_fake_world_list(WeftFakeWorld *world, GError **error)
+{
+    if (!complete(world, error))
+        return NULL;
+    g_autoptr(GPtrArray) partitions = g_ptr_array_new_with_free_func((GDestroyNotify)weft_partition_free);
+    g_autoptr(GDir) folder = g_dir_open(world->partitions, 0, error);
+    if (!folder)
+        return NULL;
+    for (const char *name; (name = g_dir_read_name(folder));) {
+        guint64 pkey;
+        if (!parse_hex(name, G_MAXUINT16, &pkey))
+            continue;
+        g_autoptr(GError) failed = NULL;
+        WeftPartition *partition = read_partition(world, (guint)pkey, &failed);
+        if (failed) {
+            g_propagate_error(error, g_steal_pointer(&failed));
+            return NULL;
+        }
+        if (partition)
+            g_ptr_array_add(partitions, partition);
+    }
+    g_ptr_array_sort(partitions, compare_partitions);
+    return g_steal_pointer(&partitions);
+}
+
+gboolean
+weft_fake_world_open(WeftFakeWorld *world, const char *folder, GError **error)
+{
+    *world = (WeftFakeWorld){
+        .fresh = g_build_filename(folder, "fresh", NULL),
+        .pending = g_build_filename(folder, "pending", NULL),
+        .generation = g_build_filename(folder, "generation", NULL),
+        .partitions = g_build_filename(folder, "partitions", NULL),
+        .faults = g_build_filename(folder, "faults", NULL),
+    };
+    if (g_mkdir_with_parents(world->partitions, 0755) < 0)
+        return fail_errno(error, "making", world->partitions);
+    return complete(world, error);
+}
+
+void
+weft_fake_world_clear(WeftFakeWorld *world)
+{
+    g_free(world->fresh);
+    g_free(world->pending);
+    g_free(world->generation);
+    g_free(world->partitions);
+    g_free(world->faults);
+}
