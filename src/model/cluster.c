@@ -1,1 +1,350 @@
 #include "cluster.h"
+
+#include "codec.h"
+#include "errors.h"
+#include "host.h"
+#include "size.h"
+#include "tenant.h"
+
+#define ALIGNMENT (2ULL << 20) /* of a node's memory, whatever its pages */
+
+const char *const weft_path_words[WEFT_PATHS + 1] = {
+    [WEFT_PATH_AUTO] = "auto",
+    [WEFT_PATH_SRIOV] = "sriov",
+    [WEFT_PATH_PASSTHROUGH] = "passthrough",
+    [WEFT_PATH_BRIDGE] = "bridge",
+};
+
+/* What a user may say of a group, its name apart. In the store all that has a default is written out, so that what was
+ * granted does not change when a default does. */
+static const WeftCodecField shape_fields[] = {
+    WEFT_FIELD(WeftGroup, count, UINT, .max = WEFT_NODES_MAX),
+    WEFT_FIELD(WeftGroup, cores, UINT, WEFT_OPTIONAL, .fallback = 1, .min = 1, .max = WEFT_CORES_MAX),
+    WEFT_FIELD(WeftGroup, memory, SIZE, WEFT_OPTIONAL, .fallback = 1 << 30, .min = WEFT_MEMORY_MIN, .max = WEFT_MEMORY_MAX),
+    WEFT_FIELD_AS("pages", WeftGroup, page_size, SIZE, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftGroup, gpus, UINT, WEFT_OPTIONAL, .max = WEFT_GPUS_MAX),
+    WEFT_FIELD(WeftGroup, path, WORD, WEFT_OPTIONAL, .fallback = WEFT_PATH_AUTO, .words = weft_path_words),
+    WEFT_FIELD(WeftGroup, rails, UINT, WEFT_OPTIONAL, .fallback = 1, .max = WEFT_RAILS_MAX),
+    WEFT_FIELD(WeftGroup, image, TEXT, WEFT_OPTIONAL, .text = "default", .grammar = WEFT_GRAMMAR_IMAGE, .what = "image"),
+    {},
+};
+
+static const WeftCodecField group_name[] = {
+    WEFT_FIELD(WeftGroup, name, TEXT, .grammar = WEFT_GRAMMAR_NAME, .what = "group name"),
+    {},
+};
+
+static const WeftCodecField spec_fields[] = {
+    WEFT_FIELD(WeftCluster, name, TEXT, .grammar = WEFT_GRAMMAR_NAME, .what = "cluster name"),
+    WEFT_FIELD(WeftCluster, fabric, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_NAME, .what = "fabric name"),
+    {},
+};
+
+static const WeftCodecField grant_fields[] = {
+    WEFT_FIELD(WeftCluster, id, TEXT),        WEFT_FIELD(WeftCluster, tenant, TEXT),  WEFT_FIELD(WeftCluster, creator, TEXT),
+    WEFT_FIELD(WeftCluster, created, UINT64), WEFT_FIELD(WeftCluster, deleted, BOOL), {},
+};
+
+static const WeftCodecField status_fields[] = {
+    WEFT_FIELD(WeftClusterStatus, cluster, TEXT),
+    WEFT_FIELD(WeftClusterStatus, tenant, TEXT),
+    WEFT_FIELD(WeftClusterStatus, name, TEXT),
+    WEFT_FIELD(WeftClusterStatus, phase, WORD, .words = weft_cluster_phase_words),
+    WEFT_FIELD(WeftClusterStatus, reason, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, since, UINT64),
+    WEFT_FIELD(WeftClusterStatus, fabric, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, pkey, UINT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, generation, UINT64, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, wired, UINT64, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, next_serial, UINT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, nodes, UINT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, ready, UINT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, was_ready, BOOL),
+    {},
+};
+
+static void
+group_free(WeftGroup *group)
+{
+    weft_codec_clear(group_name, group);
+    weft_codec_free(shape_fields, group);
+}
+
+static WeftCluster *
+cluster_new(void)
+{
+    WeftCluster *cluster = g_new0(WeftCluster, 1);
+    cluster->groups = g_ptr_array_new_with_free_func((GDestroyNotify)group_free);
+    cluster->labels = weft_labels_new();
+    return cluster;
+}
+
+static WeftGroup *
+add_group(WeftCluster *cluster)
+{
+    WeftGroup *group = g_new0(WeftGroup, 1);
+    g_ptr_array_add(cluster->groups, group);
+    return group;
+}
+
+/* Says which sizes near the one that was asked for would do. */
+static void
+check_multiple(WeftFields *f, guint64 memory, guint64 unit, const char *what)
+{
+    if (memory % unit == 0)
+        return;
+    guint64 below = memory / unit * unit;
+    g_autofree char *asked = weft_size_format(memory);
+    g_autofree char *step = weft_size_format(unit);
+    g_autofree char *lower = weft_size_format(below);
+    g_autofree char *upper = weft_size_format(below + unit);
+    gboolean choice = below >= WEFT_MEMORY_MIN;
+    weft_fields_fail(f, "memory", "%s is not a multiple of %s%s; ask for %s%s%s", asked, what, step, choice ? lower : "",
+                     choice ? " or " : "", upper);
+}
+
+static void
+check_rails(WeftFields *f, const WeftGroup *group)
+{
+    gboolean bridge = group->path == WEFT_PATH_BRIDGE;
+    if (bridge && group->rails > 0)
+        weft_fields_fail(f, "rails",
+                         "%u rails with path bridge, which has no fabric devices; leave rails out, or choose path sriov",
+                         group->rails);
+    else if (!bridge && group->path != WEFT_PATH_AUTO && group->rails == 0)
+        weft_fields_fail(f, "rails",
+                         "0 rails with path %s, which needs fabric devices; ask for at least 1, or choose path bridge",
+                         weft_path_words[group->path]);
+}
+
+static void
+check_shape(WeftFields *f, const WeftGroup *group)
+{
+    g_autoptr(GError) error = NULL;
+    if (group->count == 0)
+        weft_fields_fail(f, "count", "0 nodes; ask for at least 1");
+    if (group->page_size && !weft_page_size_check(group->page_size, &error))
+        weft_fields_fail(f, "pages", "%s", error->message);
+    else if (group->page_size)
+        check_multiple(f, group->memory, group->page_size, "the page size ");
+    check_multiple(f, group->memory, ALIGNMENT, "");
+    check_rails(f, group);
+}
+
+static void
+read_wished_shape(WeftFields *f, WeftGroup *group)
+{
+    weft_codec_read(f, shape_fields, group);
+    if (group->path == WEFT_PATH_BRIDGE && !json_is_integer(json_object_get(f->object, "rails")))
+        group->rails = 0;
+    if (!f->error)
+        check_shape(f, group);
+}
+
+static void
+read_wished_group(WeftFields *f, guint index, gpointer owner)
+{
+    WeftGroup *group = add_group(owner);
+    weft_codec_read(f, group_name, group);
+    read_wished_shape(f, group);
+}
+
+static void
+read_stored_group(WeftFields *f, guint index, gpointer owner)
+{
+    WeftGroup *group = add_group(owner);
+    weft_codec_read(f, group_name, group);
+    weft_codec_read(f, shape_fields, group);
+}
+
+static void
+check_groups(WeftFields *f, const WeftCluster *cluster)
+{
+    for (guint i = 0; i < cluster->groups->len; i++)
+        for (guint j = 0; j < i; j++) {
+            const WeftGroup *a = g_ptr_array_index(cluster->groups, i), *b = g_ptr_array_index(cluster->groups, j);
+            if (g_str_equal(a->name, b->name))
+                weft_fields_fail(f, "groups", "two groups are named \"%s\"; give each its own name", a->name);
+        }
+    if (cluster->groups->len == 0)
+        weft_fields_fail(f, "groups", "is empty; describe at least one group");
+    if (weft_cluster_count(cluster) > WEFT_NODES_MAX)
+        weft_fields_fail(f, "groups", "%u nodes in all; a cluster has at most %d", weft_cluster_count(cluster), WEFT_NODES_MAX);
+}
+
+static void
+read_wished_groups(WeftFields *f, WeftCluster *cluster)
+{
+    for (const WeftCodecField *field = shape_fields; field->name; field++)
+        if (weft_fields_has(f, field->name))
+            weft_fields_fail(f, field->name, "cannot stand beside \"groups\"; write it into each group");
+    weft_codec_read_items(f, "groups", WEFT_GROUPS_MAX, read_wished_group, cluster);
+    if (!f->error)
+        check_groups(f, cluster);
+}
+
+WeftCluster *
+weft_cluster_from_spec(json_t *json, GError **error)
+{
+    g_autoptr(WeftCluster) cluster = cluster_new();
+    WeftFields f;
+    weft_fields_begin(&f, json, "%s", "");
+    weft_codec_read(&f, spec_fields, cluster);
+    weft_labels_read(&f, cluster->labels);
+    if (weft_fields_has(&f, "groups")) {
+        read_wished_groups(&f, cluster);
+    } else {
+        WeftGroup *group = add_group(cluster);
+        group->name = g_strdup("nodes");
+        read_wished_shape(&f, group);
+    }
+    return weft_fields_end(&f, error) ? g_steal_pointer(&cluster) : NULL;
+}
+
+WeftCluster *
+weft_cluster_from_json(json_t *json, GError **error)
+{
+    g_autoptr(WeftCluster) cluster = cluster_new();
+    WeftFields f;
+    weft_fields_begin(&f, json, "%s", "");
+    weft_codec_read(&f, spec_fields, cluster);
+    weft_codec_read(&f, grant_fields, cluster);
+    weft_labels_read(&f, cluster->labels);
+    weft_codec_read_items(&f, "groups", WEFT_GROUPS_MAX, read_stored_group, cluster);
+    return weft_fields_end(&f, error) ? g_steal_pointer(&cluster) : NULL;
+}
+
+json_t *
+weft_cluster_to_json(const WeftCluster *cluster)
+{
+    json_t *json = weft_codec_write(spec_fields, cluster);
+    json_object_update_new(json, weft_codec_write(grant_fields, cluster));
+    if (g_hash_table_size(cluster->labels))
+        json_object_set_new_nocheck(json, "labels", weft_labels_write(cluster->labels));
+    json_t *groups = json_array();
+    for (guint i = 0; i < cluster->groups->len; i++) {
+        const WeftGroup *group = g_ptr_array_index(cluster->groups, i);
+        json_t *item = weft_codec_write(group_name, group);
+        json_object_update_new(item, weft_codec_write(shape_fields, group));
+        json_array_append_new(groups, item);
+    }
+    json_object_set_new_nocheck(json, "groups", groups);
+    return json;
+}
+
+WeftCluster *
+weft_cluster_copy(const WeftCluster *cluster)
+{
+    WeftCluster *copy = cluster_new();
+    weft_codec_copy(spec_fields, copy, cluster);
+    weft_codec_copy(grant_fields, copy, cluster);
+    for (guint i = 0; i < cluster->groups->len; i++) {
+        const WeftGroup *from = g_ptr_array_index(cluster->groups, i);
+        WeftGroup *to = add_group(copy);
+        weft_codec_copy(group_name, to, from);
+        weft_codec_copy(shape_fields, to, from);
+    }
+    GHashTableIter iter;
+    gpointer name, value;
+    g_hash_table_iter_init(&iter, cluster->labels);
+    while (g_hash_table_iter_next(&iter, &name, &value))
+        g_hash_table_insert(copy->labels, g_strdup(name), g_strdup(value));
+    return copy;
+}
+
+void
+weft_cluster_free(WeftCluster *cluster)
+{
+    if (!cluster)
+        return;
+    g_clear_pointer(&cluster->groups, g_ptr_array_unref);
+    g_clear_pointer(&cluster->labels, g_hash_table_unref);
+    weft_codec_clear(spec_fields, cluster);
+    weft_codec_free(grant_fields, cluster);
+}
+
+guint
+weft_cluster_count(const WeftCluster *cluster)
+{
+    guint count = 0;
+    for (guint i = 0; i < cluster->groups->len; i++)
+        count += ((const WeftGroup *)g_ptr_array_index(cluster->groups, i))->count;
+    return count;
+}
+
+void
+weft_cluster_demand(const WeftCluster *cluster, guint64 *ret_demand)
+{
+    memset(ret_demand, 0, WEFT_QUOTAS * sizeof *ret_demand);
+    ret_demand[WEFT_QUOTA_CLUSTERS] = 1;
+    for (guint i = 0; i < cluster->groups->len; i++) {
+        const WeftGroup *group = g_ptr_array_index(cluster->groups, i);
+        guint64 count = group->count;
+        ret_demand[WEFT_QUOTA_NODES] += count;
+        ret_demand[WEFT_QUOTA_CORES] += count * group->cores;
+        ret_demand[WEFT_QUOTA_MEMORY] += count * group->memory;
+        ret_demand[WEFT_QUOTA_GPUS] += count * group->gpus;
+        ret_demand[WEFT_QUOTA_VFS] += count * group->rails;
+    }
+}
+
+static WeftGroup *
+find_group(const WeftCluster *cluster, const char *name, GError **error)
+{
+    if (!name && cluster->groups->len == 1)
+        return g_ptr_array_index(cluster->groups, 0);
+    g_autoptr(GString) names = g_string_new(NULL);
+    for (guint i = 0; i < cluster->groups->len; i++) {
+        WeftGroup *group = g_ptr_array_index(cluster->groups, i);
+        if (g_strcmp0(group->name, name) == 0)
+            return group;
+        g_string_append_printf(names, "%s%s", i ? ", " : "", group->name);
+    }
+    if (name)
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "group: cluster \"%s\" has no group \"%s\"; it has %s",
+                    cluster->name, name, names->str);
+    else
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "group: is missing; cluster \"%s\" has several: %s", cluster->name,
+                    names->str);
+    return NULL;
+}
+
+gboolean
+weft_cluster_scale(WeftCluster *cluster, const char *group_or_null, guint count, GError **error)
+{
+    WeftGroup *group = find_group(cluster, group_or_null, error);
+    if (!group)
+        return FALSE;
+    guint64 total = (guint64)weft_cluster_count(cluster) - group->count + count;
+    if (total == 0) {
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID,
+                    "count: 0 would leave cluster \"%s\" without nodes; delete it instead", cluster->name);
+        return FALSE;
+    }
+    if (total > WEFT_NODES_MAX) {
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID,
+                    "count: %u would make %" G_GUINT64_FORMAT " nodes in all; a cluster has at most %d", count, total,
+                    WEFT_NODES_MAX);
+        return FALSE;
+    }
+    group->count = count;
+    return TRUE;
+}
+
+WeftClusterStatus *
+weft_cluster_status_from_json(json_t *json, GError **error)
+{
+    return weft_codec_decode(status_fields, sizeof(WeftClusterStatus), json, "", error);
+}
+
+json_t *
+weft_cluster_status_to_json(const WeftClusterStatus *status)
+{
+    return weft_codec_write(status_fields, status);
+}
+
+void
+weft_cluster_status_free(WeftClusterStatus *status)
+{
+    weft_codec_free(status_fields, status);
+}

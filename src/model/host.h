@@ -71,11 +71,17 @@ typedef struct WeftHost {
  *       "gpus": [ { "name": "0000:41:00.0", "numa": 1, "root": "…" } ],
  *       "uri": "qemu+tls://n1/system", "draining": false, "evicting": false, "origin": "config" }
  *
- * Without "cpus" the threads are numbered as Linux does on x86: all first threads, then all second ones. */
+ * Without "cpus" the threads are numbered as Linux does on x86: all first threads, then all second ones. A NUMA node may have no
+ * cores (memory only) and then keeps none for the host. What may be left out, and what it is then: labels, pages, cpus, hcas, gpus
+ * (none), threads 1, housekeeping 0, uri "qemu+tls://NAME/system", origin "api"; of an HCA driver "mlx5", numa 0, rail its place in
+ * the list, vfs 0; of a GPU numa 0. */
 WeftHost *weft_host_from_json(json_t *json, const char *where, GError **error);
 json_t *weft_host_to_json(const WeftHost *host);
 void weft_host_free(WeftHost *host);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftHost, weft_host_free)
+
+/* Is this a page size that some Linux has? The error tells which are. */
+gboolean weft_page_size_check(guint64 size, GError **error);
 
 /* NULL when there is none of that name. */
 const WeftHca *weft_host_hca(const WeftHost *host, const char *name);

@@ -7,7 +7,7 @@
 #define WEFT_NAME_MAX 40          /* of clusters and tenants: "<name>-<rank>" must stay a DNS label */
 #define WEFT_HOST_NAME_MAX 63
 #define WEFT_LABEL_MAX 63         /* name or value of a label, image, device */
-#define WEFT_TEXT_MAX 256         /* any other short text: image, URI, label value */
+#define WEFT_TEXT_MAX 256         /* any other short text: URI, leaf switch */
 #define WEFT_NODES_MAX 1024       /* nodes of one cluster */
 #define WEFT_GROUPS_MAX 8         /* groups of one cluster */
 #define WEFT_CORES_MAX 1024       /* cores of one node, and of one host */
@@ -23,3 +23,4 @@
 #define WEFT_LABELS_MAX 16
 #define WEFT_HOSTS_MAX 100000
 #define WEFT_TENANTS_MAX 10000
+#define WEFT_QUOTA_MAX (1ULL << 60)

@@ -41,6 +41,12 @@ typedef struct WeftNode {
     gint64 since; /* when its resources were claimed: the start of its usage interval */
 } WeftNode;
 
+/* Its arrays are there and empty, and own what they hold. */
+WeftNode *weft_node_new(void);
+/* Without GUID. */
+WeftDevice *weft_device_new(guint rail, const char *hca, int vf);
+void weft_device_free(WeftDevice *device);
+
 WeftNode *weft_node_from_json(json_t *json, GError **error);
 json_t *weft_node_to_json(const WeftNode *node);
 void weft_node_free(WeftNode *node);

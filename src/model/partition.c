@@ -1,1 +1,72 @@
 #include "partition.h"
+
+#include "id.h"
+
+#define MARK "weft-"
+
+const char *const weft_membership_words[] = { "full", "limited", "both", NULL };
+
+WeftPartition *
+weft_partition_new(guint pkey, const char *name)
+{
+    WeftPartition *partition = g_new0(WeftPartition, 1);
+    partition->pkey = pkey;
+    partition->name = g_strdup(name);
+    partition->members = g_array_new(FALSE, FALSE, sizeof(WeftMember));
+    return partition;
+}
+
+void
+weft_partition_free(WeftPartition *partition)
+{
+    if (!partition)
+        return;
+    g_clear_pointer(&partition->members, g_array_unref);
+    g_free(partition->name);
+    g_free(partition);
+}
+
+#define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
+
+static int
+compare_members(gconstpointer a, gconstpointer b)
+{
+    const WeftMember *x = a, *y = b;
+    if (x->port_guid != y->port_guid)
+        return ORDER(x->port_guid, y->port_guid);
+    if (x->virtual_guid != y->virtual_guid)
+        return ORDER(x->virtual_guid, y->virtual_guid);
+    if (x->membership != y->membership)
+        return ORDER(x->membership, y->membership);
+    return ORDER(x->index, y->index);
+}
+
+void
+weft_partition_add(WeftPartition *partition, const WeftMember *member)
+{
+    for (guint i = 0; i < partition->members->len; i++)
+        if (compare_members(member, &g_array_index(partition->members, WeftMember, i)) == 0)
+            return;
+    g_array_append_val(partition->members, *member);
+}
+
+gboolean
+weft_partition_equal(const WeftPartition *a, const WeftPartition *b)
+{
+    if (a->pkey != b->pkey || !g_str_equal(a->name, b->name) || a->members->len != b->members->len)
+        return FALSE;
+    g_autoptr(GArray) x = g_array_copy(a->members);
+    g_autoptr(GArray) y = g_array_copy(b->members);
+    g_array_sort(x, compare_members);
+    g_array_sort(y, compare_members);
+    for (guint i = 0; i < x->len; i++)
+        if (compare_members(&g_array_index(x, WeftMember, i), &g_array_index(y, WeftMember, i)) != 0)
+            return FALSE;
+    return TRUE;
+}
+
+gboolean
+weft_partition_is_ours(const char *name)
+{
+    return g_str_has_prefix(name, MARK) && weft_id_is_valid(name + strlen(MARK));
+}

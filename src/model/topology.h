@@ -15,6 +15,8 @@ typedef struct WeftFabric {
     guint vxlan_base;    /* VXLAN id of a partition is vxlan_base + its number */
 } WeftFabric;
 
+/* { "name": "ib0", "pkey_first": "0x0001", "pkey_last": "0x7ffe", "guid_prefix": "0x0277650000000000", "vxlan_base": 10000 }
+ * All but the name may be left out; these are what they are then. */
 WeftFabric *weft_fabric_from_json(json_t *json, const char *where, GError **error);
 json_t *weft_fabric_to_json(const WeftFabric *fabric);
 void weft_fabric_free(WeftFabric *fabric);
