@@ -1,8 +1,232 @@
-#include <glib.h>
+#include "errors.h"
+#include "fake-hypervisor.h"
+#include "hypervisor-contract.h"
+#include "scratch.h"
+
+#include <glib/gstdio.h>
+
+#define NAMESPACE "https://weft.dev/xmlns/domain/1"
+
+static gpointer
+fake_create(void)
+{
+    return scratch_new();
+}
+
+static WeftHypervisor *
+fake_open(gpointer world)
+{
+    g_autoptr(GError) error = NULL;
+    WeftHypervisor *hv = weft_hypervisor_fake_new(world, &error);
+    g_assert_no_error(error);
+    return hv;
+}
+
+static char *
+fake_definition(const char *node, guint memory_mib)
+{
+    return g_strdup_printf("<domain type='kvm'>\n  <name>weft-%s</name>\n"
+                           "  <metadata><weft:node xmlns:weft='" NAMESPACE "' id='%s'/></metadata>\n"
+                           "  <memory unit='MiB'>%u</memory>\n</domain>\n",
+                           node, node, memory_mib);
+}
+
+static void
+fake_fault(gpointer world, const char *host, const char *line)
+{
+    g_autofree char *file = g_strdup_printf("%s/faults", host);
+    scratch_write(world, file, line);
+}
+
+static void
+fake_add_foreign(gpointer world, const char *host, const char *name)
+{
+    g_autofree char *file = g_strdup_printf("%s/domains/%s.xml", host, name);
+    g_autofree char *text = g_strdup_printf("<domain type='kvm'><name>%s</name></domain>\n", name);
+    scratch_write(world, file, text);
+}
+
+static void
+fake_end_domain(gpointer world, const char *host, const char *name)
+{
+    g_autofree char *running = g_strdup_printf("%s/%s/domains/%s.xml", (char *)world, host, name);
+    g_autofree char *stopped = g_strdup_printf("%s/%s/domains/%s.off", (char *)world, host, name);
+    g_assert_cmpint(g_rename(running, stopped), ==, 0);
+}
+
+static const WeftHypervisorFixture fake = {
+    .name = "fake",
+    .create = fake_create,
+    .open = fake_open,
+    .destroy = scratch_free,
+    .hosts = {{ "n1", "fake://n1" }, { "n2", "fake://n2" }},
+    .definition = fake_definition,
+    .fault = fake_fault,
+    .add_foreign = fake_add_foreign,
+    .end_domain = fake_end_domain,
+};
+
+/* --- the fake's own: no resource of a host twice --- */
+
+static char *
+definition_with(const char *node, const char *device, guint cpu)
+{
+    return g_strdup_printf("<domain><name>weft-%s</name>"
+                           "<metadata><weft:node xmlns:weft='" NAMESPACE "' id='%s'>%s</weft:node></metadata>"
+                           "<cputune><vcpupin vcpu='0' cpuset='%u'/><emulatorpin cpuset='0'/></cputune></domain>",
+                           node, node, device, cpu);
+}
+
+#define VF0 "<weft:device hca='mlx5_0' vf='0' guid='0x02000000000000a0'/>"
+#define VF1 "<weft:device hca='mlx5_0' vf='1' guid='0x02000000000000a1'/>"
+#define VF1_GUID0 "<weft:device hca='mlx5_0' vf='1' guid='0x02000000000000a0'/>"
+#define VF10 "<weft:device hca='mlx5_0' vf='10' guid='0x02000000000000aa'/>"
+#define HCA0 "<weft:device hca='mlx5_0'/>"
+#define HCA1 "<weft:device hca='mlx5_1'/>"
+#define GPU "<weft:gpu name='0000:41:00.0'/>"
+
+/* clang-format off */
+static const struct {
+    const char *first, *second;
+    guint first_cpu, second_cpu;
+    const char *twice; /* NULL: they can be neighbours */
+} neighbours[] = {
+    { VF0,  VF1,       1, 2, NULL },
+    { VF0,  VF10,      1, 2, NULL },
+    { VF1,  VF10,      1, 2, NULL },
+    { VF0,  HCA1,      1, 2, NULL },
+    { "",   "",        1, 11, NULL },
+    { "",   "",        1, 1, "cpu/1" },
+    { VF0,  VF0,       1, 2, "vf/mlx5_0/0" },
+    { VF0,  VF1_GUID0, 1, 2, "guid/0x02000000000000a0" },
+    { VF0,  HCA0,      1, 2, "hca/mlx5_0" },
+    { HCA0, VF0,       1, 2, "vf/mlx5_0/0" },
+    { HCA0, HCA0,      1, 2, "hca/mlx5_0" },
+    { GPU,  GPU,       1, 2, "gpu/0000:41:00.0" },
+};
+/* clang-format on */
+
+static void
+check_neighbours(gsize i)
+{
+    gpointer world = fake_create();
+    g_autoptr(WeftHypervisor) hv = fake_open(world);
+    g_autoptr(GError) error = NULL;
+    g_autofree char *first = definition_with("1a-1", neighbours[i].first, neighbours[i].first_cpu);
+    g_autofree char *second = definition_with("1a-2", neighbours[i].second, neighbours[i].second_cpu);
+
+    g_assert_true(hv->ops->start(hv, &fake.hosts[0], first, NULL, NULL));
+    gboolean ok = hv->ops->start(hv, &fake.hosts[0], second, NULL, &error);
+    g_assert_cmpint(ok, ==, neighbours[i].twice == NULL);
+    if (!ok) {
+        g_autofree char *message =
+            g_strdup_printf("host n1: domain weft-1a-2 cannot have %s: domain weft-1a-1 has it already", neighbours[i].twice);
+        g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
+        g_assert_cmpstr(error->message, ==, message);
+        g_assert_true(hv->ops->start(hv, &fake.hosts[1], second, NULL, NULL));
+        g_assert_true(hv->ops->stop(hv, &fake.hosts[0], "weft-1a-1", NULL, NULL));
+        g_assert_true(hv->ops->start(hv, &fake.hosts[0], second, NULL, NULL));
+    }
+    scratch_free(world);
+}
+
+static void
+double_use(void)
+{
+    for (gsize i = 0; i < G_N_ELEMENTS(neighbours); i++)
+        check_neighbours(i);
+}
+
+/* A test copies domains behind the driver's back: what such a file uses counts as well. */
+static void
+double_use_beside_dropped_file(void)
+{
+    gpointer world = fake_create();
+    g_autoptr(WeftHypervisor) hv = fake_open(world);
+    g_autoptr(GError) error = NULL;
+    g_autofree char *dropped = definition_with("1a-1", VF0, 1);
+    g_autofree char *second = definition_with("1a-2", VF0, 2);
+    scratch_write(world, "n1/domains/weft-1a-1.xml", dropped);
+    g_assert_false(hv->ops->start(hv, &fake.hosts[0], second, NULL, &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
+    scratch_free(world);
+}
+
+#define RACERS 8
+
+static gpointer
+race_for_vf(gpointer data)
+{
+    static gint serial;
+    WeftHypervisor *hv = data;
+    guint mine = (guint)g_atomic_int_add(&serial, 1) + 1;
+    g_autofree char *node = g_strdup_printf("1a-%u", mine);
+    g_autofree char *xml = definition_with(node, VF0, mine);
+    return GINT_TO_POINTER(hv->ops->start(hv, &fake.hosts[0], xml, NULL, NULL));
+}
+
+static void
+double_use_at_once(void)
+{
+    gpointer world = fake_create();
+    g_autoptr(WeftHypervisor) hv = fake_open(world);
+    GThread *threads[RACERS];
+    for (guint i = 0; i < RACERS; i++)
+        threads[i] = g_thread_new("racer", race_for_vf, hv);
+    int winners = 0;
+    for (guint i = 0; i < RACERS; i++)
+        winners += GPOINTER_TO_INT(g_thread_join(threads[i]));
+    g_assert_cmpint(winners, ==, 1);
+    scratch_free(world);
+}
+
+/* --- measured by hand: contract-hypervisor -m perf --- */
+
+#define STARTERS 16
+#define HOSTS_EACH 64
+#define DOMAINS_EACH 10
+
+static gpointer
+start_fleet(gpointer data)
+{
+    static gint serial;
+    WeftHypervisor *hv = data;
+    int mine = g_atomic_int_add(&serial, 1);
+    for (guint i = 0; i < HOSTS_EACH * DOMAINS_EACH; i++) {
+        g_autofree char *name = g_strdup_printf("h%d-%u", mine, i % HOSTS_EACH);
+        g_autofree char *node = g_strdup_printf("1a-%d-%u", mine, i);
+        g_autofree char *xml = definition_with(node, "", i / HOSTS_EACH);
+        WeftHostAddress host = { name, "" };
+        g_assert_true(hv->ops->start(hv, &host, xml, NULL, NULL));
+    }
+    return NULL;
+}
+
+static void
+starts_per_second(void)
+{
+    gpointer world = fake_create();
+    g_autoptr(WeftHypervisor) hv = fake_open(world);
+    GThread *threads[STARTERS];
+    g_test_timer_start();
+    for (guint i = 0; i < STARTERS; i++)
+        threads[i] = g_thread_new("starter", start_fleet, hv);
+    for (guint i = 0; i < STARTERS; i++)
+        g_thread_join(threads[i]);
+    double rate = STARTERS * HOSTS_EACH * DOMAINS_EACH / g_test_timer_elapsed();
+    g_test_maximized_result(rate, "%.0f starts a second", rate);
+    scratch_free(world);
+}
 
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    weft_hypervisor_contract_add(&fake);
+    g_test_add_func("/hypervisor/fake/double-use", double_use);
+    g_test_add_func("/hypervisor/fake/double-use-beside-dropped-file", double_use_beside_dropped_file);
+    g_test_add_func("/hypervisor/fake/double-use-at-once", double_use_at_once);
+    if (g_test_perf())
+        g_test_add_func("/hypervisor/fake/starts-per-second", starts_per_second);
     return g_test_run();
 }

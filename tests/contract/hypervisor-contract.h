@@ -1,0 +1,23 @@
+/* What every hypervisor driver must do. A driver's program describes itself by a fixture and runs the suite. */
+#pragma once
+
+#include "hypervisor.h"
+
+typedef struct WeftHypervisorFixture {
+    const char *name;
+    /* A fresh world with two hosts and no domains; what it returns is for the others. */
+    gpointer (*create)(void);
+    /* A driver on that world: may be called again, as weftd does after it was killed. */
+    WeftHypervisor *(*open)(gpointer world);
+    void (*destroy)(gpointer world);
+    WeftHostAddress hosts[2];
+    /* A definition that the driver can start, with weft's mark; other definitions by other memory. */
+    char *(*definition)(const char *node, guint memory_mib);
+
+    /* Those that a driver lacks are NULL, and their cases are skipped. */
+    void (*fault)(gpointer world, const char *host, const char *line); /* as in faults.h; NULL: none any more */
+    void (*add_foreign)(gpointer world, const char *host, const char *name);
+    void (*end_domain)(gpointer world, const char *host, const char *name); /* it stops by itself and stays defined */
+} WeftHypervisorFixture;
+
+void weft_hypervisor_contract_add(const WeftHypervisorFixture *fixture);
