@@ -1,1 +1,249 @@
 #include "records.h"
+
+#include "clock.h"
+#include "errors.h"
+#include "size.h"
+
+#include <stdarg.h>
+
+char *
+weft_cluster_key(const char *tenant, const char *name)
+{
+    return g_strdup_printf("%s/%s", tenant, name);
+}
+
+char *
+weft_event_key(gint64 id)
+{
+    return g_strdup_printf("%016" G_GINT64_MODIFIER "x", id);
+}
+
+char *
+weft_quota_resource(const char *tenant, WeftQuota quota)
+{
+    return g_strdup_printf("tenant/%s/%s", tenant, weft_quota_words[quota]);
+}
+
+/* --- reading --- */
+
+static json_t *
+parse_value(const WeftRecord *record, GError **error)
+{
+    json_t *json = json_loads(record->value, JSON_REJECT_DUPLICATES, NULL);
+    if (!json)
+        g_set_error_literal(error, WEFT_ERROR, WEFT_ERROR_FAILED, "not JSON");
+    return json;
+}
+
+static WeftRecord *
+load(WeftStore *store, WeftKind kind, const char *key, gint64 *ret_revision, GError **error)
+{
+    GError *failure = NULL;
+    WeftRecord *record = weft_store_get(store, kind, key, &failure);
+    if (failure)
+        g_propagate_error(error, failure);
+    else if (!record)
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND, "there is no %s %s", weft_kind_words[kind], key);
+    else if (ret_revision)
+        *ret_revision = record->revision;
+    return record;
+}
+
+/* decode is an expression of json and error. */
+#define DECODE(Type, type, decode)                                                                                             \
+    Type *weft_record_##type(const WeftRecord *record, GError **error)                                                         \
+    {                                                                                                                          \
+        json_auto_t *json = parse_value(record, error);                                                                        \
+        Type *object = json ? decode : NULL;                                                                                   \
+        if (!object)                                                                                                           \
+            g_prefix_error(error, "store: %s %s: ", weft_kind_words[record->kind], record->key);                               \
+        return object;                                                                                                         \
+    }
+
+#define DECODE_AND_LOAD(Type, type, kind, decode)                                                                              \
+    DECODE(Type, type, decode)                                                                                                 \
+    Type *weft_store_load_##type(WeftStore *store, const char *key, gint64 *ret_revision, GError **error)                      \
+    {                                                                                                                          \
+        g_autoptr(WeftRecord) record = load(store, kind, key, ret_revision, error);                                            \
+        return record ? weft_record_##type(record, error) : NULL;                                                              \
+    }
+
+DECODE_AND_LOAD(WeftFabric, fabric, WEFT_KIND_FABRIC, weft_fabric_from_json(json, "", error))
+DECODE_AND_LOAD(WeftHost, host, WEFT_KIND_HOST, weft_host_from_json(json, "", error))
+DECODE_AND_LOAD(WeftHostStatus, host_status, WEFT_KIND_HOST_STATUS, weft_host_status_from_json(json, error))
+DECODE_AND_LOAD(WeftTenant, tenant, WEFT_KIND_TENANT, weft_tenant_from_json(json, "", error))
+DECODE_AND_LOAD(WeftPrincipal, principal, WEFT_KIND_PRINCIPAL, weft_principal_from_json(json, "", error))
+DECODE_AND_LOAD(WeftToken, token, WEFT_KIND_TOKEN, weft_token_from_json(json, error))
+DECODE_AND_LOAD(WeftCluster, cluster, WEFT_KIND_CLUSTER, weft_cluster_from_json(json, error))
+DECODE_AND_LOAD(WeftClusterStatus, cluster_status, WEFT_KIND_CLUSTER_STATUS, weft_cluster_status_from_json(json, error))
+DECODE_AND_LOAD(WeftNode, node, WEFT_KIND_NODE, weft_node_from_json(json, error))
+DECODE(WeftEvent, event, weft_event_from_json(json, error))
+DECODE(WeftUsage, usage, weft_usage_from_json(json, error))
+
+/* --- writing --- */
+
+void
+weft_txn_put_fabric(WeftTxn *txn, const WeftFabric *fabric, gint64 expected)
+{
+    weft_txn_put(txn, WEFT_KIND_FABRIC, fabric->name, NULL, NULL, weft_fabric_to_json(fabric), expected);
+}
+
+void
+weft_txn_put_host(WeftTxn *txn, const WeftHost *host, gint64 expected)
+{
+    weft_txn_put(txn, WEFT_KIND_HOST, host->name, NULL, NULL, weft_host_to_json(host), expected);
+}
+
+void
+weft_txn_put_host_status(WeftTxn *txn, const WeftHostStatus *status, gint64 expected)
+{
+    weft_txn_put(txn, WEFT_KIND_HOST_STATUS, status->host, NULL, NULL, weft_host_status_to_json(status), expected);
+}
+
+void
+weft_txn_put_tenant(WeftTxn *txn, const WeftTenant *tenant, gint64 expected)
+{
+    weft_txn_put(txn, WEFT_KIND_TENANT, tenant->name, NULL, NULL, weft_tenant_to_json(tenant), expected);
+}
+
+void
+weft_txn_put_principal(WeftTxn *txn, const WeftPrincipal *principal, gint64 expected)
+{
+    weft_txn_put(txn, WEFT_KIND_PRINCIPAL, principal->name, principal->tenant, NULL, weft_principal_to_json(principal),
+                 expected);
+    if (principal->unix_user)
+        weft_txn_claim(txn, "unix/%s", principal->unix_user);
+}
+
+void
+weft_txn_put_token(WeftTxn *txn, const WeftToken *token, gint64 expected)
+{
+    weft_txn_put(txn, WEFT_KIND_TOKEN, token->id, token->tenant, NULL, weft_token_to_json(token), expected);
+    weft_txn_claim(txn, "token/%s", token->hash);
+}
+
+void
+weft_txn_put_cluster(WeftTxn *txn, const WeftCluster *cluster, const WeftTenant *tenant, gint64 expected)
+{
+    g_autofree char *key = weft_cluster_key(cluster->tenant, cluster->name);
+    weft_txn_put(txn, WEFT_KIND_CLUSTER, key, cluster->tenant, NULL, weft_cluster_to_json(cluster), expected);
+    if (cluster->deleted) {
+        weft_txn_keep_claims(txn);
+        return;
+    }
+    guint64 demand[WEFT_QUOTAS];
+    weft_cluster_demand(cluster, demand);
+    weft_txn_claim(txn, "cluster/%s", cluster->id);
+    for (WeftQuota quota = 0; quota < WEFT_QUOTAS; quota++) {
+        g_autofree char *resource = weft_quota_resource(cluster->tenant, quota);
+        weft_txn_share(txn, demand[quota], tenant->quota[quota], "%s", resource);
+    }
+}
+
+void
+weft_txn_put_cluster_status(WeftTxn *txn, const WeftClusterStatus *status, gint64 expected)
+{
+    g_autofree char *key = weft_cluster_key(status->tenant, status->name);
+    weft_txn_put(txn, WEFT_KIND_CLUSTER_STATUS, key, status->tenant, NULL, weft_cluster_status_to_json(status), expected);
+    if (status->pkey)
+        weft_txn_claim(txn, "fabric/%s/pkey/%u", status->fabric, status->pkey);
+}
+
+static guint64
+pages_of(const WeftHost *host, const WeftMemory *memory)
+{
+    if (memory->numa >= host->numa->len)
+        return 0;
+    const WeftNuma *numa = &g_array_index(host->numa, WeftNuma, memory->numa);
+    for (guint i = 0; i < numa->n_pages; i++)
+        if (numa->pages[i].size == memory->page_size)
+            return numa->pages[i].count;
+    return 0;
+}
+
+static void
+claim_memory(WeftTxn *txn, const WeftMemory *memory, const WeftHost *host)
+{
+    g_autofree char *size = weft_size_format(memory->page_size);
+    guint64 limit = pages_of(host, memory);
+    /* A limit of 0 would be none: where the host has no such pages, ask for more than any. */
+    weft_txn_share(txn, limit ? memory->pages : G_MAXUINT64, limit ? limit : 1, "host/%s/numa/%u/pages/%s", host->name,
+                   memory->numa, size);
+}
+
+/* A whole HCA takes all its virtual functions with it, so that neither can be had while the other is in use. */
+static void
+claim_device(WeftTxn *txn, const WeftDevice *device, const WeftHost *host)
+{
+    if (device->guid)
+        weft_txn_claim(txn, "fabric/%s/guid/0x%016" G_GINT64_MODIFIER "x", host->fabric, device->guid);
+    if (device->vf >= 0) {
+        weft_txn_claim(txn, "host/%s/vf/%s/%d", host->name, device->hca, device->vf);
+        return;
+    }
+    const WeftHca *hca = weft_host_hca(host, device->hca);
+    weft_txn_claim(txn, "host/%s/hca/%s", host->name, device->hca);
+    for (guint vf = 0; hca && vf < hca->vfs; vf++)
+        weft_txn_claim(txn, "host/%s/vf/%s/%u", host->name, device->hca, vf);
+}
+
+static void
+put_node(WeftTxn *txn, const WeftNode *node, gint64 expected)
+{
+    weft_txn_put(txn, WEFT_KIND_NODE, node->id, node->cluster, node->host, weft_node_to_json(node), expected);
+}
+
+void
+weft_txn_put_new_node(WeftTxn *txn, const WeftNode *node, const WeftHost *host)
+{
+    put_node(txn, node, WEFT_ABSENT);
+    for (guint i = 0; i < node->cores->len; i++)
+        weft_txn_claim(txn, "host/%s/core/%u", host->name, g_array_index(node->cores, guint16, i));
+    for (guint i = 0; i < node->memory->len; i++)
+        claim_memory(txn, &g_array_index(node->memory, WeftMemory, i), host);
+    for (guint i = 0; i < node->devices->len; i++)
+        claim_device(txn, node->devices->pdata[i], host);
+    for (guint i = 0; i < node->gpus->len; i++)
+        weft_txn_claim(txn, "host/%s/gpu/%s", host->name, (const char *)node->gpus->pdata[i]);
+    weft_txn_claim(txn, "mac/%s", node->mac);
+}
+
+void
+weft_txn_put_node(WeftTxn *txn, const WeftNode *node, gint64 expected)
+{
+    put_node(txn, node, expected);
+    weft_txn_keep_claims(txn);
+}
+
+void
+weft_txn_release_node(WeftTxn *txn, const WeftNode *node, gint64 expected, gint64 now)
+{
+    weft_txn_delete(txn, WEFT_KIND_NODE, node->id, expected);
+    g_autoptr(WeftUsage) usage = weft_usage_of(node, now);
+    g_autofree char *key = g_strdup_printf("%s/%016" G_GINT64_MODIFIER "x", usage->node, usage->start);
+    weft_txn_put(txn, WEFT_KIND_USAGE, key, usage->tenant, usage->cluster, weft_usage_to_json(usage), WEFT_ABSENT);
+}
+
+void
+weft_txn_put_event(WeftTxn *txn, WeftEvent *event)
+{
+    event->id = weft_clock_stamp();
+    g_autofree char *key = weft_event_key(event->id);
+    weft_txn_put(txn, WEFT_KIND_EVENT, key, event->tenant, event->cluster, weft_event_to_json(event), WEFT_ABSENT);
+}
+
+void
+weft_txn_tell(WeftTxn *txn, const char *type, const WeftCluster *cluster, const char *host, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    g_autofree char *message = g_strdup_vprintf(format, args);
+    va_end(args);
+    WeftEvent event = { .type = (char *)type, .host = (char *)host, .message = message };
+    if (cluster) {
+        event.tenant = cluster->tenant;
+        event.cluster = cluster->id;
+        event.cluster_name = cluster->name;
+    }
+    weft_txn_put_event(txn, &event);
+}

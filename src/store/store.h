@@ -5,10 +5,10 @@
  *
  *   - exclusive: a resource such as "host/n1/core/3" has one holder at most;
  *   - shared: a resource such as "tenant/acme/cores" may be held by many, as long as the sum of their amounts stays within
- *     the limit that the claimant states.
+ *     the limit that the claimant states. An amount that does not grow is never refused, whatever the limit has become.
  *
- * Claims are part of the record that holds them: putting the record replaces them, deleting it frees them. There is no
- * other way to free a claim, and so none can leak.
+ * A resource is one or the other, by its name. Claims are part of the record that holds them: putting the record replaces
+ * them, deleting it frees them. There is no other way to free a claim, and so none can leak.
  *
  * Every commit gets the next revision, and each record remembers the revision that wrote it. All operations of a transaction
  * are conditional and take effect together, or none does: the contract holds for 1,024 nodes with all their claims.
@@ -71,7 +71,8 @@ void weft_txn_delete(WeftTxn *txn, WeftKind kind, const char *key, gint64 expect
 /* Only checks. */
 void weft_txn_expect(WeftTxn *txn, WeftKind kind, const char *key, gint64 expected);
 
-/* For the record that was put last. */
+/* For the record that was put last. An exclusive resource that one record claims twice is refused as one that two records claim;
+ * shares of the same resource add up. An amount of 0 is no claim, a limit of 0 is no limit. */
 void weft_txn_claim(WeftTxn *txn, const char *resource_format, ...) G_GNUC_PRINTF(2, 3);
 void weft_txn_share(WeftTxn *txn, guint64 amount, guint64 limit, const char *resource_format, ...) G_GNUC_PRINTF(4, 5);
 /* The record that was put last keeps the claims that it has: for updates that do not touch them. */
@@ -82,7 +83,8 @@ void weft_txn_keep_claims(WeftTxn *txn);
 typedef struct WeftStore WeftStore;
 
 /* error NULL: committed as revision. WEFT_ERROR_CONFLICT: a record was not as expected; WEFT_ERROR_EXHAUSTED: a claim is taken
- * or a limit would be passed, the message names the resource. In both cases nothing changed. */
+ * or a limit would be passed, the message names the resource. In both cases nothing changed. WEFT_ERROR_UNAVAILABLE: it
+ * could not be written; read again before trusting either way. */
 typedef void (*WeftCommitted)(gint64 revision, const GError *error, gpointer data);
 
 /* A hint that records changed: look again. deleted: it is gone. */
@@ -115,9 +117,13 @@ typedef struct WeftStoreOps {
     WeftRecord *(*holder)(WeftStore *store, const char *resource, GError **error);
     /* The sum of the amounts of a shared resource. */
     gboolean (*used)(WeftStore *store, const char *resource, guint64 *ret_used, GError **error);
-    /* Takes the transaction over. */
+    /* Takes the transaction over. callback may be NULL. */
     void (*commit)(WeftStore *store, WeftTxn *txn, WeftCommitted callback, gpointer data);
-    /* Everything as JSON, sorted, for tests and backups: records with their claims, claims and meters. */
+    /* Everything as JSON, sorted, for tests and backups. What has no claims has an empty array and an empty object:
+     *
+     *     { "records": { "node 4k-0": { "scope": "4k", "place": "n1", "revision": 7, "value": …,
+     *                                   "claims": [ "host/n1/core/3" ], "shares": { "host/n1/numa/0/pages/2M": 512 } } },
+     *       "claims": { "host/n1/core/3": "node 4k-0" }, "meters": { "host/n1/numa/0/pages/2M": 512 } } */
     json_t *(*dump)(WeftStore *store, GError **error);
     void (*free)(WeftStore *store);
 } WeftStoreOps;
@@ -125,6 +131,8 @@ typedef struct WeftStoreOps {
 struct WeftStore {
     const WeftStoreOps *ops;
     GPtrArray *watchers;
+    guint last_watcher;
+    guint notifying;
 };
 
 WeftRecord *weft_store_get(WeftStore *store, WeftKind kind, const char *key, GError **error);
@@ -133,7 +141,7 @@ WeftRecord *weft_store_holder(WeftStore *store, const char *resource, GError **e
 gboolean weft_store_used(WeftStore *store, const char *resource, guint64 *ret_used, GError **error);
 void weft_store_commit(WeftStore *store, WeftTxn *txn, WeftCommitted callback, gpointer data);
 json_t *weft_store_dump(WeftStore *store, GError **error);
-/* Ends pending commits first; their callbacks run. NULL is fine. */
+/* Ends pending commits first; their callbacks run. Never from inside one of them. NULL is fine. */
 void weft_store_free(WeftStore *store);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftStore, weft_store_free)
 
