@@ -41,7 +41,7 @@ def cluster_claims(cluster):
 
 
 def expected_claims(dump):
-    """{(kind, key): Counter of (resource, amount)}"""
+    """(holder, resource, amount) of everything that the records say they hold."""
     fabrics, hosts = dump.values("fabric"), dump.values("host")
     makers = {
         "node": lambda value: node_claims(value, fabrics, hosts),
@@ -50,37 +50,29 @@ def expected_claims(dump):
         "principal": lambda value: [(f"unix/{value['unix_user']}", 0)] if value.get("unix_user") else [],
         "token": lambda value: [(f"token/{value['hash']}", 0)],
     }
-    return {
-        (kind, key): Counter(claims)
-        for kind, make in makers.items()
-        for key, value in dump.values(kind).items()
-        if (claims := make(value))
-    }
+    for kind, make in makers.items():
+        for key, value in dump.values(kind).items():
+            yield from ((f"{kind} {key}", resource, amount) for resource, amount in make(value))
 
 
 def ledger(dump):
-    wrong = []
-    holders = defaultdict(list)
+    expected = list(expected_claims(dump))
+    held = set(dump.held())
+    wrong = [f"{holder} does not hold {resource} ({amount})" for holder, resource, amount in set(expected) - held]
+    wrong += [f"{holder} holds {resource} ({amount}), which its record does not say" for holder, resource, amount in held - set(expected)]
+
+    alone = Counter(resource for _, resource, amount in expected if not amount)
+    wrong += [f"{resource} is used {count} times" for resource, count in alone.items() if count > 1]
+    owners = {resource: holder for holder, resource, amount in expected if not amount}
+    if owners != dump.owners:
+        wrong.append(f"owners are {dump.owners}, not {owners}")
+
     sums = Counter()
-    held = defaultdict(Counter)
-    for claim in dump.claims:
-        held[claim.holder][(claim.resource, claim.amount)] += 1
-        if claim.amount:
-            sums[claim.resource] += claim.amount
-        else:
-            holders[claim.resource].append(claim.holder)
-    wrong += [f"{resource} belongs to {who}" for resource, who in holders.items() if len(who) > 1]
-
-    expected = expected_claims(dump)
-    for holder in expected.keys() | held.keys():
-        missing = expected.get(holder, Counter()) - held.get(holder, Counter())
-        extra = held.get(holder, Counter()) - expected.get(holder, Counter())
-        wrong += [f"{holder} does not hold {resource} ({amount})" for resource, amount in missing]
-        wrong += [f"{holder} holds {resource} ({amount}), which its record does not say" for resource, amount in extra]
-
-    meters = {resource: used for resource, used in dump.meters.items() if used}
-    if meters != dict(sums):
-        wrong.append(f"meters {meters} are not the sums of the claims {dict(sums)}")
+    for _, resource, amount in expected:
+        if amount:
+            sums[resource] += amount
+    if dump.meters != dict(sums):
+        wrong.append(f"meters {dump.meters} are not the sums {dict(sums)}")
     return wrong + capacity(dump) + orphans(dump)
 
 

@@ -255,6 +255,13 @@ class Weft:
         assert code == 0, f"weftd ended with {code}: {self.log_tail()}"
         self.check_log()
 
+    def stop_or_dead(self):
+        """A clean end, unless somebody has killed it already."""
+        process, self.process = self.process, None
+        process.terminate()
+        code = process.wait(PATIENCE)
+        assert code in (0, -signal.SIGKILL), f"weftd ended with {code}: {self.log_tail()}"
+
     def check_log(self):
         text = self.log.read_text(encoding="utf-8", errors="replace")
         for word in ("CRITICAL", "runtime error:", "Sanitizer"):

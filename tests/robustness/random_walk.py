@@ -1,0 +1,274 @@
+#!/usr/bin/python3
+"""A random walk: operations, kills and faults in any order, against a simple model of what should exist.
+
+    make robustness SEED=7 STEPS=2000
+
+The seed decides what is done and where weftd is killed; what the kernel schedules in between is left to chance. On a failure
+the steps so far and the command that repeats the walk are printed."""
+
+import argparse
+import os
+import random
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from harness.wait import until  # noqa: E402
+from harness.weft import SOURCE, Weft  # noqa: E402
+from survivor import Survivor  # noqa: E402
+
+HOSTS = 6
+TENANTS = ("acme", "umbrella")
+NODES_MAX = 10  # of all clusters: always fits, also with two hosts away
+AWAY_MAX = 2
+QUIET_EVERY = 12  # steps between two quiet points, about
+FAULTS = ("fail start 2 broken", "fail await 2 no answer", "fail stop 2 stuck", "fail list 1 deaf", "slow start 30", "slow await 30",
+          "slow stop 30", "hang start 1", "hang await 1", "hang list 1")
+FABRIC_FAULTS = ("fail apply 2 busy", "slow apply 30", "hang apply 1")
+
+
+@dataclass
+class Model:
+    """What the user and the site were told to be."""
+
+    clusters: dict = field(default_factory=dict)  # (tenant, name): count
+    away: dict = field(default_factory=dict)  # host: "lost", "drained" or "evicted"
+    foreign: set = field(default_factory=set)  # (host, domain)
+    serial: int = 0
+
+    def room(self):
+        return NODES_MAX - sum(self.clusters.values())
+
+
+class Walk:
+    def __init__(self, seed, steps, patience=None):
+        self.random = random.Random(seed)
+        self.steps = steps
+        self.end = time.monotonic() + patience if patience else None
+        self.model = Model()
+        self.weft = Weft(hosts=HOSTS, changes={"control": {
+            "start_deadline": "300ms", "await_deadline": "300ms", "stop_deadline": "300ms", "list_deadline": "200ms", "apply_deadline": "300ms",
+            "backoff_max": "100ms"}})
+        self.site = Survivor(self.weft)
+        self.failpoints = self.known_failpoints()
+        self.done = []
+        self.kills = 0
+
+    @staticmethod
+    def known_failpoints():
+        import subprocess
+
+        return subprocess.run([SOURCE / "tools/check-failpoints", "--list"], check=True, capture_output=True, text=True).stdout.split()
+
+    # --- operations; each returns a text for the list of steps, or None when it does not apply now ---
+
+    def create(self):
+        if self.model.room() < 1:
+            return None
+        self.model.serial += 1
+        tenant, name = self.random.choice(TENANTS), f"c{self.model.serial}"
+        count = self.random.randint(1, min(4, self.model.room()))
+        body = {"name": name, "count": count, "cores": self.random.randint(1, 2), "memory": "128M", "image": "mpi"}
+        self.site.call("POST", f"/v1/clusters?tenant={tenant}", body)
+        self.model.clusters[tenant, name] = count
+        return f"create {tenant}/{name} {count}"
+
+    def pick(self):
+        return self.random.choice(sorted(self.model.clusters)) if self.model.clusters else None
+
+    def scale(self):
+        key = self.pick()
+        if not key:
+            return None
+        count = self.random.randint(1, min(6, self.model.clusters[key] + self.model.room()))
+        self.site.call("PATCH", f"/v1/clusters/{key[1]}?tenant={key[0]}", {"count": count})
+        self.model.clusters[key] = count
+        return f"scale {key[0]}/{key[1]} {count}"
+
+    def delete(self):
+        key = self.pick()
+        if not key:
+            return None
+        self.site.call("DELETE", f"/v1/clusters/{key[1]}?tenant={key[0]}")
+        del self.model.clusters[key]
+        return f"delete {key[0]}/{key[1]}"
+
+    def send_away(self, how):
+        here = [f"n{i + 1}" for i in range(HOSTS) if f"n{i + 1}" not in self.model.away]
+        if len(self.model.away) >= AWAY_MAX:
+            return None
+        name = self.random.choice(here)
+        if how == "lost":
+            self.weft.world.lose(name)
+            self.site.lost.add(name)
+        else:
+            self.site.call("POST", f"/v1/hosts/{name}/drain", {"evict": how == "evicted"})
+        self.model.away[name] = how
+        return f"{how} {name}"
+
+    def lose(self):
+        return self.send_away("lost")
+
+    def drain(self):
+        return self.send_away("drained")
+
+    def evict(self):
+        return self.send_away("evicted")
+
+    def bring_back(self):
+        if not self.model.away:
+            return None
+        name = self.random.choice(sorted(self.model.away))
+        how = self.model.away.pop(name)
+        if how == "lost":
+            self.weft.world.bring_back(name)
+            self.site.lost.discard(name)
+        else:
+            self.site.call("POST", f"/v1/hosts/{name}/undrain", {})
+        return f"back {name} (was {how})"
+
+    def end_domain(self):
+        running = sorted((host, name) for host, names in self.weft.world.domains().items() for name in names if name.startswith("weft-"))
+        if not running:
+            return None
+        host, name = self.random.choice(running)
+        try:
+            self.random.choice((self.weft.world.end_domain, self.weft.world.remove_domain))(host, name)
+        except FileNotFoundError:
+            return None
+        return f"end {name} on {host}"
+
+    def foreign(self):
+        self.model.serial += 1
+        host, name = f"n{self.random.randint(1, HOSTS)}", f"foreign{self.model.serial}"
+        self.weft.world.add_foreign(host, name)
+        self.model.foreign.add((host, name))
+        return f"foreign {name} on {host}"
+
+    def fault(self):
+        if self.random.random() < 0.3:
+            line = self.random.choice(FABRIC_FAULTS)
+            self.weft.world.fabric_fault(line)
+            return f"fabric: {line}"
+        line = self.random.choice(FAULTS)
+        self.weft.world.fault(line)
+        return f"hosts: {line}"
+
+    def kill_now(self):
+        self.weft.kill()
+        self.kills += 1
+        self.site.after_death()
+        self.site.start()
+        return "kill"
+
+    def kill_soon(self):
+        """While the next operations are under way."""
+        delay = self.random.uniform(0.001, 0.08)
+        threading.Timer(delay, self.weft.process.kill).start()
+        self.kills += 1
+        return f"kill in {delay * 1000:.0f} ms"
+
+    def kill_at(self):
+        name = self.random.choice(self.failpoints)
+        times = self.random.randint(1, 4)
+        self.site.alive(self.weft.stop_or_dead)
+        self.site.start(f"{name}:{times}")
+        self.kills += 1
+        return f"kill at {name}:{times}"
+
+    OPERATIONS = ((create, 16), (scale, 14), (delete, 8), (lose, 3), (drain, 3), (evict, 3), (bring_back, 8), (end_domain, 8), (foreign, 1),
+                  (fault, 8), (kill_now, 4), (kill_soon, 12), (kill_at, 6))
+
+    # --- quiet points ---
+
+    def quiet(self):
+        """No faults: everything must come to what the model says."""
+        self.weft.world.fault()
+        self.weft.world.fabric_fault()
+        self.site.settle()
+        self.site.until(self.as_modelled, lambda: f"the clusters are {self.seen()}, not {self.model.clusters}")
+        for host, name in self.model.foreign:
+            assert host in self.weft.world.where(name), f"{name} on {host} was not weft's to remove"
+        for name, how in self.model.away.items():
+            if how == "evicted":
+                ours = [d for d in self.weft.world.domains().get(name, ()) if d.startswith("weft-")]
+                assert not ours, f"{ours} on {name}, which was evicted"
+        return "quiet"
+
+    def seen(self):
+        return {(c["tenant"], c["name"]): (c["count"], c["ready"], c["phase"]) for c in self.site.client.items("/v1/clusters")}
+
+    def as_modelled(self):
+        return self.seen() == {key: (count, count, "ready") for key, count in self.model.clusters.items()}
+
+    # --- the walk ---
+
+    def step(self):
+        operations, weights = zip(*self.OPERATIONS)
+        while True:
+            text = self.random.choices(operations, weights)[0](self)
+            if text:
+                return text
+
+    def go(self):
+        self.site.start()
+        for number in range(1, self.steps + 1):
+            if self.end and time.monotonic() > self.end:
+                break
+            if self.site.alive(lambda: not self.weft.process) or self.random.random() < 1 / QUIET_EVERY:
+                self.done.append(self.quiet())
+            else:
+                self.done.append(self.step())
+        self.done.append(self.quiet())
+        self.clean_up()
+
+    def clean_up(self):
+        """All away: nothing of weft's may be left in the store or in the world."""
+        while self.model.away:
+            self.bring_back()
+        while self.model.clusters:
+            self.delete()
+        self.quiet()
+        dump = self.weft.dump()
+        assert not dump.values("node") and not dump.values("cluster-status")
+        ours = [d for names in self.weft.world.domains().values() for d in names if d.startswith("weft-")]
+        assert not ours and not self.weft.world.partitions()
+        until(lambda: self.site.alive(self.weft.stop_or_dead) is None, "weftd stops")
+
+
+def walk(seed, steps, patience=None):
+    """Raises AssertionError with all that is needed to repeat it; returns a line of summary."""
+    journey = Walk(seed, steps, patience)
+    try:
+        journey.go()
+    except Exception as error:
+        path = "\n".join(f"{i + 1:5} {text}" for i, text in enumerate(journey.done[-60:], max(0, len(journey.done) - 60)))
+        raise AssertionError(f"{error}\nthe last steps were\n{path}\n{journey.weft.log_tail()}\n"
+                             f"again: make robustness SEED={seed} STEPS={steps}") from error
+    finally:
+        journey.weft.remove()
+    return f"seed {seed}: {len(journey.done)} steps, {journey.kills} kills, all invariants held"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=str(SOURCE / "build"))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=2000)
+    options = parser.parse_args()
+    os.environ["WEFT_BUILD"] = str(Path(options.build).resolve())
+    print(f"seed {options.seed}", flush=True)
+    try:
+        print(walk(options.seed, options.steps))
+    except AssertionError as error:
+        print(error)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
