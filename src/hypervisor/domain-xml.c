@@ -334,8 +334,8 @@ refuse(const WeftDomainSpec *spec, GError **error, const char *format, ...)
     g_autofree char *what = g_strdup_vprintf(format, args);
     va_end(args);
     g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID,
-                "node %s does not fit host %s: %s; the host's description changed under it", spec->node->id, spec->host->name,
-                what);
+                "node %s does not fit host %s: %s; correct the host's description, or place it elsewhere", spec->node->id,
+                spec->host->name, what);
     return FALSE;
 }
 
@@ -346,7 +346,7 @@ check(const WeftDomainSpec *spec, GError **error)
     const WeftHost *host = spec->host;
 
     if (node->cores->len == 0 || node->memory->len == 0)
-        return refuse(spec, error, "it has no cores or no memory");
+        return refuse(spec, error, "a domain needs a core and memory");
     for (guint i = 0; i < node->cores->len; i++) {
         guint16 core = g_array_index(node->cores, guint16, i);
         if (core >= host->cores->len)
@@ -446,8 +446,10 @@ read_device(WeftDomainFacts *facts, const xmlNode *device)
 static void
 read_mark(WeftDomainFacts *facts, const xmlNode *metadata)
 {
-    const xmlNode *mark = child(metadata, "node");
-    if (!mark || !is_marked(mark, "node"))
+    const xmlNode *mark = metadata ? metadata->children : NULL;
+    while (mark && !is_marked(mark, "node"))
+        mark = mark->next;
+    if (!mark)
         return;
     facts->node = get(mark, "id");
     for (const xmlNode *node = mark->children; node; node = node->next) {
