@@ -1,0 +1,187 @@
+#include "await.h"
+
+#include "clock.h"
+#include "errors.h"
+#include "progress.h"
+#include "stream.h"
+
+#include <gio/gio.h>
+
+#define LOOK_PAUSE (100 * G_TIME_SPAN_MILLISECOND) /* events come in bursts; one look answers them all */
+#define LOOK_AGAIN (2 * G_TIME_SPAN_SECOND)        /* what no event tells: a new reason, another count of ready nodes */
+
+static const char *
+phase_of(json_t *cluster)
+{
+    const char *phase = json_string_value(json_object_get(cluster, "phase"));
+    return phase ? phase : "unknown";
+}
+
+/* After a scale the phase may still be that of the old wish: the counts tell. */
+static gboolean
+ready_reached(json_t *cluster, gboolean *ret_reached, GError **error)
+{
+    if (!cluster || json_is_true(json_object_get(cluster, "deleting"))) {
+        g_set_error_literal(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND, "was removed meanwhile");
+        return FALSE;
+    }
+    if (strcmp(phase_of(cluster), "failed") == 0) {
+        g_autofree char *reason = weft_cli_field(cluster, "reason");
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_FAILED, "failed: %s", reason);
+        return FALSE;
+    }
+    gint64 count = weft_cli_number(cluster, "count");
+    *ret_reached = strcmp(phase_of(cluster), "ready") == 0 && weft_cli_number(cluster, "ready") == count &&
+                   weft_cli_number(cluster, "nodes") == count;
+    return TRUE;
+}
+
+static gboolean
+deleted_reached(json_t *cluster, gboolean *ret_reached, GError **error)
+{
+    *ret_reached = cluster == NULL;
+    return TRUE;
+}
+
+static char *
+describe_cluster(json_t *cluster)
+{
+    g_autofree char *reason = weft_cli_field(cluster, "reason");
+    g_autofree char *count = weft_cli_count(weft_cli_number(cluster, "count"), "node");
+    return g_strdup_printf("%s, %" G_GINT64_FORMAT " of %s ready%s%s", phase_of(cluster), weft_cli_number(cluster, "ready"),
+                           count, strcmp(reason, "-") != 0 ? ": " : "", strcmp(reason, "-") != 0 ? reason : "");
+}
+
+static char *
+describe_removal(json_t *cluster)
+{
+    g_autofree char *count = weft_cli_count(weft_cli_number(cluster, "nodes"), "node");
+    return g_strdup_printf("%s, %s left", phase_of(cluster), count);
+}
+
+static gboolean
+drained_reached(json_t *host, gboolean *ret_reached, GError **error)
+{
+    *ret_reached = !host || weft_cli_number(host, "nodes") == 0;
+    if (!*ret_reached && !json_is_true(json_object_get(host, "draining"))) {
+        g_set_error_literal(error, WEFT_ERROR, WEFT_ERROR_CONFLICT, "is no longer draining");
+        return FALSE;
+    }
+    return TRUE;
+}
+
+static char *
+describe_drain(json_t *host)
+{
+    g_autofree char *count = weft_cli_count(weft_cli_number(host, "nodes"), "node");
+    return g_strdup_printf("draining, %s left", count);
+}
+
+const WeftGoal weft_goal_ready = { ready_reached, describe_cluster };
+const WeftGoal weft_goal_deleted = { deleted_reached, describe_removal };
+const WeftGoal weft_goal_drained = { drained_reached, describe_drain };
+
+/* weftd may be starting anew: that is no reason to stop waiting. */
+static gboolean
+is_passing(const GError *error)
+{
+    return g_error_matches(error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE) || g_error_matches(error, WEFT_ERROR, WEFT_ERROR_BUSY);
+}
+
+/* One look at the object. TRUE with ret_reached FALSE also where weftd cannot be asked now. */
+static gboolean
+look(WeftCli *cli, const WeftAwait *await, char **text, json_t **object, gboolean *ret_reached, GError **error)
+{
+    g_autoptr(GError) local = NULL;
+    g_clear_pointer(object, json_decref);
+    *object = weft_client_get(cli->client, await->path, &local);
+    *ret_reached = FALSE;
+    if (is_passing(local)) {
+        g_free(*text);
+        *text = g_strdup("waiting for weftd, which does not answer");
+        return TRUE;
+    }
+    if (local && !g_error_matches(local, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
+        g_propagate_error(error, g_steal_pointer(&local));
+        return FALSE;
+    }
+    if (!await->goal->reached(*object, ret_reached, error))
+        return FALSE;
+    if (*object) {
+        g_free(*text);
+        *text = await->goal->describe(*object);
+    }
+    return TRUE;
+}
+
+/* Shows where things are until there is reason to look again. A stream that is refused with 404 says that the object is gone:
+ * the next look sees that too. */
+static gboolean
+pass_time(WeftStream *stream, WeftProgress *progress, const char *text, gint64 deadline, GError **error)
+{
+    gint64 looked = g_get_monotonic_time();
+    gint64 until = MIN(looked + LOOK_AGAIN, deadline);
+    weft_progress_show(progress, text);
+    g_autoptr(GError) local = NULL;
+    if (!weft_stream_wait(stream, looked + LOOK_PAUSE, MIN(until, weft_progress_due(progress)), &local) &&
+        !g_error_matches(local, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
+        g_propagate_error(error, g_steal_pointer(&local));
+        return FALSE;
+    }
+    json_t *event;
+    while ((event = weft_stream_next(stream)))
+        json_decref(event);
+    return TRUE;
+}
+
+static gboolean
+await_until(WeftCli *cli, const WeftAwait *await, gint64 deadline, json_t **object, GError **error)
+{
+    g_autoptr(WeftStream) stream = weft_stream_new(cli->client, await->events, NULL);
+    g_autoptr(WeftProgress) progress = weft_progress_new(await->what);
+    g_autofree char *text = NULL;
+    for (;;) {
+        gboolean reached = FALSE;
+        if (!look(cli, await, &text, object, &reached, error))
+            return FALSE;
+        if (reached)
+            return TRUE;
+        if (g_get_monotonic_time() >= deadline) {
+            g_autofree char *time = weft_duration_format(await->timeout);
+            g_set_error(error, WEFT_ERROR, WEFT_ERROR_TIMEOUT, "not done after %s (%s); %s", time, text, await->after);
+            return FALSE;
+        }
+        if (!pass_time(stream, progress, text, deadline, error))
+            return FALSE;
+    }
+}
+
+gboolean
+weft_await(WeftCli *cli, const WeftAwait *await, json_t **ret_object, GError **error)
+{
+    g_autoptr(GError) local = NULL;
+    json_t *object = NULL;
+    gint64 deadline = await->timeout > 0 ? g_get_monotonic_time() + await->timeout : G_MAXINT64;
+    weft_client_catch_interrupts();
+    gboolean reached = await_until(cli, await, deadline, &object, &local);
+    if (!reached && g_error_matches(local, G_IO_ERROR, G_IO_ERROR_CANCELLED))
+        g_set_error(error, G_IO_ERROR, G_IO_ERROR_CANCELLED, "%s: stopped waiting; %s", await->what, await->after);
+    else if (!reached)
+        g_propagate_prefixed_error(error, g_steal_pointer(&local), "%s: ", await->what);
+    if (reached && ret_object)
+        *ret_object = g_steal_pointer(&object);
+    json_decref(object);
+    return reached;
+}
+
+gboolean
+weft_await_cluster(WeftCli *cli, json_t *cluster, const WeftAwait *await, json_t **ret_object, GError **error)
+{
+    const char *id = json_string_value(json_object_get(cluster, "id"));
+    g_autofree char *name = weft_cli_field(cluster, "name");
+    g_autofree char *what = g_strdup_printf("cluster %s", name);
+    g_autofree char *path = weft_cli_cluster_path(cli, id ? id : name, "");
+    g_autofree char *events = weft_cli_cluster_path(cli, id ? id : name, "/events");
+    WeftAwait whole = { await->goal, what, path, events, await->timeout, await->after };
+    return weft_await(cli, &whole, ret_object, error);
+}

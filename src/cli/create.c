@@ -1,0 +1,189 @@
+/* weft create: a specification from flags or a file, sent once, and the wait until it is ready. */
+#include "await.h"
+#include "clock.h"
+#include "errors.h"
+#include "size.h"
+#include "verbs.h"
+
+#include <limits.h>
+
+#define UNSET INT_MIN
+
+static int count = UNSET, cores = UNSET, gpus = UNSET, rails = UNSET;
+static char *memory, *pages, *image, *path, *fabric, *file, *timeout;
+static char **labels;
+static gboolean no_wait;
+
+/* clang-format off */
+static const GOptionEntry options[] = {
+    { "nodes", 'n', 0, G_OPTION_ARG_INT, &count, "how many nodes", "N" },
+    { "cores", 'c', 0, G_OPTION_ARG_INT, &cores, "cores of each node", "N" },
+    { "memory", 'm', 0, G_OPTION_ARG_STRING, &memory, "memory of each node: 8G, 512Mi", "SIZE" },
+    { "image", 0, 0, G_OPTION_ARG_STRING, &image, "what the nodes boot", "NAME" },
+    { "path", 0, 0, G_OPTION_ARG_STRING, &path, "how fabric traffic flows", "auto|sriov|passthrough|bridge" },
+    { "gpus", 0, 0, G_OPTION_ARG_INT, &gpus, "GPUs of each node", "N" },
+    { "rails", 0, 0, G_OPTION_ARG_INT, &rails, "fabric devices of each node", "N" },
+    { "pages", 0, 0, G_OPTION_ARG_STRING, &pages, "size of the huge pages: 2M, 1G", "SIZE" },
+    { "fabric", 0, 0, G_OPTION_ARG_STRING, &fabric, "only on this fabric", "NAME" },
+    { "label", 'l', 0, G_OPTION_ARG_STRING_ARRAY, &labels, "only on hosts with this label; may be repeated", "KEY=VALUE" },
+    { "file", 'f', 0, G_OPTION_ARG_FILENAME, &file, "specification in YAML or JSON; - is the standard input", "FILE" },
+    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return as soon as it is asked for", NULL },
+    { "timeout", 0, 0, G_OPTION_ARG_STRING, &timeout, "wait no longer than this: 90s, 10m", "TIME" },
+    { NULL },
+};
+/* clang-format on */
+
+/* What belongs to a group of nodes; in a file with several groups a flag could mean any of them. */
+typedef struct GroupFlag {
+    const char *field;
+    const char *option;
+    const int *number; /* or */
+    char *const *text;
+    gboolean is_size;
+} GroupFlag;
+
+static const GroupFlag group_flags[] = {
+    {"count",   "-n",       &count, NULL,    FALSE},
+    { "cores",  "--cores",  &cores, NULL,    FALSE},
+    { "gpus",   "--gpus",   &gpus,  NULL,    FALSE},
+    { "rails",  "--rails",  &rails, NULL,    FALSE},
+    { "memory", "--memory", NULL,   &memory, TRUE },
+    { "pages",  "--pages",  NULL,   &pages,  TRUE },
+    { "image",  "--image",  NULL,   &image,  FALSE},
+    { "path",   "--path",   NULL,   &path,   FALSE},
+};
+
+static gboolean
+apply_group_flag(json_t *spec, const GroupFlag *flag, GError **error)
+{
+    if (flag->number ? *flag->number == UNSET : *flag->text == NULL)
+        return TRUE;
+    if (json_object_get(spec, "groups")) {
+        weft_cli_set_usage(error, "%s: %s has groups, and it could mean any of them; write it there", flag->option, file);
+        return FALSE;
+    }
+    guint64 bytes = 0;
+    if (flag->is_size && !weft_size_parse(*flag->text, &bytes, error)) {
+        g_prefix_error(error, "%s: ", flag->option);
+        return FALSE;
+    }
+    json_object_set_new(spec, flag->field, flag->number ? json_integer(*flag->number) : json_string(*flag->text));
+    return TRUE;
+}
+
+static gboolean
+apply_labels(json_t *spec, GError **error)
+{
+    json_t *all = json_object_get(spec, "labels");
+    if (labels && !json_is_object(all)) {
+        all = json_object();
+        json_object_set_new(spec, "labels", all);
+    }
+    for (guint i = 0; labels && labels[i]; i++) {
+        g_autofree char *key = NULL;
+        g_autofree char *value = NULL;
+        if (!weft_cli_split_pair("--label", labels[i], &key, &value, error))
+            return FALSE;
+        json_object_set_new(all, key, json_string(value));
+    }
+    return TRUE;
+}
+
+static gboolean
+apply_flags(json_t *spec, const char *name, GError **error)
+{
+    if (name)
+        json_object_set_new(spec, "name", json_string(name));
+    if (fabric)
+        json_object_set_new(spec, "fabric", json_string(fabric));
+    for (guint i = 0; i < G_N_ELEMENTS(group_flags); i++)
+        if (!apply_group_flag(spec, &group_flags[i], error))
+            return FALSE;
+    return apply_labels(spec, error);
+}
+
+static json_t *
+make_spec(const char *name, GError **error)
+{
+    json_t *spec = file ? weft_cli_read_file(file, error) : json_object();
+    if (!spec)
+        return NULL;
+    gboolean ok = FALSE;
+    if (!json_is_object(spec))
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "%s: must hold one cluster, with name, count and so on", file);
+    else
+        ok = apply_flags(spec, name, error);
+    if (ok && !json_object_get(spec, "name")) {
+        weft_cli_set_usage(error, "create: a name is missing: weft create NAME -n N");
+        ok = FALSE;
+    } else if (ok && !json_object_get(spec, "count") && !json_object_get(spec, "groups")) {
+        weft_cli_set_usage(error, "create: how many nodes? (-n N)");
+        ok = FALSE;
+    }
+    if (!ok)
+        g_clear_pointer(&spec, json_decref);
+    return spec;
+}
+
+static gboolean
+wait_ready(WeftCli *cli, json_t *cluster, gint64 limit, GError **error)
+{
+    json_t *ready = NULL;
+    gint64 start = g_get_monotonic_time();
+    WeftAwait await = { .goal = &weft_goal_ready, .timeout = limit, .after = "it goes on being created" };
+    if (!weft_await_cluster(cli, cluster, &await, &ready, error))
+        return FALSE;
+    if (cli->json) {
+        weft_cli_print_json(ready);
+        return TRUE;
+    }
+    g_autofree char *name = weft_cli_field(ready, "name");
+    g_autofree char *nodes = weft_cli_count(weft_cli_number(ready, "ready"), "node");
+    g_autofree char *time = weft_duration_format((g_get_monotonic_time() - start) / 100000 * 100000);
+    printf("cluster %s is ready: %s in %s\n", name, nodes, time);
+    json_decref(ready);
+    return TRUE;
+}
+
+static gboolean
+run(WeftCli *cli, char **args, GError **error)
+{
+    gint64 limit = 0;
+    if (timeout && !weft_duration_parse(timeout, &limit, error)) {
+        g_prefix_error(error, "--timeout: ");
+        return FALSE;
+    }
+    json_t *spec = make_spec(args[0], error);
+    if (!spec)
+        return FALSE;
+    g_auto(WeftResponse) response = { 0 };
+    g_autofree char *where = weft_client_query(g_strdup("/v1/clusters"), "tenant", cli->tenant);
+    g_autofree char *name = weft_cli_field(spec, "name");
+    gboolean ok = weft_client_send(cli->client, &(WeftRequest){ "POST", where, spec }, &response, error);
+    json_decref(spec);
+    if (!ok) {
+        g_prefix_error(error, "cluster %s: ", name);
+        return FALSE;
+    }
+    if (!no_wait)
+        return wait_ready(cli, response.body, limit, error);
+    if (cli->json)
+        weft_cli_print_json(g_steal_pointer(&response.body));
+    else
+        printf("cluster %s is being created\n", name);
+    return TRUE;
+}
+
+const WeftVerb weft_create_verbs[] = {
+    {
+     .name = "create",
+     .arguments = "NAME -n N",
+     .summary = "ask for a cluster and wait until it is ready",
+     .about = "Asks for a cluster and waits until all its nodes were seen working. Flags go before what the file says.",
+     .examples = "weft create cfd -n 8 --cores 4 --memory 8G\n"
+                    "weft create -f cfd.yaml --no-wait", .max_args = 1,
+     .options = options,
+     .run = run,
+     },
+    { 0},
+};

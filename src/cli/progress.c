@@ -1,0 +1,70 @@
+#include "progress.h"
+
+#include "clock.h"
+#include "table.h"
+
+#include <stdio.h>
+#include <sys/ioctl.h>
+
+struct WeftProgress {
+    char *what;
+    char *shown;
+    gint64 start;
+    gboolean live;
+};
+
+WeftProgress *
+weft_progress_new(const char *what)
+{
+    WeftProgress *progress = g_new0(WeftProgress, 1);
+    progress->what = g_strdup(what);
+    progress->start = g_get_monotonic_time();
+    progress->live = weft_text_is_live(stderr);
+    return progress;
+}
+
+void
+weft_progress_free(WeftProgress *progress)
+{
+    if (!progress)
+        return;
+    if (progress->live && progress->shown)
+        fputs("\r\033[K", stderr);
+    g_free(progress->what);
+    g_free(progress->shown);
+    g_free(progress);
+}
+
+static gsize
+terminal_columns(void)
+{
+    struct winsize size = { 0 };
+    return ioctl(fileno(stderr), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+static void
+show_live(WeftProgress *progress, const char *text)
+{
+    gint64 seconds = (g_get_monotonic_time() - progress->start) / G_TIME_SPAN_SECOND;
+    g_autofree char *elapsed = weft_duration_format(seconds * G_TIME_SPAN_SECOND);
+    g_autofree char *line = g_strdup_printf("%s: %s (%s)", progress->what, text, elapsed);
+    g_autofree char *fitting = weft_text_fit(line, terminal_columns() - 1);
+    fprintf(stderr, "\r%s\033[K", fitting);
+}
+
+void
+weft_progress_show(WeftProgress *progress, const char *text)
+{
+    if (progress->live)
+        show_live(progress, text);
+    else if (g_strcmp0(text, progress->shown) != 0)
+        fprintf(stderr, "%s: %s\n", progress->what, text);
+    g_free(progress->shown);
+    progress->shown = g_strdup(text);
+}
+
+gint64
+weft_progress_due(const WeftProgress *progress)
+{
+    return progress->live ? g_get_monotonic_time() + G_TIME_SPAN_SECOND : G_MAXINT64;
+}

@@ -1,0 +1,197 @@
+/* weft show: a cluster with its nodes, or some of its nodes. */
+#include "errors.h"
+#include "hostlist.h"
+#include "table.h"
+#include "verbs.h"
+
+static void
+print_line(const char *title, char *value)
+{
+    printf("  %-10s  %s\n", title, value);
+    g_free(value);
+}
+
+static void
+print_group(json_t *group)
+{
+    g_autofree char *name = weft_cli_field(group, "name");
+    g_autofree char *count = weft_cli_count(weft_cli_number(group, "count"), "node");
+    g_autofree char *cores = weft_cli_count(weft_cli_number(group, "cores"), "core");
+    g_autofree char *memory = weft_cli_size_field(group, "memory");
+    g_autofree char *gpus = weft_cli_count(weft_cli_number(group, "gpus"), "GPU");
+    g_autofree char *path = weft_cli_field(group, "path");
+    g_autofree char *image = weft_cli_field(group, "image");
+    gboolean has_gpus = weft_cli_number(group, "gpus") > 0;
+    print_line("group", g_strdup_printf("%s: %s of %s, %s%s%s; path %s; image %s", name, count, cores, memory,
+                                        has_gpus ? ", " : "", has_gpus ? gpus : "", path, image));
+}
+
+static void
+print_labels(json_t *labels)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach (labels, key, value) {
+        g_autofree char *name = weft_cli_clean(key);
+        g_autofree char *text = weft_cli_clean(json_string_value(value));
+        print_line("label", g_strdup_printf("%s=%s", name, text));
+    }
+}
+
+static void
+print_cluster(json_t *cluster)
+{
+    g_autofree char *name = weft_cli_field(cluster, "name");
+    g_autofree char *phase = weft_cli_field(cluster, "phase");
+    g_autofree char *since = weft_cli_field(cluster, "since");
+    printf("cluster %s\n", name);
+    print_line("id", weft_cli_field(cluster, "id"));
+    print_line("tenant", weft_cli_field(cluster, "tenant"));
+    print_line("phase", g_strdup_printf("%s since %s", phase, since));
+    if (json_is_string(json_object_get(cluster, "reason")))
+        print_line("reason", weft_cli_field(cluster, "reason"));
+    print_line("ready", g_strdup_printf("%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT, weft_cli_number(cluster, "ready"),
+                                        weft_cli_number(cluster, "count")));
+    print_line("fabric", weft_cli_field(cluster, "fabric"));
+    print_line("partition", weft_cli_field(cluster, "partition"));
+    print_line("created", weft_cli_field(cluster, "created"));
+    size_t i;
+    json_t *group;
+    json_array_foreach (json_object_get(cluster, "groups"), i, group) {
+        print_group(group);
+    }
+    print_labels(json_object_get(cluster, "labels"));
+}
+
+/* Operators see the hosts. */
+static void
+print_nodes(json_t *nodes)
+{
+    gboolean hosts = json_object_get(json_array_get(nodes, 0), "host") != NULL;
+    g_autoptr(WeftTable) table = weft_table_new(hosts ? "NODE|HOSTNAME|GROUP|!PHASE|>CORES|>MEMORY|PATH|GUID|HOST"
+                                                      : "NODE|HOSTNAME|GROUP|!PHASE|>CORES|>MEMORY|PATH|GUID");
+    size_t i;
+    json_t *node;
+    json_array_foreach (nodes, i, node) {
+        weft_table_take(table, weft_cli_field(node, "name"));
+        weft_table_take(table, weft_cli_field(node, "hostname"));
+        weft_table_take(table, weft_cli_field(node, "group"));
+        weft_table_take(table, weft_cli_field(node, "phase"));
+        weft_table_take(table, weft_cli_field(node, "cores"));
+        weft_table_take(table, weft_cli_size_field(node, "memory"));
+        weft_table_take(table, weft_cli_field(node, "path"));
+        weft_table_take(table, weft_cli_clean(json_string_value(json_array_get(json_object_get(node, "guids"), 0))));
+        if (hosts)
+            weft_table_take(table, weft_cli_field(node, "host"));
+    }
+    weft_table_print(table, stdout);
+}
+
+/* Keeps the nodes of these ranks; each must be there. */
+static gboolean
+select_ranks(json_t **nodes, const GArray *ranks, GError **error)
+{
+    json_t *chosen = json_array();
+    for (guint i = 0; i < ranks->len; i++) {
+        guint rank = g_array_index(ranks, guint, i);
+        size_t before = json_array_size(chosen), j;
+        json_t *node;
+        json_array_foreach (*nodes, j, node) {
+            if (weft_cli_number(node, "rank") == rank)
+                json_array_append(chosen, node);
+        }
+        if (json_array_size(chosen) == before) {
+            g_set_error(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND, "no node of rank %u", rank);
+            json_decref(chosen);
+            return FALSE;
+        }
+    }
+    json_decref(*nodes);
+    *nodes = chosen;
+    return TRUE;
+}
+
+/* JSON of a cluster is the cluster with its nodes in it; of nodes, their list. */
+static json_t *
+join(json_t *cluster, json_t *nodes)
+{
+    if (!cluster)
+        return nodes;
+    json_object_set_new(cluster, "members", nodes);
+    return cluster;
+}
+
+static gboolean
+load(WeftCli *cli, const char *name, const GArray *ranks, json_t **ret_cluster, json_t **ret_nodes, GError **error)
+{
+    g_autofree char *path = weft_cli_cluster_path(cli, name, "");
+    g_autofree char *nodes_path = weft_cli_cluster_path(cli, name, "/nodes");
+    json_t *cluster = ranks ? NULL : weft_client_get(cli->client, path, error);
+    if (!ranks && !cluster)
+        return FALSE;
+    json_t *nodes = weft_client_list(cli->client, nodes_path, error);
+    if (!nodes || (ranks && !select_ranks(&nodes, ranks, error))) {
+        json_decref(cluster);
+        json_decref(nodes);
+        return FALSE;
+    }
+    *ret_cluster = cluster;
+    *ret_nodes = nodes;
+    return TRUE;
+}
+
+static gboolean
+show(WeftCli *cli, const char *text, GError **error)
+{
+    g_autofree char *name = NULL;
+    g_autoptr(GArray) ranks = NULL;
+    json_t *cluster = NULL, *nodes = NULL;
+    if (!weft_hostlist_split(text, &name, &ranks, error))
+        return FALSE;
+    if (!load(cli, name, ranks, &cluster, &nodes, error)) {
+        g_prefix_error(error, "cluster %s: ", name);
+        return FALSE;
+    }
+    if (cli->json) {
+        weft_cli_print_json(join(cluster, nodes));
+        return TRUE;
+    }
+    if (cluster)
+        print_cluster(cluster);
+    if (json_array_size(nodes) > 0)
+        print_nodes(nodes);
+    json_decref(cluster);
+    json_decref(nodes);
+    return TRUE;
+}
+
+static gboolean
+run(WeftCli *cli, char **args, GError **error)
+{
+    GError *first = NULL;
+    for (guint i = 0; args[i]; i++) {
+        GError *local = NULL;
+        if (i > 0 && !cli->json)
+            fputc('\n', stdout);
+        if (!show(cli, args[i], &local))
+            weft_cli_keep_first(&first, local);
+    }
+    if (first)
+        g_propagate_error(error, first);
+    return first == NULL;
+}
+
+const WeftVerb weft_show_verbs[] = {
+    {
+     .name = "show",
+     .arguments = "NAME…",
+     .summary = "show a cluster with its nodes",
+     .about = "Shows clusters with their nodes. Brackets choose nodes: cfd[0-3] is the nodes 0 to 3 of the cluster cfd.",
+     .examples = "weft show cfd\n"
+                    "weft show 'cfd[0-3]'", .min_args = 1,
+     .max_args = G_MAXUINT,
+     .names = WEFT_NAMES_CLUSTERS,
+     .run = run,
+     },
+    { 0},
+};

@@ -1,0 +1,159 @@
+#include "table.h"
+
+#include <unistd.h>
+
+typedef struct Column {
+    char *title;
+    gboolean right;
+    gboolean coloured;
+} Column;
+
+struct WeftTable {
+    GArray *columns; /* Column */
+    GPtrArray *cells;
+};
+
+typedef struct WordColour {
+    const char *word;
+    const char *code;
+} WordColour;
+
+/* All other words of a coloured column are on their way: yellow. */
+static const WordColour word_colours[] = {
+    {"ready",   "\033[32m"},
+    { "up",     "\033[32m"},
+    { "failed", "\033[31m"},
+    { "lost",   "\033[31m"},
+    { "-",      ""        },
+};
+
+static void
+column_clear(gpointer data)
+{
+    g_free(((Column *)data)->title);
+}
+
+WeftTable *
+weft_table_new(const char *titles)
+{
+    WeftTable *table = g_new0(WeftTable, 1);
+    table->columns = g_array_new(FALSE, FALSE, sizeof(Column));
+    g_array_set_clear_func(table->columns, column_clear);
+    table->cells = g_ptr_array_new_with_free_func(g_free);
+    g_auto(GStrv) list = g_strsplit(titles, "|", -1);
+    for (guint i = 0; list[i]; i++) {
+        gboolean marked = list[i][0] == '>' || list[i][0] == '!';
+        Column column = { g_strdup(list[i] + marked), list[i][0] == '>', list[i][0] == '!' };
+        g_array_append_val(table->columns, column);
+    }
+    return table;
+}
+
+void
+weft_table_free(WeftTable *table)
+{
+    if (!table)
+        return;
+    g_array_unref(table->columns);
+    g_ptr_array_unref(table->cells);
+    g_free(table);
+}
+
+void
+weft_table_take(WeftTable *table, char *cell)
+{
+    g_ptr_array_add(table->cells, cell);
+}
+
+static gsize
+char_width(gunichar c)
+{
+    if (g_unichar_iszerowidth(c))
+        return 0;
+    return g_unichar_iswide(c) ? 2 : 1;
+}
+
+gsize
+weft_text_width(const char *text)
+{
+    gsize width = 0;
+    for (const char *p = text; *p; p = g_utf8_next_char(p))
+        width += char_width(g_utf8_get_char(p));
+    return width;
+}
+
+char *
+weft_text_fit(const char *text, gsize columns)
+{
+    if (weft_text_width(text) <= columns)
+        return g_strdup(text);
+    gsize width = 0;
+    const char *p = text;
+    for (; width + char_width(g_utf8_get_char(p)) < columns; p = g_utf8_next_char(p))
+        width += char_width(g_utf8_get_char(p));
+    g_autofree char *head = g_strndup(text, (gsize)(p - text));
+    return g_strconcat(head, columns > 0 ? "…" : "", NULL);
+}
+
+gboolean
+weft_text_is_live(FILE *stream)
+{
+    const char *terminal = g_getenv("TERM");
+    return isatty(fileno(stream)) && terminal && terminal[0] && strcmp(terminal, "dumb") != 0;
+}
+
+gboolean
+weft_text_has_colour(FILE *stream)
+{
+    const char *no_colour = g_getenv("NO_COLOR");
+    return weft_text_is_live(stream) && !(no_colour && no_colour[0]);
+}
+
+static const char *
+colour_of(const char *word)
+{
+    for (guint i = 0; i < G_N_ELEMENTS(word_colours); i++)
+        if (strcmp(word, word_colours[i].word) == 0)
+            return word_colours[i].code;
+    return "\033[33m";
+}
+
+static gsize *
+measure(const WeftTable *table)
+{
+    guint n = table->columns->len;
+    gsize *widths = g_new0(gsize, n);
+    for (guint i = 0; i < n; i++)
+        widths[i] = weft_text_width(g_array_index(table->columns, Column, i).title);
+    for (guint i = 0; i < table->cells->len; i++)
+        widths[i % n] = MAX(widths[i % n], weft_text_width(table->cells->pdata[i]));
+    return widths;
+}
+
+/* The last column is not padded: no blanks at the ends of lines. */
+static void
+print_cell(FILE *out, const char *text, gsize pad, gboolean right, const char *colour)
+{
+    if (right)
+        fprintf(out, "%*s", (int)pad, "");
+    fprintf(out, "%s%s%s", colour, text, colour[0] ? "\033[0m" : "");
+    if (!right)
+        fprintf(out, "%*s", (int)pad, "");
+}
+
+void
+weft_table_print(const WeftTable *table, FILE *out)
+{
+    guint n = table->columns->len;
+    g_autofree gsize *widths = measure(table);
+    gboolean colour = weft_text_has_colour(out);
+    for (guint i = 0; i < n + table->cells->len; i++) {
+        const Column *column = &g_array_index(table->columns, Column, i % n);
+        const char *text = i < n ? column->title : table->cells->pdata[i - n];
+        gboolean last = i % n == n - 1;
+        const char *code = colour && column->coloured && i >= n ? colour_of(text) : "";
+        gsize pad = last && !column->right ? 0 : widths[i % n] - weft_text_width(text);
+        print_cell(out, text, pad, column->right, code);
+        fputs(last ? "\n" : "  ", out);
+    }
+}

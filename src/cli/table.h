@@ -1,0 +1,27 @@
+/* Aligned tables of text, by the width that a terminal gives each character. */
+#pragma once
+
+#include <glib.h>
+#include <stdio.h>
+
+typedef struct WeftTable WeftTable;
+
+/* Column titles, separated by '|'; a title that begins with '>' makes its column flush right, '!' colours its words by their
+ * meaning ("ready" green, "failed" red). */
+WeftTable *weft_table_new(const char *titles);
+void weft_table_free(WeftTable *table);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftTable, weft_table_free)
+
+/* Takes over the next cell; a row is full after as many as there are columns. */
+void weft_table_take(WeftTable *table, char *cell);
+
+/* With colour where the stream is a terminal that has it. */
+void weft_table_print(const WeftTable *table, FILE *out);
+
+/* Columns that a text takes. */
+gsize weft_text_width(const char *text);
+/* Cuts the text to at most that many columns; "…" ends one that was cut. */
+char *weft_text_fit(const char *text, gsize columns);
+/* May this stream have colours and cursor movements? Not in a file, nor with NO_COLOR or TERM=dumb. */
+gboolean weft_text_is_live(FILE *stream);
+gboolean weft_text_has_colour(FILE *stream);

@@ -1,0 +1,241 @@
+/* weft tenant: who pays, and how much they may have. */
+#include "errors.h"
+#include "size.h"
+#include "table.h"
+#include "verbs.h"
+
+static char *quota[6];
+
+/* In the order of the names below. */
+static const GOptionEntry quota_options[] = {
+    {"clusters", 0, 0, G_OPTION_ARG_STRING, &quota[0], "at most so many clusters; none: no limit", "N" },
+    { "nodes",         0, 0, G_OPTION_ARG_STRING, &quota[1], "nodes", "N" },
+    { "cores", 0, 0, G_OPTION_ARG_STRING, &quota[2], "cores", "N" },
+    { "memory",       0, 0, G_OPTION_ARG_STRING, &quota[3], "memory: 512G, 4T", "SIZE" },
+    { "gpus",   0, 0, G_OPTION_ARG_STRING, &quota[4], "GPUs", "N" },
+    { "vfs",         0, 0, G_OPTION_ARG_STRING, &quota[5], "virtual functions of the fabric", "N" },
+    { NULL},
+};
+
+static const char *const quota_names[] = { "clusters", "nodes", "cores", "memory", "gpus", "vfs" };
+G_STATIC_ASSERT(G_N_ELEMENTS(quota_names) == G_N_ELEMENTS(quota));
+
+static json_t *
+quota_value(const char *name, const char *text, GError **error)
+{
+    if (strcmp(text, "none") == 0)
+        return json_null();
+    guint64 number = 0;
+    gboolean is_size = strcmp(name, "memory") == 0;
+    if (is_size ? weft_size_parse(text, &number, error) : g_ascii_string_to_unsigned(text, 10, 0, G_MAXINT64, &number, NULL))
+        return json_integer((json_int_t)number);
+    if (is_size)
+        g_prefix_error(error, "--memory: ");
+    else
+        weft_cli_set_usage(error, "--%s %s: write a number, or none for no limit", name, text);
+    return NULL;
+}
+
+static json_t *
+make_quota(GError **error)
+{
+    json_t *object = json_object();
+    for (guint i = 0; i < G_N_ELEMENTS(quota); i++) {
+        json_t *value = quota[i] ? quota_value(quota_names[i], quota[i], error) : NULL;
+        if (quota[i] && !value) {
+            json_decref(object);
+            return NULL;
+        }
+        if (value)
+            json_object_set_new(object, quota_names[i], value);
+    }
+    return object;
+}
+
+/* Sends the body and releases it; prints the tenant that comes back. */
+static gboolean
+send_tenant(WeftCli *cli, const char *method, const char *path, json_t *body, const char *done, GError **error)
+{
+    g_auto(WeftResponse) response = { 0 };
+    gboolean ok = weft_client_send(cli->client, &(WeftRequest){ method, path, body }, &response, error);
+    json_decref(body);
+    if (!ok)
+        return FALSE;
+    g_autofree char *name = weft_cli_field(response.body, "name");
+    if (cli->json)
+        weft_cli_print_json(g_steal_pointer(&response.body));
+    else
+        printf("tenant %s is %s\n", name, done);
+    return TRUE;
+}
+
+static gboolean
+run_add(WeftCli *cli, char **args, GError **error)
+{
+    json_t *limits = make_quota(error);
+    if (!limits)
+        return FALSE;
+    json_t *body = json_pack("{s:s, s:o}", "name", args[0], "quota", limits);
+    if (send_tenant(cli, "POST", "/v1/tenants", body, "added", error))
+        return TRUE;
+    g_prefix_error(error, "tenant %s: ", args[0]);
+    return FALSE;
+}
+
+static gboolean
+run_set(WeftCli *cli, char **args, GError **error)
+{
+    json_t *limits = make_quota(error);
+    if (!limits)
+        return FALSE;
+    if (json_object_size(limits) == 0) {
+        json_decref(limits);
+        weft_cli_set_usage(error, "tenant set: nothing to set: give a quota, for example --nodes 64");
+        return FALSE;
+    }
+    g_autofree char *path = weft_client_path("/v1/tenants", args[0]);
+    if (send_tenant(cli, "PATCH", path, json_pack("{s:o}", "quota", limits), "changed", error))
+        return TRUE;
+    g_prefix_error(error, "tenant %s: ", args[0]);
+    return FALSE;
+}
+
+static char *
+used_of(json_t *tenant, const char *name)
+{
+    json_t *used = json_object_get(tenant, "used"), *limit = json_object_get(tenant, "quota");
+    gboolean is_size = strcmp(name, "memory") == 0;
+    g_autofree char *left = is_size ? weft_cli_size_field(used, name) : weft_cli_field(used, name);
+    g_autofree char *right = is_size ? weft_cli_size_field(limit, name) : weft_cli_field(limit, name);
+    return g_strconcat(left, "/", right, NULL);
+}
+
+static gboolean
+run_ls(WeftCli *cli, char **args, GError **error)
+{
+    json_t *tenants = weft_client_list(cli->client, "/v1/tenants", error);
+    if (!tenants)
+        return FALSE;
+    if (cli->json) {
+        weft_cli_print_json(tenants);
+        return TRUE;
+    }
+    g_autoptr(WeftTable) table = weft_table_new("NAME|>CLUSTERS|>NODES|>CORES|>MEMORY|>GPUS|>VFS");
+    size_t i;
+    json_t *tenant;
+    json_array_foreach (tenants, i, tenant) {
+        weft_table_take(table, weft_cli_field(tenant, "name"));
+        for (guint q = 0; q < G_N_ELEMENTS(quota_names); q++)
+            weft_table_take(table, used_of(tenant, quota_names[q]));
+    }
+    weft_table_print(table, stdout);
+    json_decref(tenants);
+    return TRUE;
+}
+
+/* Without a name: the caller's own. */
+static char *
+own_tenant(WeftCli *cli, GError **error)
+{
+    if (cli->tenant)
+        return g_strdup(cli->tenant);
+    json_t *self = weft_client_get(cli->client, "/v1/whoami", error);
+    if (!self)
+        return NULL;
+    char *tenant = g_strdup(json_string_value(json_object_get(self, "tenant")));
+    json_decref(self);
+    if (!tenant)
+        weft_cli_set_usage(error, "tenant show: you belong to no tenant: name one");
+    return tenant;
+}
+
+static gboolean
+run_show(WeftCli *cli, char **args, GError **error)
+{
+    g_autofree char *name = args[0] ? g_strdup(args[0]) : own_tenant(cli, error);
+    if (!name)
+        return FALSE;
+    g_autofree char *path = weft_client_path("/v1/tenants", name);
+    json_t *tenant = weft_client_get(cli->client, path, error);
+    if (!tenant) {
+        g_prefix_error(error, "tenant %s: ", name);
+        return FALSE;
+    }
+    if (cli->json) {
+        weft_cli_print_json(tenant);
+        return TRUE;
+    }
+    printf("tenant %s\n", name);
+    for (guint i = 0; i < G_N_ELEMENTS(quota_names); i++) {
+        g_autofree char *used = used_of(tenant, quota_names[i]);
+        printf("  %-9s  %s\n", quota_names[i], used);
+    }
+    json_decref(tenant);
+    return TRUE;
+}
+
+static gboolean
+run_rm(WeftCli *cli, char **args, GError **error)
+{
+    g_autofree char *path = weft_client_path("/v1/tenants", args[0]);
+    if (!weft_client_send(cli->client, &(WeftRequest){ "DELETE", path }, NULL, error)) {
+        g_prefix_error(error, "tenant %s: ", args[0]);
+        return FALSE;
+    }
+    if (!cli->json)
+        printf("tenant %s is removed\n", args[0]);
+    return TRUE;
+}
+
+const WeftVerb weft_tenant_verbs[] = {
+    {
+     .name = "tenant add",
+     .arguments = "NAME",
+     .summary = "add a tenant",
+     .about = "Adds a tenant with its quota; what is not named has no limit.",
+     .examples = "weft tenant add acme --nodes 64 --memory 1T\n"
+                    "weft tenant add lab", .min_args = 1,
+     .max_args = 1,
+     .options = quota_options,
+     .run = run_add,
+     },
+    {
+     .name = "tenant ls",
+     .arguments = "",
+     .summary = "list tenants with what they use of their quota",
+     .examples = "weft tenant ls\n"
+                    "weft tenant ls --json", .run = run_ls,
+     },
+    {
+     .name = "tenant show",
+     .arguments = "[NAME]",
+     .summary = "show a tenant, or your own",
+     .examples = "weft tenant show\n"
+                    "weft tenant show acme", .max_args = 1,
+     .names = WEFT_NAMES_TENANTS,
+     .run = run_show,
+     },
+    {
+     .name = "tenant set",
+     .arguments = "NAME",
+     .summary = "change a tenant's quota",
+     .about = "Changes the quotas that are named; none removes a limit.",
+     .examples = "weft tenant set acme --nodes 128\n"
+                    "weft tenant set acme --gpus none", .min_args = 1,
+     .max_args = 1,
+     .names = WEFT_NAMES_TENANTS,
+     .options = quota_options,
+     .run = run_set,
+     },
+    {
+     .name = "tenant rm",
+     .arguments = "NAME",
+     .summary = "remove a tenant that has no clusters",
+     .examples = "weft tenant rm acme\n"
+                    "weft tenant rm lab --json", .min_args = 1,
+     .max_args = 1,
+     .names = WEFT_NAMES_TENANTS,
+     .run = run_rm,
+     },
+    { 0                                         },
+};

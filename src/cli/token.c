@@ -1,0 +1,116 @@
+/* weft token: what a program or a person on another machine shows to be let in. */
+#include "table.h"
+#include "verbs.h"
+
+static char *principal, *note, *expires;
+
+static const GOptionEntry create_options[] = {
+    {"user",      0, 0, G_OPTION_ARG_STRING, &principal, "whose token, for admins (your own)", "NAME" },
+    { "note",          0, 0, G_OPTION_ARG_STRING, &note, "what it is for", "TEXT" },
+    { "expires", 0, 0, G_OPTION_ARG_STRING, &expires, "after which time it ends (never)", "30d" },
+    { NULL    },
+};
+
+static void
+put(json_t *body, const char *name, const char *value)
+{
+    if (value)
+        json_object_set_new(body, name, json_string(value));
+}
+
+/* The token alone on the standard output, so that it can go into a file. */
+static gboolean
+run_create(WeftCli *cli, char **args, GError **error)
+{
+    json_t *body = json_object();
+    put(body, "principal", principal);
+    put(body, "note", note);
+    put(body, "expires_in", expires);
+    g_auto(WeftResponse) response = { 0 };
+    gboolean ok = weft_client_send(cli->client, &(WeftRequest){ "POST", "/v1/tokens", body }, &response, error);
+    json_decref(body);
+    if (!ok)
+        return FALSE;
+    if (cli->json) {
+        weft_cli_print_json(g_steal_pointer(&response.body));
+        return TRUE;
+    }
+    g_autofree char *id = weft_cli_field(response.body, "id");
+    g_autofree char *token = weft_cli_field(response.body, "token");
+    printf("%s\n", token);
+    fprintf(stderr, "token %s: keep it safe, it is shown only now\n", id);
+    return TRUE;
+}
+
+static gboolean
+run_ls(WeftCli *cli, char **args, GError **error)
+{
+    json_t *tokens = weft_client_list(cli->client, "/v1/tokens", error);
+    if (!tokens)
+        return FALSE;
+    if (cli->json) {
+        weft_cli_print_json(tokens);
+        return TRUE;
+    }
+    g_autoptr(WeftTable) table = weft_table_new("ID|USER|TENANT|CREATED|EXPIRES|NOTE");
+    size_t i;
+    json_t *token;
+    json_array_foreach (tokens, i, token) {
+        weft_table_take(table, weft_cli_field(token, "id"));
+        weft_table_take(table, weft_cli_field(token, "principal"));
+        weft_table_take(table, weft_cli_field(token, "tenant"));
+        weft_table_take(table, weft_cli_field(token, "created"));
+        weft_table_take(table, weft_cli_field(token, "expires"));
+        weft_table_take(table, weft_cli_field(token, "note"));
+    }
+    weft_table_print(table, stdout);
+    json_decref(tokens);
+    return TRUE;
+}
+
+static gboolean
+run_revoke(WeftCli *cli, char **args, GError **error)
+{
+    GError *first = NULL;
+    for (guint i = 0; args[i]; i++) {
+        GError *local = NULL;
+        g_autofree char *path = weft_client_path("/v1/tokens", args[i]);
+        if (!weft_client_send(cli->client, &(WeftRequest){ "DELETE", path }, NULL, &local)) {
+            g_prefix_error(&local, "token %s: ", args[i]);
+            weft_cli_keep_first(&first, local);
+        } else if (!cli->json)
+            printf("token %s is revoked\n", args[i]);
+    }
+    if (first)
+        g_propagate_error(error, first);
+    return first == NULL;
+}
+
+const WeftVerb weft_token_verbs[] = {
+    {
+     .name = "token create",
+     .arguments = "",
+     .summary = "make a token; it is shown only once",
+     .about = "Makes a token and prints it, the only time that it is shown.",
+     .examples = "weft token create --note laptop --expires 30d > ~/.weft-token\n"
+                    "weft token create --user alice", .options = create_options,
+     .run = run_create,
+     },
+    {
+     .name = "token ls",
+     .arguments = "",
+     .summary = "list your tokens; for an admin all",
+     .examples = "weft token ls\n"
+                    "weft token ls --json", .run = run_ls,
+     },
+    {
+     .name = "token revoke",
+     .arguments = "ID…",
+     .summary = "make tokens worthless",
+     .examples = "weft token revoke 4k2m9x7b1c3d\n"
+                    "weft token revoke 4k2m9x7b1c3d 7b1c3d4k2m9x", .min_args = 1,
+     .max_args = G_MAXUINT,
+     .run = run_revoke,
+     },
+    { 0                              },
+};
