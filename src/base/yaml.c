@@ -202,6 +202,8 @@ read_events(Reader *reader, yaml_parser_t *parser)
 json_t *
 weft_yaml_parse(const char *text, gsize length, const char *name, GError **error)
 {
+    if (length == 0)
+        text = ""; /* it may be NULL then, which the parsers do not take */
     if (!check_length(length, name, error))
         return NULL;
     Reader reader = { .name = name };
@@ -219,6 +221,16 @@ weft_yaml_parse(const char *text, gsize length, const char *name, GError **error
     json_decref(reader.root);
     g_propagate_error(error, reader.error);
     return NULL;
+}
+
+/* jansson takes a NUL behind the value for the end of the text. */
+static gboolean
+check_no_nul(const char *text, gsize length, GError **error)
+{
+    const char *nul = memchr(text, '\0', length);
+    if (nul)
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "byte %zu is NUL; leave it out", (gsize)(nul - text) + 1);
+    return !nul;
 }
 
 /* jansson recurses as deep as the text says, so the depth is counted before it sees the text. */
@@ -247,7 +259,9 @@ check_depth(const char *text, gsize length, GError **error)
 json_t *
 weft_json_parse(const char *text, gsize length, GError **error)
 {
-    if (!check_length(length, "JSON", error) || !check_depth(text, length, error))
+    if (length == 0)
+        text = "";
+    if (!check_length(length, "JSON", error) || !check_no_nul(text, length, error) || !check_depth(text, length, error))
         return NULL;
     json_error_t problem;
     json_t *value = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
