@@ -4,31 +4,42 @@ Each function returns the list of what is wrong, in words; an empty one is what 
 
 from collections import Counter, defaultdict
 
-from .world import Member
-
 QUOTAS = ("clusters", "nodes", "cores", "memory", "gpus", "vfs")
 
 
 # --- the ledger: claims and records explain each other, at any moment ---
 
 
-def node_claims(node, fabrics, hosts):
+def node_claims(node, hosts):
     """(resource, amount) that a node must hold, from its own record; amount 0: for itself alone."""
-    host = f"host/{node['host']}"
-    fabric = hosts[node["host"]]["fabric"] if node["host"] in hosts else next(iter(fabrics))
-    claims = [(f"{host}/core/{core}", 0) for core in node["cores"]]
-    for memory in node["memory"]:
-        claims.append((f"{host}/numa/{memory['numa']}/pages/{memory['page_size']}", memory["pages"]))
-    for device in node["devices"]:
-        claims.append((f"{host}/hca/{device['hca']}/vf/{device['vf']}", 0))
-        claims.append((f"fabric/{fabric}/guid/{device['guid']}", 0))
-    claims += [(f"{host}/gpu/{gpu}", 0) for gpu in node["gpus"]]
-    claims.append((f"mac/{node['mac']}", 0))
-    return claims
+    place = f"host/{node['host']}"
+    host = hosts[node["host"]]
+    claims = [(f"{place}/core/{core}", 0) for core in node["cores"]]
+    claims += [(f"{place}/numa/{numa}/pages/{size_text(size)}", pages) for numa, size, pages in node["memory"]]
+    for _rail, hca, vf, guid in node.get("devices", []):
+        if vf >= 0:
+            claims += [(f"{place}/vf/{hca}/{vf}", 0), (f"fabric/{host['fabric']}/guid/{guid}", 0)]
+        else:
+            claims.append((f"{place}/hca/{hca}", 0))
+            claims += [(f"{place}/vf/{hca}/{i}", 0) for i in range(vfs_of(host)[hca])]
+    claims += [(f"{place}/gpu/{gpu}", 0) for gpu in node.get("gpus", [])]
+    return claims + [(f"mac/{node['mac']}", 0)]
+
+
+def vfs_of(host):
+    return {hca["name"]: hca.get("vfs", 0) for hca in host.get("hcas", [])}
+
+
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def size_text(size):
+    unit = next((unit for unit in "GMK" if size % UNITS[unit] == 0), "")
+    return f"{size // UNITS[unit]}{unit}" if unit else str(size)
 
 
 def cluster_claims(cluster):
-    groups = cluster["groups"]
+    groups = [{"gpus": 0, "rails": 0} | group for group in cluster["groups"]]
     demand = {
         "clusters": 1,
         "nodes": sum(g["count"] for g in groups),
@@ -42,11 +53,11 @@ def cluster_claims(cluster):
 
 def expected_claims(dump):
     """(holder, resource, amount) of everything that the records say they hold."""
-    fabrics, hosts = dump.values("fabric"), dump.values("host")
+    hosts = dump.values("host")
     makers = {
-        "node": lambda value: node_claims(value, fabrics, hosts),
+        "node": lambda value: node_claims(value, hosts),
         "cluster": cluster_claims,
-        "cluster-status": lambda value: [(f"fabric/{value['fabric']}/pkey/{value['pkey']}", 0)] if value["pkey"] else [],
+        "cluster-status": lambda value: [(f"fabric/{value['fabric']}/pkey/{value['pkey']}", 0)] if value.get("pkey") else [],
         "principal": lambda value: [(f"unix/{value['unix_user']}", 0)] if value.get("unix_user") else [],
         "token": lambda value: [(f"token/{value['hash']}", 0)],
     }
@@ -56,9 +67,13 @@ def expected_claims(dump):
 
 
 def ledger(dump):
+    """What must be true at any moment."""
+    wrong = orphans(dump)
+    if wrong:
+        return wrong
     expected = list(expected_claims(dump))
     held = set(dump.held())
-    wrong = [f"{holder} does not hold {resource} ({amount})" for holder, resource, amount in set(expected) - held]
+    wrong += [f"{holder} does not hold {resource} ({amount})" for holder, resource, amount in set(expected) - held]
     wrong += [f"{holder} holds {resource} ({amount}), which its record does not say" for holder, resource, amount in held - set(expected)]
 
     alone = Counter(resource for _, resource, amount in expected if not amount)
@@ -73,7 +88,7 @@ def ledger(dump):
             sums[resource] += amount
     if dump.meters != dict(sums):
         wrong.append(f"meters {dump.meters} are not the sums {dict(sums)}")
-    return wrong + capacity(dump) + orphans(dump)
+    return wrong + capacity(dump)
 
 
 def capacity(dump):
@@ -82,33 +97,29 @@ def capacity(dump):
     hosts = dump.values("host")
     pages = Counter()
     for key, node in dump.values("node").items():
-        host = hosts.get(node["host"])
-        if not host:
-            wrong.append(f"node {key} is on host {node['host']}, which is not there")
-            continue
-        for memory in node["memory"]:
-            pages[node["host"], memory["numa"], memory["page_size"]] += memory["pages"]
-        names = {gpu["name"] for gpu in host["gpus"]}
-        wrong += [f"node {key} holds GPU {gpu}, which its host has not" for gpu in node["gpus"] if gpu not in names]
-        hcas = {hca["name"]: hca["vfs"] for hca in host["hcas"]}
-        wrong += [f"node {key} holds {d}, which its host has not" for d in node["devices"] if d["vf"] >= hcas.get(d["hca"], 0)]
-        total, per_numa = 0, []
-        for numa in host["numa"]:
-            per_numa.append(range(total, total + host["housekeeping"]))
-            total += numa["cores"]
-        kept = {core for some in per_numa for core in some}
-        wrong += [f"node {key} holds core {core} of {node['host']}" for core in node["cores"] if core >= total or core in kept]
+        host = hosts[node["host"]]
+        for numa, size, count in node["memory"]:
+            pages[node["host"], numa, size] += count
+        there = {gpu["name"] for gpu in host.get("gpus", [])}
+        wrong += [f"node {key} holds GPU {gpu}, which its host has not" for gpu in node.get("gpus", []) if gpu not in there]
+        vfs = vfs_of(host)
+        wrong += [f"node {key} holds {device}, which its host has not"
+                  for device in node.get("devices", []) if device[2] >= vfs.get(device[1], -1)]
+        wrong += [f"node {key} holds core {core} of {node['host']}" for core in node["cores"] if core not in free_cores(host)]
     for (name, numa, size), used in pages.items():
-        there = hosts[name]["numa"][numa]["pages"]
-        count = sum(count for text, count in there.items() if bytes_of(text) == size)
+        count = hosts[name]["numa"][numa]["pages"].get(size_text(size), 0)
         if used > count:
             wrong.append(f"host {name} numa {numa}: {used} pages of {size} in use, it has {count}")
     return wrong
 
 
-def bytes_of(text):
-    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-    return int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text)
+def free_cores(host):
+    """All but the first ones of each NUMA node, which are the host's own."""
+    first, found = 0, set()
+    for numa in host["numa"]:
+        found |= set(range(first + host.get("housekeeping", 0), first + numa["cores"]))
+        first += numa["cores"]
+    return found
 
 
 def orphans(dump):
@@ -117,8 +128,10 @@ def orphans(dump):
     clusters = dump.values("cluster")
     ids = {cluster["id"] for cluster in clusters.values()}
     wrong += [f"status {key} without a cluster" for key in dump.values("cluster-status") if key not in clusters]
+    hosts = dump.values("host")
+    wrong += [f"node {key} on host {node['host']}, which is not there" for key, node in dump.values("node").items() if node["host"] not in hosts]
     wrong += [f"node {key} without its cluster" for key, node in dump.values("node").items() if node["cluster"] not in ids]
-    wrong += [f"status of host {key}, which is not there" for key in dump.values("host-status") if key not in dump.values("host")]
+    wrong += [f"status of host {key}, which is not there" for key in dump.values("host-status") if key not in hosts]
     principals = dump.values("principal")
     wrong += [f"token {key} of nobody" for key, token in dump.values("token").items() if token["principal"] not in principals]
     tenants = dump.values("tenant")
@@ -155,12 +168,12 @@ def partitions(dump, world):
     hosts = dump.values("host")
     members = defaultdict(set)
     for node in dump.values("node").values():
-        ports = {hca["name"]: int(hca["port_guid"], 16) for hca in hosts[node["host"]]["hcas"]}
-        for device in node["devices"]:
-            members[node["cluster"]].add((ports[device["hca"]], int(device["guid"], 16)))
+        ports = {hca["name"]: int(hca["port_guid"], 16) for hca in hosts[node["host"]].get("hcas", [])}
+        for _rail, hca, _vf, guid in node.get("devices", []):
+            members[node["cluster"]].add((ports[hca], int(guid, 16)))
     wanted = {}
     for status in dump.values("cluster-status").values():
-        if status["pkey"]:
+        if status.get("pkey"):
             wanted[status["pkey"]] = (f"weft-{status['cluster']}", members[status["cluster"]])
     found = {number: p for number, p in world.partitions().items() if p.name.startswith("weft-")}
     wrong += [f"partition 0x{number:04x} {found[number].name} is of no cluster" for number in found.keys() - wanted.keys()]
@@ -168,7 +181,7 @@ def partitions(dump, world):
         if number not in found:
             wrong.append(f"partition 0x{number:04x} of {name} is not in the fabric")
             continue
-        there = {(m.port, m.virtual) for m in found[number].members if isinstance(m, Member)}
+        there = {(member.port, member.virtual) for member in found[number].members}
         if found[number].name != name or there != ports:
             wrong.append(f"partition 0x{number:04x} is {found[number].name} {there}, not {name} {ports}")
     return wrong
@@ -183,7 +196,7 @@ def counts(dump):
         status = statuses.get(key)
         if not status:
             wrong.append(f"cluster {key} has no status yet")
-        elif cluster["deleted"]:
+        elif cluster.get("deleted"):
             wrong.append(f"cluster {key} is still being deleted")
         elif status["phase"] in ("queued", "failed"):
             continue
@@ -191,7 +204,7 @@ def counts(dump):
             wrong.append(f"cluster {key} is {status['phase']}: {status.get('reason')}")
         else:
             wish = sum(group["count"] for group in cluster["groups"])
-            seen = (nodes[cluster["id"]], status["nodes"], status["ready"])
+            seen = (nodes[cluster["id"]], status.get("nodes", 0), status.get("ready", 0))
             if seen != (wish, wish, wish):
                 wrong.append(f"cluster {key} wants {wish} nodes; rows, nodes, ready are {seen}")
     return wrong

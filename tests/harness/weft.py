@@ -301,7 +301,7 @@ class Weft:
 
     def cli(self, *arguments, check=True, text=None, env=None):
         """Runs weft; returns its CompletedProcess."""
-        environment = os.environ | {"WEFT_URL": f"unix:{self.socket}", "NO_COLOR": "1"} | (env or {})
+        environment = os.environ | {"WEFT_URL": f"unix://{self.socket}", "NO_COLOR": "1"} | (env or {})
         done = subprocess.run([build_folder() / "src/cli/weft", *arguments], capture_output=True, text=True, input=text,
                               env=environment, timeout=PATIENCE * 2, check=False)
         assert not check or done.returncode == 0, f"weft {' '.join(arguments)}: {done.returncode}: {done.stderr}"

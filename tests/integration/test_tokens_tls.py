@@ -113,14 +113,13 @@ def test_rate_limit(site, certificate):
 def test_unix_socket_knows_who_calls(site):
     weft = site(changes={"principals": [{"name": "nemo", "tenant": "acme", "role": "viewer", "unix_user": "nobody"}]})
     weft.root.chmod(0o755)
-    environment = {"WEFT_URL": f"unix:{weft.socket}", "PATH": os.environ["PATH"]}
 
     def whoami(user):
         program = ("import http.client, socket, sys; c = http.client.HTTPConnection('localhost'); "
                    "c.sock = socket.socket(socket.AF_UNIX); c.sock.connect(sys.argv[1]); c.request('GET', '/v1/whoami'); "
                    "r = c.getresponse(); print(r.status, r.read().decode())")
         return subprocess.run(["/usr/bin/python3", "-c", program, str(weft.socket)], user=user, group="nogroup", extra_groups=[],
-                              capture_output=True, text=True, check=True, env=environment).stdout
+                              capture_output=True, text=True, check=True).stdout
 
     assert '"nemo"' in whoami("nobody")
     assert whoami("daemon").startswith("401 ")
