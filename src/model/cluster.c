@@ -5,6 +5,7 @@
 #include "host.h"
 #include "size.h"
 #include "tenant.h"
+#include "text.h"
 
 #define ALIGNMENT (2ULL << 20) /* of a node's memory, whatever its pages */
 
@@ -21,7 +22,7 @@ static const WeftCodecField shape_fields[] = {
     WEFT_FIELD(WeftGroup, count, UINT, .max = WEFT_NODES_MAX),
     WEFT_FIELD(WeftGroup, cores, UINT, WEFT_OPTIONAL, .fallback = 1, .min = 1, .max = WEFT_CORES_MAX),
     WEFT_FIELD(WeftGroup, memory, SIZE, WEFT_OPTIONAL, .fallback = 1 << 30, .min = WEFT_MEMORY_MIN, .max = WEFT_MEMORY_MAX),
-    WEFT_FIELD_AS("pages", WeftGroup, page_size, SIZE, WEFT_OPTIONAL),
+    WEFT_FIELD_AS("pages", WeftGroup, page_size, SIZE, WEFT_OPTIONAL, .min = 4 << 10, .max = 16ULL << 30),
     WEFT_FIELD(WeftGroup, gpus, UINT, WEFT_OPTIONAL, .max = WEFT_GPUS_MAX),
     WEFT_FIELD(WeftGroup, path, WORD, WEFT_OPTIONAL, .fallback = WEFT_PATH_AUTO, .words = weft_path_words),
     WEFT_FIELD(WeftGroup, rails, UINT, WEFT_OPTIONAL, .fallback = 1, .max = WEFT_RAILS_MAX),
@@ -89,18 +90,19 @@ add_group(WeftCluster *cluster)
 
 /* Says which sizes near the one that was asked for would do. */
 static void
-check_multiple(WeftFields *f, guint64 memory, guint64 unit, const char *what)
+check_memory(WeftFields *f, const WeftGroup *group)
 {
-    if (memory % unit == 0)
+    guint64 unit = MAX(group->page_size, ALIGNMENT);
+    if (group->memory % unit == 0)
         return;
-    guint64 below = memory / unit * unit;
-    g_autofree char *asked = weft_size_format(memory);
+    guint64 below = group->memory / unit * unit;
+    g_autofree char *asked = weft_size_format(group->memory);
     g_autofree char *step = weft_size_format(unit);
     g_autofree char *lower = weft_size_format(below);
     g_autofree char *upper = weft_size_format(below + unit);
     gboolean choice = below >= WEFT_MEMORY_MIN;
-    weft_fields_fail(f, "memory", "%s is not a multiple of %s%s; ask for %s%s%s", asked, what, step, choice ? lower : "",
-                     choice ? " or " : "", upper);
+    weft_fields_fail(f, "memory", "%s is not a multiple of %s%s; ask for %s%s%s", asked,
+                     unit == group->page_size ? "the page size " : "", step, choice ? lower : "", choice ? " or " : "", upper);
 }
 
 static void
@@ -121,19 +123,17 @@ static void
 check_shape(WeftFields *f, const WeftGroup *group)
 {
     g_autoptr(GError) error = NULL;
-    if (group->count == 0)
-        weft_fields_fail(f, "count", "0 nodes; ask for at least 1");
     if (group->page_size && !weft_page_size_check(group->page_size, &error))
         weft_fields_fail(f, "pages", "%s", error->message);
-    else if (group->page_size)
-        check_multiple(f, group->memory, group->page_size, "the page size ");
-    check_multiple(f, group->memory, ALIGNMENT, "");
+    check_memory(f, group);
     check_rails(f, group);
 }
 
 static void
 read_wished_shape(WeftFields *f, WeftGroup *group)
 {
+    /* Only scaling may leave a group empty: asked for first, this range is the one that holds. */
+    weft_fields_uint(f, "count", 1, WEFT_NODES_MAX, WEFT_REQUIRED);
     weft_codec_read(f, shape_fields, group);
     if (group->path == WEFT_PATH_BRIDGE && !json_is_integer(json_object_get(f->object, "rails")))
         group->rails = 0;
@@ -191,7 +191,7 @@ weft_cluster_from_spec(json_t *json, GError **error)
     weft_fields_begin(&f, json, "%s", "");
     weft_codec_read(&f, spec_fields, cluster);
     weft_labels_read(&f, cluster->labels);
-    if (weft_fields_has(&f, "groups")) {
+    if (weft_fields_array(&f, "groups", WEFT_GROUPS_MAX)) {
         read_wished_groups(&f, cluster);
     } else {
         WeftGroup *group = add_group(cluster);
@@ -300,9 +300,10 @@ find_group(const WeftCluster *cluster, const char *name, GError **error)
             return group;
         g_string_append_printf(names, "%s%s", i ? ", " : "", group->name);
     }
+    g_autofree char *quoted = weft_text_quote(name ? name : "");
     if (name)
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "group: cluster \"%s\" has no group \"%s\"; it has %s",
-                    cluster->name, name, names->str);
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "group: cluster \"%s\" has no group %s; it has %s", cluster->name,
+                    quoted, names->str);
     else
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "group: is missing; cluster \"%s\" has several: %s", cluster->name,
                     names->str);
@@ -310,9 +311,9 @@ find_group(const WeftCluster *cluster, const char *name, GError **error)
 }
 
 gboolean
-weft_cluster_scale(WeftCluster *cluster, const char *group_or_null, guint count, GError **error)
+weft_cluster_scale(WeftCluster *cluster, const char *name, guint count, GError **error)
 {
-    WeftGroup *group = find_group(cluster, group_or_null, error);
+    WeftGroup *group = find_group(cluster, name, error);
     if (!group)
         return FALSE;
     guint64 total = (guint64)weft_cluster_count(cluster) - group->count + count;

@@ -112,8 +112,8 @@ read_cpus(WeftFields *f, WeftCore *cores, guint n, guint threads)
                          n);
     for (guint i = 0; !f->error && i < n; i++)
         if (!read_core_cpus(&cores[i], json_array_get(array, i)))
-            weft_fields_fail(f, "cpus", "entry %u must be a list of %u numbers of CPUs, each 0 to %d", i, threads,
-                             CPUS_MAX - 1);
+            weft_fields_fail(f, "cpus", "entry %u must have a CPU number, 0 to %d, for each of %u threads", i, CPUS_MAX - 1,
+                             threads);
     return TRUE;
 }
 
@@ -169,8 +169,8 @@ keep_house(WeftFields *f, WeftHost *host, guint housekeeping)
         left += !core->housekeeping;
     }
     if (left == 0)
-        weft_fields_fail(f, "housekeeping", "%u of each NUMA node leaves no core for nodes; keep fewer, or describe more cores",
-                         housekeeping);
+        weft_fields_fail(f, "numa", "none of %u cores is left for nodes; describe more, or lower housekeeping",
+                         host->cores->len);
 }
 
 void

@@ -71,7 +71,7 @@ static void
 check_numa(WeftFields *f, const WeftHost *host, guint numa)
 {
     if (numa >= host->numa->len)
-        weft_fields_fail(f, "numa", "%u is not there; the host has NUMA nodes 0 to %u", numa, host->numa->len - 1);
+        weft_fields_fail(f, "numa", "%u is out of range; NUMA nodes count from 0, and the host has %u", numa, host->numa->len);
 }
 
 static void
@@ -123,7 +123,7 @@ finish_host(WeftFields *f, WeftHost *host)
 {
     if (!host->uri)
         host->uri = g_strdup_printf("qemu+tls://%s/system", host->name);
-    if (!g_uri_is_valid(host->uri, G_URI_FLAGS_NONE, NULL))
+    if (strchr(host->uri, ' ') || !g_uri_is_valid(host->uri, G_URI_FLAGS_NONE, NULL))
         weft_fields_fail(f, "uri", "\"%s\" is no URI; write it like qemu+tls://%s/system", host->uri, host->name);
     if (host->evicting && !host->draining)
         weft_fields_fail(f, "evicting", "true without draining; set draining too, or evicting to false");

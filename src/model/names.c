@@ -12,26 +12,28 @@ typedef struct {
     const char *rule;
 } Grammar;
 
+/* clang-format off */
 static const Grammar grammars[WEFT_GRAMMARS] = {
-    [WEFT_GRAMMAR_NAME] = {WEFT_NAME_MAX,         "-",                                        .rule = "a lower-case letter, then lower-case letters, digits and single '-'" },
-    [WEFT_GRAMMAR_HOST] = { WEFT_HOST_NAME_MAX,                    "-.",                                            .host = TRUE,
-                           .rule = "letters and digits, with '-' and '.' between them" },
-    [WEFT_GRAMMAR_IMAGE] = { WEFT_LABEL_MAX,         "-._",
-                           .rule = "a lower-case letter, then lower-case letters and digits, with single '-', '.' and '_'"
-                                     " between them" },
-    [WEFT_GRAMMAR_LABEL] = { WEFT_LABEL_MAX,       "-._/",
-                           .rule =
-                                 "a lower-case letter, then lower-case letters and digits, with single '-', '.', '_' and '/'"
-                                 " between them" },
-    [WEFT_GRAMMAR_LABEL_VALUE] = { WEFT_LABEL_MAX,                    .empty = TRUE,                                                .rule = "printable characters" },
-    [WEFT_GRAMMAR_DEVICE] = { WEFT_LABEL_MAX, "-._:",                                          .host = TRUE,
-                           .rule = "letters and digits, with '-', '.', '_' and ':' between them" },
-    [WEFT_GRAMMAR_TEXT] = { WEFT_TEXT_MAX,.rule = "printable characters"},
+    [WEFT_GRAMMAR_NAME]        = { WEFT_NAME_MAX,      "-",    FALSE, FALSE,
+                                   "a lower-case letter, then lower-case letters and digits with single '-' between them" },
+    [WEFT_GRAMMAR_HOST]        = { WEFT_HOST_NAME_MAX, "-.",   TRUE,  FALSE,
+                                   "letters and digits with '-' and '.' between them" },
+    [WEFT_GRAMMAR_IMAGE]       = { WEFT_LABEL_MAX,     "-._",  FALSE, FALSE,
+                                   "a lower-case letter, then lower-case letters and digits with single '-._' between them" },
+    [WEFT_GRAMMAR_LABEL]       = { WEFT_LABEL_MAX,     "-._/", FALSE, FALSE,
+                                   "a lower-case letter, then lower-case letters and digits with single '-._/' between them" },
+    [WEFT_GRAMMAR_LABEL_VALUE] = { WEFT_LABEL_MAX,     NULL,   FALSE, TRUE,  "printable text" },
+    [WEFT_GRAMMAR_DEVICE]      = { WEFT_LABEL_MAX,     "-._:", TRUE,  FALSE,
+                                   "letters and digits with '-._:' between them" },
+    [WEFT_GRAMMAR_TEXT]        = { WEFT_TEXT_MAX,      NULL,   FALSE, FALSE, "printable text" },
 };
+/* clang-format on */
 
 static gboolean
 is_printable(const char *text)
 {
+    if (!g_utf8_validate(text, -1, NULL))
+        return FALSE;
     for (const char *at = text; *at; at = g_utf8_next_char(at))
         if (!g_unichar_isprint(g_utf8_get_char(at)))
             return FALSE;
@@ -73,7 +75,7 @@ weft_grammar_check(WeftGrammar grammar, const char *text, const char *what, GErr
     if (grammar == WEFT_GRAMMAR_NONE || matches(g, text))
         return TRUE;
     g_autofree char *quoted = weft_text_quote(text);
-    g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "%s %s is not allowed: use %s, at most %u", what, quoted, g->rule,
+    g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "%s %s is not allowed: use %s, at most %u bytes", what, quoted, g->rule,
                 g->max);
     return FALSE;
 }

@@ -28,7 +28,8 @@ check(WeftFields *f, const WeftFabric *fabric)
         weft_fields_fail(f, "pkey_last", "0x%04x is below pkey_first 0x%04x; exchange them", fabric->pkey_last,
                          fabric->pkey_first);
     else if (fabric->guid_prefix == 0 || (fabric->guid_prefix & GUID_RANDOM) != 0)
-        weft_fields_fail(f, "guid_prefix", "must have some of its upper 24 bits set and its lower 40 zero, as 0x%llx", GUID_PREFIX);
+        weft_fields_fail(f, "guid_prefix", "must have some of its upper 24 bits set and its lower 40 zero, as 0x%llx",
+                         GUID_PREFIX);
 }
 
 WeftFabric *

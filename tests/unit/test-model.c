@@ -1,8 +1,652 @@
-#include <glib.h>
+#include "cluster.h"
+#include "errors.h"
+#include "event.h"
+#include "host.h"
+#include "names.h"
+#include "node.h"
+#include "partition.h"
+#include "phase.h"
+#include "tenant.h"
+#include "topology.h"
+#include "yaml.h"
+
+#define SAME(a, b, member) g_assert_cmpint((gint64)(a)->member, ==, (gint64)(b)->member)
+#define SAME_TEXT(a, b, member) g_assert_cmpstr((a)->member, ==, (b)->member)
+
+/* Golden directories: each NAME.json is read, and what came of it must be NAME.expected. WEFT_GOLDEN_REWRITE=1 rewrites these.
+ */
+
+typedef json_t *(*ReadBack)(json_t *json, GError **error);
+
+static json_t *
+parse(const char *text)
+{
+    g_autoptr(GError) error = NULL;
+    json_t *json = weft_json_parse(text, strlen(text), &error);
+    g_assert_no_error(error);
+    return json;
+}
+
+/* "ok" and the canonical form, or the error. */
+static char *
+outcome(const char *input, ReadBack read_back)
+{
+    g_autoptr(GError) error = NULL;
+    json_t *in = parse(input);
+    json_t *out = read_back(in, &error);
+    json_decref(in);
+    if (!out) {
+        g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
+        return g_strconcat(error->message, "\n", NULL);
+    }
+    g_assert_no_error(error);
+    char *text = json_dumps(out, JSON_SORT_KEYS | JSON_COMPACT);
+    json_decref(out);
+    char *result = g_strconcat("ok\n", text, "\n", NULL);
+    free(text);
+    return result;
+}
+
+static void
+check_golden_case(const char *folder, const char *name, ReadBack read_back)
+{
+    g_autoptr(GError) error = NULL;
+    g_autofree char *input_path = g_strdup_printf("%s/%s.json", folder, name);
+    g_autofree char *expected_path = g_strdup_printf("%s/%s.expected", folder, name);
+    g_autofree char *input = NULL;
+    g_assert_true(g_file_get_contents(input_path, &input, NULL, &error));
+    g_autofree char *actual = outcome(input, read_back);
+    if (g_getenv("WEFT_GOLDEN_REWRITE"))
+        g_assert_true(g_file_set_contents(expected_path, actual, -1, &error));
+    g_autofree char *expected = NULL;
+    g_assert_true(g_file_get_contents(expected_path, &expected, NULL, &error));
+    g_test_message("%s", input_path);
+    g_assert_cmpstr(actual, ==, expected);
+}
+
+typedef struct {
+    const char *folder;
+    guint cases;
+    ReadBack read_back;
+} Golden;
+
+static void
+test_golden(gconstpointer data)
+{
+    const Golden *golden = data;
+    g_autofree char *folder = g_test_build_filename(G_TEST_DIST, "..", "golden", golden->folder, NULL);
+    g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+    g_assert_nonnull(dir);
+    guint cases = 0, expected = 0;
+    for (const char *file = g_dir_read_name(dir); file; file = g_dir_read_name(dir)) {
+        expected += g_str_has_suffix(file, ".expected");
+        if (!g_str_has_suffix(file, ".json"))
+            continue;
+        g_autofree char *name = g_strndup(file, strlen(file) - strlen(".json"));
+        check_golden_case(folder, name, golden->read_back);
+        cases++;
+    }
+    g_assert_cmpuint(cases, >=, golden->cases);
+    if (!g_getenv("WEFT_GOLDEN_REWRITE"))
+        g_assert_cmpuint(expected, ==, cases);
+}
+
+/* From JSON and back: a field that one of both forgets is missing from the golden file, or refused as unknown. */
+#define READ_BACK(Type, prefix, ...)                                                                                           \
+    static json_t *read_back_##prefix(json_t *json, GError **error)                                                            \
+    {                                                                                                                          \
+        g_autoptr(Type) object = weft_##prefix##_from_json(json, ##__VA_ARGS__, error);                                        \
+        return object ? weft_##prefix##_to_json(object) : NULL;                                                                \
+    }
+
+READ_BACK(WeftClusterStatus, cluster_status)
+READ_BACK(WeftEvent, event)
+READ_BACK(WeftFabric, fabric, "fabrics[0]")
+READ_BACK(WeftHostStatus, host_status)
+READ_BACK(WeftNode, node)
+READ_BACK(WeftPrincipal, principal, "principals[1]")
+READ_BACK(WeftTenant, tenant, "tenants[1]")
+READ_BACK(WeftToken, token)
+READ_BACK(WeftUsage, usage)
+
+static void
+assert_equal_clusters(const WeftCluster *a, const WeftCluster *b)
+{
+    SAME_TEXT(a, b, id);
+    SAME_TEXT(a, b, name);
+    SAME_TEXT(a, b, tenant);
+    SAME_TEXT(a, b, fabric);
+    SAME_TEXT(a, b, creator);
+    SAME(a, b, created);
+    SAME(a, b, deleted);
+    g_assert_cmpuint(a->groups->len, ==, b->groups->len);
+    for (guint i = 0; i < a->groups->len; i++) {
+        const WeftGroup *x = g_ptr_array_index(a->groups, i), *y = g_ptr_array_index(b->groups, i);
+        SAME_TEXT(x, y, name);
+        SAME(x, y, count);
+        SAME(x, y, cores);
+        SAME(x, y, memory);
+        SAME(x, y, page_size);
+        SAME(x, y, gpus);
+        SAME(x, y, rails);
+        SAME(x, y, path);
+        SAME_TEXT(x, y, image);
+    }
+    g_assert_cmpuint(g_hash_table_size(a->labels), ==, g_hash_table_size(b->labels));
+    GHashTableIter iter;
+    gpointer name, value;
+    g_hash_table_iter_init(&iter, a->labels);
+    while (g_hash_table_iter_next(&iter, &name, &value))
+        g_assert_cmpstr(value, ==, g_hash_table_lookup(b->labels, name));
+}
+
+/* As the API makes it of a specification: what is not the user's to say is filled in, and it goes through the store. */
+static json_t *
+read_back_spec(json_t *json, GError **error)
+{
+    g_autoptr(WeftCluster) cluster = weft_cluster_from_spec(json, error);
+    if (!cluster)
+        return NULL;
+    cluster->id = g_strdup("1abcdefghijk");
+    cluster->tenant = g_strdup("acme");
+    cluster->creator = g_strdup("alice");
+    cluster->created = 1769860800123456;
+    cluster->deleted = cluster->groups->len > 1;
+    json_t *stored = weft_cluster_to_json(cluster);
+    g_autoptr(WeftCluster) again = weft_cluster_from_json(stored, error);
+    g_assert_nonnull(again);
+    assert_equal_clusters(cluster, again);
+    g_autoptr(WeftCluster) copy = weft_cluster_copy(cluster);
+    assert_equal_clusters(cluster, copy);
+    const char *granted[] = { "id", "tenant", "creator", "created", "deleted" };
+    for (guint i = 0; i < G_N_ELEMENTS(granted); i++)
+        json_object_del(stored, granted[i]);
+    return stored;
+}
+
+static void
+assert_equal_cores(const WeftHost *a, const WeftHost *b)
+{
+    g_assert_cmpuint(a->cores->len, ==, b->cores->len);
+    for (guint i = 0; i < a->cores->len; i++) {
+        const WeftCore *x = &g_array_index(a->cores, WeftCore, i), *y = &g_array_index(b->cores, WeftCore, i);
+        g_assert_cmpuint(x->id, ==, i);
+        g_assert_cmpuint(y->id, ==, i);
+        SAME(x, y, numa);
+        SAME(x, y, housekeeping);
+        g_assert_cmpmem(x->cpus, x->n_cpus * sizeof x->cpus[0], y->cpus, y->n_cpus * sizeof y->cpus[0]);
+    }
+    g_assert_cmpuint(a->numa->len, ==, b->numa->len);
+    for (guint i = 0; i < a->numa->len; i++) {
+        const WeftNuma *x = &g_array_index(a->numa, WeftNuma, i), *y = &g_array_index(b->numa, WeftNuma, i);
+        g_assert_cmpmem(x->pages, x->n_pages * sizeof x->pages[0], y->pages, y->n_pages * sizeof y->pages[0]);
+        for (guint j = 1; j < x->n_pages; j++)
+            g_assert_cmpuint(x->pages[j - 1].size, >, x->pages[j].size);
+    }
+}
+
+static void
+assert_equal_devices(const WeftHost *a, const WeftHost *b)
+{
+    g_assert_cmpuint(a->hcas->len, ==, b->hcas->len);
+    for (guint i = 0; i < a->hcas->len; i++) {
+        const WeftHca *x = g_ptr_array_index(a->hcas, i), *y = weft_host_hca(b, x->name);
+        g_assert_nonnull(y);
+        SAME(x, y, driver);
+        SAME(x, y, numa);
+        SAME(x, y, rail);
+        SAME(x, y, port_guid);
+        SAME(x, y, vfs);
+        g_assert_nonnull(x->leaf);
+        SAME_TEXT(x, y, leaf);
+    }
+    g_assert_cmpuint(a->gpus->len, ==, b->gpus->len);
+    for (guint i = 0; i < a->gpus->len; i++) {
+        const WeftGpu *x = g_ptr_array_index(a->gpus, i), *y = g_ptr_array_index(b->gpus, i);
+        SAME_TEXT(x, y, name);
+        SAME(x, y, numa);
+        SAME_TEXT(x, y, root);
+    }
+}
+
+static json_t *
+read_back_host(json_t *json, GError **error)
+{
+    g_autoptr(WeftHost) host = weft_host_from_json(json, "hosts[3]", error);
+    if (!host)
+        return NULL;
+    json_t *stored = weft_host_to_json(host);
+    g_autoptr(WeftHost) again = weft_host_from_json(stored, "", error);
+    g_assert_nonnull(again);
+    SAME_TEXT(host, again, name);
+    SAME_TEXT(host, again, uri);
+    SAME_TEXT(host, again, fabric);
+    SAME_TEXT(host, again, leaf);
+    SAME(host, again, origin);
+    SAME(host, again, draining);
+    SAME(host, again, evicting);
+    g_assert_cmpuint(g_hash_table_size(host->labels), ==, g_hash_table_size(again->labels));
+    assert_equal_cores(host, again);
+    assert_equal_devices(host, again);
+    return stored;
+}
+
+static WeftHost *
+host_of(const char *numa, guint housekeeping)
+{
+    g_autofree char *text = g_strdup_printf(
+        "{\"name\":\"n1\",\"fabric\":\"ib0\",\"leaf\":\"l1\",\"housekeeping\":%u,\"numa\":%s}", housekeeping, numa);
+    g_autoptr(GError) error = NULL;
+    json_t *json = parse(text);
+    WeftHost *host = weft_host_from_json(json, "", &error);
+    json_decref(json);
+    g_assert_no_error(error);
+    return host;
+}
+
+/* "numa:cpu,cpu" of each core, '*' before those of the host. */
+static char *
+describe_cores(const WeftHost *host)
+{
+    GString *text = g_string_new(NULL);
+    for (guint i = 0; i < host->cores->len; i++) {
+        const WeftCore *core = &g_array_index(host->cores, WeftCore, i);
+        g_string_append_printf(text, "%s%s%u:", i ? " " : "", core->housekeeping ? "*" : "", core->numa);
+        for (guint j = 0; j < core->n_cpus; j++)
+            g_string_append_printf(text, "%s%u", j ? "," : "", core->cpus[j]);
+    }
+    return g_string_free(text, FALSE);
+}
+
+static void
+test_host_cores(void)
+{
+    static const struct {
+        const char *numa;
+        guint housekeeping;
+        const char *cores;
+    } cases[] = {
+        {"[{\"cores\":2,\"threads\":2},{\"cores\":2,\"threads\":2}]", 1, "*0:0,4 0:1,5 *1:2,6 1:3,7"},
+        { "[{\"cores\":1,\"threads\":2},{\"cores\":2}]",              0, "0:0,3 1:1 1:2"            },
+        { "[{\"cores\":2,\"cpus\":[[9],[8]]},{\"cores\":1}]",         1, "*0:9 0:8 *1:2"            },
+        { "[{\"cores\":1},{\"cores\":0},{\"cores\":3}]",              2, "*0:0 *2:1 *2:2 2:3"       },
+    };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autoptr(WeftHost) host = host_of(cases[i].numa, cases[i].housekeeping);
+        g_autofree char *cores = describe_cores(host);
+        g_assert_cmpstr(cores, ==, cases[i].cores);
+    }
+}
+
+static WeftNode *
+example_node(void)
+{
+    WeftNode *node = weft_node_new();
+    node->id = weft_node_id("1abcdefghijk", 12);
+    node->cluster = g_strdup("1abcdefghijk");
+    node->cluster_name = g_strdup("cfd");
+    node->tenant = g_strdup("acme");
+    node->rank = 3;
+    node->group = g_strdup("nodes");
+    node->host = g_strdup("n1.example");
+    node->mac = weft_mac_format(0x0123456789);
+    node->image = g_strdup("mpi");
+    node->path = WEFT_PATH_SRIOV;
+    node->phase = WEFT_NODE_FAILED;
+    node->reason = g_strdup("its domain died");
+    node->starts = 2;
+    node->since = 1769860800123456;
+    const guint16 cores[] = { 1, 2, 1023 };
+    g_array_append_vals(node->cores, cores, G_N_ELEMENTS(cores));
+    const WeftMemory memory[] = {
+        {0,   2 << 20, 512},
+        { 63, 1 << 30, 2  }
+    };
+    g_array_append_vals(node->memory, memory, G_N_ELEMENTS(memory));
+    WeftDevice *vf = weft_device_new(0, "mlx5_0", 126);
+    vf->guid = 0xfedcba9876543210;
+    g_ptr_array_add(node->devices, vf);
+    g_ptr_array_add(node->devices, weft_device_new(7, "mlx5_1", -1));
+    g_ptr_array_add(node->gpus, g_strdup("0000:41:00.0"));
+    return node;
+}
+
+static void
+test_node(void)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftNode) node = example_node();
+    json_t *json = weft_node_to_json(node);
+    g_autoptr(WeftNode) again = weft_node_from_json(json, &error);
+    json_decref(json);
+    g_assert_no_error(error);
+    g_assert_cmpstr(again->id, ==, "1abcdefghijk-12");
+    SAME_TEXT(again, node, cluster);
+    SAME_TEXT(again, node, cluster_name);
+    SAME_TEXT(again, node, tenant);
+    g_assert_cmpuint(again->rank, ==, 3);
+    SAME_TEXT(again, node, group);
+    SAME_TEXT(again, node, host);
+    g_assert_cmpstr(again->mac, ==, "02:01:23:45:67:89");
+    SAME_TEXT(again, node, image);
+    g_assert_cmpint(again->path, ==, WEFT_PATH_SRIOV);
+    g_assert_cmpint(again->phase, ==, WEFT_NODE_FAILED);
+    SAME_TEXT(again, node, reason);
+    g_assert_cmpuint(again->starts, ==, 2);
+    SAME(again, node, since);
+    g_assert_cmpmem(again->cores->data, again->cores->len * sizeof(guint16), node->cores->data, 3 * sizeof(guint16));
+    g_assert_cmpuint(again->memory->len, ==, 2);
+    g_assert_cmpuint(g_array_index(again->memory, WeftMemory, 1).numa, ==, 63);
+    g_assert_cmpuint(weft_node_memory(again), ==, 3ULL << 30);
+    g_assert_cmpuint(again->devices->len, ==, 2);
+    for (guint i = 0; i < 2; i++) {
+        const WeftDevice *a = g_ptr_array_index(node->devices, i), *b = g_ptr_array_index(again->devices, i);
+        SAME(a, b, rail);
+        SAME_TEXT(a, b, hca);
+        SAME(a, b, vf);
+        SAME(a, b, guid);
+    }
+    g_assert_cmpuint(again->gpus->len, ==, 1);
+    g_assert_cmpstr(g_ptr_array_index(again->gpus, 0), ==, "0000:41:00.0");
+}
+
+static void
+test_node_names(void)
+{
+    g_autoptr(WeftNode) node = example_node();
+    g_autofree char *domain = weft_node_domain(node);
+    g_autofree char *hostname = weft_node_hostname(node);
+    g_autofree char *label = weft_node_label(node);
+    g_assert_cmpstr(domain, ==, "weft-1abcdefghijk-12");
+    g_assert_cmpstr(hostname, ==, "cfd-3");
+    g_assert_cmpstr(label, ==, "cfd[3]");
+}
+
+static void
+test_usage(void)
+{
+    g_autoptr(WeftNode) node = example_node();
+    g_autoptr(WeftUsage) usage = weft_usage_of(node, node->since + 5);
+    json_t *json = weft_usage_to_json(usage);
+    g_autoptr(WeftUsage) again = weft_usage_from_json(json, NULL);
+    json_decref(json);
+    g_assert_cmpstr(again->node, ==, node->id);
+    SAME_TEXT(again, node, cluster);
+    g_assert_cmpstr(again->cluster_name, ==, "cfd");
+    g_assert_cmpstr(again->tenant, ==, "acme");
+    g_assert_cmpuint(again->cores, ==, 3);
+    g_assert_cmpuint(again->memory, ==, 3ULL << 30);
+    g_assert_cmpuint(again->gpus, ==, 1);
+    g_assert_cmpuint(again->vfs, ==, 2);
+    g_assert_cmpint(again->start, ==, node->since);
+    g_assert_cmpint(again->end, ==, node->since + 5);
+
+    g_autoptr(WeftUsage) stepped_back = weft_usage_of(node, node->since - 5);
+    g_assert_cmpint(stepped_back->end, ==, node->since);
+}
+
+static WeftCluster *
+cluster_of(const char *spec)
+{
+    g_autoptr(GError) error = NULL;
+    json_t *json = parse(spec);
+    WeftCluster *cluster = weft_cluster_from_spec(json, &error);
+    json_decref(json);
+    g_assert_no_error(error);
+    return cluster;
+}
+
+static void
+test_demand(void)
+{
+    g_autoptr(WeftCluster) cluster = cluster_of(
+        "{\"name\":\"cfd\",\"groups\":[{\"name\":\"a\",\"count\":3,\"cores\":4,\"memory\":\"8G\",\"gpus\":2,\"rails\":2},"
+        "{\"name\":\"b\",\"count\":1,\"path\":\"bridge\"}]}");
+    guint64 demand[WEFT_QUOTAS];
+    weft_cluster_demand(cluster, demand);
+    const guint64 expected[WEFT_QUOTAS] = {
+        [WEFT_QUOTA_CLUSTERS] = 1,         [WEFT_QUOTA_NODES] = 4, [WEFT_QUOTA_CORES] = 13,
+        [WEFT_QUOTA_MEMORY] = 25ULL << 30, [WEFT_QUOTA_GPUS] = 6,  [WEFT_QUOTA_VFS] = 6,
+    };
+    g_assert_cmpmem(demand, sizeof demand, expected, sizeof expected);
+}
+
+static void
+test_scale(void)
+{
+    static const struct {
+        const char *group;
+        guint count;
+        guint total; /* afterwards; 0: refused */
+        const char *message;
+    } cases[] = {
+        {"a",   0,         2,    NULL                                                                              },
+        { "a",  1022,      1024, NULL                                                                              },
+        { NULL, 4,         0,    "group: is missing; cluster \"cfd\" has several: a, b"                            },
+        { "c",  4,         0,    "group: cluster \"cfd\" has no group \"c\"; it has a, b"                          },
+        { "a",  1023,      0,    "count: 1023 would make 1025 nodes in all; a cluster has at most 1024"            },
+        { "a",  G_MAXUINT, 0,    "count: 4294967295 would make 4294967297 nodes in all; a cluster has at most 1024"},
+    };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autoptr(GError) error = NULL;
+        g_autoptr(WeftCluster) cluster =
+            cluster_of("{\"name\":\"cfd\",\"groups\":[{\"name\":\"a\",\"count\":3},{\"name\":\"b\",\"count\":2}]}");
+        gboolean done = weft_cluster_scale(cluster, cases[i].group, cases[i].count, &error);
+        g_assert_cmpint(done, ==, cases[i].total != 0);
+        g_assert_cmpstr(error ? error->message : NULL, ==, cases[i].message);
+        g_assert_cmpuint(weft_cluster_count(cluster), ==, done ? cases[i].total : 5);
+    }
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftCluster) single = cluster_of("{\"name\":\"cfd\",\"count\":3}");
+    g_assert_true(weft_cluster_scale(single, NULL, 9, NULL));
+    g_assert_cmpuint(weft_cluster_count(single), ==, 9);
+    g_assert_false(weft_cluster_scale(single, NULL, 0, &error));
+    g_assert_cmpstr(error->message, ==, "count: 0 would leave cluster \"cfd\" without nodes; delete it instead");
+}
+
+typedef gboolean (*MayFollow)(guint from, guint to);
+
+static gboolean
+cluster_may_follow(guint from, guint to)
+{
+    return weft_cluster_phase_may_follow(from, to);
+}
+
+static gboolean
+node_may_follow(guint from, guint to)
+{
+    return weft_node_phase_may_follow(from, to);
+}
+
+/* A line per phase: its name, and an x for each that may follow. */
+static char *
+matrix(const char *const *words, guint n, MayFollow may_follow)
+{
+    GString *text = g_string_new("\n");
+    for (guint from = 0; from < n; from++) {
+        g_string_append_printf(text, "%-14s", words[from]);
+        for (guint to = 0; to < n; to++)
+            g_string_append_c(text, may_follow(from, to) ? 'x' : '.');
+        g_string_append_c(text, '\n');
+    }
+    g_assert_null(words[n]);
+    return g_string_free(text, FALSE);
+}
+
+static void
+test_phases(void)
+{
+    /* clang-format off */
+    static const char clusters[] = "\n"
+        /*             qpwsrshmcsp sdf */
+        "queued        xxxx.......x.x\n"
+        "placed        .xxx.......x.x\n"
+        "wiring        ..xx.......x.x\n"
+        "starting      ..xxx......x.x\n"
+        "ready         ....xxxxxxxx.x\n"
+        "scaling       ....xxx....x.x\n"
+        "healing       ....xxx....x.x\n"
+        "migrating     ....x.xx.xxx.x\n"
+        "checkpointing ....x.x.xxxx.x\n"
+        "suspended     xxxx.....x.x..\n"
+        "preempted     xxxx......xx..\n"
+        "stopping      ...........xx.\n"
+        "deleted       ............x.\n"
+        "failed        xxxx.xx....x.x\n";
+    static const char nodes[] = "\n"
+        "claimed       xxxxx\n"
+        "ready         .xxxx\n"
+        "failed        x.xxx\n"
+        "lost          ..xxx\n"
+        "stopping      ....x\n";
+    /* clang-format on */
+    g_autofree char *cluster_matrix = matrix(weft_cluster_phase_words, WEFT_CLUSTER_PHASES, cluster_may_follow);
+    g_autofree char *node_matrix = matrix(weft_node_phase_words, WEFT_NODE_PHASES, node_may_follow);
+    g_assert_cmpstr(cluster_matrix, ==, clusters);
+    g_assert_cmpstr(node_matrix, ==, nodes);
+}
+
+static void
+test_settled(void)
+{
+    g_autoptr(GString) settled = g_string_new(NULL);
+    for (guint phase = 0; phase < WEFT_CLUSTER_PHASES; phase++)
+        if (weft_cluster_phase_is_settled(phase))
+            g_string_append_printf(settled, "%s ", weft_cluster_phase_words[phase]);
+    g_assert_cmpstr(settled->str, ==, "ready suspended preempted deleted failed ");
+}
+
+static void
+test_partition(void)
+{
+    const WeftMember members[] = {
+        {2,  20, WEFT_MEMBER_FULL,    -1},
+        { 1, 0,  WEFT_MEMBER_FULL,    0 },
+        { 2, 21, WEFT_MEMBER_LIMITED, -1},
+    };
+    g_autoptr(WeftPartition) a = weft_partition_new(7, "weft-1abcdefghijk");
+    g_autoptr(WeftPartition) b = weft_partition_new(7, "weft-1abcdefghijk");
+    for (guint i = 0; i < 3; i++) {
+        weft_partition_add(a, &members[i]);
+        weft_partition_add(b, &members[2 - i]);
+        weft_partition_add(b, &members[2 - i]);
+    }
+    g_assert_cmpuint(b->members->len, ==, 3);
+    g_assert_true(weft_partition_equal(a, b));
+
+    WeftMember *member = &g_array_index(b->members, WeftMember, 1);
+    const WeftMember kept = *member;
+    const WeftMember others[] = {
+        {9,  0, WEFT_MEMBER_FULL, 0 },
+        { 1, 9, WEFT_MEMBER_FULL, 0 },
+        { 1, 0, WEFT_MEMBER_BOTH, 0 },
+        { 1, 0, WEFT_MEMBER_FULL, -1},
+    };
+    for (guint i = 0; i < G_N_ELEMENTS(others); i++) {
+        *member = others[i];
+        g_assert_false(weft_partition_equal(a, b));
+    }
+    *member = kept;
+    b->pkey = 8;
+    g_assert_false(weft_partition_equal(a, b));
+}
+
+static void
+test_partition_mark(void)
+{
+    g_assert_true(weft_partition_is_ours("weft-1abcdefghijk"));
+    g_assert_false(weft_partition_is_ours("weft-test"));
+    g_assert_false(weft_partition_is_ours("Default"));
+    g_assert_false(weft_partition_is_ours("my-weft-1abcdefghijk"));
+}
+
+static void
+test_fabric_numbers(void)
+{
+    WeftFabric fabric = { .guid_prefix = 0x0200010000000000 };
+    g_assert_cmphex(weft_fabric_guid(&fabric, G_MAXUINT64), ==, 0x020001ffffffffff);
+    g_assert_cmphex(weft_fabric_guid(&fabric, 0), ==, 0x0200010000000000);
+    fabric.guid_prefix = 0;
+    g_assert_cmphex(weft_fabric_guid(&fabric, 0), !=, 0);
+    g_autofree char *mac = weft_mac_format(0xffff0123456789);
+    g_assert_cmpstr(mac, ==, "02:01:23:45:67:89");
+}
+
+static void
+test_names(void)
+{
+    static const struct {
+        WeftGrammar grammar;
+        const char *text;
+        gboolean allowed;
+    } cases[] = {
+        {WEFT_GRAMMAR_NAME,         "a",          TRUE },
+        { WEFT_GRAMMAR_NAME,        "a-1-b",      TRUE },
+        { WEFT_GRAMMAR_NAME,        "-a",         FALSE},
+        { WEFT_GRAMMAR_NAME,        "a.b",        FALSE},
+        { WEFT_GRAMMAR_NAME,        "\xc3\xa9",   FALSE},
+        { WEFT_GRAMMAR_HOST,        "N1",         TRUE },
+        { WEFT_GRAMMAR_HOST,        "1.xn--a.b",  TRUE },
+        { WEFT_GRAMMAR_HOST,        "a..b",       FALSE},
+        { WEFT_GRAMMAR_HOST,        "a.-b",       FALSE},
+        { WEFT_GRAMMAR_HOST,        "",           FALSE},
+        { WEFT_GRAMMAR_HOST,        "a_b",        FALSE},
+        { WEFT_GRAMMAR_LABEL,       "a.b/c_d-e",  TRUE },
+        { WEFT_GRAMMAR_LABEL,       "a/",         FALSE},
+        { WEFT_GRAMMAR_LABEL,       "a//b",       FALSE},
+        { WEFT_GRAMMAR_IMAGE,       "a/b",        FALSE},
+        { WEFT_GRAMMAR_DEVICE,      "0:4.1",      TRUE },
+        { WEFT_GRAMMAR_DEVICE,      "a/b",        FALSE},
+        { WEFT_GRAMMAR_TEXT,        "",           FALSE},
+        { WEFT_GRAMMAR_TEXT,        "MF0;s:X/U1", TRUE },
+        { WEFT_GRAMMAR_TEXT,        "\xff",       FALSE},
+        { WEFT_GRAMMAR_TEXT,        "a\nb",       FALSE},
+        { WEFT_GRAMMAR_LABEL_VALUE, "",           TRUE },
+        { WEFT_GRAMMAR_LABEL_VALUE, "a b",        TRUE },
+    };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autoptr(GError) error = NULL;
+        g_assert_cmpint(weft_grammar_check(cases[i].grammar, cases[i].text, "it", &error), ==, cases[i].allowed);
+        g_assert_cmpint(error != NULL, ==, !cases[i].allowed);
+    }
+    g_assert_true(weft_name_check("cfd", "cluster name", NULL));
+    g_assert_false(weft_name_check("N1", "cluster name", NULL));
+    g_assert_true(weft_host_name_check("N1", NULL));
+}
+
+static const Golden goldens[] = {
+    {"cluster-status", 5,  read_back_cluster_status},
+    { "event",         4,  read_back_event         },
+    { "fabric",        11, read_back_fabric        },
+    { "host",          60, read_back_host          },
+    { "host-status",   5,  read_back_host_status   },
+    { "node",          20, read_back_node          },
+    { "principal",     9,  read_back_principal     },
+    { "spec",          80, read_back_spec          },
+    { "tenant",        11, read_back_tenant        },
+    { "token",         4,  read_back_token         },
+    { "usage",         4,  read_back_usage         },
+};
 
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    for (guint i = 0; i < G_N_ELEMENTS(goldens); i++) {
+        g_autofree char *path = g_strconcat("/model/golden/", goldens[i].folder, NULL);
+        g_test_add_data_func(path, &goldens[i], test_golden);
+    }
+    g_test_add_func("/model/host/cores", test_host_cores);
+    g_test_add_func("/model/cluster/demand", test_demand);
+    g_test_add_func("/model/cluster/scale", test_scale);
+    g_test_add_func("/model/node/round-trip", test_node);
+    g_test_add_func("/model/node/names", test_node_names);
+    g_test_add_func("/model/usage", test_usage);
+    g_test_add_func("/model/phases", test_phases);
+    g_test_add_func("/model/phases/settled", test_settled);
+    g_test_add_func("/model/partition", test_partition);
+    g_test_add_func("/model/partition/mark", test_partition_mark);
+    g_test_add_func("/model/fabric/numbers", test_fabric_numbers);
+    g_test_add_func("/model/names", test_names);
     return g_test_run();
 }
