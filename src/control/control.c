@@ -1,1 +1,249 @@
-#include "control.h"
+#include "control-private.h"
+
+#include "clock.h"
+#include "errors.h"
+
+#define PUMP_SLICE (4 * 1000)        /* microseconds of steps before the main loop looks at others */
+#define PRUNE_INTERVAL_MAX (60 * 1000) /* milliseconds */
+#define PRUNE_BATCH 500
+
+const WeftControlOptions weft_control_defaults = {
+    .workers = 32,
+    .workers_per_host = 4,
+    .start_deadline = 120 * G_USEC_PER_SEC,
+    .await_deadline = 300 * G_USEC_PER_SEC,
+    .stop_deadline = 60 * G_USEC_PER_SEC,
+    .list_deadline = 15 * G_USEC_PER_SEC,
+    .apply_deadline = 60 * G_USEC_PER_SEC,
+    .backoff = { .base = G_USEC_PER_SEC / 2, .max = 60 * G_USEC_PER_SEC },
+    .host_grace = 30 * G_USEC_PER_SEC,
+    .scan_interval = 60 * G_USEC_PER_SEC,
+    .starts_max = 3,
+    .event_age = 30 * 24 * 3600 * (gint64)G_USEC_PER_SEC,
+    .request_age = 24 * 3600 * (gint64)G_USEC_PER_SEC,
+};
+
+/* --- commits --- */
+
+typedef struct Commit {
+    WeftControl *control;
+    WeftCommitted callback;
+    gpointer data;
+} Commit;
+
+static void
+commit_ended(gint64 revision, const GError *error, gpointer data)
+{
+    g_autofree Commit *commit = data;
+    commit->control->commits--;
+    if (commit->callback)
+        commit->callback(revision, error, commit->data);
+    else if (error)
+        g_warning("cannot be written, the next look tries again: %s", error->message);
+}
+
+void
+weft_control_commit(WeftControl *control, WeftTxn *txn, WeftCommitted callback, gpointer data)
+{
+    Commit commit = { control, callback, data };
+    control->commits++;
+    weft_store_commit(control->store, txn, commit_ended, g_memdup2(&commit, sizeof commit));
+}
+
+void
+weft_control_commit_quietly(WeftControl *control, WeftTxn *txn)
+{
+    weft_control_commit(control, txn, NULL, NULL);
+}
+
+/* --- the queue of clusters to look at --- */
+
+static gboolean
+pump(gpointer data)
+{
+    WeftControl *control = data;
+    gint64 end = g_get_monotonic_time() + PUMP_SLICE;
+    g_source_set_ready_time(control->pump, -1);
+    WeftWork *work;
+    while ((work = g_queue_pop_head(&control->awake))) {
+        weft_work_step(work);
+        if (g_get_monotonic_time() > end) {
+            g_source_set_ready_time(control->pump, 0);
+            break;
+        }
+    }
+    return G_SOURCE_CONTINUE;
+}
+
+static gboolean
+pump_dispatch(GSource *source, GSourceFunc callback, gpointer data)
+{
+    return callback(data);
+}
+
+static GSourceFuncs pump_funcs = { .dispatch = pump_dispatch };
+
+static void
+store_changed(const WeftChange *changes, gsize n, gpointer data)
+{
+    WeftControl *control = data;
+    for (gsize i = 0; i < n; i++) {
+        if (changes[i].kind == WEFT_KIND_CLUSTER)
+            weft_control_wish_changed(control, changes[i].key);
+        else if (changes[i].kind == WEFT_KIND_HOST)
+            weft_hosts_changed(control->hosts, changes[i].key);
+    }
+}
+
+/* --- old events and answers --- */
+
+/* Adds deletions of the records that are older than that; keys of events are their time, requests carry it. */
+static void
+prune_events(WeftControl *control, WeftTxn *txn)
+{
+    g_autofree char *limit = weft_event_key(weft_clock_now() - control->options.event_age);
+    WeftQuery query = { .kind = WEFT_KIND_EVENT, .after = limit, .limit = PRUNE_BATCH, .backwards = TRUE };
+    g_autoptr(GPtrArray) records = weft_store_list(control->store, &query, NULL);
+    for (guint i = 0; records && i < records->len; i++)
+        weft_txn_delete(txn, WEFT_KIND_EVENT, ((WeftRecord *)records->pdata[i])->key, WEFT_ANY);
+}
+
+/* A page at a time, so that a long day's answers never hold up the main loop. */
+static void
+prune_requests(WeftControl *control, WeftTxn *txn)
+{
+    gint64 limit = weft_clock_now() - control->options.request_age;
+    WeftQuery query = { .kind = WEFT_KIND_REQUEST, .after = control->prune_after, .limit = PRUNE_BATCH };
+    g_autoptr(GPtrArray) records = weft_store_list(control->store, &query, NULL);
+    for (guint i = 0; records && i < records->len; i++) {
+        const WeftRecord *record = records->pdata[i];
+        json_t *value = json_loads(record->value, 0, NULL);
+        if (json_integer_value(json_object_get(value, "created")) < limit)
+            weft_txn_delete(txn, WEFT_KIND_REQUEST, record->key, WEFT_ANY);
+        json_decref(value);
+    }
+    g_clear_pointer(&control->prune_after, g_free);
+    if (records && records->len == PRUNE_BATCH)
+        control->prune_after = g_strdup(((WeftRecord *)records->pdata[PRUNE_BATCH - 1])->key);
+}
+
+static gboolean
+prune(gpointer data)
+{
+    WeftControl *control = data;
+    g_autoptr(WeftTxn) txn = weft_txn_new("records-pruned");
+    prune_events(control, txn);
+    prune_requests(control, txn);
+    if (!weft_txn_is_empty(txn))
+        weft_control_commit_quietly(control, g_steal_pointer(&txn));
+    return G_SOURCE_CONTINUE;
+}
+
+/* Short ages, as tests have them, want more frequent looks. */
+static guint
+prune_interval(const WeftControlOptions *options)
+{
+    gint64 half = MIN(options->event_age, options->request_age) / 2 / 1000;
+    return (guint)CLAMP(half, 100, PRUNE_INTERVAL_MAX);
+}
+
+/* --- life --- */
+
+/* What is in use is what the nodes say. */
+static gboolean
+load_nodes(WeftControl *control, GError **error)
+{
+    WeftQuery query = { .kind = WEFT_KIND_NODE, .limit = 1000 };
+    g_autofree char *after = NULL;
+    for (;;) {
+        query.after = after;
+        g_autoptr(GPtrArray) records = weft_store_list(control->store, &query, error);
+        if (!records)
+            return FALSE;
+        for (guint i = 0; i < records->len; i++) {
+            g_autoptr(WeftNode) node = weft_record_node(records->pdata[i], error);
+            if (!node)
+                return FALSE;
+            weft_fleet_take(control->fleet, node);
+        }
+        if (records->len < query.limit)
+            return TRUE;
+        g_free(after);
+        after = g_strdup(((WeftRecord *)records->pdata[records->len - 1])->key);
+    }
+}
+
+/* Every cluster is looked at once: what was left half done goes on, and the others are put away again. */
+static gboolean
+wake_clusters(WeftControl *control, GError **error)
+{
+    WeftQuery query = { .kind = WEFT_KIND_CLUSTER };
+    g_autoptr(GPtrArray) records = weft_store_list(control->store, &query, error);
+    for (guint i = 0; records && i < records->len; i++)
+        weft_control_wake(control, ((WeftRecord *)records->pdata[i])->key);
+    return records != NULL;
+}
+
+static void
+advance_clock(WeftControl *control)
+{
+    WeftQuery query = { .kind = WEFT_KIND_EVENT, .limit = 1, .backwards = TRUE };
+    g_autoptr(GPtrArray) records = weft_store_list(control->store, &query, NULL);
+    if (records && records->len)
+        weft_clock_advance(g_ascii_strtoll(((WeftRecord *)records->pdata[0])->key, NULL, 16));
+}
+
+static void
+host_hinted(const char *host, gpointer data)
+{
+    WeftControl *control = data;
+    weft_hosts_hint(control->hosts, host);
+}
+
+WeftControl *
+weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, const WeftControlOptions *options, GError **error)
+{
+    g_autoptr(WeftControl) control = g_new0(WeftControl, 1);
+    control->store = store;
+    control->hv = hv;
+    control->options = *options;
+    control->fleet = weft_fleet_new();
+    control->works = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)weft_work_free);
+    control->jobs = weft_jobs_new(hv, options->workers, options->workers_per_host);
+    control->pump = g_source_new(&pump_funcs, sizeof(GSource));
+    g_source_set_callback(control->pump, pump, control, NULL);
+    g_source_attach(control->pump, NULL);
+
+    advance_clock(control);
+    control->hosts = weft_hosts_new(control, error);
+    control->subnets = control->hosts ? weft_subnets_new(control, fabrics, error) : NULL;
+    if (!control->subnets || !load_nodes(control, error) || !wake_clusters(control, error))
+        return NULL;
+    hv->ops->watch(hv, host_hinted, control);
+    control->watch = weft_store_watch(store, store_changed, control);
+    control->prune_timer = g_timeout_add(prune_interval(options), prune, control);
+    return g_steal_pointer(&control);
+}
+
+void
+weft_control_free(WeftControl *control)
+{
+    if (!control)
+        return;
+    control->closing = TRUE;
+    if (control->watch)
+        weft_store_unwatch(control->store, control->watch);
+    g_clear_handle_id(&control->prune_timer, g_source_remove);
+    g_source_destroy(control->pump);
+    weft_jobs_free(control->jobs);
+    while (control->commits)
+        g_main_context_iteration(NULL, TRUE);
+    weft_subnets_free(control->subnets);
+    weft_hosts_free(control->hosts);
+    g_queue_clear(&control->awake);
+    g_hash_table_unref(control->works);
+    g_source_unref(control->pump);
+    weft_fleet_free(control->fleet);
+    g_free(control->prune_after);
+    g_free(control);
+}

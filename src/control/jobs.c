@@ -1,1 +1,238 @@
-#include "control.h"
+#include "jobs.h"
+
+#include "clock.h"
+#include "errors.h"
+#include "failpoint.h"
+
+const char *const weft_step_words[WEFT_STEPS + 1] = {
+    [WEFT_STEP_START] = "start", [WEFT_STEP_AWAIT] = "await", [WEFT_STEP_STOP] = "stop", [WEFT_STEP_LIST] = "list",
+};
+
+/* What goes to one host: so many run, the others wait. */
+typedef struct Lane {
+    guint running;
+    GQueue waiting;
+} Lane;
+
+struct WeftJobs {
+    WeftHypervisor *hv;
+    guint per_host;
+    GThreadPool *pool;
+    GHashTable *lanes;   /* host to Lane, while it has jobs */
+    GHashTable *pending; /* set of WeftJob: all that have not ended */
+    GSource *wakeup;     /* runs deliver() on the main thread */
+    GMutex mutex;
+    GQueue done; /* guarded by the mutex */
+};
+
+static void
+lane_free(gpointer data)
+{
+    Lane *lane = data;
+    g_queue_clear(&lane->waiting);
+    g_free(lane);
+}
+
+static void
+job_free(WeftJob *job)
+{
+    g_free(job->host);
+    g_free(job->uri);
+    g_free(job->text);
+    g_free(job->subject);
+    g_clear_pointer(&job->domains, g_ptr_array_unref);
+    g_clear_error(&job->error);
+    g_object_unref(job->cancellable);
+    g_free(job);
+}
+
+WeftJob *
+weft_job_new(WeftStepType step, const char *host, const char *uri, const char *text)
+{
+    WeftJob *job = g_new0(WeftJob, 1);
+    job->step = step;
+    job->host = g_strdup(host);
+    job->uri = g_strdup(uri);
+    job->text = g_strdup(text);
+    job->cancellable = g_cancellable_new();
+    return job;
+}
+
+/* --- on a worker --- */
+
+static void
+call_driver(WeftHypervisor *hv, WeftJob *job)
+{
+    const WeftHostAddress host = { job->host, job->uri };
+
+    weft_failpoint_edge(weft_step_words[job->step], "before");
+    switch (job->step) {
+    case WEFT_STEP_START:
+        hv->ops->start(hv, &host, job->text, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_AWAIT:
+        hv->ops->await(hv, &host, job->text, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_STOP:
+        hv->ops->stop(hv, &host, job->text, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_LIST:
+        job->domains = hv->ops->list(hv, &host, job->cancellable, &job->error);
+        break;
+    case WEFT_STEPS:
+        g_assert_not_reached();
+    }
+    weft_failpoint_edge(weft_step_words[job->step], "after");
+}
+
+static gboolean
+deadline_passed(gpointer data)
+{
+    WeftJob *job = data;
+    job->late = TRUE;
+    g_cancellable_cancel(job->cancellable);
+    return G_SOURCE_REMOVE;
+}
+
+static void
+run(gpointer data, gpointer user_data)
+{
+    WeftJob *job = data;
+    WeftJobs *jobs = user_data;
+
+    if (g_cancellable_is_cancelled(job->cancellable)) {
+        g_set_error(&job->error, WEFT_ERROR, WEFT_ERROR_TIMEOUT, "cancelled");
+    } else {
+        g_autoptr(GSource) timer = g_timeout_source_new((guint)(job->deadline / 1000));
+        g_source_set_callback(timer, deadline_passed, job, NULL);
+        g_source_attach(timer, NULL);
+        call_driver(jobs->hv, job);
+        g_source_destroy(timer);
+    }
+    g_mutex_lock(&jobs->mutex);
+    g_queue_push_tail(&jobs->done, job);
+    g_mutex_unlock(&jobs->mutex);
+    g_source_set_ready_time(jobs->wakeup, 0);
+}
+
+/* --- on the main thread --- */
+
+static void
+name_deadline(WeftJob *job)
+{
+    if (!job->late || !job->error)
+        return;
+    g_autofree char *limit = weft_duration_format(job->deadline);
+    g_clear_error(&job->error);
+    g_set_error(&job->error, WEFT_ERROR, WEFT_ERROR_TIMEOUT, "no answer within %s", limit);
+}
+
+static void
+leave_lane(WeftJobs *jobs, const WeftJob *job)
+{
+    Lane *lane = g_hash_table_lookup(jobs->lanes, job->host);
+    WeftJob *next = g_queue_pop_head(&lane->waiting);
+    if (next)
+        g_thread_pool_push(jobs->pool, next, NULL);
+    else if (--lane->running == 0)
+        g_hash_table_remove(jobs->lanes, job->host);
+}
+
+static void
+finish(WeftJobs *jobs, WeftJob *job)
+{
+    leave_lane(jobs, job);
+    g_hash_table_remove(jobs->pending, job);
+    name_deadline(job);
+    job->done(job, job->domains, job->error);
+    job_free(job);
+}
+
+static WeftJob *
+pop_done(WeftJobs *jobs)
+{
+    g_mutex_lock(&jobs->mutex);
+    WeftJob *job = g_queue_pop_head(&jobs->done);
+    g_mutex_unlock(&jobs->mutex);
+    return job;
+}
+
+/* A few at a time, so that a burst of answers does not keep the API waiting. */
+static gboolean
+deliver(gpointer data)
+{
+    WeftJobs *jobs = data;
+    g_source_set_ready_time(jobs->wakeup, -1);
+    for (guint i = 0; i < 32; i++) {
+        WeftJob *job = pop_done(jobs);
+        if (!job)
+            return G_SOURCE_CONTINUE;
+        finish(jobs, job);
+    }
+    g_source_set_ready_time(jobs->wakeup, 0);
+    return G_SOURCE_CONTINUE;
+}
+
+static gboolean
+dispatch(GSource *source, GSourceFunc callback, gpointer data)
+{
+    return callback(data);
+}
+
+static GSourceFuncs wakeup_funcs = { .dispatch = dispatch };
+
+WeftJobs *
+weft_jobs_new(WeftHypervisor *hv, guint workers, guint workers_per_host)
+{
+    WeftJobs *jobs = g_new0(WeftJobs, 1);
+    jobs->hv = hv;
+    jobs->per_host = workers_per_host;
+    jobs->pool = g_thread_pool_new(run, jobs, (int)workers, FALSE, NULL);
+    jobs->lanes = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, lane_free);
+    jobs->pending = g_hash_table_new(NULL, NULL);
+    jobs->wakeup = g_source_new(&wakeup_funcs, sizeof(GSource));
+    g_mutex_init(&jobs->mutex);
+    g_source_set_callback(jobs->wakeup, deliver, jobs, NULL);
+    g_source_attach(jobs->wakeup, NULL);
+    return jobs;
+}
+
+void
+weft_jobs_submit(WeftJobs *jobs, WeftJob *job)
+{
+    Lane *lane = g_hash_table_lookup(jobs->lanes, job->host);
+    if (!lane) {
+        lane = g_new0(Lane, 1);
+        g_hash_table_insert(jobs->lanes, g_strdup(job->host), lane);
+    }
+    g_hash_table_add(jobs->pending, job);
+    if (lane->running >= jobs->per_host) {
+        g_queue_push_tail(&lane->waiting, job);
+        return;
+    }
+    lane->running++;
+    g_thread_pool_push(jobs->pool, job, NULL);
+}
+
+void
+weft_jobs_free(WeftJobs *jobs)
+{
+    if (!jobs)
+        return;
+    GHashTableIter iter;
+    gpointer job;
+    g_hash_table_iter_init(&iter, jobs->pending);
+    while (g_hash_table_iter_next(&iter, &job, NULL))
+        g_cancellable_cancel(((WeftJob *)job)->cancellable);
+    g_thread_pool_free(jobs->pool, FALSE, TRUE);
+    g_source_destroy(jobs->wakeup);
+    g_source_unref(jobs->wakeup);
+    g_hash_table_iter_init(&iter, jobs->pending);
+    while (g_hash_table_iter_next(&iter, &job, NULL))
+        job_free(job);
+    g_hash_table_unref(jobs->pending);
+    g_hash_table_unref(jobs->lanes);
+    g_queue_clear(&jobs->done);
+    g_mutex_clear(&jobs->mutex);
+    g_free(jobs);
+}

@@ -1,1 +1,163 @@
-#include "control.h"
+#include "plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static gboolean
+is_wired(const WeftPlanInput *input)
+{
+    return input->status && input->status->wired == input->status->generation;
+}
+
+/* --- nodes --- */
+
+static WeftAction
+plan_stopping(const WeftPlanInput *input, const WeftNodeView *view)
+{
+    /* A lost host is fenced: it takes no node again before its stale domains are destroyed. */
+    if (view->stopped || view->host == WEFT_SEEN_LOST)
+        return is_wired(input) && !view->busy && !input->cluster->deleted ? WEFT_DO_RELEASE : WEFT_DO_NOTHING;
+    return view->busy || view->resting ? WEFT_DO_NOTHING : WEFT_DO_STOP;
+}
+
+static WeftAction
+plan_failed(const WeftPlanInput *input, const WeftNodeView *view)
+{
+    if (view->busy || view->resting || view->host == WEFT_SEEN_SILENT)
+        return WEFT_DO_NOTHING;
+    if (!view->stopped)
+        return WEFT_DO_STOP;
+    return view->node->starts >= input->starts_max ? WEFT_DO_REPLACE : WEFT_DO_RETRY;
+}
+
+static WeftAction
+plan_node(const WeftPlanInput *input, const WeftNodeView *view)
+{
+    WeftNodePhase phase = view->node->phase;
+    if (phase == WEFT_NODE_STOPPING)
+        return plan_stopping(input, view);
+    if (phase == WEFT_NODE_LOST)
+        return view->host == WEFT_SEEN_UP ? WEFT_DO_RECOVER : WEFT_DO_REPLACE;
+    if (view->host == WEFT_SEEN_LOST)
+        return WEFT_DO_LOSE;
+    if (view->host == WEFT_SEEN_EVICTING && !view->resting)
+        return WEFT_DO_REPLACE;
+    if (phase == WEFT_NODE_FAILED)
+        return plan_failed(input, view);
+    if (phase == WEFT_NODE_CLAIMED && is_wired(input) && view->host == WEFT_SEEN_UP && !view->busy && !view->resting)
+        return WEFT_DO_START;
+    return WEFT_DO_NOTHING;
+}
+
+/* --- how many --- */
+
+static guint
+group_index(const WeftCluster *cluster, const char *name)
+{
+    for (guint g = 0; g < cluster->groups->len; g++)
+        if (strcmp(((const WeftGroup *)cluster->groups->pdata[g])->name, name) == 0)
+            return g;
+    g_assert_not_reached();
+}
+
+static gboolean
+is_wanted_phase(const WeftNode *node)
+{
+    return node->phase != WEFT_NODE_STOPPING;
+}
+
+/* The highest ranks go first: a job that counts its nodes from 0 keeps them. */
+static void
+retire_surplus(const WeftPlanInput *input, guint group, guint surplus, WeftAction *actions)
+{
+    while (surplus--) {
+        int highest = -1;
+        for (guint i = 0; i < input->n_nodes; i++) {
+            const WeftNode *node = input->nodes[i].node;
+            if (is_wanted_phase(node) && actions[i] != WEFT_DO_RETIRE && group_index(input->cluster, node->group) == group &&
+                (highest < 0 || node->rank > input->nodes[highest].node->rank))
+                highest = (int)i;
+        }
+        actions[highest] = WEFT_DO_RETIRE;
+    }
+}
+
+static void
+plan_counts(const WeftPlanInput *input, WeftPlan *plan)
+{
+    guint have[WEFT_GROUPS_MAX] = { 0 };
+    for (guint i = 0; i < input->n_nodes; i++)
+        if (is_wanted_phase(input->nodes[i].node))
+            have[group_index(input->cluster, input->nodes[i].node->group)]++;
+    for (guint g = 0; g < input->cluster->groups->len; g++) {
+        guint want = input->cluster->deleted ? 0 : ((const WeftGroup *)input->cluster->groups->pdata[g])->count;
+        if (have[g] > want)
+            retire_surplus(input, g, have[g] - want, plan->actions);
+        else
+            plan->missing[g] = want - have[g];
+    }
+}
+
+/* --- the cluster --- */
+
+/* Every node has stopped, and the partition has gone. */
+static gboolean
+is_finished(const WeftPlanInput *input)
+{
+    if (!input->cluster->deleted || (input->status && !is_wired(input)))
+        return FALSE;
+    for (guint i = 0; i < input->n_nodes; i++) {
+        const WeftNodeView *view = &input->nodes[i];
+        if (view->node->phase != WEFT_NODE_STOPPING || view->busy || !(view->stopped || view->host == WEFT_SEEN_LOST))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+void
+weft_plan(const WeftPlanInput *input, WeftPlan *ret_plan)
+{
+    *ret_plan = (WeftPlan){ .actions = g_new0(WeftAction, input->n_nodes + 1) };
+    for (guint i = 0; i < input->n_nodes; i++)
+        ret_plan->actions[i] = plan_node(input, &input->nodes[i]);
+    plan_counts(input, ret_plan);
+    ret_plan->wire = input->status && input->status->pkey && !is_wired(input);
+    ret_plan->finish = is_finished(input);
+}
+
+void
+weft_plan_clear(WeftPlan *plan)
+{
+    g_clear_pointer(&plan->actions, g_free);
+}
+
+static WeftClusterPhase
+phase_before_ready(const WeftPlanInput *input)
+{
+    if (input->n_nodes == 0)
+        return WEFT_CLUSTER_QUEUED;
+    if (is_wired(input))
+        return WEFT_CLUSTER_STARTING;
+    /* Its members changed before it ever was ready: back to the fabric, not to the queue. */
+    gboolean began = input->status && input->status->phase != WEFT_CLUSTER_QUEUED && input->status->phase != WEFT_CLUSTER_PLACED;
+    return began ? WEFT_CLUSTER_WIRING : WEFT_CLUSTER_PLACED;
+}
+
+WeftClusterPhase
+weft_plan_phase(const WeftPlanInput *input)
+{
+    guint ready = 0;
+    gboolean broken = input->status && input->status->phase == WEFT_CLUSTER_HEALING;
+    for (guint i = 0; i < input->n_nodes; i++) {
+        WeftNodePhase phase = input->nodes[i].node->phase;
+        ready += phase == WEFT_NODE_READY;
+        broken |= phase == WEFT_NODE_FAILED || phase == WEFT_NODE_LOST;
+    }
+    if (input->cluster->deleted)
+        return WEFT_CLUSTER_STOPPING;
+    if (ready == input->n_nodes && ready == weft_cluster_count(input->cluster) && is_wired(input))
+        return WEFT_CLUSTER_READY;
+    if (!input->status || !input->status->was_ready)
+        return phase_before_ready(input);
+    return broken ? WEFT_CLUSTER_HEALING : WEFT_CLUSTER_SCALING;
+}

@@ -1,1 +1,210 @@
-#include "control.h"
+#include "wiring.h"
+
+#include "clock.h"
+#include "errors.h"
+#include "failpoint.h"
+
+/* A wish that waits or is being applied. */
+typedef struct Wish {
+    guint pkey;
+    WeftPartition *partition; /* NULL: to be removed */
+    WeftWired callback;
+    gpointer data;
+    struct Wish *older; /* replaced by this one before it was sent */
+} Wish;
+
+struct WeftWiring {
+    char *fabric;
+    WeftFabricDriver *driver;
+    gint64 deadline;
+    guint64 generation;
+    GQueue waiting;    /* Wish, one for each number */
+    GPtrArray *flying; /* Wish, being applied; NULL: none */
+    GCancellable *cancellable;
+    guint timer;
+    guint alone; /* so many go one by one: a batch failed, and one bad wish must not hold up the others */
+    WeftSurveyed surveyed;
+    gpointer survey_data;
+};
+
+static void send(WeftWiring *wiring);
+
+static void
+wish_free(gpointer data)
+{
+    Wish *wish = data;
+    if (wish->older)
+        wish_free(wish->older);
+    weft_partition_free(wish->partition);
+    g_free(wish);
+}
+
+static void
+answer(const Wish *wish, const GError *error)
+{
+    if (wish->older)
+        answer(wish->older, error);
+    wish->callback(error, wish->data);
+}
+
+/* --- one change at a time --- */
+
+static void
+put_back(WeftWiring *wiring, GPtrArray *wishes)
+{
+    wiring->alone = wishes->len;
+    g_ptr_array_set_free_func(wishes, NULL);
+    for (guint i = wishes->len; i-- > 0;)
+        g_queue_push_head(&wiring->waiting, wishes->pdata[i]);
+}
+
+static void
+applied(const GError *error, gpointer data)
+{
+    WeftWiring *wiring = data;
+    weft_failpoint_edge("apply", "after");
+
+    g_clear_handle_id(&wiring->timer, g_source_remove);
+    g_clear_object(&wiring->cancellable);
+    g_autoptr(GPtrArray) wishes = g_steal_pointer(&wiring->flying);
+    if (error && wishes->len > 1)
+        put_back(wiring, wishes);
+    else
+        for (guint i = 0; i < wishes->len; i++)
+            answer(wishes->pdata[i], error);
+    send(wiring);
+}
+
+static gboolean
+deadline_passed(gpointer data)
+{
+    WeftWiring *wiring = data;
+    wiring->timer = 0;
+    g_cancellable_cancel(wiring->cancellable);
+    return G_SOURCE_REMOVE;
+}
+
+static WeftPartition *
+partition_copy(const WeftPartition *partition)
+{
+    WeftPartition *copy = weft_partition_new(partition->pkey, partition->name);
+    g_array_append_vals(copy->members, partition->members->data, partition->members->len);
+    return copy;
+}
+
+static WeftFabricChange *
+gather(WeftWiring *wiring)
+{
+    WeftFabricChange *change = weft_fabric_change_new(++wiring->generation);
+    guint most = wiring->alone ? 1 : G_MAXUINT;
+    wiring->alone -= wiring->alone > 0;
+    wiring->flying = g_ptr_array_new_with_free_func(wish_free);
+
+    Wish *wish;
+    while (wiring->flying->len < most && (wish = g_queue_pop_head(&wiring->waiting))) {
+        g_ptr_array_add(wiring->flying, wish);
+        if (wish->partition)
+            g_ptr_array_add(change->set, partition_copy(wish->partition));
+        else
+            g_array_append_val(change->removed, (guint16){ (guint16)wish->pkey });
+    }
+    return change;
+}
+
+static void
+send(WeftWiring *wiring)
+{
+    if (wiring->flying || g_queue_is_empty(&wiring->waiting))
+        return;
+    WeftFabricChange *change = gather(wiring);
+    wiring->cancellable = g_cancellable_new();
+    wiring->timer = g_timeout_add((guint)(wiring->deadline / 1000), deadline_passed, wiring);
+    weft_failpoint_edge("apply", "before");
+    wiring->driver->ops->apply(wiring->driver, change, wiring->cancellable, applied, wiring);
+}
+
+/* --- wishes --- */
+
+static Wish *
+take_waiting(WeftWiring *wiring, guint pkey)
+{
+    for (GList *link = wiring->waiting.head; link; link = link->next)
+        if (((Wish *)link->data)->pkey == pkey) {
+            Wish *wish = link->data;
+            g_queue_delete_link(&wiring->waiting, link);
+            return wish;
+        }
+    return NULL;
+}
+
+static void
+add(WeftWiring *wiring, Wish wish)
+{
+    wish.older = take_waiting(wiring, wish.pkey);
+    g_queue_push_tail(&wiring->waiting, g_memdup2(&wish, sizeof wish));
+    send(wiring);
+}
+
+void
+weft_wiring_set(WeftWiring *wiring, WeftPartition *partition, WeftWired callback, gpointer data)
+{
+    add(wiring, (Wish){ partition->pkey, partition, callback, data, NULL });
+}
+
+void
+weft_wiring_remove(WeftWiring *wiring, guint pkey, WeftWired callback, gpointer data)
+{
+    add(wiring, (Wish){ pkey, NULL, callback, data, NULL });
+}
+
+/* --- looking --- */
+
+static void
+listed(GPtrArray *partitions, const GError *error, gpointer data)
+{
+    WeftWiring *wiring = data;
+    weft_failpoint_edge("survey", "after");
+    WeftSurveyed surveyed = g_steal_pointer(&wiring->surveyed);
+    surveyed(wiring->fabric, partitions, error, wiring->survey_data);
+}
+
+void
+weft_wiring_survey(WeftWiring *wiring, WeftSurveyed callback, gpointer data)
+{
+    if (wiring->surveyed)
+        return;
+    wiring->surveyed = callback;
+    wiring->survey_data = data;
+    weft_failpoint_edge("survey", "before");
+    wiring->driver->ops->list(wiring->driver, NULL, listed, wiring);
+}
+
+WeftWiring *
+weft_wiring_new(const char *fabric, WeftFabricDriver *driver, gint64 deadline, GError **error)
+{
+    guint64 generation;
+    if (!driver->ops->generation(driver, &generation, error)) {
+        g_prefix_error(error, "fabric %s: ", fabric);
+        return NULL;
+    }
+    WeftWiring *wiring = g_new0(WeftWiring, 1);
+    wiring->fabric = g_strdup(fabric);
+    wiring->driver = driver;
+    wiring->deadline = deadline;
+    wiring->generation = generation;
+    g_queue_init(&wiring->waiting);
+    return wiring;
+}
+
+void
+weft_wiring_free(WeftWiring *wiring)
+{
+    if (!wiring)
+        return;
+    g_clear_handle_id(&wiring->timer, g_source_remove);
+    g_clear_object(&wiring->cancellable);
+    g_clear_pointer(&wiring->flying, g_ptr_array_unref);
+    g_queue_clear_full(&wiring->waiting, wish_free);
+    g_free(wiring->fabric);
+    g_free(wiring);
+}

@@ -1,1 +1,352 @@
-#include "control.h"
+#include "work.h"
+
+#include "clock.h"
+#include "errors.h"
+
+/* --- waking --- */
+
+static WeftWork *
+work_get(WeftControl *control, const char *key)
+{
+    WeftWork *work = g_hash_table_lookup(control->works, key);
+    if (work)
+        return work;
+    work = g_new0(WeftWork, 1);
+    work->control = control;
+    work->key = g_strdup(key);
+    work->jobs = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    work->gone = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+    g_hash_table_insert(control->works, work->key, work);
+    return work;
+}
+
+void
+weft_work_free(WeftWork *work)
+{
+    weft_work_unload(work);
+    g_clear_handle_id(&work->timer, g_source_remove);
+    g_hash_table_unref(work->jobs);
+    g_hash_table_unref(work->gone);
+    g_free(work->trouble);
+    g_free(work->key);
+    g_free(work);
+}
+
+void
+weft_work_wake(WeftWork *work)
+{
+    if (work->awake)
+        return;
+    work->awake = TRUE;
+    g_queue_push_tail(&work->control->awake, work);
+    g_source_set_ready_time(work->control->pump, 0);
+}
+
+static gboolean
+timer_rang(gpointer data)
+{
+    WeftWork *work = data;
+    work->timer = 0;
+    weft_work_wake(work);
+    return G_SOURCE_REMOVE;
+}
+
+void
+weft_work_wake_at(WeftWork *work, gint64 time)
+{
+    if (work->timer && work->timer_at <= time)
+        return;
+    g_clear_handle_id(&work->timer, g_source_remove);
+    gint64 delay = MAX(time - g_get_monotonic_time(), 0);
+    work->timer_at = time;
+    work->timer = g_timeout_add((guint)(delay / 1000 + 1), timer_rang, work);
+}
+
+void
+weft_work_set_trouble(WeftWork *work, char *trouble)
+{
+    g_free(work->trouble);
+    work->trouble = trouble;
+}
+
+void
+weft_control_wake(WeftControl *control, const char *cluster_key)
+{
+    weft_work_wake(work_get(control, cluster_key));
+}
+
+void
+weft_control_wish_changed(WeftControl *control, const char *cluster_key)
+{
+    WeftWork *work = work_get(control, cluster_key);
+    work->wish_stale = TRUE;
+    weft_work_wake(work);
+}
+
+void
+weft_control_room_made(WeftControl *control)
+{
+    GHashTableIter iter;
+    gpointer work;
+    g_hash_table_iter_init(&iter, control->works);
+    while (g_hash_table_iter_next(&iter, NULL, &work))
+        if (((WeftWork *)work)->waiting)
+            weft_work_wake(work);
+}
+
+void
+weft_control_node_gone(WeftControl *control, const WeftNode *node, const char *reason)
+{
+    g_autofree char *key = weft_cluster_key(node->tenant, node->cluster_name);
+    WeftWork *work = work_get(control, key);
+    g_hash_table_insert(work->gone, g_strdup(node->id), g_strdup(reason));
+    weft_work_wake(work);
+}
+
+void
+weft_control_rewire(WeftControl *control, const char *cluster_key)
+{
+    WeftWork *work = work_get(control, cluster_key);
+    work->rewire = TRUE;
+    weft_work_wake(work);
+}
+
+gboolean
+weft_control_is_working(WeftControl *control, const char *cluster_key)
+{
+    return g_hash_table_contains(control->works, cluster_key);
+}
+
+/* --- a step --- */
+
+/* A report from the world about a node that is not ready any more anyway is of no interest. */
+static void
+hear_reports(WeftWork *work)
+{
+    GHashTableIter iter;
+    gpointer id, reason;
+    g_hash_table_iter_init(&iter, work->gone);
+    while (g_hash_table_iter_next(&iter, &id, &reason)) {
+        WeftNodeWork *item = weft_work_find(work, id);
+        if (item && item->node->phase == WEFT_NODE_READY) {
+            item->node->phase = WEFT_NODE_FAILED;
+            g_free(item->node->reason);
+            item->node->reason = g_strdup(reason);
+            item->dirty = TRUE;
+        }
+    }
+    g_hash_table_remove_all(work->gone);
+    if (work->rewire && work->status && work->status->generation == work->status->wired) {
+        work->status->generation++;
+        work->status_dirty = TRUE;
+    }
+    work->rewire = FALSE;
+}
+
+static void
+tell_node(const WeftWork *work, WeftTxn *txn, const char *type, const WeftNode *node)
+{
+    g_autofree char *label = weft_node_label(node);
+    weft_txn_tell(txn, type, work->cluster, node->host, "%s: %s", label, node->reason);
+}
+
+static void
+retire(WeftWork *work, WeftNodeWork *item)
+{
+    GCancellable *running = g_hash_table_lookup(work->jobs, item->node->id);
+    if (running)
+        g_cancellable_cancel(running);
+    item->node->phase = WEFT_NODE_STOPPING;
+    item->not_before = 0;
+}
+
+static void
+set_reason(WeftNode *node, const char *reason)
+{
+    g_free(node->reason);
+    node->reason = g_strdup(reason);
+}
+
+/* Changes the node's phase as planned; TRUE when the partition's members change with it. */
+static gboolean
+mark(WeftWork *work, WeftNodeWork *item, WeftAction action)
+{
+    item->dirty = TRUE;
+    switch (action) {
+    case WEFT_DO_RETIRE:
+        retire(work, item);
+        return TRUE;
+    case WEFT_DO_LOSE:
+        item->node->phase = WEFT_NODE_LOST;
+        set_reason(item->node, "its host is lost");
+        return TRUE;
+    case WEFT_DO_RECOVER:
+        item->node->phase = WEFT_NODE_FAILED;
+        set_reason(item->node, "its host was lost and came back");
+        return TRUE;
+    case WEFT_DO_RETRY:
+        item->node->phase = WEFT_NODE_CLAIMED;
+        item->node->starts++;
+        return FALSE;
+    default:
+        g_assert_not_reached();
+    }
+}
+
+static gboolean
+is_mark(WeftAction action)
+{
+    return action >= WEFT_DO_RETIRE && action <= WEFT_DO_RETRY;
+}
+
+static void
+tell_marked(const WeftWork *work, WeftTxn *txn)
+{
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNodeWork *item = work->nodes->pdata[i];
+        if (!item->dirty)
+            continue;
+        if (item->node->phase == WEFT_NODE_LOST)
+            tell_node(work, txn, "node-lost", item->node);
+        else if (item->node->phase == WEFT_NODE_FAILED && item->node->reason)
+            tell_node(work, txn, "node-failed", item->node);
+    }
+}
+
+/* Writes what is new of the nodes: what the steps brought, and what the plan changes. TRUE when a commit is under way. */
+static gboolean
+mark_nodes(WeftWork *work, const WeftPlan *plan)
+{
+    gboolean any = FALSE, members = FALSE;
+    for (guint i = 0; i < work->nodes->len; i++) {
+        WeftNodeWork *item = work->nodes->pdata[i];
+        if (is_mark(plan->actions[i]) && !(work->fatal && plan->actions[i] == WEFT_DO_RETRY))
+            members |= mark(work, item, plan->actions[i]);
+        any |= item->dirty;
+    }
+    if (!any)
+        return FALSE;
+    if (members && work->status) {
+        work->status->generation++;
+        work->status_dirty = TRUE;
+    }
+    WeftTxn *txn = weft_txn_new("nodes-marked");
+    tell_marked(work, txn);
+    weft_work_commit(work, txn);
+    return TRUE;
+}
+
+static gboolean
+release(WeftWork *work, const WeftPlan *plan)
+{
+    g_autoptr(WeftTxn) txn = weft_txn_new("nodes-released");
+    gint64 now = weft_clock_now();
+    for (guint i = 0; i < work->nodes->len; i++) {
+        WeftNodeWork *item = work->nodes->pdata[i];
+        if (plan->actions[i] != WEFT_DO_RELEASE)
+            continue;
+        weft_txn_release_node(txn, item->node, item->revision, now);
+        item->leaving = TRUE;
+    }
+    if (weft_txn_is_empty(txn))
+        return FALSE;
+    weft_work_commit(work, g_steal_pointer(&txn));
+    return TRUE;
+}
+
+/* The last transaction of a cluster: its nodes, its partition number, its quota and its name become free together. */
+static void
+finish(WeftWork *work)
+{
+    WeftTxn *txn = weft_txn_new("cluster-released");
+    gint64 now = weft_clock_now();
+    for (guint i = 0; i < work->nodes->len; i++) {
+        WeftNodeWork *item = work->nodes->pdata[i];
+        weft_txn_release_node(txn, item->node, item->revision, now);
+        item->leaving = TRUE;
+    }
+    if (work->status_revision)
+        weft_txn_delete(txn, WEFT_KIND_CLUSTER_STATUS, work->key, work->status_revision);
+    weft_txn_delete(txn, WEFT_KIND_CLUSTER, work->key, work->cluster_revision);
+    weft_txn_tell(txn, "cluster-deleted", work->cluster, NULL, "everything it held is free");
+    work->finishing = TRUE;
+    weft_work_commit(work, txn);
+}
+
+static void
+run_steps(WeftWork *work, const WeftPlan *plan)
+{
+    for (guint i = 0; i < work->nodes->len; i++) {
+        WeftNodeWork *item = work->nodes->pdata[i];
+        if (plan->actions[i] == WEFT_DO_START && !work->fatal)
+            weft_work_start(work, item);
+        else if (plan->actions[i] == WEFT_DO_STOP)
+            weft_work_stop(work, item);
+        if (item->not_before > g_get_monotonic_time())
+            weft_work_wake_at(work, item->not_before);
+    }
+}
+
+static gboolean
+is_idle(const WeftWork *work)
+{
+    return !work->committing && !work->wiring && !work->awake && g_hash_table_size(work->jobs) == 0;
+}
+
+static void
+forget(WeftWork *work)
+{
+    g_hash_table_remove(work->control->works, work->key);
+}
+
+/* Nothing more to do now: what the user sees must be what is so, and a settled cluster leaves the memory. */
+static void
+settle(WeftWork *work)
+{
+    if (weft_work_update_status(work)) {
+        WeftTxn *txn = weft_txn_new("cluster-progressed");
+        weft_work_commit(work, txn);
+        return;
+    }
+    if (is_idle(work) && !work->timer && weft_cluster_phase_is_settled(work->status->phase))
+        forget(work);
+}
+
+static void
+act(WeftWork *work, const WeftPlan *plan)
+{
+    if (plan->finish) {
+        finish(work);
+        return;
+    }
+    if (mark_nodes(work, plan) || (!work->fatal && weft_work_place(work, plan)) || release(work, plan))
+        return;
+    if (plan->wire)
+        weft_work_wire(work);
+    run_steps(work, plan);
+    settle(work);
+}
+
+void
+weft_work_step(WeftWork *work)
+{
+    work->awake = FALSE;
+    if (work->committing)
+        return; /* its end wakes us */
+    switch (weft_work_refresh(work)) {
+    case WEFT_WORK_GONE:
+        if (is_idle(work))
+            forget(work);
+        return;
+    case WEFT_WORK_LATER:
+        return;
+    case WEFT_WORK_LOADED:
+        break;
+    }
+    hear_reports(work);
+    g_autofree WeftNodeView *views = NULL;
+    WeftPlanInput input = weft_work_input(work, &views);
+    g_auto(WeftPlan) plan = { 0 };
+    weft_plan(&input, &plan);
+    act(work, &plan);
+}

@@ -1,1 +1,173 @@
-int main(void) { return 0; }
+/* weftd: configuration, wiring, main loop; nothing else. */
+#include "api.h"
+#include "config.h"
+#include "control.h"
+#include "errors.h"
+#include "fake-fabric.h"
+#include "fake-hypervisor.h"
+#include "sqlite.h"
+
+#include <glib-unix.h>
+#include <locale.h>
+#include <stdio.h>
+#include <systemd/sd-daemon.h>
+
+typedef struct Options {
+    char *config;
+    char *dump;
+    gboolean check;
+    gboolean routes;
+    gboolean version;
+    gboolean verbose;
+} Options;
+
+/* Everything that lives as long as the daemon, in the order in which it is made. */
+typedef struct Daemon {
+    WeftConfig *config;
+    WeftStore *store;
+    WeftHypervisor *hv;
+    GHashTable *fabrics; /* name to WeftFabricDriver */
+    WeftControl *control;
+    WeftApi *api;
+} Daemon;
+
+static void
+daemon_clear(Daemon *self)
+{
+    weft_api_free(self->api);
+    weft_control_free(self->control);
+    g_clear_pointer(&self->fabrics, g_hash_table_unref);
+    weft_hypervisor_free(self->hv);
+    weft_store_free(self->store);
+    weft_config_free(self->config);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Daemon, daemon_clear)
+
+static gboolean
+make_drivers(Daemon *self, GError **error)
+{
+    const WeftConfig *config = self->config;
+    self->hv = weft_hypervisor_fake_new(config->hypervisor_world, error);
+    if (!self->hv)
+        return FALSE;
+    self->fabrics = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)weft_fabric_driver_free);
+    for (guint i = 0; i < config->fabrics->len; i++) {
+        const WeftFabric *fabric = config->fabrics->pdata[i];
+        g_autofree char *world = g_build_filename(config->fabric_world, fabric->name, NULL);
+        WeftFabricDriver *driver = weft_fabric_fake_new(world, error);
+        if (!driver)
+            return FALSE;
+        g_hash_table_insert(self->fabrics, g_strdup(fabric->name), driver);
+    }
+    return TRUE;
+}
+
+static gboolean
+daemon_start(Daemon *self, GError **error)
+{
+    const WeftConfig *config = self->config;
+    self->store = weft_store_sqlite_open(config->store_path, error);
+    if (!self->store || !weft_config_import(config, self->store, error) || !make_drivers(self, error))
+        return FALSE;
+    self->control = weft_control_new(self->store, self->hv, self->fabrics, &config->control, error);
+    if (!self->control)
+        return FALSE;
+    self->api = weft_api_new(self->store, &config->api, error);
+    return self->api != NULL;
+}
+
+static gboolean
+stop(gpointer data)
+{
+    g_main_loop_quit(data);
+    return G_SOURCE_CONTINUE;
+}
+
+static gboolean
+serve(const Options *options, GError **error)
+{
+    g_auto(Daemon) daemon = { .config = weft_config_load(options->config, error) };
+    if (!daemon.config)
+        return FALSE;
+    if (options->check) {
+        printf("%s: %u hosts, %u tenants, %u principals: fine\n", options->config, daemon.config->hosts->len,
+               daemon.config->tenants->len, daemon.config->principals->len);
+        return TRUE;
+    }
+    if (!daemon_start(&daemon, error))
+        return FALSE;
+
+    g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
+    g_unix_signal_add(SIGTERM, stop, loop);
+    g_unix_signal_add(SIGINT, stop, loop);
+    if (weft_api_port(daemon.api))
+        g_message("listening on %s and TCP port %u", daemon.config->api.socket_path, weft_api_port(daemon.api));
+    else
+        g_message("listening on %s", daemon.config->api.socket_path);
+    sd_notify(0, "READY=1");
+    g_main_loop_run(loop);
+    sd_notify(0, "STOPPING=1");
+    g_message("stopping");
+    return TRUE;
+}
+
+static gboolean
+print_json(json_t *json)
+{
+    if (!json)
+        return FALSE;
+    json_dumpf(json, stdout, JSON_INDENT(1) | JSON_SORT_KEYS);
+    putchar('\n');
+    json_decref(json);
+    return TRUE;
+}
+
+static gboolean
+run(const Options *options, GError **error)
+{
+    if (options->version) {
+        printf("weftd %s\n", WEFT_VERSION);
+        return TRUE;
+    }
+    if (options->routes)
+        return print_json(weft_api_routes());
+    if (options->dump)
+        return print_json(weft_store_sqlite_dump(options->dump, error));
+    return serve(options, error);
+}
+
+int
+main(int argc, char **argv)
+{
+    setlocale(LC_ALL, "");
+    signal(SIGPIPE, SIG_IGN);
+    Options options = { 0 };
+    GOptionEntry entries[] = {
+        { "config", 'c', 0, G_OPTION_ARG_FILENAME, &options.config, "Read this file instead of /etc/weft/weft.yaml", "FILE" },
+        { "check", 0, 0, G_OPTION_ARG_NONE, &options.check, "Check the configuration and exit", NULL },
+        { "routes", 0, 0, G_OPTION_ARG_NONE, &options.routes, "Print the API's routes as JSON and exit", NULL },
+        { "dump", 0, 0, G_OPTION_ARG_FILENAME, &options.dump, "Print what the store holds as JSON and exit", "STORE" },
+        { "verbose", 'v', 0, G_OPTION_ARG_NONE, &options.verbose, "Log every change", NULL },
+        { "version", 0, 0, G_OPTION_ARG_NONE, &options.version, "Print the version and exit", NULL },
+        { 0 },
+    };
+    g_autoptr(GOptionContext) context = g_option_context_new("- manager of virtual InfiniBand clusters");
+    g_option_context_add_main_entries(context, entries, NULL);
+    g_autoptr(GError) error = NULL;
+    if (!g_option_context_parse(context, &argc, &argv, &error)) {
+        fprintf(stderr, "weftd: %s; see weftd --help\n", error->message);
+        return 2;
+    }
+    if (!options.config)
+        options.config = g_strdup("/etc/weft/weft.yaml");
+    if (options.verbose)
+        g_setenv("G_MESSAGES_DEBUG", "all", FALSE);
+    int status = 0;
+    if (!run(&options, &error)) {
+        fprintf(stderr, "weftd: %s\n", error->message);
+        status = weft_error_exit_code(weft_error_code(error));
+    }
+    g_free(options.config);
+    g_free(options.dump);
+    return status;
+}

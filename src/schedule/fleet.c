@@ -1,1 +1,259 @@
-#include "fleet.h"
+#include "fleet-private.h"
+#include "hostlist.h"
+
+#include <string.h>
+
+static gboolean
+bit_get(const guint64 *words, guint i)
+{
+    return words[i / 64] >> (i % 64) & 1;
+}
+
+/* Returns whether the bit changed, so that counters follow the bits and never drift from them. */
+static gboolean
+bit_set(guint64 *words, guint i, gboolean value)
+{
+    if (bit_get(words, i) == value)
+        return FALSE;
+    words[i / 64] ^= 1ULL << (i % 64);
+    return TRUE;
+}
+
+gboolean
+weft_slot_core_is_free(const WeftSlot *slot, guint core)
+{
+    return !bit_get(slot->cores.words, core);
+}
+
+gboolean
+weft_slot_vf_is_free(const WeftSlot *slot, guint hca, guint vf)
+{
+    return !bit_get(slot->vfs[hca], vf);
+}
+
+static int
+hca_index(const WeftHost *host, const char *name)
+{
+    for (guint i = 0; i < host->hcas->len; i++)
+        if (strcmp(((const WeftHca *)host->hcas->pdata[i])->name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+static void
+mark_vf(WeftSlot *slot, guint hca, guint vf, gboolean taken)
+{
+    if (bit_set(slot->vfs[hca], vf, taken))
+        slot->free_vfs += taken ? -1 : 1;
+}
+
+static void
+mark_device(WeftSlot *slot, const WeftDevice *device, gboolean taken)
+{
+    int hca = hca_index(slot->host, device->hca);
+    if (hca < 0)
+        return;
+    guint vfs = ((const WeftHca *)slot->host->hcas->pdata[hca])->vfs;
+    if (device->vf >= 0 && (guint)device->vf < vfs)
+        mark_vf(slot, (guint)hca, (guint)device->vf, taken);
+    if (device->vf < 0)
+        bit_set(slot->vfs[hca], WEFT_SLOT_WHOLE, taken);
+    for (guint vf = 0; device->vf < 0 && vf < vfs; vf++)
+        mark_vf(slot, (guint)hca, vf, taken);
+}
+
+static void
+mark_memory(WeftSlot *slot, const WeftMemory *memory, gboolean taken)
+{
+    if (memory->numa >= slot->host->numa->len)
+        return;
+    const WeftNuma *numa = &g_array_index(slot->host->numa, WeftNuma, memory->numa);
+    for (guint i = 0; i < numa->n_pages; i++)
+        if (numa->pages[i].size == memory->page_size) {
+            guint64 *used = &slot->pages[memory->numa][i];
+            *used = taken ? *used + memory->pages : *used - MIN(*used, memory->pages);
+        }
+}
+
+static void
+mark_gpu(WeftSlot *slot, const char *name, gboolean taken)
+{
+    for (guint i = 0; i < slot->host->gpus->len; i++)
+        if (strcmp(((const WeftGpu *)slot->host->gpus->pdata[i])->name, name) == 0)
+            slot->gpus = taken ? slot->gpus | 1U << i : slot->gpus & ~(1U << i);
+}
+
+static void
+mark_node(WeftSlot *slot, const WeftNode *node, gboolean taken)
+{
+    for (guint i = 0; i < node->cores->len; i++) {
+        guint core = g_array_index(node->cores, guint16, i);
+        if (core < slot->host->cores->len && bit_set(slot->cores.words, core, taken))
+            slot->free_cores += taken ? -1 : 1;
+    }
+    for (guint i = 0; i < node->memory->len; i++)
+        mark_memory(slot, &g_array_index(node->memory, WeftMemory, i), taken);
+    for (guint i = 0; i < node->devices->len; i++)
+        mark_device(slot, node->devices->pdata[i], taken);
+    for (guint i = 0; i < node->gpus->len; i++)
+        mark_gpu(slot, node->gpus->pdata[i], taken);
+}
+
+void
+weft_slot_take(WeftSlot *slot, const WeftNode *node)
+{
+    mark_node(slot, node, TRUE);
+}
+
+void
+weft_slot_give(WeftSlot *slot, const WeftNode *node)
+{
+    mark_node(slot, node, FALSE);
+}
+
+static WeftSlot *
+slot_new(WeftHost *host)
+{
+    WeftSlot *slot = g_new0(WeftSlot, 1);
+    slot->host = host;
+    for (guint i = 0; i < host->cores->len; i++) {
+        gboolean housekeeping = g_array_index(host->cores, WeftCore, i).housekeeping;
+        bit_set(slot->cores.words, i, housekeeping);
+        slot->free_cores += !housekeeping;
+    }
+    for (guint i = 0; i < host->hcas->len; i++)
+        slot->free_vfs += ((const WeftHca *)host->hcas->pdata[i])->vfs;
+    return slot;
+}
+
+static void
+slot_free(gpointer data)
+{
+    WeftSlot *slot = data;
+    weft_host_free(slot->host);
+    g_free(slot);
+}
+
+/* Carries over what is taken under the old description, by the names that nodes use. */
+static void
+slot_inherit(WeftSlot *slot, const WeftSlot *old)
+{
+    slot->open = old->open;
+    for (guint i = 0; i < MIN(slot->host->cores->len, old->host->cores->len); i++)
+        if (!g_array_index(old->host->cores, WeftCore, i).housekeeping && !weft_slot_core_is_free(old, i) &&
+            bit_set(slot->cores.words, i, TRUE))
+            slot->free_cores--;
+    for (guint n = 0; n < old->host->numa->len; n++) {
+        const WeftNuma *numa = &g_array_index(old->host->numa, WeftNuma, n);
+        for (guint i = 0; i < numa->n_pages; i++)
+            mark_memory(slot, &(WeftMemory){ n, numa->pages[i].size, old->pages[n][i] }, TRUE);
+    }
+    for (guint h = 0; h < old->host->hcas->len; h++) {
+        const WeftHca *hca = old->host->hcas->pdata[h];
+        for (guint vf = 0; vf < hca->vfs; vf++)
+            if (!weft_slot_vf_is_free(old, h, vf))
+                mark_device(slot, &(WeftDevice){ .hca = hca->name, .vf = (int)vf }, TRUE);
+    }
+    for (guint i = 0; i < old->host->gpus->len; i++)
+        if (old->gpus & 1U << i)
+            mark_gpu(slot, ((const WeftGpu *)old->host->gpus->pdata[i])->name, TRUE);
+}
+
+WeftFleet *
+weft_fleet_new(void)
+{
+    WeftFleet *fleet = g_new0(WeftFleet, 1);
+    fleet->by_name = g_hash_table_new(g_str_hash, g_str_equal);
+    fleet->slots = g_ptr_array_new_with_free_func(slot_free);
+    return fleet;
+}
+
+void
+weft_fleet_free(WeftFleet *fleet)
+{
+    if (!fleet)
+        return;
+    g_hash_table_unref(fleet->by_name);
+    g_ptr_array_unref(fleet->slots);
+    g_free(fleet);
+}
+
+void
+weft_fleet_put_host(WeftFleet *fleet, WeftHost *host)
+{
+    WeftSlot *slot = slot_new(host);
+    const WeftSlot *old = g_hash_table_lookup(fleet->by_name, host->name);
+    if (old) {
+        slot_inherit(slot, old);
+        weft_fleet_remove_host(fleet, host->name);
+    }
+    g_ptr_array_add(fleet->slots, slot);
+    g_hash_table_insert(fleet->by_name, host->name, slot);
+    fleet->sorted = FALSE;
+}
+
+void
+weft_fleet_remove_host(WeftFleet *fleet, const char *name)
+{
+    WeftSlot *slot = g_hash_table_lookup(fleet->by_name, name);
+    if (!slot)
+        return;
+    g_hash_table_remove(fleet->by_name, name);
+    g_ptr_array_remove_fast(fleet->slots, slot);
+    fleet->sorted = FALSE;
+}
+
+const WeftHost *
+weft_fleet_host(const WeftFleet *fleet, const char *name)
+{
+    const WeftSlot *slot = g_hash_table_lookup(fleet->by_name, name);
+    return slot ? slot->host : NULL;
+}
+
+guint
+weft_fleet_size(const WeftFleet *fleet)
+{
+    return fleet->slots->len;
+}
+
+void
+weft_fleet_set_open(WeftFleet *fleet, const char *name, gboolean open)
+{
+    WeftSlot *slot = g_hash_table_lookup(fleet->by_name, name);
+    if (slot)
+        slot->open = open;
+}
+
+static int
+slot_compare(gconstpointer a, gconstpointer b)
+{
+    const WeftHost *x = (*(const WeftSlot *const *)a)->host, *y = (*(const WeftSlot *const *)b)->host;
+    int order = weft_natural_compare(x->fabric, y->fabric);
+    if (order == 0)
+        order = weft_natural_compare(x->leaf ? x->leaf : "", y->leaf ? y->leaf : "");
+    return order ? order : weft_natural_compare(x->name, y->name);
+}
+
+void
+weft_fleet_sort(WeftFleet *fleet)
+{
+    if (!fleet->sorted)
+        g_ptr_array_sort(fleet->slots, slot_compare);
+    fleet->sorted = TRUE;
+}
+
+void
+weft_fleet_take(WeftFleet *fleet, const WeftNode *node)
+{
+    WeftSlot *slot = g_hash_table_lookup(fleet->by_name, node->host);
+    if (slot)
+        weft_slot_take(slot, node);
+}
+
+void
+weft_fleet_give(WeftFleet *fleet, const WeftNode *node)
+{
+    WeftSlot *slot = g_hash_table_lookup(fleet->by_name, node->host);
+    if (slot)
+        weft_slot_give(slot, node);
+}

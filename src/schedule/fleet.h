@@ -21,6 +21,9 @@ guint weft_fleet_size(const WeftFleet *fleet);
 /* An open host takes new nodes: the reconciler opens it once it was seen up and clean, and closes it when it is lost. */
 void weft_fleet_set_open(WeftFleet *fleet, const char *name, gboolean open);
 
-/* invariant: what a node takes is free, what it gives was taken; a host that is not there is passed over. */
+/* To be called before placement when hosts came or went; cheap when none did. */
+void weft_fleet_sort(WeftFleet *fleet);
+
+/* A host that is not there is passed over: its nodes hold nothing that could be given to others. */
 void weft_fleet_take(WeftFleet *fleet, const WeftNode *node);
 void weft_fleet_give(WeftFleet *fleet, const WeftNode *node);

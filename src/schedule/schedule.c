@@ -1,1 +1,524 @@
 #include "schedule.h"
+
+#include "errors.h"
+#include "fleet-private.h"
+#include "size.h"
+
+#include <string.h>
+
+#define ANY_NUMA (-1)
+
+typedef struct Shape {
+    const WeftGroup *group;
+    WeftPath path; /* never auto */
+} Shape;
+
+/* A host that could take nodes, and at most how many. */
+typedef struct Candidate {
+    WeftSlot *slot; /* of the fleet, or the trial's own copy once something was tried on it */
+    guint fit;
+    guint leaf; /* index into leaves */
+} Candidate;
+
+typedef struct Leaf {
+    guint first; /* candidates of a leaf lie together */
+    guint n;
+    guint64 fit;
+    gboolean used; /* a node of this placement is on it */
+} Leaf;
+
+/* One attempt to place the whole request in one fabric. */
+typedef struct Trial {
+    const WeftRequest *request;
+    const char *fabric;
+    GArray *candidates;
+    GArray *leaves;
+    GHashTable *copies; /* slot of the fleet to the trial's copy */
+    GPtrArray *nodes;   /* WeftNode, what was placed so far */
+} Trial;
+
+/* --- inside a host --- */
+
+static guint
+free_cores_of(const WeftSlot *slot, guint numa)
+{
+    guint n = 0;
+    for (guint i = 0; i < slot->host->cores->len; i++)
+        n += g_array_index(slot->host->cores, WeftCore, i).numa == numa && weft_slot_core_is_free(slot, i);
+    return n;
+}
+
+static void
+pick_cores(const WeftSlot *slot, guint numa, guint count, WeftNode *node)
+{
+    for (guint i = 0; i < slot->host->cores->len && count; i++) {
+        const WeftCore *core = &g_array_index(slot->host->cores, WeftCore, i);
+        if (core->numa == numa && weft_slot_core_is_free(slot, i)) {
+            g_array_append_val(node->cores, core->id);
+            count--;
+        }
+    }
+}
+
+/* The largest pages that divide the amount and are free in that number. */
+static gboolean
+pick_memory(const WeftSlot *slot, guint numa, const WeftGroup *group, guint64 bytes, WeftNode *node)
+{
+    const WeftNuma *pages = &g_array_index(slot->host->numa, WeftNuma, numa);
+    for (guint i = 0; i < pages->n_pages; i++) {
+        guint64 size = pages->pages[i].size;
+        if ((group->page_size && size != group->page_size) || bytes % size != 0)
+            continue;
+        if (pages->pages[i].count < slot->pages[numa][i] + bytes / size)
+            continue;
+        g_array_append_val(node->memory, ((WeftMemory){ numa, size, bytes / size }));
+        return TRUE;
+    }
+    return FALSE;
+}
+
+static gboolean
+hca_is_whole(const WeftSlot *slot, guint hca)
+{
+    return slot->vfs[hca][0] == 0 && slot->vfs[hca][1] == 0;
+}
+
+/* A free VF of the HCA, -1 for the whole of it, -2 for nothing. */
+static int
+pick_function(const WeftSlot *slot, guint hca, WeftPath path)
+{
+    if (path == WEFT_PATH_PASSTHROUGH)
+        return hca_is_whole(slot, hca) ? -1 : -2;
+    for (guint vf = 0; vf < ((const WeftHca *)slot->host->hcas->pdata[hca])->vfs; vf++)
+        if (weft_slot_vf_is_free(slot, hca, vf))
+            return (int)vf;
+    return -2;
+}
+
+static gboolean
+pick_rail(const WeftSlot *slot, const Shape *shape, guint rail, int numa, WeftNode *node)
+{
+    for (guint i = 0; i < slot->host->hcas->len; i++) {
+        const WeftHca *hca = slot->host->hcas->pdata[i];
+        if (hca->rail != rail || (numa != ANY_NUMA && hca->numa != (guint)numa))
+            continue;
+        int vf = pick_function(slot, i, shape->path);
+        if (vf == -2)
+            continue;
+        WeftDevice *device = g_new0(WeftDevice, 1);
+        *device = (WeftDevice){ .rail = rail, .hca = g_strdup(hca->name), .vf = vf };
+        g_ptr_array_add(node->devices, device);
+        return TRUE;
+    }
+    return FALSE;
+}
+
+static gboolean
+pick_devices(const WeftSlot *slot, const Shape *shape, int numa, WeftNode *node)
+{
+    guint rails = shape->path == WEFT_PATH_BRIDGE ? 0 : shape->group->rails;
+    for (guint rail = 0; rail < rails; rail++)
+        if (!pick_rail(slot, shape, rail, numa, node))
+            return FALSE;
+    return TRUE;
+}
+
+static gboolean
+pick_gpus(const WeftSlot *slot, guint count, int numa, WeftNode *node)
+{
+    for (guint i = 0; i < slot->host->gpus->len && count; i++) {
+        const WeftGpu *gpu = slot->host->gpus->pdata[i];
+        if (slot->gpus & 1U << i || (numa != ANY_NUMA && gpu->numa != (guint)numa))
+            continue;
+        g_ptr_array_add(node->gpus, g_strdup(gpu->name));
+        count--;
+    }
+    return count == 0;
+}
+
+static WeftNode *
+node_skeleton(const WeftSlot *slot, const Shape *shape)
+{
+    WeftNode *node = weft_node_new();
+    node->group = g_strdup(shape->group->name);
+    node->host = g_strdup(slot->host->name);
+    node->image = g_strdup(shape->group->image);
+    node->path = shape->path;
+    return node;
+}
+
+/* Cores and memory of one NUMA node; its devices too, or of any. */
+static WeftNode *
+try_numa(const WeftSlot *slot, const Shape *shape, guint numa, int devices_numa)
+{
+    if (free_cores_of(slot, numa) < shape->group->cores)
+        return NULL;
+    g_autoptr(WeftNode) node = node_skeleton(slot, shape);
+    pick_cores(slot, numa, shape->group->cores, node);
+    if (!pick_memory(slot, numa, shape->group, shape->group->memory, node) ||
+        !pick_devices(slot, shape, devices_numa, node) || !pick_gpus(slot, shape->group->gpus, devices_numa, node))
+        return NULL;
+    return g_steal_pointer(&node);
+}
+
+/* The fullest NUMA node that takes it, so that empty ones stay empty. */
+static WeftNode *
+try_best_numa(const WeftSlot *slot, const Shape *shape, gboolean local_devices)
+{
+    WeftNode *best = NULL;
+    guint best_free = G_MAXUINT;
+    for (guint numa = 0; numa < slot->host->numa->len; numa++) {
+        guint free = free_cores_of(slot, numa);
+        if (free >= best_free)
+            continue;
+        WeftNode *node = try_numa(slot, shape, numa, local_devices ? (int)numa : ANY_NUMA);
+        if (!node)
+            continue;
+        weft_node_free(best);
+        best = node;
+        best_free = free;
+    }
+    return best;
+}
+
+/* The next NUMA node to spread over: the one with most free cores that is not yet used. */
+static int
+next_numa(const WeftSlot *slot, guint64 used)
+{
+    int best = -1;
+    guint best_free = 0;
+    for (guint numa = 0; numa < slot->host->numa->len; numa++) {
+        guint free = used >> numa & 1 ? 0 : free_cores_of(slot, numa);
+        if (free > best_free) {
+            best = (int)numa;
+            best_free = free;
+        }
+    }
+    return best;
+}
+
+/* Over the fewest NUMA nodes, memory split as the cores are, in whole pages of 2 MiB. */
+static WeftNode *
+try_spread(const WeftSlot *slot, const Shape *shape)
+{
+    g_autoptr(WeftNode) node = node_skeleton(slot, shape);
+    const guint64 unit = MAX(shape->group->page_size, 2ULL << 20);
+    guint cores = shape->group->cores;
+    guint64 memory = shape->group->memory, used = 0;
+    while (cores) {
+        int numa = next_numa(slot, used);
+        if (numa < 0)
+            return NULL;
+        used |= 1ULL << numa;
+        guint share = MIN(cores, free_cores_of(slot, (guint)numa));
+        guint64 bytes = share == cores ? memory : memory / cores * share / unit * unit;
+        pick_cores(slot, (guint)numa, share, node);
+        if (bytes && !pick_memory(slot, (guint)numa, shape->group, bytes, node))
+            return NULL;
+        cores -= share;
+        memory -= bytes;
+    }
+    if (!pick_devices(slot, shape, ANY_NUMA, node) || !pick_gpus(slot, shape->group->gpus, ANY_NUMA, node))
+        return NULL;
+    return g_steal_pointer(&node);
+}
+
+static WeftNode *
+place_on(const WeftSlot *slot, const Shape *shape)
+{
+    WeftNode *node = try_best_numa(slot, shape, TRUE);
+    if (!node)
+        node = try_best_numa(slot, shape, FALSE);
+    return node ? node : try_spread(slot, shape);
+}
+
+/* --- across hosts --- */
+
+/* At most how many nodes fit, counting each resource by itself: quick, and never too low. */
+typedef struct Fits {
+    guint cores, memory, vfs, gpus;
+} Fits;
+
+static guint64
+free_bytes(const WeftSlot *slot, guint64 page_size)
+{
+    guint64 bytes = 0;
+    for (guint n = 0; n < slot->host->numa->len; n++) {
+        const WeftNuma *numa = &g_array_index(slot->host->numa, WeftNuma, n);
+        for (guint i = 0; i < numa->n_pages; i++)
+            if (!page_size || numa->pages[i].size == page_size)
+                bytes += (numa->pages[i].count - MIN(numa->pages[i].count, slot->pages[n][i])) * numa->pages[i].size;
+    }
+    return bytes;
+}
+
+static guint
+free_functions(const WeftSlot *slot, WeftPath path)
+{
+    if (path != WEFT_PATH_PASSTHROUGH)
+        return slot->free_vfs;
+    guint n = 0;
+    for (guint i = 0; i < slot->host->hcas->len; i++)
+        n += hca_is_whole(slot, i);
+    return n;
+}
+
+static Fits
+fits(const WeftSlot *slot, const Shape *shape)
+{
+    const WeftGroup *group = shape->group;
+    gboolean bare = shape->path == WEFT_PATH_BRIDGE || group->rails == 0;
+    guint gpus_free = group->gpus ? slot->host->gpus->len - (guint)__builtin_popcount(slot->gpus) : 0;
+    return (Fits){
+        .cores = slot->free_cores / group->cores,
+        .memory = (guint)MIN(free_bytes(slot, group->page_size) / group->memory, G_MAXUINT),
+        .vfs = bare ? G_MAXUINT : free_functions(slot, shape->path) / group->rails,
+        .gpus = group->gpus ? gpus_free / group->gpus : G_MAXUINT,
+    };
+}
+
+static guint
+fit(const WeftSlot *slot, const Shape *shape)
+{
+    if (slot->free_cores < shape->group->cores)
+        return 0;
+    Fits f = fits(slot, shape);
+    return MIN(MIN(f.cores, f.memory), MIN(f.vfs, f.gpus));
+}
+
+static gboolean
+labels_match(const WeftCluster *cluster, const WeftHost *host)
+{
+    GHashTableIter iter;
+    gpointer name, value;
+    g_hash_table_iter_init(&iter, cluster->labels);
+    while (g_hash_table_iter_next(&iter, &name, &value))
+        if (g_strcmp0(g_hash_table_lookup(host->labels, name), value) != 0)
+            return FALSE;
+    return TRUE;
+}
+
+static gboolean
+is_eligible(const WeftSlot *slot, const WeftRequest *request, const char *fabric)
+{
+    return slot->open && strcmp(slot->host->fabric, fabric) == 0 &&
+           !(request->avoid && g_hash_table_contains(request->avoid, slot->host->name)) &&
+           (g_hash_table_size(request->cluster->labels) == 0 || labels_match(request->cluster, slot->host));
+}
+
+static WeftSlot *
+trial_slot(const Trial *trial, WeftSlot *slot)
+{
+    WeftSlot *copy = g_hash_table_size(trial->copies) ? g_hash_table_lookup(trial->copies, slot) : NULL;
+    return copy ? copy : slot;
+}
+
+static void
+add_candidate(Trial *trial, WeftSlot *slot, guint n, const char **leaf_name)
+{
+    const char *leaf = slot->host->leaf ? slot->host->leaf : "";
+    if (trial->leaves->len == 0 || strcmp(*leaf_name, leaf) != 0) {
+        g_array_append_val(trial->leaves, ((Leaf){ .first = trial->candidates->len }));
+        *leaf_name = leaf;
+    }
+    Leaf *current = &g_array_index(trial->leaves, Leaf, trial->leaves->len - 1);
+    current->n++;
+    current->fit += n;
+    current->used |= slot != trial_slot(trial, slot);
+    g_array_append_val(trial->candidates, ((Candidate){ slot, n, trial->leaves->len - 1 }));
+}
+
+static void
+find_candidates(Trial *trial, const WeftFleet *fleet, const Shape *shape)
+{
+    const char *leaf_name = NULL;
+    g_array_set_size(trial->candidates, 0);
+    g_array_set_size(trial->leaves, 0);
+    for (guint i = 0; i < fleet->slots->len; i++) {
+        WeftSlot *slot = fleet->slots->pdata[i];
+        guint n = fit(trial_slot(trial, slot), shape);
+        if (n && is_eligible(slot, trial->request, trial->fabric))
+            add_candidate(trial, slot, n, &leaf_name);
+    }
+}
+
+/* Smaller is better: what is in use already, then what fits tightly, then what is largest. */
+static gboolean
+is_better(guint64 a, gboolean a_used, guint64 b, gboolean b_used, guint remaining)
+{
+    if (a_used != b_used)
+        return a_used;
+    gboolean a_holds = a >= remaining, b_holds = b >= remaining;
+    if (a_holds != b_holds)
+        return a_holds;
+    return a_holds ? a < b : a > b;
+}
+
+static Leaf *
+best_leaf(const Trial *trial, guint remaining)
+{
+    Leaf *best = NULL;
+    for (guint i = 0; i < trial->leaves->len; i++) {
+        Leaf *leaf = &g_array_index(trial->leaves, Leaf, i);
+        if (leaf->fit && (!best || is_better(leaf->fit, leaf->used, best->fit, best->used, remaining)))
+            best = leaf;
+    }
+    return best;
+}
+
+static Candidate *
+best_host(const Trial *trial, const Leaf *leaf, guint remaining)
+{
+    Candidate *best = NULL;
+    for (guint i = leaf->first; i < leaf->first + leaf->n; i++) {
+        Candidate *candidate = &g_array_index(trial->candidates, Candidate, i);
+        if (candidate->fit && (!best || is_better(candidate->fit, FALSE, best->fit, FALSE, remaining)))
+            best = candidate;
+    }
+    return best;
+}
+
+static WeftSlot *
+own_copy(Trial *trial, WeftSlot *slot)
+{
+    WeftSlot *copy = g_hash_table_lookup(trial->copies, slot);
+    if (!copy) {
+        copy = g_memdup2(slot, sizeof *slot);
+        g_hash_table_insert(trial->copies, slot, copy);
+    }
+    return copy;
+}
+
+/* Places up to count nodes on the host; returns how many it took. */
+static guint
+fill_host(Trial *trial, const Candidate *candidate, const Shape *shape, guint count)
+{
+    WeftSlot *slot = own_copy(trial, candidate->slot);
+    guint placed = 0;
+    while (placed < MIN(count, candidate->fit)) {
+        WeftNode *node = place_on(slot, shape);
+        if (!node)
+            break;
+        weft_slot_take(slot, node);
+        g_ptr_array_add(trial->nodes, node);
+        placed++;
+    }
+    return placed;
+}
+
+/* Returns how many nodes found no place. */
+static guint
+place_group(Trial *trial, const WeftFleet *fleet, const Shape *shape, guint count)
+{
+    if (count == 0)
+        return 0;
+    find_candidates(trial, fleet, shape);
+    Leaf *leaf;
+    while (count && (leaf = best_leaf(trial, count))) {
+        Candidate *candidate = best_host(trial, leaf, count);
+        guint placed = fill_host(trial, candidate, shape, count);
+        count -= placed;
+        leaf->used |= placed > 0;
+        leaf->fit -= candidate->fit;
+        candidate->fit = 0; /* either it is full, or the request is done */
+    }
+    return count;
+}
+
+/* auto is a VF where the fabric's hosts have any, else the bridge. */
+static WeftPath
+resolve_path(const WeftFleet *fleet, const char *fabric, const WeftGroup *group)
+{
+    if (group->path != WEFT_PATH_AUTO)
+        return group->path;
+    for (guint i = 0; group->rails && i < fleet->slots->len; i++) {
+        const WeftHost *host = ((const WeftSlot *)fleet->slots->pdata[i])->host;
+        for (guint h = 0; strcmp(host->fabric, fabric) == 0 && h < host->hcas->len; h++)
+            if (((const WeftHca *)host->hcas->pdata[h])->vfs)
+                return WEFT_PATH_SRIOV;
+    }
+    return WEFT_PATH_BRIDGE;
+}
+
+/* --- refusals --- */
+
+static const char *
+scarcest(const guint64 *room, guint n, const char *const *words)
+{
+    guint least = 0;
+    for (guint i = 1; i < n; i++)
+        if (room[i] < room[least])
+            least = i;
+    return words[least];
+}
+
+static void
+explain(const WeftFleet *fleet, const Trial *trial, const Shape *shape, guint count, GError **error)
+{
+    static const char *const words[] = { "cores", "memory in pages of the right size", "virtual functions", "GPUs" };
+    guint64 room[G_N_ELEMENTS(words)] = { 0 };
+    guint hosts = 0, most = 0;
+    for (guint i = 0; i < fleet->slots->len; i++) {
+        WeftSlot *slot = fleet->slots->pdata[i];
+        if (!is_eligible(slot, trial->request, trial->fabric))
+            continue;
+        Fits f = fits(slot, shape);
+        room[0] += f.cores, room[1] += f.memory, room[2] += f.vfs, room[3] += f.gpus;
+        most += fit(slot, shape);
+        hosts++;
+    }
+    g_autofree char *memory = weft_size_format(shape->group->memory);
+    if (hosts == 0)
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,
+                    "no host can take nodes now: none is up, open and has the wished labels on fabric %s", trial->fabric);
+    else
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,
+                    "no room for %u node%s of %u cores, %s, %u GPUs, path %s: at most %u fit now on %u hosts; scarcest: %s", count,
+                    count == 1 ? "" : "s", shape->group->cores, memory, shape->group->gpus, weft_path_words[shape->path], most,
+                    hosts, scarcest(room, G_N_ELEMENTS(words), words));
+}
+
+/* --- the whole request --- */
+
+static GPtrArray *
+place_in_fabric(const WeftFleet *fleet, const WeftRequest *request, const char *fabric, GError **error)
+{
+    g_autoptr(GArray) candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
+    g_autoptr(GArray) leaves = g_array_new(FALSE, FALSE, sizeof(Leaf));
+    g_autoptr(GHashTable) copies = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+    g_autoptr(GPtrArray) nodes = g_ptr_array_new_with_free_func((GDestroyNotify)weft_node_free);
+    Trial trial = { request, fabric, candidates, leaves, copies, nodes };
+
+    for (guint g = 0; g < request->cluster->groups->len; g++) {
+        const WeftGroup *group = request->cluster->groups->pdata[g];
+        Shape shape = { group, resolve_path(fleet, fabric, group) };
+        if (place_group(&trial, fleet, &shape, request->counts[g])) {
+            explain(fleet, &trial, &shape, request->counts[g], error);
+            return NULL;
+        }
+    }
+    return g_steal_pointer(&nodes);
+}
+
+GPtrArray *
+weft_schedule(const WeftFleet *fleet, const WeftRequest *request, GError **error)
+{
+    const char *only = request->fabric ? request->fabric : request->cluster->fabric;
+    if (only)
+        return place_in_fabric(fleet, request, only, error);
+
+    const char *fabric = NULL;
+    for (guint i = 0; i < fleet->slots->len; i++) {
+        const char *name = ((const WeftSlot *)fleet->slots->pdata[i])->host->fabric;
+        if (fabric && strcmp(name, fabric) == 0)
+            continue; /* hosts of one fabric lie together */
+        fabric = name;
+        g_clear_error(error);
+        GPtrArray *nodes = place_in_fabric(fleet, request, fabric, error);
+        if (nodes)
+            return nodes;
+    }
+    if (!fabric)
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED, "there is no host yet; add one with: weft host add");
+    return NULL;
+}

@@ -13,7 +13,7 @@ typedef struct WeftRequest {
     GHashTable *avoid;   /* names of hosts not to use; NULL: none */
 } WeftRequest;
 
-/* All nodes or none. Returns WeftNode skeletons in order of groups, with group, host, cores, memory, devices (without GUIDs), gpus, image and
- * path filled in. WEFT_ERROR_EXHAUSTED: does not fit now, the message names the scarcest resource; WEFT_ERROR_INVALID: would
- * not fit an empty fleet either. The fleet is not changed. */
+/* All nodes or none. Returns WeftNode skeletons in order of groups, with group, host, cores, memory, devices (without GUIDs),
+ * gpus, image and path filled in. WEFT_ERROR_EXHAUSTED: it does not fit, and the message names what is scarcest. The fleet is
+ * not changed. */
 GPtrArray *weft_schedule(const WeftFleet *fleet, const WeftRequest *request, GError **error);

@@ -1,0 +1,77 @@
+/* What the parts of the reconciler share. thread: all of it on the main thread. */
+#pragma once
+
+#include "control.h"
+#include "fleet.h"
+#include "jobs.h"
+#include "plan.h"
+#include "records.h"
+#include "wiring.h"
+
+typedef struct WeftHosts WeftHosts;
+typedef struct WeftSubnets WeftSubnets;
+typedef struct WeftWork WeftWork;
+
+struct WeftControl {
+    WeftStore *store;
+    WeftHypervisor *hv;
+    WeftControlOptions options;
+    WeftFleet *fleet;
+    WeftJobs *jobs;
+    WeftHosts *hosts;
+    WeftSubnets *subnets;
+    GHashTable *works; /* cluster key to WeftWork: those with something to do */
+    GQueue awake;      /* WeftWork, each once */
+    GSource *pump;     /* steps the awake */
+    guint watch;
+    guint prune_timer;
+    guint commits; /* under way */
+    gboolean closing; /* nothing new is begun */
+    char *prune_after; /* where the next look at old answers begins; NULL: at the start */
+};
+
+/* Commits, and counts it as under way; the callback is as for weft_store_commit(). */
+void weft_control_commit(WeftControl *control, WeftTxn *txn, WeftCommitted callback, gpointer data);
+/* For changes that nobody waits for: a failure is logged, and the next look at the world tries again. */
+void weft_control_commit_quietly(WeftControl *control, WeftTxn *txn);
+
+/* --- clusters (work.c) --- */
+
+void weft_work_free(WeftWork *work);
+/* Something may have changed for this cluster: look at it soon. */
+void weft_control_wake(WeftControl *control, const char *cluster_key);
+/* … because the record of its wish changed. */
+void weft_control_wish_changed(WeftControl *control, const char *cluster_key);
+/* … because room was made: wakes those that wait for it. */
+void weft_control_room_made(WeftControl *control);
+/* A node that was ready has no running domain any more. */
+void weft_control_node_gone(WeftControl *control, const WeftNode *node, const char *reason);
+/* Its partition is not in the fabric as it should be: tell the manager again. */
+void weft_control_rewire(WeftControl *control, const char *cluster_key);
+/* Is anything under way for it just now? */
+gboolean weft_control_is_working(WeftControl *control, const char *cluster_key);
+/* One look at a cluster, and the next step for it. */
+void weft_work_step(WeftWork *work);
+
+/* --- hosts (hosts.c) --- */
+
+WeftHosts *weft_hosts_new(WeftControl *control, GError **error);
+void weft_hosts_free(WeftHosts *hosts);
+/* The record of a host appeared, changed or went. */
+void weft_hosts_changed(WeftHosts *hosts, const char *name);
+WeftSeen weft_hosts_seen(const WeftHosts *hosts, const char *name);
+/* For transactions that must not race with a change of the host; -1 for one that is not there. */
+gint64 weft_hosts_revision(const WeftHosts *hosts, const char *name);
+/* Something is odd there: look now. */
+void weft_hosts_hint(WeftHosts *hosts, const char *name);
+
+/* --- fabrics (subnets.c) --- */
+
+/* drivers: fabric name to WeftFabricDriver. */
+WeftSubnets *weft_subnets_new(WeftControl *control, GHashTable *drivers, GError **error);
+void weft_subnets_free(WeftSubnets *subnets);
+const WeftFabric *weft_subnets_fabric(const WeftSubnets *subnets, const char *name);
+WeftWiring *weft_subnets_wiring(const WeftSubnets *subnets, const char *name);
+/* A free partition number, held for the cluster; 0: none is left. */
+guint weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key);
+void weft_subnets_give_pkey(WeftSubnets *subnets, const char *fabric, guint pkey);

@@ -1,0 +1,58 @@
+/* What to do next for a cluster: wish and what is known in, actions out. Pure. */
+#pragma once
+
+#include "cluster.h"
+#include "node.h"
+
+#include <glib.h>
+
+/* What is known of a node's host. */
+typedef enum {
+    WEFT_SEEN_SILENT, /* not heard of yet, or not just now: wait */
+    WEFT_SEEN_UP,
+    WEFT_SEEN_LOST,
+    WEFT_SEEN_EVICTING, /* up, and to be emptied */
+} WeftSeen;
+
+typedef struct WeftNodeView {
+    const WeftNode *node;
+    WeftSeen host;
+    gboolean busy;    /* a step runs for it */
+    gboolean resting; /* backs off after a failure */
+    gboolean stopped; /* its domain is known to be gone */
+} WeftNodeView;
+
+/* What to do with a node. The first group changes its record, the second calls its host. */
+typedef enum {
+    WEFT_DO_NOTHING,
+    WEFT_DO_RETIRE,  /* → stopping: nobody wants it any more */
+    WEFT_DO_LOSE,    /* → lost: its host is gone */
+    WEFT_DO_RECOVER, /* lost → failed: its host came back, clean, before a replacement was found */
+    WEFT_DO_RETRY,   /* failed → claimed: its domain is gone, start it again where it is */
+    WEFT_DO_REPLACE, /* a new node elsewhere takes its rank, and this one retires, in one transaction */
+    WEFT_DO_RELEASE, /* gone from its host and from the partition: free what it holds */
+    WEFT_DO_START,
+    WEFT_DO_STOP,
+} WeftAction;
+
+typedef struct WeftPlanInput {
+    const WeftCluster *cluster;
+    const WeftClusterStatus *status; /* NULL: not yet looked at */
+    const WeftNodeView *nodes;
+    guint n_nodes;
+    guint starts_max; /* starts on one host before a node is placed elsewhere */
+} WeftPlanInput;
+
+typedef struct WeftPlan {
+    WeftAction *actions; /* one for each node */
+    guint missing[WEFT_GROUPS_MAX]; /* nodes to place, of each group */
+    gboolean wire;   /* the fabric must be told of the members */
+    gboolean finish; /* the cluster is to be gone, and nothing is left but its records */
+} WeftPlan;
+
+void weft_plan(const WeftPlanInput *input, WeftPlan *ret_plan);
+void weft_plan_clear(WeftPlan *plan);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(WeftPlan, weft_plan_clear)
+
+/* The phase that wish and nodes amount to. */
+WeftClusterPhase weft_plan_phase(const WeftPlanInput *input);

@@ -1,0 +1,271 @@
+#include "control-private.h"
+#include "errors.h"
+
+/* A fabric as the reconciler works on it. */
+typedef struct Subnet {
+    WeftControl *control;
+    WeftFabric *fabric;
+    WeftWiring *wiring;
+    GHashTable *pkeys;    /* number to the key of the cluster that holds it; "" is the site's own */
+    GHashTable *suspects; /* numbers that looked wrong in the last survey: a second look decides */
+    guint next;           /* numbers are given in turn, so that a freed one rests */
+} Subnet;
+
+struct WeftSubnets {
+    WeftControl *control;
+    GHashTable *by_name; /* Subnet */
+    guint timer;
+};
+
+static void
+subnet_free(gpointer data)
+{
+    Subnet *subnet = data;
+    weft_wiring_free(subnet->wiring);
+    g_hash_table_unref(subnet->pkeys);
+    g_hash_table_unref(subnet->suspects);
+    weft_fabric_free(subnet->fabric);
+    g_free(subnet);
+}
+
+static Subnet *
+find(const WeftSubnets *subnets, const char *name)
+{
+    return g_hash_table_lookup(subnets->by_name, name);
+}
+
+const WeftFabric *
+weft_subnets_fabric(const WeftSubnets *subnets, const char *name)
+{
+    return find(subnets, name)->fabric;
+}
+
+WeftWiring *
+weft_subnets_wiring(const WeftSubnets *subnets, const char *name)
+{
+    return find(subnets, name)->wiring;
+}
+
+/* --- partition numbers --- */
+
+static void
+hold(Subnet *subnet, guint pkey, const char *owner)
+{
+    g_hash_table_insert(subnet->pkeys, GUINT_TO_POINTER(pkey), g_strdup(owner));
+}
+
+guint
+weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key)
+{
+    Subnet *subnet = find(subnets, fabric);
+    guint first = subnet->fabric->pkey_first, n = subnet->fabric->pkey_last - first + 1;
+    for (guint i = 0; i < n; i++) {
+        guint pkey = first + (subnet->next + i) % n;
+        if (g_hash_table_contains(subnet->pkeys, GUINT_TO_POINTER(pkey)))
+            continue;
+        subnet->next = (pkey - first + 1) % n;
+        hold(subnet, pkey, cluster_key);
+        return pkey;
+    }
+    return 0;
+}
+
+void
+weft_subnets_give_pkey(WeftSubnets *subnets, const char *fabric, guint pkey)
+{
+    if (pkey)
+        g_hash_table_remove(find(subnets, fabric)->pkeys, GUINT_TO_POINTER(pkey));
+}
+
+/* --- looking for what no wish explains --- */
+
+typedef struct Removal {
+    Subnet *subnet;
+    guint pkey;
+    char *name;
+} Removal;
+
+static void
+garbage_removed(const GError *error, gpointer data)
+{
+    Removal *removal = data;
+    if (error) {
+        g_warning("fabric %s: partition 0x%04x (%s) that no cluster explains was not removed: %s", removal->subnet->fabric->name,
+                  removal->pkey, removal->name, error->message);
+    } else {
+        WeftTxn *txn = weft_txn_new("partition-garbage-removed");
+        weft_txn_tell(txn, "garbage-removed", NULL, NULL, "fabric %s: partition 0x%04x (%s) that no cluster explains was removed",
+                      removal->subnet->fabric->name, removal->pkey, removal->name);
+        weft_control_commit_quietly(removal->subnet->control, txn);
+    }
+    g_free(removal->name);
+    g_free(removal);
+}
+
+static void
+remove_garbage(Subnet *subnet, const WeftPartition *partition)
+{
+    Removal removal = { subnet, partition->pkey, g_strdup(partition->name) };
+    weft_wiring_remove(subnet->wiring, partition->pkey, garbage_removed, g_memdup2(&removal, sizeof removal));
+}
+
+/* The site's own: told once, and its number is never given to a cluster. */
+static void
+respect_foreign(Subnet *subnet, const WeftPartition *partition)
+{
+    hold(subnet, partition->pkey, "");
+    WeftTxn *txn = weft_txn_new("partition-foreign-seen");
+    weft_txn_tell(txn, "foreign-partition", NULL, NULL,
+                  "fabric %s: partition 0x%04x (%s) lies in weft's range and is not weft's; its number is left alone",
+                  subnet->fabric->name, partition->pkey, partition->name);
+    weft_control_commit_quietly(subnet->control, txn);
+}
+
+static gboolean
+is_in_range(const Subnet *subnet, guint pkey)
+{
+    return pkey >= subnet->fabric->pkey_first && pkey <= subnet->fabric->pkey_last;
+}
+
+/* The first time it only becomes a suspect: what was looked at may have changed meanwhile. */
+static gboolean
+is_confirmed(Subnet *subnet, GHashTable *suspects, guint pkey)
+{
+    g_hash_table_add(suspects, GUINT_TO_POINTER(pkey));
+    return g_hash_table_contains(subnet->suspects, GUINT_TO_POINTER(pkey));
+}
+
+static void
+look_at_partition(Subnet *subnet, GHashTable *suspects, const WeftPartition *partition)
+{
+    if (g_hash_table_contains(subnet->pkeys, GUINT_TO_POINTER(partition->pkey)))
+        return;
+    if (!weft_partition_is_ours(partition->name)) {
+        if (is_in_range(subnet, partition->pkey))
+            respect_foreign(subnet, partition);
+    } else if (is_confirmed(subnet, suspects, partition->pkey)) {
+        remove_garbage(subnet, partition);
+    }
+}
+
+/* A cluster at rest whose partition the manager does not have. */
+static void
+look_for_missing(Subnet *subnet, GHashTable *suspects, GHashTable *present)
+{
+    GHashTableIter iter;
+    gpointer pkey, key;
+    g_hash_table_iter_init(&iter, subnet->pkeys);
+    while (g_hash_table_iter_next(&iter, &pkey, &key))
+        if (*(const char *)key && !g_hash_table_contains(present, pkey) && !weft_control_is_working(subnet->control, key) &&
+            is_confirmed(subnet, suspects, GPOINTER_TO_UINT(pkey)))
+            weft_control_rewire(subnet->control, key);
+}
+
+static void
+surveyed(const char *fabric, GPtrArray *partitions, const GError *error, gpointer data)
+{
+    Subnet *subnet = data;
+    if (error) {
+        g_warning("fabric %s cannot be looked at: %s", fabric, error->message);
+        return;
+    }
+    GHashTable *suspects = g_hash_table_new(NULL, NULL);
+    g_autoptr(GHashTable) present = g_hash_table_new(NULL, NULL);
+    for (guint i = 0; i < partitions->len; i++) {
+        const WeftPartition *partition = partitions->pdata[i];
+        g_hash_table_add(present, GUINT_TO_POINTER(partition->pkey));
+        look_at_partition(subnet, suspects, partition);
+    }
+    look_for_missing(subnet, suspects, present);
+    g_hash_table_unref(subnet->suspects);
+    subnet->suspects = suspects;
+}
+
+static gboolean
+survey(gpointer data)
+{
+    WeftSubnets *subnets = data;
+    GHashTableIter iter;
+    gpointer subnet;
+    g_hash_table_iter_init(&iter, subnets->by_name);
+    while (g_hash_table_iter_next(&iter, NULL, &subnet))
+        weft_wiring_survey(((Subnet *)subnet)->wiring, surveyed, subnet);
+    return G_SOURCE_CONTINUE;
+}
+
+/* --- life --- */
+
+static Subnet *
+subnet_new(WeftControl *control, WeftFabric *fabric, GHashTable *drivers, GError **error)
+{
+    WeftFabricDriver *driver = g_hash_table_lookup(drivers, fabric->name);
+    if (!driver) {
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "fabric %s has no driver; describe it in weft.yaml", fabric->name);
+        return NULL;
+    }
+    WeftWiring *wiring = weft_wiring_new(fabric->name, driver, control->options.apply_deadline, error);
+    if (!wiring)
+        return NULL;
+    Subnet *subnet = g_new0(Subnet, 1);
+    *subnet = (Subnet){ .control = control, .fabric = fabric, .wiring = wiring };
+    subnet->pkeys = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+    subnet->suspects = g_hash_table_new(NULL, NULL);
+    return subnet;
+}
+
+static gboolean
+load_fabrics(WeftSubnets *subnets, GHashTable *drivers, GError **error)
+{
+    g_autoptr(GPtrArray) records = weft_store_list(subnets->control->store, &(WeftQuery){ .kind = WEFT_KIND_FABRIC }, error);
+    for (guint i = 0; records && i < records->len; i++) {
+        g_autoptr(WeftFabric) fabric = weft_record_fabric(records->pdata[i], error);
+        Subnet *subnet = fabric ? subnet_new(subnets->control, fabric, drivers, error) : NULL;
+        if (!subnet)
+            return FALSE;
+        g_hash_table_insert(subnets->by_name, fabric->name, subnet);
+        g_steal_pointer(&fabric);
+    }
+    return records != NULL;
+}
+
+static gboolean
+load_pkeys(WeftSubnets *subnets, GError **error)
+{
+    WeftQuery query = { .kind = WEFT_KIND_CLUSTER_STATUS };
+    g_autoptr(GPtrArray) records = weft_store_list(subnets->control->store, &query, error);
+    for (guint i = 0; records && i < records->len; i++) {
+        const WeftRecord *record = records->pdata[i];
+        g_autoptr(WeftClusterStatus) status = weft_record_cluster_status(record, error);
+        if (!status)
+            return FALSE;
+        Subnet *subnet = status->pkey ? find(subnets, status->fabric) : NULL;
+        if (subnet)
+            hold(subnet, status->pkey, record->key);
+    }
+    return records != NULL;
+}
+
+WeftSubnets *
+weft_subnets_new(WeftControl *control, GHashTable *drivers, GError **error)
+{
+    WeftSubnets *subnets = g_new0(WeftSubnets, 1);
+    subnets->control = control;
+    subnets->by_name = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, subnet_free);
+    if (!load_fabrics(subnets, drivers, error) || !load_pkeys(subnets, error)) {
+        weft_subnets_free(subnets);
+        return NULL;
+    }
+    survey(subnets);
+    subnets->timer = g_timeout_add((guint)(control->options.scan_interval / 1000), survey, subnets);
+    return subnets;
+}
+
+void
+weft_subnets_free(WeftSubnets *subnets)
+{
+    if (!subnets)
+        return;
+    g_clear_handle_id(&subnets->timer, g_source_remove);
+    g_hash_table_unref(subnets->by_name);
+    g_free(subnets);
+}

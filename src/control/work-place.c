@@ -1,0 +1,201 @@
+#include "clock.h"
+#include "errors.h"
+#include "id.h"
+#include "schedule.h"
+#include "work.h"
+
+#include <string.h>
+
+/* A placement on its way into a transaction. */
+typedef struct Placing {
+    WeftWork *work;
+    WeftTxn *txn;
+    GHashTable *hosts; /* set of names that the transaction already expects unchanged */
+    guint placed;
+} Placing;
+
+static guint
+group_index(const WeftCluster *cluster, const char *name)
+{
+    guint g = 0;
+    while (strcmp(((const WeftGroup *)cluster->groups->pdata[g])->name, name) != 0)
+        g++;
+    return g;
+}
+
+static gboolean
+rank_is_taken(const WeftWork *work, guint rank)
+{
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
+        if (node->rank == rank && node->phase != WEFT_NODE_STOPPING)
+            return TRUE;
+    }
+    return FALSE;
+}
+
+static guint
+free_rank(const WeftWork *work, guint from)
+{
+    while (rank_is_taken(work, from))
+        from++;
+    return from;
+}
+
+/* Fills in what placement does not know: who the node is. Random numbers, never used twice: a stale domain that comes back with its
+ * host can never be taken for its replacement. */
+static void
+give_identity(WeftWork *work, WeftNode *node, guint rank)
+{
+    const WeftCluster *cluster = work->cluster;
+    const WeftFabric *fabric = weft_subnets_fabric(work->control->subnets, work->status->fabric);
+    node->id = weft_node_id(cluster->id, work->status->next_serial++);
+    node->cluster = g_strdup(cluster->id);
+    node->cluster_name = g_strdup(cluster->name);
+    node->tenant = g_strdup(cluster->tenant);
+    node->rank = rank;
+    node->phase = WEFT_NODE_CLAIMED;
+    node->since = weft_clock_now();
+    node->mac = weft_mac_format(weft_random_u64());
+    for (guint i = 0; i < node->devices->len; i++) {
+        WeftDevice *device = node->devices->pdata[i];
+        if (device->vf >= 0)
+            device->guid = weft_fabric_guid(fabric, weft_random_u64());
+    }
+}
+
+static void
+claim(Placing *placing, WeftNode *node, guint rank)
+{
+    WeftWork *work = placing->work;
+    WeftControl *control = work->control;
+    give_identity(work, node, rank);
+    weft_fleet_take(control->fleet, node);
+    if (g_hash_table_add(placing->hosts, node->host))
+        weft_txn_expect(placing->txn, WEFT_KIND_HOST, node->host, weft_hosts_revision(control->hosts, node->host));
+    weft_txn_put_new_node(placing->txn, node, weft_fleet_host(control->fleet, node->host));
+    weft_work_add(work, node, 0)->writing = TRUE;
+    placing->placed++;
+}
+
+/* The first placement chooses the fabric, and with it the partition. */
+static gboolean
+ensure_partition(WeftWork *work, const WeftNode *first)
+{
+    WeftClusterStatus *status = work->status;
+    if (status->pkey)
+        return TRUE;
+    const char *fabric = weft_fleet_host(work->control->fleet, first->host)->fabric;
+    guint pkey = weft_subnets_take_pkey(work->control->subnets, fabric, work->key);
+    if (!pkey) {
+        weft_work_set_trouble(work, g_strdup_printf("every partition number of fabric %s is in use", fabric));
+        return FALSE;
+    }
+    status->pkey = pkey;
+    g_free(status->fabric);
+    status->fabric = g_strdup(fabric);
+    work->pkey_new = TRUE;
+    return TRUE;
+}
+
+static gboolean
+place_nodes(Placing *placing, const guint *counts, int rank)
+{
+    WeftWork *work = placing->work;
+    WeftRequest request = { work->cluster, work->status->fabric, counts, NULL };
+    g_autoptr(GError) error = NULL;
+    weft_fleet_sort(work->control->fleet);
+    g_autoptr(GPtrArray) nodes = weft_schedule(work->control->fleet, &request, &error);
+    if (!nodes) {
+        weft_work_set_trouble(work, g_strdup(error->message));
+        return FALSE;
+    }
+    if (!ensure_partition(work, nodes->pdata[0]))
+        return FALSE;
+    g_ptr_array_set_free_func(nodes, NULL);
+    guint next = 0;
+    for (guint i = 0; i < nodes->len; i++) {
+        next = rank >= 0 ? (guint)rank : free_rank(work, next);
+        claim(placing, nodes->pdata[i], next);
+    }
+    return TRUE;
+}
+
+/* A failed node that finds no room elsewhere goes on trying where it is. */
+static void
+stay(WeftWork *work, WeftNodeWork *item)
+{
+    item->not_before = g_get_monotonic_time() + weft_backoff_delay(&work->control->options.backoff, ++item->attempts);
+    if (item->node->phase == WEFT_NODE_FAILED) {
+        item->node->starts = 0;
+        item->dirty = TRUE;
+    }
+    weft_work_wake_at(work, item->not_before);
+}
+
+static void
+replace(Placing *placing, WeftNodeWork *item)
+{
+    WeftWork *work = placing->work;
+    guint counts[WEFT_GROUPS_MAX] = { 0 };
+    counts[group_index(work->cluster, item->node->group)] = 1;
+
+    if (!place_nodes(placing, counts, (int)item->node->rank)) {
+        stay(work, item);
+        return;
+    }
+    g_autofree char *label = weft_node_label(item->node);
+    weft_txn_tell(placing->txn, "node-replaced", work->cluster, item->node->host, "%s is placed anew (%s)", label,
+                  item->node->reason ? item->node->reason : "its host is being emptied");
+    item->node->phase = WEFT_NODE_STOPPING;
+    item->dirty = TRUE;
+    GCancellable *running = g_hash_table_lookup(work->jobs, item->node->id);
+    if (running)
+        g_cancellable_cancel(running);
+}
+
+static guint
+count_missing(const WeftPlan *plan)
+{
+    guint n = 0;
+    for (guint g = 0; g < WEFT_GROUPS_MAX; g++)
+        n += plan->missing[g];
+    return n;
+}
+
+static void
+place_missing(Placing *placing, const WeftPlan *plan)
+{
+    WeftWork *work = placing->work;
+    gint64 now = g_get_monotonic_time();
+    if (count_missing(plan) == 0 || work->place_not_before > now)
+        return;
+    work->waiting = !place_nodes(placing, plan->missing, -1);
+    work->place_attempts = work->waiting ? work->place_attempts + 1 : 0;
+    /* Room that is made wakes it at once; the timer is for what nobody tells. */
+    if (work->waiting)
+        weft_work_wake_at(work, now + weft_backoff_delay(&work->control->options.backoff, work->place_attempts));
+}
+
+gboolean
+weft_work_place(WeftWork *work, const WeftPlan *plan)
+{
+    g_autoptr(GHashTable) hosts = g_hash_table_new(g_str_hash, g_str_equal);
+    g_autoptr(WeftTxn) txn = weft_txn_new("nodes-placed");
+    Placing placing = { work, txn, hosts, 0 };
+    guint n = work->nodes->len; /* new ones are added behind */
+
+    weft_work_update_status(work);
+    place_missing(&placing, plan);
+    for (guint i = 0; i < n; i++)
+        if (plan->actions[i] == WEFT_DO_REPLACE)
+            replace(&placing, work->nodes->pdata[i]);
+    if (placing.placed == 0)
+        return FALSE;
+
+    work->status->generation++;
+    work->status_dirty = TRUE;
+    weft_txn_expect(txn, WEFT_KIND_CLUSTER, work->key, work->cluster_revision);
+    weft_work_commit(work, g_steal_pointer(&txn));
+    return TRUE;
+}

@@ -1,0 +1,212 @@
+#include "clock.h"
+#include "domain-xml.h"
+#include "errors.h"
+#include "work.h"
+
+/* --- trouble --- */
+
+/* Backs off, and says so to the user. */
+static gint64
+rest(WeftWork *work, guint attempt, const char *what, const GError *error)
+{
+    gint64 delay = weft_backoff_delay(&work->control->options.backoff, attempt);
+    g_autofree char *wait = weft_duration_format(delay);
+    weft_work_set_trouble(work, g_strdup_printf("%s: %s; try %u in %s", what, error->message, attempt + 1, wait));
+    gint64 until = g_get_monotonic_time() + delay;
+    weft_work_wake_at(work, until);
+    return until;
+}
+
+static void
+node_rest(WeftWork *work, WeftNodeWork *item, const char *verb, const GError *error)
+{
+    g_autofree char *label = weft_node_label(item->node);
+    g_autofree char *what = g_strdup_printf("%s did not %s", label, verb);
+    item->not_before = rest(work, ++item->attempts, what, error);
+}
+
+/* A start that went wrong: not the node's fault when the host cannot be reached, final when no try can help. */
+static void
+start_failed(WeftWork *work, WeftNodeWork *item, const GError *error)
+{
+    WeftErrorCode code = weft_error_code(error);
+    node_rest(work, item, "start", error);
+    if (code == WEFT_ERROR_UNAVAILABLE) {
+        weft_hosts_hint(work->control->hosts, item->node->host);
+        return;
+    }
+    item->node->phase = WEFT_NODE_FAILED;
+    g_free(item->node->reason);
+    item->node->reason = g_strdup(error->message);
+    item->dirty = TRUE;
+    item->stopped = FALSE;
+    if (code == WEFT_ERROR_INVALID) {
+        g_autofree char *label = weft_node_label(item->node);
+        work->fatal = TRUE;
+        weft_work_set_trouble(work, g_strdup_printf("%s cannot start: %s", label, error->message));
+    }
+}
+
+/* --- hosts --- */
+
+static void
+submit(WeftWork *work, WeftNodeWork *item, WeftJob *job)
+{
+    job->owner = work;
+    job->subject = g_strdup(item->node->id);
+    g_hash_table_insert(work->jobs, g_strdup(item->node->id), job->cancellable);
+    weft_jobs_submit(work->control->jobs, job);
+}
+
+/* The node that an ended job was about; NULL when it is of no interest any more. */
+static WeftNodeWork *
+job_ended(const WeftJob *job)
+{
+    WeftWork *work = job->owner;
+    g_hash_table_remove(work->jobs, job->subject);
+    weft_work_wake(work);
+    return weft_work_find(work, job->subject);
+}
+
+static void
+awaited(const WeftJob *job, GPtrArray *domains, const GError *error)
+{
+    WeftNodeWork *item = job_ended(job);
+    if (!item || item->node->phase != WEFT_NODE_CLAIMED)
+        return;
+    if (error) {
+        start_failed(job->owner, item, error);
+        return;
+    }
+    item->node->phase = WEFT_NODE_READY;
+    item->node->starts = 0;
+    g_clear_pointer(&item->node->reason, g_free);
+    item->attempts = 0;
+    item->dirty = TRUE;
+}
+
+static void
+started(const WeftJob *job, GPtrArray *domains, const GError *error)
+{
+    WeftWork *work = job->owner;
+    WeftNodeWork *item = job_ended(job);
+    if (!item || item->node->phase != WEFT_NODE_CLAIMED)
+        return;
+    if (error) {
+        start_failed(work, item, error);
+        return;
+    }
+    g_autofree char *domain = weft_node_domain(item->node);
+    WeftJob *next = weft_job_new(WEFT_STEP_AWAIT, job->host, job->uri, domain);
+    next->deadline = work->control->options.await_deadline;
+    next->done = awaited;
+    submit(work, item, next);
+}
+
+void
+weft_work_start(WeftWork *work, WeftNodeWork *item)
+{
+    WeftControl *control = work->control;
+    const WeftHost *host = weft_fleet_host(control->fleet, item->node->host);
+    const WeftFabric *fabric = weft_subnets_fabric(control->subnets, work->status->fabric);
+    WeftDomainSpec spec = { item->node, host, work->status->pkey, fabric->vxlan_base + work->status->pkey };
+    g_autoptr(GError) error = NULL;
+    g_autofree char *xml = weft_domain_xml_format(&spec, &error);
+    if (!xml) {
+        start_failed(work, item, error);
+        return;
+    }
+    item->stopped = FALSE;
+    WeftJob *job = weft_job_new(WEFT_STEP_START, host->name, host->uri, xml);
+    job->deadline = control->options.start_deadline;
+    job->done = started;
+    submit(work, item, job);
+}
+
+static void
+stopped(const WeftJob *job, GPtrArray *domains, const GError *error)
+{
+    WeftWork *work = job->owner;
+    WeftNodeWork *item = job_ended(job);
+    if (!item)
+        return;
+    if (!error) {
+        item->stopped = TRUE;
+        item->attempts = 0;
+        return;
+    }
+    node_rest(work, item, "stop", error);
+    if (weft_error_code(error) == WEFT_ERROR_UNAVAILABLE)
+        weft_hosts_hint(work->control->hosts, item->node->host);
+}
+
+void
+weft_work_stop(WeftWork *work, WeftNodeWork *item)
+{
+    const WeftHost *host = weft_fleet_host(work->control->fleet, item->node->host);
+    g_autofree char *domain = weft_node_domain(item->node);
+    WeftJob *job = weft_job_new(WEFT_STEP_STOP, item->node->host, host ? host->uri : NULL, domain);
+    job->deadline = work->control->options.stop_deadline;
+    job->done = stopped;
+    submit(work, item, job);
+}
+
+/* --- fabric --- */
+
+static void
+wired(const GError *error, gpointer data)
+{
+    WeftWork *work = data;
+    work->wiring = FALSE;
+    weft_work_wake(work);
+    if (error) {
+        work->wire_not_before = rest(work, ++work->wire_attempts, "the fabric was not wired", error);
+        return;
+    }
+    work->wire_attempts = 0;
+    weft_work_set_trouble(work, NULL);
+    if (work->status && work->status->wired < work->wiring_generation) {
+        work->status->wired = work->wiring_generation;
+        work->status_dirty = TRUE;
+    }
+}
+
+static void
+add_members(const WeftWork *work, const WeftNode *node, WeftPartition *partition)
+{
+    const WeftHost *host = weft_fleet_host(work->control->fleet, node->host);
+    for (guint i = 0; host && i < node->devices->len; i++) {
+        const WeftDevice *device = node->devices->pdata[i];
+        const WeftHca *hca = weft_host_hca(host, device->hca);
+        if (!hca)
+            continue;
+        /* A whole HCA is the node's own: its P_Key belongs at index 0. On a shared port that must never be asked for. */
+        weft_partition_add(partition, &(WeftMember){ .port_guid = hca->port_guid,
+                                                     .virtual_guid = device->guid,
+                                                     .membership = WEFT_MEMBER_FULL,
+                                                     .index = device->vf < 0 ? 0 : -1 });
+    }
+}
+
+void
+weft_work_wire(WeftWork *work)
+{
+    WeftClusterStatus *status = work->status;
+    if (work->wiring || work->wire_not_before > g_get_monotonic_time())
+        return;
+    WeftWiring *wiring = weft_subnets_wiring(work->control->subnets, status->fabric);
+    work->wiring = TRUE;
+    work->wiring_generation = status->generation;
+    if (work->cluster->deleted) {
+        weft_wiring_remove(wiring, status->pkey, wired, work);
+        return;
+    }
+    g_autofree char *name = g_strconcat("weft-", work->cluster->id, NULL);
+    WeftPartition *partition = weft_partition_new(status->pkey, name);
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
+        if (node->phase != WEFT_NODE_STOPPING && node->phase != WEFT_NODE_LOST)
+            add_members(work, node, partition);
+    }
+    weft_wiring_set(wiring, partition, wired, work);
+}

@@ -1,0 +1,315 @@
+#include "clock.h"
+#include "errors.h"
+#include "work.h"
+
+#include <string.h>
+
+static void
+node_work_free(gpointer data)
+{
+    WeftNodeWork *item = data;
+    weft_node_free(item->node);
+    g_free(item);
+}
+
+WeftNodeWork *
+weft_work_add(WeftWork *work, WeftNode *node, gint64 revision)
+{
+    WeftNodeWork *item = g_new0(WeftNodeWork, 1);
+    item->node = node;
+    item->revision = revision;
+    g_ptr_array_add(work->nodes, item);
+    return item;
+}
+
+WeftNodeWork *
+weft_work_find(const WeftWork *work, const char *node_id)
+{
+    for (guint i = 0; work->nodes && i < work->nodes->len; i++)
+        if (strcmp(((WeftNodeWork *)work->nodes->pdata[i])->node->id, node_id) == 0)
+            return work->nodes->pdata[i];
+    return NULL;
+}
+
+/* --- reading --- */
+
+void
+weft_work_unload(WeftWork *work)
+{
+    g_clear_pointer(&work->cluster, weft_cluster_free);
+    g_clear_pointer(&work->status, weft_cluster_status_free);
+    g_clear_pointer(&work->nodes, g_ptr_array_unref);
+    work->status_revision = 0;
+    work->status_dirty = FALSE;
+    work->waiting = FALSE;
+}
+
+static gboolean
+load_status(WeftWork *work, GError **error)
+{
+    g_autoptr(GError) missing = NULL;
+    work->status = weft_store_load_cluster_status(work->control->store, work->key, &work->status_revision, &missing);
+    work->told_phase = work->status ? (int)work->status->phase : -1;
+    if (work->status || g_error_matches(missing, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))
+        return TRUE;
+    g_propagate_error(error, g_steal_pointer(&missing));
+    return FALSE;
+}
+
+static gboolean
+load_nodes(WeftWork *work, GError **error)
+{
+    WeftQuery query = { .kind = WEFT_KIND_NODE, .scope = work->cluster->id };
+    g_autoptr(GPtrArray) records = weft_store_list(work->control->store, &query, error);
+    if (!records)
+        return FALSE;
+    work->nodes = g_ptr_array_new_with_free_func(node_work_free);
+    for (guint i = 0; i < records->len; i++) {
+        const WeftRecord *record = records->pdata[i];
+        WeftNode *node = weft_record_node(record, error);
+        if (!node)
+            return FALSE;
+        weft_work_add(work, node, record->revision);
+    }
+    return TRUE;
+}
+
+static gboolean
+load(WeftWork *work, GError **error)
+{
+    g_autoptr(WeftCluster) cluster =
+        weft_store_load_cluster(work->control->store, work->key, &work->cluster_revision, error);
+    if (!cluster)
+        return FALSE;
+    /* Only the wish is new: what is known of the nodes stays. A cluster of the same name that is another one is loaded anew. */
+    gboolean same = work->cluster && strcmp(work->cluster->id, cluster->id) == 0;
+    if (!same)
+        weft_work_unload(work);
+    g_clear_pointer(&work->cluster, weft_cluster_free);
+    work->cluster = g_steal_pointer(&cluster);
+    work->wish_stale = FALSE;
+    work->fatal = FALSE;
+    return same || (load_status(work, error) && load_nodes(work, error));
+}
+
+WeftLoad
+weft_work_refresh(WeftWork *work)
+{
+    if (work->cluster && !work->wish_stale)
+        return WEFT_WORK_LOADED;
+    g_autoptr(GError) error = NULL;
+    if (load(work, &error))
+        return WEFT_WORK_LOADED;
+    weft_work_unload(work);
+    if (g_error_matches(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))
+        return WEFT_WORK_GONE;
+    g_warning("cluster %s: cannot be read, trying again: %s", work->key, error->message);
+    weft_work_wake_at(work, g_get_monotonic_time() + G_USEC_PER_SEC);
+    return WEFT_WORK_LATER;
+}
+
+/* --- what it amounts to --- */
+
+WeftPlanInput
+weft_work_input(const WeftWork *work, WeftNodeView **ret_views)
+{
+    WeftNodeView *views = g_new0(WeftNodeView, work->nodes->len + 1);
+    gint64 now = g_get_monotonic_time();
+    guint n = 0;
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNodeWork *item = work->nodes->pdata[i];
+        if (item->leaving)
+            continue;
+        views[n++] = (WeftNodeView){
+            .node = item->node,
+            .host = weft_hosts_seen(work->control->hosts, item->node->host),
+            .busy = g_hash_table_contains(work->jobs, item->node->id),
+            .resting = item->not_before > now,
+            .stopped = item->stopped,
+        };
+    }
+    *ret_views = views;
+    return (WeftPlanInput){ work->cluster, work->status, views, n, work->control->options.starts_max };
+}
+
+static WeftClusterPhase
+phase_of(const WeftWork *work)
+{
+    g_autofree WeftNodeView *views = NULL;
+    WeftPlanInput input = weft_work_input(work, &views);
+    WeftClusterPhase phase = weft_plan_phase(&input);
+    if (work->fatal && phase != WEFT_CLUSTER_STOPPING)
+        return WEFT_CLUSTER_FAILED;
+    return phase == WEFT_CLUSTER_PLACED && work->wire_attempts ? WEFT_CLUSTER_WIRING : phase;
+}
+
+static void
+ensure_status(WeftWork *work)
+{
+    if (work->status)
+        return;
+    WeftClusterStatus *status = g_new0(WeftClusterStatus, 1);
+    status->cluster = g_strdup(work->cluster->id);
+    status->tenant = g_strdup(work->cluster->tenant);
+    status->name = g_strdup(work->cluster->name);
+    status->since = weft_clock_now();
+    work->status = status;
+    work->status_dirty = TRUE;
+}
+
+static void
+set_phase(WeftWork *work, WeftClusterPhase phase)
+{
+    WeftClusterStatus *status = work->status;
+    if (status->phase == phase)
+        return;
+    if (!weft_cluster_phase_may_follow(status->phase, phase)) {
+        g_critical("cluster %s: phase %s must not follow %s", work->key, weft_cluster_phase_words[phase],
+                   weft_cluster_phase_words[status->phase]);
+        return;
+    }
+    status->phase = phase;
+    status->since = weft_clock_now();
+    status->was_ready |= phase == WEFT_CLUSTER_READY;
+    work->status_dirty = TRUE;
+}
+
+gboolean
+weft_work_update_status(WeftWork *work)
+{
+    ensure_status(work);
+    set_phase(work, phase_of(work));
+    WeftClusterStatus *status = work->status;
+    if (status->phase == WEFT_CLUSTER_READY)
+        weft_work_set_trouble(work, NULL);
+
+    guint nodes = 0, ready = 0;
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNodeWork *item = work->nodes->pdata[i];
+        nodes += !item->leaving;
+        ready += item->node->phase == WEFT_NODE_READY;
+    }
+    if (status->nodes != nodes || status->ready != ready || g_strcmp0(status->reason, work->trouble) != 0) {
+        status->nodes = nodes;
+        status->ready = ready;
+        g_free(status->reason);
+        status->reason = g_strdup(work->trouble);
+        work->status_dirty = TRUE;
+    }
+    return work->status_dirty;
+}
+
+/* --- writing --- */
+
+static char *
+phase_message(const WeftWork *work)
+{
+    const WeftClusterStatus *status = work->status;
+    guint wished = weft_cluster_count(work->cluster);
+    switch (status->phase) {
+    case WEFT_CLUSTER_PLACED:
+        return g_strdup_printf("%u nodes placed, partition 0x%04x of fabric %s", status->nodes, status->pkey, status->fabric);
+    case WEFT_CLUSTER_STARTING:
+        return g_strdup_printf("partition 0x%04x is wired, starting %u nodes", status->pkey, status->nodes);
+    case WEFT_CLUSTER_READY:
+        return g_strdup_printf("%u nodes ready", status->ready);
+    case WEFT_CLUSTER_SCALING:
+        return g_strdup_printf("from %u to %u nodes", status->nodes, wished);
+    case WEFT_CLUSTER_STOPPING:
+        return g_strdup_printf("stopping %u nodes", status->nodes);
+    default:
+        return g_strdup(status->reason ? status->reason : weft_cluster_phase_words[status->phase]);
+    }
+}
+
+static void
+put_status(WeftWork *work, WeftTxn *txn)
+{
+    if (!weft_work_update_status(work))
+        return;
+    weft_txn_put_cluster_status(txn, work->status, work->status_revision ? work->status_revision : WEFT_ABSENT);
+    work->status_dirty = FALSE;
+    work->status_writing = TRUE;
+    if (work->told_phase == (int)work->status->phase)
+        return;
+    work->told_phase = (int)work->status->phase;
+    g_autofree char *type = g_strconcat("cluster-", weft_cluster_phase_words[work->status->phase], NULL);
+    g_autofree char *message = phase_message(work);
+    weft_txn_tell(txn, type, work->cluster, NULL, "%s", message);
+}
+
+/* Nodes that left make room; the others have the new revision. */
+static void
+take_over(WeftWork *work, gint64 revision)
+{
+    gboolean room = FALSE;
+    for (guint i = work->nodes->len; i-- > 0;) {
+        WeftNodeWork *item = work->nodes->pdata[i];
+        if (item->leaving) {
+            weft_fleet_give(work->control->fleet, item->node);
+            g_ptr_array_remove_index(work->nodes, i);
+            room = TRUE;
+        } else if (item->writing) {
+            item->revision = revision;
+            item->writing = FALSE;
+        }
+    }
+    if (work->status_writing)
+        work->status_revision = revision;
+    if (work->finishing)
+        weft_subnets_give_pkey(work->control->subnets, work->status ? work->status->fabric : NULL,
+                               work->status ? work->status->pkey : 0);
+    if (room)
+        weft_control_room_made(work->control);
+}
+
+/* Nothing of it happened: what was reserved for it is free again, and the store tells how things are. */
+static void
+undo(WeftWork *work, const GError *error)
+{
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNodeWork *item = work->nodes->pdata[i];
+        if (item->revision == 0)
+            weft_fleet_give(work->control->fleet, item->node);
+    }
+    if (work->pkey_new)
+        weft_subnets_give_pkey(work->control->subnets, work->status->fabric, work->status->pkey);
+    weft_work_unload(work);
+    if (!g_error_matches(error, WEFT_ERROR, WEFT_ERROR_CONFLICT)) {
+        g_warning("cluster %s: cannot be written, trying again: %s", work->key, error->message);
+        weft_work_wake_at(work, g_get_monotonic_time() + G_USEC_PER_SEC);
+    }
+}
+
+static void
+committed(gint64 revision, const GError *error, gpointer data)
+{
+    WeftWork *work = data;
+    work->committing = FALSE;
+    if (error)
+        undo(work, error);
+    else
+        take_over(work, revision);
+    if (work->finishing && !error)
+        weft_work_unload(work);
+    work->finishing = work->pkey_new = work->status_writing = FALSE;
+    if (!error || g_error_matches(error, WEFT_ERROR, WEFT_ERROR_CONFLICT))
+        weft_work_wake(work);
+}
+
+void
+weft_work_commit(WeftWork *work, WeftTxn *txn)
+{
+    for (guint i = 0; i < work->nodes->len; i++) {
+        WeftNodeWork *item = work->nodes->pdata[i];
+        if (!item->dirty || item->leaving || item->revision == 0)
+            continue;
+        weft_txn_put_node(txn, item->node, item->revision);
+        item->dirty = FALSE;
+        item->writing = TRUE;
+    }
+    if (!work->finishing)
+        put_status(work, txn);
+    work->committing = TRUE;
+    weft_control_commit(work->control, txn, committed, work);
+}

@@ -1,0 +1,79 @@
+/* One cluster at work: what the store says of it, and what is under way. Lives only while there is something to do. */
+#pragma once
+
+#include "control-private.h"
+
+typedef struct WeftNodeWork {
+    WeftNode *node;
+    gint64 revision;   /* of its record; 0 while its first commit is under way */
+    gboolean dirty;    /* differs from its record */
+    gboolean stopped;  /* its domain is known to be gone */
+    gboolean writing;  /* the commit under way puts its record */
+    gboolean leaving;  /* … or deletes it */
+    guint attempts;    /* failed steps in a row */
+    gint64 not_before; /* backs off until then, monotonic */
+} WeftNodeWork;
+
+struct WeftWork {
+    WeftControl *control;
+    char *key;
+
+    WeftCluster *cluster; /* NULL: not loaded */
+    gint64 cluster_revision;
+    WeftClusterStatus *status; /* NULL: not yet placed nor queued */
+    gint64 status_revision;
+    GPtrArray *nodes; /* WeftNodeWork */
+
+    GHashTable *jobs;  /* node id to GCancellable, borrowed: what runs; outlives a reload */
+    GHashTable *gone;  /* node id to reason: reported by the world, not yet looked at */
+    char *trouble;     /* why it is not further; NULL: nothing to say */
+    gboolean fatal;    /* trying again cannot help until the wish changes */
+    int told_phase;    /* the last that an event told; -1: none */
+    gboolean status_dirty;
+    gboolean status_writing;
+    gboolean pkey_new;   /* the commit under way brings its partition number */
+    gboolean finishing;  /* the commit under way is its last */
+    gboolean awake;      /* in the queue */
+    gboolean wish_stale; /* the wish's record changed since it was read */
+    gboolean committing;
+    gboolean wiring;
+    gboolean waiting; /* for room */
+    gboolean rewire;  /* the fabric is not as it was told */
+    guint64 wiring_generation; /* what the fabric is being told */
+    guint wire_attempts;
+    gint64 wire_not_before;
+    gint64 place_not_before;
+    guint place_attempts;
+    guint timer;
+    gint64 timer_at;
+};
+
+/* work-store.c: reading and writing its records. */
+
+typedef enum { WEFT_WORK_LOADED, WEFT_WORK_GONE, WEFT_WORK_LATER } WeftLoad;
+
+/* Brings what is in memory up to the store. LATER: the store cannot be read now; it wakes again by itself. */
+WeftLoad weft_work_refresh(WeftWork *work);
+void weft_work_unload(WeftWork *work);
+/* Adds all that differs from its record, and the phase that follows, and commits. */
+void weft_work_commit(WeftWork *work, WeftTxn *txn);
+/* Brings the status up to the nodes: phase, counts, reason. TRUE when it now differs from its record. */
+gboolean weft_work_update_status(WeftWork *work);
+/* What weft_plan() looks at; *ret_views is to be freed. */
+WeftPlanInput weft_work_input(const WeftWork *work, WeftNodeView **ret_views);
+WeftNodeWork *weft_work_add(WeftWork *work, WeftNode *node, gint64 revision);
+WeftNodeWork *weft_work_find(const WeftWork *work, const char *node_id);
+
+/* work-place.c: finding room. TRUE when a commit is under way. */
+gboolean weft_work_place(WeftWork *work, const WeftPlan *plan);
+
+/* work-steps.c: calls to hosts and fabric. */
+void weft_work_wire(WeftWork *work);
+void weft_work_start(WeftWork *work, WeftNodeWork *item);
+void weft_work_stop(WeftWork *work, WeftNodeWork *item);
+
+void weft_work_wake(WeftWork *work);
+/* Wakes it at that monotonic time at the latest. */
+void weft_work_wake_at(WeftWork *work, gint64 time);
+/* Remembers what to tell the user; takes the text over. */
+void weft_work_set_trouble(WeftWork *work, char *trouble);

@@ -1,0 +1,35 @@
+/* The inside of the fleet, for placement only. */
+#pragma once
+
+#include "fleet.h"
+
+typedef struct WeftBits {
+    guint64 words[WEFT_CORES_MAX / 64];
+} WeftBits;
+
+#define WEFT_SLOT_WHOLE 127 /* as a VF's number: the whole HCA is taken */
+
+/* What is taken on one host. Plain data beside the host: placement copies it, and tries on the copy. */
+typedef struct WeftSlot {
+    WeftHost *host;
+    gboolean open;
+    guint free_cores; /* of all NUMA nodes, without housekeeping */
+    guint free_vfs;   /* of all HCAs */
+    WeftBits cores;   /* taken, or housekeeping */
+    guint32 gpus;     /* taken */
+    guint64 pages[WEFT_NUMA_MAX][WEFT_PAGE_SIZES_MAX]; /* taken */
+    guint64 vfs[WEFT_HCAS_MAX][2];                     /* taken */
+} WeftSlot;
+
+struct WeftFleet {
+    GHashTable *by_name; /* borrowed name to WeftSlot */
+    GPtrArray *slots;    /* WeftSlot, by fabric, leaf, name */
+    gboolean sorted;
+};
+
+gboolean weft_slot_core_is_free(const WeftSlot *slot, guint core);
+gboolean weft_slot_vf_is_free(const WeftSlot *slot, guint hca, guint vf);
+
+/* What the host does not have (its description may have shrunk under a node) is passed over. */
+void weft_slot_take(WeftSlot *slot, const WeftNode *node);
+void weft_slot_give(WeftSlot *slot, const WeftNode *node);
