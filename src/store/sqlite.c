@@ -290,3 +290,10 @@ weft_store_sqlite_open(const char *path, GError **error)
     self->thread = g_thread_new("store", write_jobs, self);
     return &self->base;
 }
+
+json_t *
+weft_store_sqlite_dump(const char *path, GError **error)
+{
+    g_autoptr(WeftDb) db = weft_db_open(path, FALSE, error);
+    return db ? weft_db_dump(db, error) : NULL;
+}
