@@ -41,10 +41,16 @@ static const WeftCodecField spec_fields[] = {
     {},
 };
 
+/* clang-format off */
 static const WeftCodecField grant_fields[] = {
-    WEFT_FIELD(WeftCluster, id, TEXT),        WEFT_FIELD(WeftCluster, tenant, TEXT),  WEFT_FIELD(WeftCluster, creator, TEXT),
-    WEFT_FIELD(WeftCluster, created, UINT64), WEFT_FIELD(WeftCluster, deleted, BOOL), {},
+    WEFT_FIELD(WeftCluster, id, TEXT),
+    WEFT_FIELD(WeftCluster, tenant, TEXT),
+    WEFT_FIELD(WeftCluster, creator, TEXT),
+    WEFT_FIELD(WeftCluster, created, UINT64),
+    WEFT_FIELD(WeftCluster, deleted, BOOL),
+    {},
 };
+/* clang-format on */
 
 static const WeftCodecField status_fields[] = {
     WEFT_FIELD(WeftClusterStatus, cluster, TEXT),
@@ -232,18 +238,23 @@ weft_cluster_to_json(const WeftCluster *cluster)
     return json;
 }
 
+static gpointer
+copy_group(gconstpointer group, gpointer data)
+{
+    WeftGroup *copy = g_memdup2(group, sizeof *copy);
+    weft_codec_own(group_name, copy);
+    weft_codec_own(shape_fields, copy);
+    return copy;
+}
+
 WeftCluster *
 weft_cluster_copy(const WeftCluster *cluster)
 {
-    WeftCluster *copy = cluster_new();
-    weft_codec_copy(spec_fields, copy, cluster);
-    weft_codec_copy(grant_fields, copy, cluster);
-    for (guint i = 0; i < cluster->groups->len; i++) {
-        const WeftGroup *from = g_ptr_array_index(cluster->groups, i);
-        WeftGroup *to = add_group(copy);
-        weft_codec_copy(group_name, to, from);
-        weft_codec_copy(shape_fields, to, from);
-    }
+    WeftCluster *copy = g_memdup2(cluster, sizeof *copy);
+    weft_codec_own(spec_fields, copy);
+    weft_codec_own(grant_fields, copy);
+    copy->groups = g_ptr_array_copy(cluster->groups, copy_group, NULL);
+    copy->labels = weft_labels_new();
     GHashTableIter iter;
     gpointer name, value;
     g_hash_table_iter_init(&iter, cluster->labels);

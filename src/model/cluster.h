@@ -2,7 +2,7 @@
  * reconciler). They are two records, so that neither writer ever disturbs the other. */
 #pragma once
 
-#include "limits.h"
+#include "bounds.h"
 #include "phase.h"
 
 #include <glib.h>

@@ -1,7 +1,7 @@
 #include "codec.h"
 
+#include "bounds.h"
 #include "errors.h"
-#include "limits.h"
 
 static inline gpointer
 at(gpointer object, const WeftCodecField *field)
@@ -107,19 +107,11 @@ weft_codec_write(const WeftCodecField *table, gconstpointer object)
 }
 
 void
-weft_codec_copy(const WeftCodecField *table, gpointer to, gconstpointer from)
+weft_codec_own(const WeftCodecField *table, gpointer object)
 {
-    static const gsize size[] = {
-        [WEFT_CODEC_UINT] = sizeof(guint),    [WEFT_CODEC_UINT64] = sizeof(guint64), [WEFT_CODEC_SIZE] = sizeof(guint64),
-        [WEFT_CODEC_BOOL] = sizeof(gboolean), [WEFT_CODEC_WORD] = sizeof(int),       [WEFT_CODEC_PKEY] = sizeof(guint),
-        [WEFT_CODEC_GUID] = sizeof(guint64),
-    };
-    for (const WeftCodecField *f = table; f->name; f++) {
+    for (const WeftCodecField *f = table; f->name; f++)
         if (f->kind == WEFT_CODEC_TEXT)
-            *(char **)at(to, f) = g_strdup(*(char **)at((gpointer)from, f));
-        else
-            memcpy(at(to, f), at((gpointer)from, f), size[f->kind]);
-    }
+            *(char **)at(object, f) = g_strdup(*(char **)at(object, f));
 }
 
 void

@@ -45,7 +45,8 @@ typedef struct WeftCodecField {
 /* A table ends with an empty entry. Reading fills a zeroed object; what it holds after an error is only fit to be cleared. */
 void weft_codec_read(WeftFields *fields, const WeftCodecField *table, gpointer object);
 json_t *weft_codec_write(const WeftCodecField *table, gconstpointer object);
-void weft_codec_copy(const WeftCodecField *table, gpointer to, gconstpointer from);
+/* Makes the texts of a shallow copy its own. */
+void weft_codec_own(const WeftCodecField *table, gpointer object);
 void weft_codec_clear(const WeftCodecField *table, gpointer object);
 
 /* A record of which the table tells everything. */

@@ -1,7 +1,7 @@
 /* A host: a physical machine as placement sees it. */
 #pragma once
 
-#include "limits.h"
+#include "bounds.h"
 
 #include <glib.h>
 #include <jansson.h>

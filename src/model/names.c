@@ -1,7 +1,7 @@
 #include "names.h"
 
+#include "bounds.h"
 #include "errors.h"
-#include "limits.h"
 #include "text.h"
 
 typedef struct {

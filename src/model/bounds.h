@@ -1,8 +1,5 @@
-/* Every limit on what a user or a file may ask for, in one place. */
-
-/* On the include path this file hides the C library's of the same name, so it is that one as well. It is read twice on the way
- * there: hence no "#pragma once", which equal definitions do not need. */
-#include_next <limits.h>
+/* Every limit on what a user or a file may ask for, in one place. (Not limits.h: that is the C library's.) */
+#pragma once
 
 #define WEFT_NAME_MAX 40          /* of clusters and tenants: "<name>-<rank>" must stay a DNS label */
 #define WEFT_HOST_NAME_MAX 63
