@@ -250,8 +250,7 @@ weft_host_numa_write(const WeftHost *host, json_t *json)
             kept += cores[first + n].housekeeping;
         const WeftNuma *numa = &g_array_index(host->numa, WeftNuma, i);
         json_array_append_new(array, write_numa(numa, cores + first, (const WeftCore *)(gpointer)usual->data + first, n));
-        /* A NUMA node with fewer cores than are to be kept gave all; some other one has cores left, so the most is the count.
-         */
+        /* A smaller NUMA node may have given all it has; one that has cores left gave as many as were asked for. */
         housekeeping = MAX(housekeeping, kept);
         first += n;
     }
