@@ -6,18 +6,18 @@
 #include <glib.h>
 
 typedef struct WeftApiOptions {
-    const char *socket_path;  /* Unix socket; peer credentials decide */
-    const char *socket_group; /* its group, mode 0660; NULL: mode 0666, credentials decide alone */
-    const char *tcp_address;  /* "127.0.0.1:7600" or "[::1]:7600"; NULL: no TCP */
+    const char *socket_path;     /* Unix socket; peer credentials decide */
+    const char *socket_group;    /* its group, mode 0660; NULL: mode 0666, credentials decide alone */
+    const char *tcp_address;     /* "127.0.0.1:7600" or "[::1]:7600"; NULL: no TCP */
     const char *tls_certificate; /* files in PEM; required with TCP */
     const char *tls_key;
-    guint connections;        /* at the same time, in all */
+    guint connections; /* at the same time, in all */
     guint connections_per_address;
-    guint body_max;           /* bytes */
+    guint body_max;            /* bytes */
     guint requests_per_second; /* of one principal, in the mean */
     guint requests_burst;
-    guint streams;            /* event streams at the same time, in all */
-    gint64 idle_timeout;      /* microseconds before an idle connection is closed */
+    guint streams;       /* event streams at the same time, in all */
+    gint64 idle_timeout; /* microseconds before an idle connection is closed */
 } WeftApiOptions;
 
 extern const WeftApiOptions weft_api_defaults;

@@ -1,0 +1,134 @@
+#include "auth.h"
+
+#include "clock.h"
+#include "errors.h"
+#include "id.h"
+#include "records.h"
+
+#include <pwd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define SECRET_BYTES 24
+
+static char *
+user_name(uid_t uid)
+{
+    char buffer[4096];
+    struct passwd entry, *found = NULL;
+    if (getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) == 0 && found)
+        return g_strdup(found->pw_name);
+    return g_strdup_printf("%u", uid);
+}
+
+WeftPeer *
+weft_peer_new(int fd, gboolean local)
+{
+    WeftPeer *peer = g_new0(WeftPeer, 1);
+    struct ucred credentials;
+    socklen_t length = sizeof credentials;
+    if (local && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0) {
+        peer->local = TRUE;
+        peer->uid = credentials.uid;
+        peer->user = user_name(credentials.uid);
+    }
+    return peer;
+}
+
+void
+weft_peer_free(WeftPeer *peer)
+{
+    if (!peer)
+        return;
+    g_free(peer->user);
+    g_free(peer);
+}
+
+char *
+weft_auth_secret(void)
+{
+    guint8 bytes[SECRET_BYTES];
+    weft_random_bytes(bytes, sizeof bytes);
+    GString *text = g_string_new(NULL);
+    for (guint i = 0; i < sizeof bytes; i++)
+        g_string_append_printf(text, "%02x", bytes[i]);
+    return g_string_free(text, FALSE);
+}
+
+char *
+weft_auth_hash(const char *secret)
+{
+    return g_compute_checksum_for_string(G_CHECKSUM_SHA256, secret, -1);
+}
+
+/* The lookup is by the hash of what was sent: how long it takes tells nothing of any secret. */
+static WeftToken *
+find_token(WeftStore *store, const char *bearer, GError **error)
+{
+    g_auto(GStrv) parts = g_strsplit(bearer, "_", 3);
+    if (g_strv_length(parts) != 3 || strcmp(parts[0], "weft") != 0)
+        return NULL;
+    g_autofree char *hash = weft_auth_hash(parts[2]);
+    g_autofree char *claim = g_strconcat("token/", hash, NULL);
+    g_autoptr(WeftRecord) record = weft_store_holder(store, claim, error);
+    g_autoptr(WeftToken) token = record ? weft_record_token(record, error) : NULL;
+    if (!token || strcmp(token->id, parts[1]) != 0 || (token->expires && token->expires <= weft_clock_now()))
+        return NULL;
+    return g_steal_pointer(&token);
+}
+
+static WeftPrincipal *
+principal_of(WeftStore *store, const WeftToken *token, GError **error)
+{
+    g_autoptr(WeftPrincipal) principal = weft_store_load_principal(store, token->principal, NULL, error);
+    /* A principal of that name that came later, in another tenant, is somebody else. */
+    return principal && g_strcmp0(principal->tenant, token->tenant) == 0 ? g_steal_pointer(&principal) : NULL;
+}
+
+static WeftPrincipal *
+by_token(WeftStore *store, const char *authorization, GError **error)
+{
+    if (g_ascii_strncasecmp(authorization, "Bearer ", 7) != 0)
+        return NULL;
+    g_autoptr(WeftToken) token = find_token(store, authorization + 7, error);
+    return token ? principal_of(store, token, error) : NULL;
+}
+
+static WeftPrincipal *
+by_peer(WeftStore *store, const WeftPeer *peer, GError **error)
+{
+    if (!peer->local)
+        return NULL;
+    if (peer->uid == 0 || peer->uid == geteuid()) {
+        WeftPrincipal *admin = g_new0(WeftPrincipal, 1);
+        admin->name = g_strdup(peer->user);
+        admin->role = WEFT_ROLE_ADMIN;
+        return admin;
+    }
+    g_autofree char *claim = g_strconcat("unix/", peer->user, NULL);
+    g_autoptr(WeftRecord) record = weft_store_holder(store, claim, error);
+    return record ? weft_record_principal(record, error) : NULL;
+}
+
+WeftPrincipal *
+weft_auth_identify(WeftStore *store, const WeftPeer *peer, const char *authorization, GError **error)
+{
+    GError *failure = NULL;
+    WeftPrincipal *principal = authorization ? by_token(store, authorization, &failure) : by_peer(store, peer, &failure);
+    if (principal)
+        return principal;
+    if (failure && !g_error_matches(failure, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
+        g_propagate_error(error, failure);
+        return NULL;
+    }
+    g_clear_error(&failure);
+    if (authorization)
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_UNAUTHENTICATED,
+                    "the token is not known, has expired or was revoked; make one with: weft token create");
+    else if (peer->local)
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_UNAUTHENTICATED,
+                    "user %s is nobody here; an admin can add a principal with \"unix_user\": \"%s\"", peer->user, peer->user);
+    else
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_UNAUTHENTICATED, "send a token: Authorization: Bearer weft_…");
+    return NULL;
+}

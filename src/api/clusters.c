@@ -1,0 +1,310 @@
+#include "clock.h"
+#include "errors.h"
+#include "fields.h"
+#include "handlers.h"
+#include "id.h"
+#include "names.h"
+#include "page.h"
+#include "problem.h"
+#include "size.h"
+#include "views.h"
+
+/* --- finding --- */
+
+static WeftRecord *
+record_by_id(WeftRequest *request, const char *id, GError **error)
+{
+    const char *tenant = NULL;
+    if (!weft_request_scope(request, &tenant, error))
+        return NULL;
+    g_autofree char *claim = g_strconcat("cluster/", id, NULL);
+    g_autoptr(WeftRecord) record = weft_store_holder(request->store, claim, error);
+    return record && (!tenant || strcmp(record->scope, tenant) == 0) ? g_steal_pointer(&record) : NULL;
+}
+
+static WeftRecord *
+record_by_name(WeftRequest *request, const char *name, GError **error)
+{
+    g_autoptr(WeftTenant) tenant = weft_request_tenant(request, NULL, error);
+    if (!tenant)
+        return NULL;
+    g_autofree char *key = weft_cluster_key(tenant->name, name);
+    return weft_store_get(request->store, WEFT_KIND_CLUSTER, key, error);
+}
+
+WeftCluster *
+weft_find_cluster(WeftRequest *request, gint64 *ret_revision, GError **error)
+{
+    const char *text = request->match.params[0];
+    g_autoptr(WeftRecord) record = NULL;
+    GError *failure = NULL;
+    if (weft_id_is_valid(text))
+        record = record_by_id(request, text, &failure);
+    else if (weft_name_check(text, "cluster name", NULL))
+        record = record_by_name(request, text, &failure);
+    if (!record && !failure)
+        weft_not_found("cluster", text, &failure);
+    if (failure) {
+        g_propagate_error(error, failure);
+        return NULL;
+    }
+    if (ret_revision)
+        *ret_revision = record->revision;
+    return weft_record_cluster(record, error);
+}
+
+static WeftReply *
+cluster_reply(WeftRequest *request, guint status, const WeftCluster *cluster, GError **error)
+{
+    json_t *view = weft_view_cluster(request->store, cluster, error);
+    if (!view)
+        return NULL;
+    WeftReply *reply = weft_reply_new(status, view);
+    g_autofree char *etag = weft_view_etag(cluster);
+    weft_reply_header(reply, "ETag", "%s", etag);
+    return reply;
+}
+
+/* --- reading --- */
+
+static json_t *
+cluster_view(WeftRequest *request, const WeftRecord *record, GError **error)
+{
+    g_autoptr(WeftCluster) cluster = weft_record_cluster(record, error);
+    return cluster ? weft_view_cluster(request->store, cluster, error) : NULL;
+}
+
+/* For a list over tenants: the cluster of this name in each. */
+static json_t *
+namesake_view(WeftRequest *request, const WeftRecord *tenant, GError **error)
+{
+    g_autofree char *key = weft_cluster_key(tenant->key, weft_request_query(request, "name"));
+    g_autoptr(WeftRecord) record = weft_store_get(request->store, WEFT_KIND_CLUSTER, key, error);
+    return record ? cluster_view(request, record, error) : NULL;
+}
+
+static gboolean
+list_by_name(WeftRequest *request, const char *tenant, GError **error)
+{
+    GError *failure = NULL;
+    if (!tenant)
+        return weft_page_reply(request, (WeftQuery){ .kind = WEFT_KIND_TENANT }, namesake_view, error);
+    WeftRecord record = { .kind = WEFT_KIND_TENANT, .key = (char *)tenant };
+    json_t *item = namesake_view(request, &record, &failure);
+    if (failure) {
+        g_propagate_error(error, failure);
+        return FALSE;
+    }
+    json_t *items = json_array();
+    if (item)
+        json_array_append_new(items, item);
+    return weft_request_reply(request, weft_page_of(items, NULL));
+}
+
+gboolean
+weft_handle_cluster_list(WeftRequest *request, GError **error)
+{
+    const char *tenant = NULL;
+    const char *name = weft_request_query(request, "name");
+    if (!weft_request_scope(request, &tenant, error) || (name && !weft_name_check(name, "cluster name", error)))
+        return FALSE;
+    if (name)
+        return list_by_name(request, tenant, error);
+    return weft_page_reply(request, (WeftQuery){ .kind = WEFT_KIND_CLUSTER, .scope = tenant }, cluster_view, error);
+}
+
+gboolean
+weft_handle_cluster_get(WeftRequest *request, GError **error)
+{
+    g_autoptr(WeftCluster) cluster = weft_find_cluster(request, NULL, error);
+    WeftReply *reply = cluster ? cluster_reply(request, 200, cluster, error) : NULL;
+    return reply ? weft_request_reply(request, reply) : FALSE;
+}
+
+static json_t *
+node_view(WeftRequest *request, const WeftRecord *record, GError **error)
+{
+    g_autoptr(WeftNode) node = weft_record_node(record, error);
+    return node ? weft_view_node(node, weft_request_sees_all(request)) : NULL;
+}
+
+gboolean
+weft_handle_node_list(WeftRequest *request, GError **error)
+{
+    g_autoptr(WeftCluster) cluster = weft_find_cluster(request, NULL, error);
+    if (!cluster)
+        return FALSE;
+    return weft_page_reply(request, (WeftQuery){ .kind = WEFT_KIND_NODE, .scope = cluster->id }, node_view, error);
+}
+
+/* --- changing --- */
+
+static char *
+amount_text(WeftQuota quota, guint64 amount)
+{
+    return quota == WEFT_QUOTA_MEMORY ? weft_size_format(amount) : g_strdup_printf("%" G_GUINT64_FORMAT, amount);
+}
+
+/* The claims of the transaction decide; this is for a message that helps. more: beyond what the cluster holds already. */
+static gboolean
+check_quota(WeftRequest *request, const WeftTenant *tenant, WeftQuota quota, guint64 more, GError **error)
+{
+    guint64 used = 0, limit = tenant->quota[quota];
+    g_autofree char *resource = weft_quota_resource(tenant->name, quota);
+    if (!limit || !more)
+        return TRUE;
+    if (!weft_store_used(request->store, resource, &used, error))
+        return FALSE;
+    if (used <= limit && more <= limit - used)
+        return TRUE;
+    g_autofree char *used_text = amount_text(quota, used);
+    g_autofree char *limit_text = amount_text(quota, limit);
+    g_autofree char *more_text = amount_text(quota, more);
+    g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,
+                "quota of tenant %s: %s %s of %s in use, %s more asked for; remove a cluster or ask an admin to raise it",
+                tenant->name, weft_quota_words[quota], used_text, limit_text, more_text);
+    return FALSE;
+}
+
+/* What does not grow is not checked: a quota that was lowered below what is in use must not keep a cluster from shrinking. */
+static gboolean
+check_quotas(WeftRequest *request, WeftTenant *tenant, const WeftCluster *before, const WeftCluster *after, GError **error)
+{
+    guint64 had[WEFT_QUOTAS] = { 0 }, wants[WEFT_QUOTAS] = { 0 };
+    if (before)
+        weft_cluster_demand(before, had);
+    weft_cluster_demand(after, wants);
+    for (guint i = 0; i < WEFT_QUOTAS; i++) {
+        if (wants[i] <= had[i])
+            tenant->quota[i] = 0;
+        else if (!check_quota(request, tenant, (WeftQuota)i, wants[i] - had[i], error))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+static gboolean
+check_name(WeftRequest *request, const WeftCluster *cluster, GError **error)
+{
+    GError *failure = NULL;
+    g_autofree char *key = weft_cluster_key(cluster->tenant, cluster->name);
+    g_autoptr(WeftCluster) other = weft_store_load_cluster(request->store, key, NULL, &failure);
+    if (!other && g_error_matches(failure, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
+        g_error_free(failure);
+        return TRUE;
+    }
+    if (other && other->deleted)
+        g_set_error(&failure, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                    "cluster %s is still being removed; wait with: weft wait %s --for deleted", other->name, other->name);
+    else if (other)
+        g_set_error(&failure, WEFT_ERROR, WEFT_ERROR_CONFLICT, "cluster %s exists already", other->name);
+    g_propagate_error(error, failure);
+    return FALSE;
+}
+
+gboolean
+weft_handle_cluster_create(WeftRequest *request, GError **error)
+{
+    gint64 revision = 0;
+    g_autoptr(WeftTenant) tenant = weft_request_tenant(request, &revision, error);
+    g_autoptr(WeftCluster) cluster = tenant ? weft_cluster_from_spec(request->body, error) : NULL;
+    if (!cluster)
+        return FALSE;
+    cluster->id = weft_id_new();
+    cluster->tenant = g_strdup(tenant->name);
+    cluster->creator = g_strdup(request->principal->name);
+    cluster->created = weft_clock_now();
+    if (!check_name(request, cluster, error) || !check_quotas(request, tenant, NULL, cluster, error))
+        return FALSE;
+    WeftReply *reply = cluster_reply(request, 201, cluster, error);
+    if (!reply)
+        return FALSE;
+    weft_reply_header(reply, "Location", "/v1/clusters/%s", cluster->id);
+
+    WeftTxn *txn = weft_txn_new("cluster-created");
+    weft_txn_put_cluster(txn, cluster, tenant, WEFT_ABSENT);
+    weft_txn_expect(txn, WEFT_KIND_TENANT, tenant->name, revision);
+    weft_txn_tell(txn, "cluster-created", cluster, NULL, "%s asked for %u nodes", cluster->creator,
+                  weft_cluster_count(cluster));
+    return weft_request_commit(request, txn, reply);
+}
+
+/* A list of quoted tags, or "*". */
+static gboolean
+check_etag(const WeftRequest *request, const WeftCluster *cluster, GError **error)
+{
+    const char *wanted = request->headers.if_match;
+    if (!wanted)
+        return TRUE;
+    g_autofree char *etag = weft_view_etag(cluster);
+    g_auto(GStrv) tags = g_strsplit(wanted, ",", -1);
+    for (guint i = 0; tags[i]; i++)
+        if (strcmp(g_strstrip(tags[i]), etag) == 0 || strcmp(tags[i], "*") == 0)
+            return TRUE;
+    g_set_error(error, WEFT_HTTP_ERROR, 412, "cluster %s has changed: its ETag is %s now; look at it again", cluster->name,
+                etag);
+    return FALSE;
+}
+
+static gboolean
+read_scale(WeftRequest *request, WeftCluster *cluster, GError **error)
+{
+    WeftFields f;
+    weft_fields_begin(&f, request->body, "%s", "");
+    const char *group = weft_fields_string(&f, "group", NULL);
+    guint count = (guint)weft_fields_uint(&f, "count", 0, WEFT_NODES_MAX, WEFT_REQUIRED);
+    return weft_fields_end(&f, error) && weft_cluster_scale(cluster, group, count, error);
+}
+
+gboolean
+weft_handle_cluster_scale(WeftRequest *request, GError **error)
+{
+    gint64 revision = 0;
+    g_autoptr(WeftCluster) before = weft_find_cluster(request, &revision, error);
+    if (!before || !check_etag(request, before, error))
+        return FALSE;
+    if (before->deleted) {
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                    "cluster %s is being removed and cannot be scaled; create a new one", before->name);
+        return FALSE;
+    }
+    g_autoptr(WeftCluster) cluster = weft_cluster_copy(before);
+    g_autoptr(WeftTenant) tenant = weft_store_load_tenant(request->store, cluster->tenant, NULL, error);
+    if (!tenant || !read_scale(request, cluster, error) || !check_quotas(request, tenant, before, cluster, error))
+        return FALSE;
+    WeftReply *reply = cluster_reply(request, 200, cluster, error);
+    if (!reply)
+        return FALSE;
+
+    WeftTxn *txn = weft_txn_new("cluster-scaled");
+    if (weft_cluster_count(before) != weft_cluster_count(cluster)) {
+        weft_txn_put_cluster(txn, cluster, tenant, revision);
+        weft_txn_tell(txn, "cluster-scaled", cluster, NULL, "%s asked for %u nodes instead of %u", request->principal->name,
+                      weft_cluster_count(cluster), weft_cluster_count(before));
+    }
+    return weft_request_commit(request, txn, reply);
+}
+
+gboolean
+weft_handle_cluster_delete(WeftRequest *request, GError **error)
+{
+    gint64 revision = 0;
+    g_autoptr(WeftCluster) cluster = weft_find_cluster(request, &revision, error);
+    if (!cluster || !check_etag(request, cluster, error))
+        return FALSE;
+    g_autoptr(WeftTenant) tenant = weft_store_load_tenant(request->store, cluster->tenant, NULL, error);
+    if (!tenant)
+        return FALSE;
+    gboolean already = cluster->deleted;
+    cluster->deleted = TRUE;
+    WeftReply *reply = cluster_reply(request, 202, cluster, error);
+    if (!reply)
+        return FALSE;
+
+    WeftTxn *txn = weft_txn_new("cluster-deleted");
+    if (!already) {
+        weft_txn_put_cluster(txn, cluster, tenant, revision);
+        weft_txn_tell(txn, "cluster-deleting", cluster, NULL, "%s asked for its removal", request->principal->name);
+    }
+    return weft_request_commit(request, txn, reply);
+}

@@ -1,0 +1,52 @@
+/* The handlers of the route table, by the file that they are in. */
+#pragma once
+
+#include "router.h"
+
+/* about.c */
+gboolean weft_handle_version(WeftRequest *request, GError **error);
+gboolean weft_handle_whoami(WeftRequest *request, GError **error);
+gboolean weft_handle_openapi(WeftRequest *request, GError **error);
+
+/* clusters.c */
+gboolean weft_handle_cluster_list(WeftRequest *request, GError **error);
+gboolean weft_handle_cluster_create(WeftRequest *request, GError **error);
+gboolean weft_handle_cluster_get(WeftRequest *request, GError **error);
+gboolean weft_handle_cluster_scale(WeftRequest *request, GError **error);
+gboolean weft_handle_cluster_delete(WeftRequest *request, GError **error);
+gboolean weft_handle_node_list(WeftRequest *request, GError **error);
+/* The cluster that the path names, by id or name, if the caller may see it. */
+struct WeftCluster *weft_find_cluster(WeftRequest *request, gint64 *ret_revision, GError **error);
+
+/* events.c */
+gboolean weft_handle_event_list(WeftRequest *request, GError **error);
+gboolean weft_handle_cluster_event_list(WeftRequest *request, GError **error);
+
+/* usage.c */
+gboolean weft_handle_usage(WeftRequest *request, GError **error);
+
+/* hosts.c */
+gboolean weft_handle_host_list(WeftRequest *request, GError **error);
+gboolean weft_handle_host_add(WeftRequest *request, GError **error);
+gboolean weft_handle_host_get(WeftRequest *request, GError **error);
+gboolean weft_handle_host_remove(WeftRequest *request, GError **error);
+gboolean weft_handle_host_drain(WeftRequest *request, GError **error);
+gboolean weft_handle_host_undrain(WeftRequest *request, GError **error);
+gboolean weft_handle_fabric_list(WeftRequest *request, GError **error);
+
+/* tenants.c */
+gboolean weft_handle_tenant_list(WeftRequest *request, GError **error);
+gboolean weft_handle_tenant_add(WeftRequest *request, GError **error);
+gboolean weft_handle_tenant_get(WeftRequest *request, GError **error);
+gboolean weft_handle_tenant_change(WeftRequest *request, GError **error);
+gboolean weft_handle_tenant_remove(WeftRequest *request, GError **error);
+
+/* principals.c */
+gboolean weft_handle_principal_list(WeftRequest *request, GError **error);
+gboolean weft_handle_principal_add(WeftRequest *request, GError **error);
+gboolean weft_handle_principal_remove(WeftRequest *request, GError **error);
+
+/* tokens.c */
+gboolean weft_handle_token_list(WeftRequest *request, GError **error);
+gboolean weft_handle_token_make(WeftRequest *request, GError **error);
+gboolean weft_handle_token_revoke(WeftRequest *request, GError **error);

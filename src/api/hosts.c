@@ -1,0 +1,192 @@
+#include "errors.h"
+#include "fields.h"
+#include "handlers.h"
+#include "page.h"
+#include "views.h"
+
+static WeftHost *
+find_host(WeftRequest *request, gint64 *ret_revision, GError **error)
+{
+    GError *failure = NULL;
+    WeftHost *host = weft_store_load_host(request->store, request->match.params[0], ret_revision, &failure);
+    if (g_error_matches(failure, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
+        g_clear_error(&failure);
+        weft_not_found("host", request->match.params[0], &failure);
+    }
+    if (failure)
+        g_propagate_error(error, failure);
+    return host;
+}
+
+static WeftReply *
+host_reply(WeftRequest *request, guint status, const WeftHost *host, GError **error)
+{
+    json_t *view = weft_view_host(request->store, host, error);
+    return view ? weft_reply_new(status, view) : NULL;
+}
+
+static json_t *
+host_view(WeftRequest *request, const WeftRecord *record, GError **error)
+{
+    g_autoptr(WeftHost) host = weft_record_host(record, error);
+    return host ? weft_view_host(request->store, host, error) : NULL;
+}
+
+static json_t *
+fabric_view(WeftRequest *request, const WeftRecord *record, GError **error)
+{
+    g_autoptr(WeftFabric) fabric = weft_record_fabric(record, error);
+    return fabric ? weft_fabric_to_json(fabric) : NULL;
+}
+
+gboolean
+weft_handle_host_list(WeftRequest *request, GError **error)
+{
+    return weft_page_reply(request, (WeftQuery){ .kind = WEFT_KIND_HOST }, host_view, error);
+}
+
+gboolean
+weft_handle_fabric_list(WeftRequest *request, GError **error)
+{
+    return weft_page_reply(request, (WeftQuery){ .kind = WEFT_KIND_FABRIC }, fabric_view, error);
+}
+
+gboolean
+weft_handle_host_get(WeftRequest *request, GError **error)
+{
+    g_autoptr(WeftHost) host = find_host(request, NULL, error);
+    WeftReply *reply = host ? host_reply(request, 200, host, error) : NULL;
+    return reply ? weft_request_reply(request, reply) : FALSE;
+}
+
+/* --- adding and removing --- */
+
+static gboolean
+check_new(WeftRequest *request, const WeftHost *host, GError **error)
+{
+    GError *failure = NULL;
+    g_autoptr(WeftRecord) fabric = weft_store_get(request->store, WEFT_KIND_FABRIC, host->fabric, &failure);
+    g_autoptr(WeftRecord) other = failure ? NULL : weft_store_get(request->store, WEFT_KIND_HOST, host->name, &failure);
+    if (failure)
+        g_propagate_error(error, failure);
+    else if (!fabric)
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID,
+                    "fabric: \"%s\" is not known; describe it in weft.yaml, or name another", host->fabric);
+    else if (other)
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_CONFLICT, "host %s exists already", host->name);
+    else
+        return TRUE;
+    return FALSE;
+}
+
+gboolean
+weft_handle_host_add(WeftRequest *request, GError **error)
+{
+    if (!weft_body_without(request->body, "origin", error))
+        return FALSE;
+    g_autoptr(WeftHost) host = weft_host_from_json(request->body, "", error);
+    if (!host || !check_new(request, host, error))
+        return FALSE;
+    WeftReply *reply = host_reply(request, 201, host, error);
+    if (!reply)
+        return FALSE;
+    weft_reply_header(reply, "Location", "/v1/hosts/%s", host->name);
+
+    WeftTxn *txn = weft_txn_new("host-added");
+    weft_txn_put_host(txn, host, WEFT_ABSENT);
+    weft_txn_tell(txn, "host-added", NULL, host->name, "%s added it", request->principal->name);
+    return weft_request_commit(request, txn, reply);
+}
+
+static gboolean
+check_unused(WeftRequest *request, const WeftHost *host, GError **error)
+{
+    WeftQuery query = { .kind = WEFT_KIND_NODE, .place = host->name, .limit = 1 };
+    g_autoptr(GPtrArray) nodes = weft_store_list(request->store, &query, error);
+    if (!nodes)
+        return FALSE;
+    if (nodes->len == 0)
+        return TRUE;
+    g_set_error(error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                "host %s: has nodes on it; move them away with: weft host drain %s --evict", host->name, host->name);
+    return FALSE;
+}
+
+gboolean
+weft_handle_host_remove(WeftRequest *request, GError **error)
+{
+    if (!weft_request_settle(request))
+        return TRUE;
+    gint64 revision = 0;
+    g_autoptr(WeftHost) host = find_host(request, &revision, error);
+    if (!host || !weft_origin_check(host->origin, "host", host->name, error) || !check_unused(request, host, error))
+        return FALSE;
+
+    WeftTxn *txn = weft_txn_new("host-removed");
+    weft_txn_delete(txn, WEFT_KIND_HOST, host->name, revision);
+    weft_txn_delete(txn, WEFT_KIND_HOST_STATUS, host->name, WEFT_ANY);
+    weft_txn_tell(txn, "host-removed", NULL, host->name, "%s removed it", request->principal->name);
+    return weft_request_commit(request, txn, weft_reply_new(204, NULL));
+}
+
+/* --- draining --- */
+
+typedef struct {
+    gboolean draining;
+    gboolean evicting;
+    const char *event;
+    const char *words;
+} Drain;
+
+static gboolean
+set_drain(WeftRequest *request, WeftTxn *taken, const Drain *drain, GError **error)
+{
+    g_autoptr(WeftTxn) txn = taken;
+    gint64 revision = 0;
+    g_autoptr(WeftHost) host = find_host(request, &revision, error);
+    if (!host)
+        return FALSE;
+    gboolean changed = host->draining != drain->draining || host->evicting != drain->evicting;
+    host->draining = drain->draining;
+    host->evicting = drain->evicting;
+    WeftReply *reply = host_reply(request, 200, host, error);
+    if (!reply)
+        return FALSE;
+    if (changed) {
+        weft_txn_put_host(txn, host, revision);
+        weft_txn_tell(txn, drain->event, NULL, host->name, "%s %s", request->principal->name, drain->words);
+    }
+    return weft_request_commit(request, g_steal_pointer(&txn), reply);
+}
+
+static gboolean
+read_drain(WeftRequest *request, gboolean *ret_evict, GError **error)
+{
+    if (!request->body)
+        return TRUE;
+    WeftFields f;
+    weft_fields_begin(&f, request->body, "%s", "");
+    if (ret_evict)
+        *ret_evict = weft_fields_bool(&f, "evict", FALSE);
+    return weft_fields_end(&f, error);
+}
+
+gboolean
+weft_handle_host_drain(WeftRequest *request, GError **error)
+{
+    gboolean evict = FALSE;
+    if (!read_drain(request, &evict, error))
+        return FALSE;
+    const char *words = evict ? "drains it and moves its nodes elsewhere" : "drains it: no new nodes";
+    Drain drain = { .draining = TRUE, .evicting = evict, .event = "host-drained", .words = words };
+    return set_drain(request, weft_txn_new("host-drained"), &drain, error);
+}
+
+gboolean
+weft_handle_host_undrain(WeftRequest *request, GError **error)
+{
+    if (!read_drain(request, NULL, error))
+        return FALSE;
+    Drain drain = { .event = "host-undrained", .words = "lets it take nodes again" };
+    return set_drain(request, weft_txn_new("host-undrained"), &drain, error);
+}

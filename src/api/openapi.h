@@ -1,0 +1,4 @@
+/* docs/openapi.json, built in. */
+#pragma once
+
+extern const char weft_openapi[];

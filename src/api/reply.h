@@ -1,0 +1,25 @@
+/* An answer, complete before any of it is sent. */
+#pragma once
+
+#include <glib.h>
+#include <jansson.h>
+
+typedef struct WeftStream WeftStream;
+
+typedef struct WeftReply {
+    guint status;
+    const char *type; /* of the body, static */
+    char *body;       /* NULL: none */
+    gsize length;
+    GPtrArray *headers; /* name, value, name, value, … */
+    gboolean once;      /* the body is a secret: a repetition of the request must not get it again */
+    WeftStream *stream; /* instead of a body; belongs to the reply until it is sent */
+} WeftReply;
+
+/* The body is taken over; NULL: none. */
+WeftReply *weft_reply_new(guint status, json_t *body);
+WeftReply *weft_reply_text(guint status, const char *type, const char *body);
+WeftReply *weft_reply_problem(const GError *error);
+void weft_reply_header(WeftReply *reply, const char *name, const char *format, ...) G_GNUC_PRINTF(3, 4);
+void weft_reply_free(WeftReply *reply);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftReply, weft_reply_free)

@@ -1,0 +1,45 @@
+#include "routes.h"
+
+#include "handlers.h"
+
+/* clang-format off */
+const WeftRoute weft_routes[] = {
+    { "GET",    "/v1/version",                    WEFT_ROLE_VIEWER,   weft_handle_version },
+    { "GET",    "/v1/whoami",                     WEFT_ROLE_VIEWER,   weft_handle_whoami },
+    { "GET",    "/v1/openapi.json",               WEFT_ROLE_VIEWER,   weft_handle_openapi },
+
+    { "GET",    "/v1/clusters",                   WEFT_ROLE_VIEWER,   weft_handle_cluster_list,       WEFT_BODY_NONE,     { "tenant", "name", "limit", "after" } },
+    { "POST",   "/v1/clusters",                   WEFT_ROLE_MEMBER,   weft_handle_cluster_create,     WEFT_BODY_REQUIRED, { "tenant" } },
+    { "GET",    "/v1/clusters/:cluster",          WEFT_ROLE_VIEWER,   weft_handle_cluster_get,        WEFT_BODY_NONE,     { "tenant" } },
+    { "PATCH",  "/v1/clusters/:cluster",          WEFT_ROLE_MEMBER,   weft_handle_cluster_scale,      WEFT_BODY_REQUIRED, { "tenant" } },
+    { "DELETE", "/v1/clusters/:cluster",          WEFT_ROLE_MEMBER,   weft_handle_cluster_delete,     WEFT_BODY_NONE,     { "tenant" } },
+    { "GET",    "/v1/clusters/:cluster/nodes",    WEFT_ROLE_VIEWER,   weft_handle_node_list,          WEFT_BODY_NONE,     { "tenant", "limit", "after" } },
+    { "GET",    "/v1/clusters/:cluster/events",   WEFT_ROLE_VIEWER,   weft_handle_cluster_event_list, WEFT_BODY_NONE,     { "tenant", "limit", "after" } },
+
+    { "GET",    "/v1/events",                     WEFT_ROLE_VIEWER,   weft_handle_event_list,         WEFT_BODY_NONE,     { "tenant", "limit", "after" } },
+    { "GET",    "/v1/usage",                      WEFT_ROLE_VIEWER,   weft_handle_usage,              WEFT_BODY_NONE,     { "tenant", "from", "to" } },
+
+    { "GET",    "/v1/hosts",                      WEFT_ROLE_OPERATOR, weft_handle_host_list,          WEFT_BODY_NONE,     { "limit", "after" } },
+    { "POST",   "/v1/hosts",                      WEFT_ROLE_ADMIN,    weft_handle_host_add,           WEFT_BODY_REQUIRED },
+    { "GET",    "/v1/hosts/:host",                WEFT_ROLE_OPERATOR, weft_handle_host_get },
+    { "DELETE", "/v1/hosts/:host",                WEFT_ROLE_ADMIN,    weft_handle_host_remove },
+    { "POST",   "/v1/hosts/:host/drain",          WEFT_ROLE_OPERATOR, weft_handle_host_drain,         WEFT_BODY_OPTIONAL },
+    { "POST",   "/v1/hosts/:host/undrain",        WEFT_ROLE_OPERATOR, weft_handle_host_undrain,       WEFT_BODY_OPTIONAL },
+    { "GET",    "/v1/fabrics",                    WEFT_ROLE_OPERATOR, weft_handle_fabric_list,        WEFT_BODY_NONE,     { "limit", "after" } },
+
+    { "GET",    "/v1/tenants",                    WEFT_ROLE_VIEWER,   weft_handle_tenant_list,        WEFT_BODY_NONE,     { "limit", "after" } },
+    { "POST",   "/v1/tenants",                    WEFT_ROLE_ADMIN,    weft_handle_tenant_add,         WEFT_BODY_REQUIRED },
+    { "GET",    "/v1/tenants/:tenant",            WEFT_ROLE_VIEWER,   weft_handle_tenant_get },
+    { "PATCH",  "/v1/tenants/:tenant",            WEFT_ROLE_ADMIN,    weft_handle_tenant_change,      WEFT_BODY_REQUIRED },
+    { "DELETE", "/v1/tenants/:tenant",            WEFT_ROLE_ADMIN,    weft_handle_tenant_remove },
+
+    { "GET",    "/v1/principals",                 WEFT_ROLE_ADMIN,    weft_handle_principal_list,     WEFT_BODY_NONE,     { "limit", "after" } },
+    { "POST",   "/v1/principals",                 WEFT_ROLE_ADMIN,    weft_handle_principal_add,      WEFT_BODY_REQUIRED },
+    { "DELETE", "/v1/principals/:principal",      WEFT_ROLE_ADMIN,    weft_handle_principal_remove },
+
+    { "GET",    "/v1/tokens",                     WEFT_ROLE_MEMBER,   weft_handle_token_list,         WEFT_BODY_NONE,     { "limit", "after" } },
+    { "POST",   "/v1/tokens",                     WEFT_ROLE_MEMBER,   weft_handle_token_make,         WEFT_BODY_REQUIRED },
+    { "DELETE", "/v1/tokens/:token",              WEFT_ROLE_MEMBER,   weft_handle_token_revoke },
+    { 0 },
+};
+/* clang-format on */

@@ -1,0 +1,25 @@
+/* HTTP on a listening socket, in the main loop: collects requests, lets them be answered, sends the answers. */
+#pragma once
+
+#include "api.h"
+#include "request.h"
+
+#include <glib.h>
+
+WeftServer *weft_server_new(WeftStore *store, const WeftApiOptions *options);
+void weft_server_free(WeftServer *server);
+
+typedef struct WeftListener {
+    int fd;         /* bound and listening; taken over */
+    gboolean local; /* a Unix socket: the peer's credentials count */
+    guint connections;
+    const char *certificate; /* PEM texts, copied; NULL: no TLS */
+    const char *key;
+} WeftListener;
+
+gboolean weft_server_listen(WeftServer *server, const WeftListener *listener, GError **error);
+
+/* From a callback of the HTTP library only: nothing happens on the connection until it is woken. */
+void weft_server_pause(WeftRequest *request);
+/* Fine at any time. */
+void weft_server_wake(WeftRequest *request);

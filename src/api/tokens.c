@@ -1,0 +1,157 @@
+#include "clock.h"
+#include "errors.h"
+#include "fields.h"
+#include "handlers.h"
+#include "id.h"
+#include "page.h"
+#include "views.h"
+
+#define TOKENS_MAX 100 /* of one principal */
+#define LIFE_MAX (G_TIME_SPAN_DAY * 365 * 100)
+
+/* Admins see all tokens, everybody else those of their own principal. */
+static gboolean
+may_see(const WeftRequest *request, const WeftToken *token)
+{
+    const WeftPrincipal *who = request->principal;
+    return who->role == WEFT_ROLE_ADMIN ||
+           (strcmp(token->principal, who->name) == 0 && g_strcmp0(token->tenant, who->tenant) == 0);
+}
+
+static const char *
+scope_of(const WeftPrincipal *principal)
+{
+    return principal->tenant ? principal->tenant : "";
+}
+
+static json_t *
+token_view(WeftRequest *request, const WeftRecord *record, GError **error)
+{
+    g_autoptr(WeftToken) token = weft_record_token(record, error);
+    return token && may_see(request, token) ? weft_view_token(token) : NULL;
+}
+
+gboolean
+weft_handle_token_list(WeftRequest *request, GError **error)
+{
+    const char *scope = request->principal->role == WEFT_ROLE_ADMIN ? NULL : scope_of(request->principal);
+    return weft_page_reply(request, (WeftQuery){ .kind = WEFT_KIND_TOKEN, .scope = scope }, token_view, error);
+}
+
+/* The principal that the token is for: one's own unless an admin names another. */
+static WeftPrincipal *
+find_principal(WeftRequest *request, const char *name, gint64 *ret_revision, GError **error)
+{
+    GError *failure = NULL;
+    WeftPrincipal *principal = NULL;
+    const WeftPrincipal *who = request->principal;
+    name = name ? name : who->name;
+    if (who->role == WEFT_ROLE_ADMIN || strcmp(name, who->name) == 0)
+        principal = weft_store_load_principal(request->store, name, ret_revision, &failure);
+    if (!principal && (!failure || g_error_matches(failure, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))) {
+        g_clear_error(&failure);
+        weft_not_found("principal", name, &failure);
+    }
+    if (failure)
+        g_propagate_error(error, failure);
+    return principal;
+}
+
+static gboolean
+check_count(WeftRequest *request, const WeftPrincipal *principal, GError **error)
+{
+    guint count = 0;
+    WeftQuery query = { .kind = WEFT_KIND_TOKEN, .scope = scope_of(principal) };
+    g_autoptr(GPtrArray) records = weft_store_list(request->store, &query, error);
+    if (!records)
+        return FALSE;
+    for (guint i = 0; i < records->len; i++) {
+        g_autoptr(WeftToken) token = weft_record_token(records->pdata[i], error);
+        if (!token)
+            return FALSE;
+        count += strcmp(token->principal, principal->name) == 0;
+    }
+    if (count < TOKENS_MAX)
+        return TRUE;
+    g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED, "principal %s has %u tokens already; revoke one first",
+                principal->name, count);
+    return FALSE;
+}
+
+static WeftToken *
+read_token(WeftRequest *request, const char **ret_principal, GError **error)
+{
+    WeftFields f;
+    weft_fields_begin(&f, request->body, "%s", "");
+    *ret_principal = weft_fields_string(&f, "principal", NULL);
+    const char *note = weft_fields_string(&f, "note", NULL);
+    gint64 life = weft_fields_duration(&f, "expires_in", 0);
+    if (note && strlen(note) > WEFT_TEXT_MAX)
+        weft_fields_fail(&f, "note", "may have %d bytes, has %zu", WEFT_TEXT_MAX, strlen(note));
+    if (life > LIFE_MAX)
+        weft_fields_fail(&f, "expires_in", "may be 100 years at most; leave it out for a token that does not expire");
+    if (!weft_fields_end(&f, error))
+        return NULL;
+    WeftToken *token = g_new0(WeftToken, 1);
+    token->id = weft_id_new();
+    token->note = g_strdup(note);
+    token->created = weft_clock_now();
+    token->expires = life ? token->created + life : 0;
+    return token;
+}
+
+static WeftReply *
+secret_reply(const WeftToken *token, const char *secret)
+{
+    json_t *view = weft_view_token(token);
+    json_object_set_new(view, "token", json_sprintf("weft_%s_%s", token->id, secret));
+    WeftReply *reply = weft_reply_new(201, view);
+    weft_reply_header(reply, "Location", "/v1/tokens/%s", token->id);
+    reply->once = TRUE;
+    return reply;
+}
+
+gboolean
+weft_handle_token_make(WeftRequest *request, GError **error)
+{
+    const char *name = NULL;
+    gint64 revision = 0;
+    g_autoptr(WeftToken) token = read_token(request, &name, error);
+    g_autoptr(WeftPrincipal) principal = token ? find_principal(request, name, &revision, error) : NULL;
+    if (!principal || !check_count(request, principal, error))
+        return FALSE;
+    g_autofree char *secret = weft_auth_secret();
+    token->principal = g_strdup(principal->name);
+    token->tenant = g_strdup(principal->tenant);
+    token->hash = weft_auth_hash(secret);
+
+    WeftTxn *txn = weft_txn_new("token-made");
+    weft_txn_put_token(txn, token, WEFT_ABSENT);
+    weft_txn_expect(txn, WEFT_KIND_PRINCIPAL, principal->name, revision);
+    weft_txn_tell(txn, "token-made", NULL, NULL, "%s made token %s for %s", request->principal->name, token->id,
+                  principal->name);
+    return weft_request_commit(request, txn, secret_reply(token, secret));
+}
+
+gboolean
+weft_handle_token_revoke(WeftRequest *request, GError **error)
+{
+    GError *failure = NULL;
+    gint64 revision = 0;
+    const char *id = request->match.params[0];
+    g_autoptr(WeftToken) token = weft_store_load_token(request->store, id, &revision, &failure);
+    if (token ? !may_see(request, token) : g_error_matches(failure, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
+        g_clear_error(&failure);
+        weft_not_found("token", id, &failure);
+    }
+    if (failure) {
+        g_propagate_error(error, failure);
+        return FALSE;
+    }
+
+    WeftTxn *txn = weft_txn_new("token-revoked");
+    weft_txn_delete(txn, WEFT_KIND_TOKEN, id, revision);
+    weft_txn_tell(txn, "token-revoked", NULL, NULL, "%s revoked token %s of %s", request->principal->name, id,
+                  token->principal);
+    return weft_request_commit(request, txn, weft_reply_new(204, NULL));
+}

@@ -1,0 +1,268 @@
+#include "views.h"
+
+#include "clock.h"
+#include "errors.h"
+
+static json_t *
+time_view(gint64 time)
+{
+    g_autofree char *text = time ? weft_clock_format(time) : NULL;
+    return text ? json_string(text) : json_null();
+}
+
+static json_t *
+hex_view(guint64 number, int digits)
+{
+    return json_sprintf("0x%0*" G_GINT64_MODIFIER "x", digits, number);
+}
+
+/* A missing record is no error here: ret_error is set for all others. */
+static gboolean
+is_missing(GError **error)
+{
+    if (!g_error_matches(*error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))
+        return FALSE;
+    g_clear_error(error);
+    return TRUE;
+}
+
+/* --- clusters --- */
+
+static json_t *
+group_view(const WeftGroup *group)
+{
+    return json_pack("{s:s, s:i, s:i, s:I, s:o, s:i, s:i, s:s, s:s?}", "name", group->name, "count", (int)group->count, "cores",
+                     (int)group->cores, "memory", (json_int_t)group->memory, "pages",
+                     group->page_size ? json_integer((json_int_t)group->page_size) : json_null(), "gpus", (int)group->gpus,
+                     "rails", (int)group->rails, "path", weft_path_words[group->path], "image", group->image);
+}
+
+static json_t *
+labels_view(GHashTable *labels)
+{
+    json_t *view = json_object();
+    GHashTableIter iter;
+    gpointer name, value;
+    g_hash_table_iter_init(&iter, labels);
+    while (g_hash_table_iter_next(&iter, &name, &value))
+        json_object_set_new(view, name, json_string(value));
+    return view;
+}
+
+static gboolean
+add_partition(WeftStore *store, json_t *view, const WeftClusterStatus *status, GError **error)
+{
+    json_object_set_new(view, "partition", json_null());
+    json_object_set_new(view, "vxlan", json_null());
+    if (!status || !status->pkey || !status->fabric)
+        return TRUE;
+    g_autoptr(WeftFabric) fabric = weft_store_load_fabric(store, status->fabric, NULL, error);
+    if (!fabric)
+        return FALSE;
+    json_object_set_new(view, "partition", hex_view(status->pkey, 4));
+    json_object_set_new(view, "vxlan", json_integer(fabric->vxlan_base + status->pkey));
+    return TRUE;
+}
+
+static json_t *
+wish_view(const WeftCluster *cluster)
+{
+    json_t *groups = json_array();
+    for (guint i = 0; i < cluster->groups->len; i++)
+        json_array_append_new(groups, group_view(cluster->groups->pdata[i]));
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:s?, s:o, s:b}", "id", cluster->id, "name", cluster->name, "tenant",
+                     cluster->tenant, "groups", groups, "labels", labels_view(cluster->labels), "count",
+                     (int)weft_cluster_count(cluster), "creator", cluster->creator, "created", time_view(cluster->created),
+                     "deleting", (int)cluster->deleted);
+}
+
+/* The reconciler writes the status: a cluster that it has not seen yet is queued. */
+static json_t *
+progress_view(const WeftCluster *cluster, const WeftClusterStatus *status)
+{
+    const char *phase = weft_cluster_phase_words[status ? status->phase : WEFT_CLUSTER_QUEUED];
+    const char *fabric = status && status->fabric ? status->fabric : cluster->fabric;
+    return json_pack("{s:s, s:s?, s:o, s:s?, s:i, s:i}", "phase", phase, "reason", status ? status->reason : NULL, "since",
+                     time_view(status ? status->since : cluster->created), "fabric", fabric, "nodes",
+                     status ? (int)status->nodes : 0, "ready", status ? (int)status->ready : 0);
+}
+
+json_t *
+weft_view_cluster(WeftStore *store, const WeftCluster *cluster, GError **error)
+{
+    GError *failure = NULL;
+    g_autofree char *key = weft_cluster_key(cluster->tenant, cluster->name);
+    g_autoptr(WeftClusterStatus) status = weft_store_load_cluster_status(store, key, NULL, &failure);
+    if (failure && !is_missing(&failure)) {
+        g_propagate_error(error, failure);
+        return NULL;
+    }
+    json_t *view = wish_view(cluster);
+    json_t *progress = progress_view(cluster, status);
+    json_object_update(view, progress);
+    json_decref(progress);
+    if (add_partition(store, view, status, error))
+        return view;
+    json_decref(view);
+    return NULL;
+}
+
+char *
+weft_view_etag(const WeftCluster *cluster)
+{
+    json_t *wish = weft_cluster_to_json(cluster);
+    char *text = json_dumps(wish, JSON_COMPACT | JSON_SORT_KEYS);
+    g_autofree char *sum = g_compute_checksum_for_string(G_CHECKSUM_SHA256, text, -1);
+    free(text);
+    json_decref(wish);
+    return g_strdup_printf("\"%.16s\"", sum);
+}
+
+/* --- nodes --- */
+
+static json_t *
+device_view(const WeftDevice *device)
+{
+    return json_pack("{s:i, s:s, s:o, s:o}", "rail", (int)device->rail, "hca", device->hca, "vf",
+                     device->vf < 0 ? json_null() : json_integer(device->vf), "guid",
+                     device->guid ? hex_view(device->guid, 16) : json_null());
+}
+
+static json_t *
+memory_view(const WeftMemory *memory)
+{
+    return json_pack("{s:i, s:I, s:I}", "numa", (int)memory->numa, "page_size", (json_int_t)memory->page_size, "pages",
+                     (json_int_t)memory->pages);
+}
+
+static void
+add_placement(json_t *view, const WeftNode *node)
+{
+    json_t *cores = json_array(), *memory = json_array(), *devices = json_array(), *gpus = json_array();
+    for (guint i = 0; i < node->cores->len; i++)
+        json_array_append_new(cores, json_integer(g_array_index(node->cores, guint16, i)));
+    for (guint i = 0; i < node->memory->len; i++)
+        json_array_append_new(memory, memory_view(&g_array_index(node->memory, WeftMemory, i)));
+    for (guint i = 0; i < node->devices->len; i++)
+        json_array_append_new(devices, device_view(node->devices->pdata[i]));
+    for (guint i = 0; i < node->gpus->len; i++)
+        json_array_append_new(gpus, json_string(node->gpus->pdata[i]));
+    json_object_set_new(view, "host", json_string(node->host));
+    json_object_set_new(view, "core_ids", cores);
+    json_object_set_new(view, "memory_nodes", memory);
+    json_object_set_new(view, "devices", devices);
+    json_object_set_new(view, "gpu_ids", gpus);
+}
+
+json_t *
+weft_view_node(const WeftNode *node, gboolean all)
+{
+    g_autofree char *label = weft_node_label(node);
+    g_autofree char *hostname = weft_node_hostname(node);
+    json_t *guids = json_array();
+    for (guint i = 0; i < node->devices->len; i++) {
+        const WeftDevice *device = node->devices->pdata[i];
+        if (device->guid)
+            json_array_append_new(guids, hex_view(device->guid, 16));
+    }
+    json_t *view = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s?}", "id", node->id, "name", label, "hostname",
+                             hostname, "cluster", node->cluster, "tenant", node->tenant, "rank", (int)node->rank, "group",
+                             node->group, "phase", weft_node_phase_words[node->phase], "reason", node->reason);
+    json_t *holds =
+        json_pack("{s:i, s:I, s:i, s:o, s:s?, s:s, s:s?, s:o}", "cores", (int)node->cores->len, "memory",
+                  (json_int_t)weft_node_memory(node), "gpus", (int)node->gpus->len, "guids", guids, "mac", node->mac, "path",
+                  weft_path_words[node->path], "image", node->image, "since", time_view(node->since));
+    json_object_update(view, holds);
+    json_decref(holds);
+    if (all)
+        add_placement(view, node);
+    return view;
+}
+
+/* --- hosts --- */
+
+static gboolean
+add_load(WeftStore *store, json_t *view, const WeftHost *host, GError **error)
+{
+    WeftQuery query = { .kind = WEFT_KIND_NODE, .place = host->name };
+    g_autoptr(GPtrArray) records = weft_store_list(store, &query, error);
+    if (!records)
+        return FALSE;
+    guint used = 0, total = 0;
+    for (guint i = 0; i < records->len; i++) {
+        g_autoptr(WeftNode) node = weft_record_node(records->pdata[i], error);
+        if (!node)
+            return FALSE;
+        used += node->cores->len;
+    }
+    for (guint i = 0; i < host->cores->len; i++)
+        total += !g_array_index(host->cores, WeftCore, i).housekeeping;
+    json_object_set_new(view, "nodes", json_integer(records->len));
+    json_object_set_new(view, "cores_total", json_integer(total));
+    json_object_set_new(view, "cores_used", json_integer(used));
+    return TRUE;
+}
+
+static gboolean
+add_state(WeftStore *store, json_t *view, const WeftHost *host, GError **error)
+{
+    GError *failure = NULL;
+    g_autoptr(WeftHostStatus) status = weft_store_load_host_status(store, host->name, NULL, &failure);
+    if (failure && !is_missing(&failure)) {
+        g_propagate_error(error, failure);
+        return FALSE;
+    }
+    json_object_set_new(view, "state", json_string(weft_host_state_words[status ? status->state : WEFT_HOST_UNKNOWN]));
+    json_object_set_new(view, "since", time_view(status ? status->since : 0));
+    json_object_set_new(view, "reason", status && status->reason ? json_string(status->reason) : json_null());
+    return TRUE;
+}
+
+json_t *
+weft_view_host(WeftStore *store, const WeftHost *host, GError **error)
+{
+    json_t *view = weft_host_to_json(host);
+    if (add_state(store, view, host, error) && add_load(store, view, host, error))
+        return view;
+    json_decref(view);
+    return NULL;
+}
+
+/* --- tenants and their people --- */
+
+json_t *
+weft_view_tenant(WeftStore *store, const WeftTenant *tenant, GError **error)
+{
+    json_t *quotas = json_object(), *used = json_object();
+    json_t *view = json_pack("{s:s, s:o, s:o, s:s}", "name", tenant->name, "quota", quotas, "used", used, "origin",
+                             weft_origin_words[tenant->origin]);
+    for (guint i = 0; i < WEFT_QUOTAS; i++) {
+        guint64 amount = 0;
+        g_autofree char *resource = weft_quota_resource(tenant->name, (WeftQuota)i);
+        if (!weft_store_used(store, resource, &amount, error)) {
+            json_decref(view);
+            return NULL;
+        }
+        json_t *quota = tenant->quota[i] ? json_integer((json_int_t)tenant->quota[i]) : json_null();
+        json_object_set_new(quotas, weft_quota_words[i], quota);
+        json_object_set_new(used, weft_quota_words[i], json_integer((json_int_t)amount));
+    }
+    return view;
+}
+
+json_t *
+weft_view_token(const WeftToken *token)
+{
+    return json_pack("{s:s, s:s, s:s?, s:s?, s:o, s:o}", "id", token->id, "principal", token->principal, "tenant",
+                     token->tenant, "note", token->note, "created", time_view(token->created), "expires",
+                     time_view(token->expires));
+}
+
+json_t *
+weft_view_event(const WeftEvent *event, gboolean all)
+{
+    g_autofree char *id = weft_event_key(event->id);
+    return json_pack("{s:s, s:o, s:s, s:s?, s:s?, s:s?, s:s?, s:s?}", "id", id, "time", time_view(event->id), "type",
+                     event->type, "tenant", event->tenant, "cluster", event->cluster, "cluster_name", event->cluster_name,
+                     "host", all ? event->host : NULL, "message", event->message);
+}

@@ -1,0 +1,15 @@
+/* What the API shows of each object. */
+#pragma once
+
+#include "records.h"
+
+json_t *weft_view_cluster(WeftStore *store, const WeftCluster *cluster, GError **error);
+json_t *weft_view_host(WeftStore *store, const WeftHost *host, GError **error);
+json_t *weft_view_tenant(WeftStore *store, const WeftTenant *tenant, GError **error);
+json_t *weft_view_token(const WeftToken *token);
+/* all: for eyes that may see hosts. */
+json_t *weft_view_node(const WeftNode *node, gboolean all);
+json_t *weft_view_event(const WeftEvent *event, gboolean all);
+
+/* The ETag of a cluster, with its quotes: it changes with the wish only, and tells nothing of how much else happens here. */
+char *weft_view_etag(const WeftCluster *cluster);
