@@ -2,8 +2,8 @@
 
 #include "clock.h"
 #include "errors.h"
+#include "feed.h"
 #include "progress.h"
-#include "stream.h"
 
 #include <gio/gio.h>
 
@@ -117,19 +117,19 @@ look(WeftCli *cli, const WeftAwait *await, char **text, json_t **object, gboolea
 /* Shows where things are until there is reason to look again. A stream that is refused with 404 says that the object is gone:
  * the next look sees that too. */
 static gboolean
-pass_time(WeftStream *stream, WeftProgress *progress, const char *text, gint64 deadline, GError **error)
+pass_time(WeftFeed *feed, WeftProgress *progress, const char *text, gint64 deadline, GError **error)
 {
     gint64 looked = g_get_monotonic_time();
     gint64 until = MIN(looked + LOOK_AGAIN, deadline);
     weft_progress_show(progress, text);
     g_autoptr(GError) local = NULL;
-    if (!weft_stream_wait(stream, looked + LOOK_PAUSE, MIN(until, weft_progress_due(progress)), &local) &&
+    if (!weft_feed_wait(feed, looked + LOOK_PAUSE, MIN(until, weft_progress_due(progress)), &local) &&
         !g_error_matches(local, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
         g_propagate_error(error, g_steal_pointer(&local));
         return FALSE;
     }
     json_t *event;
-    while ((event = weft_stream_next(stream)))
+    while ((event = weft_feed_next(feed)))
         json_decref(event);
     return TRUE;
 }
@@ -137,7 +137,7 @@ pass_time(WeftStream *stream, WeftProgress *progress, const char *text, gint64 d
 static gboolean
 await_until(WeftCli *cli, const WeftAwait *await, gint64 deadline, json_t **object, GError **error)
 {
-    g_autoptr(WeftStream) stream = weft_stream_new(cli->client, await->events, NULL);
+    g_autoptr(WeftFeed) feed = weft_feed_new(cli->client, await->events, NULL);
     g_autoptr(WeftProgress) progress = weft_progress_new(await->what);
     g_autofree char *text = NULL;
     for (;;) {
@@ -151,7 +151,7 @@ await_until(WeftCli *cli, const WeftAwait *await, gint64 deadline, json_t **obje
             g_set_error(error, WEFT_ERROR, WEFT_ERROR_TIMEOUT, "not done after %s (%s); %s", time, text, await->after);
             return FALSE;
         }
-        if (!pass_time(stream, progress, text, deadline, error))
+        if (!pass_time(feed, progress, text, deadline, error))
             return FALSE;
     }
 }

@@ -31,6 +31,17 @@ weft_cli_set_usage(GError **error, const char *format, ...)
     g_set_error_literal(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, message);
 }
 
+void
+weft_cli_blame(GError **error, const char *kind, const char *name)
+{
+    g_autofree char *prefix = g_strdup_printf("%s %s: ", kind, name);
+    gboolean elsewhere = g_error_matches(*error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE) ||
+                         g_error_matches(*error, WEFT_ERROR, WEFT_ERROR_UNAUTHENTICATED) ||
+                         g_error_matches(*error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+    if (!elsewhere && !g_str_has_prefix((*error)->message, prefix))
+        g_prefix_error(error, "%s", prefix);
+}
+
 static char *
 hint_for(const GError *error)
 {
@@ -38,6 +49,8 @@ hint_for(const GError *error)
         return g_strdup_printf("'%s --help' tells how to use it", g_get_prgname());
     if (error->domain != WEFT_ERROR)
         return NULL;
+    if (strstr(error->message, "?tenant="))
+        return g_strdup("here that is --tenant NAME, or WEFT_TENANT");
     return g_strdup(hints[weft_error_code(error)]);
 }
 

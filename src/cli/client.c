@@ -60,8 +60,8 @@ static gboolean
 set_url(WeftClient *client, const char *url, GError **error)
 {
     client->url = g_strdup(url);
-    if (g_str_has_prefix(url, "unix:///")) {
-        client->socket = g_strdup(url + strlen("unix://"));
+    if (g_str_has_prefix(url, "unix:///") || (g_str_has_prefix(url, "unix:/") && url[6] != '/')) {
+        client->socket = g_strdup(url + (url[6] == '/' ? strlen("unix://") : strlen("unix:")));
         client->base = g_strdup("http://weft");
         return TRUE;
     }
@@ -148,25 +148,32 @@ weft_client_prepare(WeftClient *client, CURL *easy, const char *path)
     }
 }
 
-void
-weft_client_set_lost(WeftClient *client, CURLcode result, const char *detail, GError **error)
+/* curl names the port even where there is none: the kernel's word is better. */
+static char *
+why_lost(WeftClient *client, CURLcode result, const char *detail)
+{
+    long number = 0;
+    curl_easy_getinfo(client->easy, CURLINFO_OS_ERRNO, &number);
+    if (result == CURLE_COULDNT_CONNECT && number != 0)
+        return g_strdup(g_strerror((int)number));
+    return g_strdup(detail[0] ? detail : curl_easy_strerror(result));
+}
+
+static void
+set_lost(WeftClient *client, CURLcode result, const char *detail, GError **error)
 {
     if (weft_client_interrupted(error))
         return;
-    const char *why = detail && detail[0] ? detail : curl_easy_strerror(result);
-    switch (result) {
-    case CURLE_OPERATION_TIMEDOUT:
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE, "weftd at %s does not answer: %s", client->url, why);
-        break;
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CACERT_BADFILE:
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE, "cannot trust weftd at %s: %s (--ca FILE names its authority)",
-                    client->url, why);
-        break;
-    default:
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE,
-                    "cannot reach weftd at %s: %s: is it running? (weftd --config FILE, or set WEFT_URL)", client->url, why);
-    }
+    g_autofree char *why = why_lost(client, result, detail);
+    const char *format = "cannot reach weftd at %s: %s: is it running? (weftd --config FILE, or set WEFT_URL)";
+    if (result == CURLE_OPERATION_TIMEDOUT || result == CURLE_GOT_NOTHING || result == CURLE_RECV_ERROR)
+        format = "weftd at %s gave no answer: %s";
+    else if (result == CURLE_PEER_FAILED_VERIFICATION || result == CURLE_SSL_CACERT_BADFILE)
+        format = "cannot trust weftd at %s: %s (--ca FILE names its authority)";
+    else if (result == CURLE_WRITE_ERROR)
+        format = "weftd at %s answered with more than fits: %s";
+    g_autofree char *message = g_strdup_printf(format, client->url, why);
+    g_set_error_literal(error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE, message);
 }
 
 /* For an answer that is no problem document: from a proxy, say. */
@@ -218,40 +225,40 @@ on_header(char *bytes, size_t size, size_t count, void *data)
 }
 
 static struct curl_slist *
-request_headers(const WeftRequest *request, const char *key)
+call_headers(const WeftCall *call, const char *key)
 {
     struct curl_slist *headers = curl_slist_append(NULL, "Accept: application/json");
     headers = curl_slist_append(headers, "Expect:");
-    if (request->body)
+    if (call->body)
         headers = curl_slist_append(headers, "Content-Type: application/json");
     if (key) {
         g_autofree char *line = g_strconcat("Idempotency-Key: ", key, NULL);
         headers = curl_slist_append(headers, line);
     }
-    if (request->if_match) {
-        g_autofree char *line = g_strconcat("If-Match: ", request->if_match, NULL);
+    if (call->if_match) {
+        g_autofree char *line = g_strconcat("If-Match: ", call->if_match, NULL);
         headers = curl_slist_append(headers, line);
     }
     return headers;
 }
 
 static CURLcode
-attempt(WeftClient *client, const WeftRequest *request, const char *key, Answer *answer)
+attempt(WeftClient *client, const WeftCall *call, const char *key, Answer *answer)
 {
     CURL *easy = client->easy;
-    char *body = request->body ? json_dumps(request->body, JSON_COMPACT) : NULL;
-    struct curl_slist *headers = request_headers(request, key);
+    char *body = call->body ? json_dumps(call->body, JSON_COMPACT) : NULL;
+    struct curl_slist *headers = call_headers(call, key);
     g_string_truncate(answer->text, 0);
     g_clear_pointer(&answer->etag, g_free);
     answer->detail[0] = '\0';
 
     curl_easy_reset(easy);
-    weft_client_prepare(client, easy, request->path);
+    weft_client_prepare(client, easy, call->path);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)client->timeout_ms);
-    if (body || g_strcmp0(request->method, "POST") == 0)
+    if (body || g_strcmp0(call->method, "POST") == 0)
         curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body ? body : "");
-    if (request->method)
-        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
+    if (call->method)
+        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call->method);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, answer);
@@ -288,17 +295,17 @@ retry_delay(WeftClient *client, CURLcode result, long status, gboolean repeatabl
 }
 
 static CURLcode
-perform(WeftClient *client, const WeftRequest *request, Answer *answer)
+perform(WeftClient *client, const WeftCall *call, Answer *answer)
 {
-    gboolean post = g_strcmp0(request->method, "POST") == 0;
+    gboolean post = g_strcmp0(call->method, "POST") == 0;
     g_autofree char *key = NULL;
     if (post)
         key = g_strdup_printf("%016" G_GINT64_MODIFIER "x%016" G_GINT64_MODIFIER "x", weft_random_u64(), weft_random_u64());
 
     gint64 end = g_get_monotonic_time() + PATIENCE_SECONDS * G_TIME_SPAN_SECOND;
     for (guint tries = 0;; tries++) {
-        CURLcode result = attempt(client, request, key, answer);
-        gint64 delay = retry_delay(client, result, answer->status, post || !request->method, tries);
+        CURLcode result = attempt(client, call, key, answer);
+        gint64 delay = retry_delay(client, result, answer->status, post || !call->method, tries);
         if (delay < 0 || interrupted || g_get_monotonic_time() + delay > end)
             return result;
         g_poll(NULL, 0, (gint)(delay / 1000)); /* unlike g_usleep() it ends at Ctrl-C */
@@ -309,7 +316,7 @@ static gboolean
 take_answer(WeftClient *client, CURLcode result, Answer *answer, WeftResponse *response, GError **error)
 {
     if (result != CURLE_OK) {
-        weft_client_set_lost(client, result, answer->detail, error);
+        set_lost(client, result, answer->detail, error);
         return FALSE;
     }
     response->status = answer->status;
@@ -329,12 +336,12 @@ take_answer(WeftClient *client, CURLcode result, Answer *answer, WeftResponse *r
 }
 
 gboolean
-weft_client_send(WeftClient *client, const WeftRequest *request, WeftResponse *ret_response, GError **error)
+weft_client_call(WeftClient *client, const WeftCall *call, WeftResponse *ret_response, GError **error)
 {
     g_auto(WeftResponse) ignored = { 0 };
     WeftResponse *response = ret_response ? ret_response : &ignored;
     Answer answer = { .text = g_string_new(NULL) };
-    CURLcode result = perform(client, request, &answer);
+    CURLcode result = perform(client, call, &answer);
     gboolean ok = take_answer(client, result, &answer, response, error);
     g_string_free(answer.text, TRUE);
     g_free(answer.etag);
@@ -345,7 +352,7 @@ json_t *
 weft_client_get(WeftClient *client, const char *path, GError **error)
 {
     g_auto(WeftResponse) response = { 0 };
-    if (!weft_client_send(client, &(WeftRequest){ .path = path }, &response, error))
+    if (!weft_client_call(client, &(WeftCall){ .path = path }, &response, error))
         return NULL;
     if (!response.body)
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_FAILED, "weftd at %s answered with nothing", client->url);
@@ -353,10 +360,10 @@ weft_client_get(WeftClient *client, const char *path, GError **error)
 }
 
 json_t *
-weft_client_list(WeftClient *client, const char *path, GError **error)
+weft_client_list(WeftClient *client, const char *path, const char *first, GError **error)
 {
     json_t *items = json_array();
-    g_autofree char *after = NULL;
+    g_autofree char *after = g_strdup(first);
     do {
         g_autofree char *page_path = weft_client_query(g_strdup(path), "limit", PAGE_LIMIT);
         page_path = weft_client_query(g_steal_pointer(&page_path), "after", after);

@@ -8,7 +8,7 @@
 #define WEFT_CLIENT_URL "unix:///run/weft/weft.sock"
 
 typedef struct WeftClientOptions {
-    const char *url;   /* unix:///PATH or https://HOST[:PORT] */
+    const char *url;   /* unix:///PATH, unix:/PATH or https://HOST[:PORT] */
     const char *token; /* NULL: none; only sent over TLS */
     const char *ca;    /* file of certificates to trust; NULL: the system's */
     guint timeout_ms;  /* of one request; 0: 30 s */
@@ -22,12 +22,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftClient, weft_client_free)
 
 const char *weft_client_url(const WeftClient *client);
 
-typedef struct WeftRequest {
+typedef struct WeftCall {
     const char *method; /* NULL: GET */
     const char *path;   /* with its query */
     json_t *body;       /* borrowed; NULL: none */
     const char *if_match;
-} WeftRequest;
+} WeftCall;
 
 typedef struct WeftResponse {
     long status; /* 0: none came */
@@ -41,11 +41,11 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(WeftResponse, weft_response_clear)
 /* Every POST carries a fresh Idempotency-Key; it and GET are sent again when the connection is lost on the way, and everything
  * when weftd asks for patience (429). A refusal is an error of the code that the problem document says; ret_response, which may
  * be NULL, has the status then too. CANCELLED of G_IO_ERROR after Ctrl-C, if weft_client_catch_interrupts() was called. */
-gboolean weft_client_send(WeftClient *client, const WeftRequest *request, WeftResponse *ret_response, GError **error);
+gboolean weft_client_call(WeftClient *client, const WeftCall *call, WeftResponse *ret_response, GError **error);
 
 json_t *weft_client_get(WeftClient *client, const char *path, GError **error);
-/* All pages of a list as one array. */
-json_t *weft_client_list(WeftClient *client, const char *path, GError **error);
+/* All pages of a list as one array; after NULL: from its beginning. */
+json_t *weft_client_list(WeftClient *client, const char *path, const char *after, GError **error);
 
 /* "BASE/NAME" with the name escaped. */
 char *weft_client_path(const char *base, const char *name);
@@ -56,7 +56,6 @@ char *weft_client_query(char *path, const char *key, const char *value);
 void weft_client_catch_interrupts(void);
 gboolean weft_client_interrupted(GError **error);
 
-/* For stream.c: prepares a handle for a path, and turns what curl or a problem document says into an error. */
+/* For feed.c: prepares a handle for a path, and turns a problem document into an error. */
 void weft_client_prepare(WeftClient *client, CURL *easy, const char *path);
-void weft_client_set_lost(WeftClient *client, CURLcode result, const char *detail, GError **error);
 void weft_client_set_problem(long status, const char *text, gsize length, GError **error);

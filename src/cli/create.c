@@ -139,8 +139,8 @@ wait_ready(WeftCli *cli, json_t *cluster, gint64 limit, GError **error)
     }
     g_autofree char *name = weft_cli_field(ready, "name");
     g_autofree char *nodes = weft_cli_count(weft_cli_number(ready, "ready"), "node");
-    g_autofree char *time = weft_duration_format((g_get_monotonic_time() - start) / 100000 * 100000);
-    printf("cluster %s is ready: %s in %s\n", name, nodes, time);
+    double seconds = (double)(g_get_monotonic_time() - start) / G_TIME_SPAN_SECOND;
+    printf("cluster %s is ready: %s in %.1f s\n", name, nodes, seconds);
     json_decref(ready);
     return TRUE;
 }
@@ -159,10 +159,10 @@ run(WeftCli *cli, char **args, GError **error)
     g_auto(WeftResponse) response = { 0 };
     g_autofree char *where = weft_client_query(g_strdup("/v1/clusters"), "tenant", cli->tenant);
     g_autofree char *name = weft_cli_field(spec, "name");
-    gboolean ok = weft_client_send(cli->client, &(WeftRequest){ "POST", where, spec }, &response, error);
+    gboolean ok = weft_client_call(cli->client, &(WeftCall){ "POST", where, spec }, &response, error);
     json_decref(spec);
     if (!ok) {
-        g_prefix_error(error, "cluster %s: ", name);
+        weft_cli_blame(error, "cluster", name);
         return FALSE;
     }
     if (!no_wait)

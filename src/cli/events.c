@@ -1,10 +1,8 @@
 /* weft events: what happened, and what happens. */
 #include "clock.h"
-#include "stream.h"
+#include "feed.h"
 #include "table.h"
 #include "verbs.h"
-
-#define FIRST_ID "0" /* before all events: a stream from there on misses none */
 
 static gboolean follow;
 static char *since;
@@ -31,45 +29,52 @@ print_event(const WeftCli *cli, json_t *event)
     printf("%s  %-18s  %-12s  %s\n", time, type, strcmp(cluster, "-") != 0 ? cluster : host, message);
 }
 
-/* Times of one format compare as texts. */
-static json_t *
-not_older(json_t *events, const char *from)
+/* An event's id is its time in microseconds: all that came at that time or later comes after this one. */
+static char *
+id_before(const char *time)
 {
-    json_t *recent = json_array();
-    size_t i;
-    json_t *event;
-    json_array_foreach (events, i, event) {
-        if (!from || g_strcmp0(json_string_value(json_object_get(event, "time")), from) >= 0)
-            json_array_append(recent, event);
-    }
-    json_decref(events);
-    return recent;
+    gint64 microseconds = 0;
+    if (time)
+        weft_clock_parse(time, &microseconds, NULL);
+    return g_strdup_printf("%016" G_GINT64_MODIFIER "x", MAX(microseconds - 1, 0));
 }
 
-static void
-print_events(const WeftCli *cli, json_t *events)
+/* The stream begins with what happened before it, so nothing is missed in between. It would wait for a weftd that is not there:
+ * so look first. */
+static gboolean
+follow_on(WeftCli *cli, const char *path, const char *after, GError **error)
 {
+    g_autofree char *one = weft_client_query(g_strdup(path), "limit", "1");
+    json_t *there = weft_client_get(cli->client, one, error);
+    if (!there)
+        return FALSE;
+    json_decref(there);
+    g_autoptr(WeftFeed) feed = weft_feed_new(cli->client, path, after);
+    while (weft_feed_wait(feed, 0, G_MAXINT64, error)) {
+        for (json_t *event; (event = weft_feed_next(feed)); json_decref(event))
+            print_event(cli, event);
+        fflush(stdout);
+    }
+    return FALSE;
+}
+
+static gboolean
+list(WeftCli *cli, const char *path, const char *after, GError **error)
+{
+    json_t *events = weft_client_list(cli->client, path, after, error);
+    if (!events)
+        return FALSE;
+    if (cli->json) {
+        weft_cli_print_json(events);
+        return TRUE;
+    }
     size_t i;
     json_t *event;
     json_array_foreach (events, i, event) {
         print_event(cli, event);
     }
-}
-
-static gboolean
-follow_on(WeftCli *cli, const char *path, const char *last_id, GError **error)
-{
-    g_autoptr(WeftStream) stream = weft_stream_new(cli->client, path, last_id ? last_id : FIRST_ID);
-    for (;;) {
-        fflush(stdout);
-        if (!weft_stream_wait(stream, 0, G_MAXINT64, error))
-            return FALSE;
-        json_t *event;
-        while ((event = weft_stream_next(stream))) {
-            print_event(cli, event);
-            json_decref(event);
-        }
-    }
+    json_decref(events);
+    return TRUE;
 }
 
 static gboolean
@@ -80,22 +85,11 @@ run(WeftCli *cli, char **args, GError **error)
         return FALSE;
     g_autofree char *path = args[0] ? weft_cli_cluster_path(cli, args[0], "/events")
                                     : weft_client_query(g_strdup("/v1/events"), "tenant", cli->tenant);
-    json_t *events = weft_client_list(cli->client, path, error);
-    if (!events) {
-        if (args[0])
-            g_prefix_error(error, "cluster %s: ", args[0]);
-        return FALSE;
-    }
-    json_t *last = json_array_get(events, json_array_size(events) - 1);
-    g_autofree char *last_id = g_strdup(json_string_value(json_object_get(last, "id")));
-    events = not_older(events, from);
-    if (cli->json && !follow) {
-        weft_cli_print_json(events);
-        return TRUE;
-    }
-    print_events(cli, events);
-    json_decref(events);
-    return !follow || follow_on(cli, path, last_id, error);
+    g_autofree char *after = id_before(from);
+    gboolean ok = follow ? follow_on(cli, path, after, error) : list(cli, path, after, error);
+    if (!ok && args[0])
+        weft_cli_blame(error, "cluster", args[0]);
+    return ok;
 }
 
 const WeftVerb weft_events_verbs[] = {

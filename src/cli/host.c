@@ -163,9 +163,9 @@ run_add(WeftCli *cli, char **args, GError **error)
     json_array_foreach (hosts, i, host) {
         g_auto(WeftResponse) response = { 0 };
         g_autofree char *name = weft_cli_field(host, "name");
-        ok = weft_client_send(cli->client, &(WeftRequest){ "POST", "/v1/hosts", host }, &response, error);
+        ok = weft_client_call(cli->client, &(WeftCall){ "POST", "/v1/hosts", host }, &response, error);
         if (!ok) {
-            g_prefix_error(error, "host %s: ", name);
+            weft_cli_blame(error, "host", name);
             break;
         }
         tell(cli, response.body, "added");
@@ -206,7 +206,7 @@ post(WeftCli *cli, const char *path, const char *action, json_t *body, json_t **
 {
     g_autofree char *where = g_strconcat(path, action, NULL);
     g_auto(WeftResponse) response = { 0 };
-    gboolean ok = weft_client_send(cli->client, &(WeftRequest){ "POST", where, body }, &response, error);
+    gboolean ok = weft_client_call(cli->client, &(WeftCall){ "POST", where, body }, &response, error);
     json_decref(body);
     *ret_host = g_steal_pointer(&response.body);
     return ok;
@@ -237,7 +237,7 @@ undrain_one(WeftCli *cli, const char *path, GError **error)
 static gboolean
 rm_one(WeftCli *cli, const char *path, GError **error)
 {
-    if (!weft_client_send(cli->client, &(WeftRequest){ "DELETE", path }, NULL, error))
+    if (!weft_client_call(cli->client, &(WeftCall){ "DELETE", path }, NULL, error))
         return FALSE;
     if (!cli->json)
         printf("host %s is removed\n", strrchr(path, '/') + 1);
@@ -270,7 +270,7 @@ for_each(WeftCli *cli, char **args, gboolean (*do_one)(WeftCli *, const char *pa
         if (do_one(cli, path, &local))
             continue;
         if (!weft_client_interrupted(NULL))
-            g_prefix_error(&local, "host %s: ", (char *)names->pdata[i]);
+            weft_cli_blame(&local, "host", names->pdata[i]);
         weft_cli_keep_first(&first, local);
         if (weft_client_interrupted(NULL))
             break;

@@ -13,7 +13,7 @@ drain_word(json_t *host)
 static gboolean
 run(WeftCli *cli, char **args, GError **error)
 {
-    json_t *hosts = weft_client_list(cli->client, "/v1/hosts", error);
+    json_t *hosts = weft_client_list(cli->client, "/v1/hosts", NULL, error);
     if (!hosts)
         return FALSE;
     if (cli->json) {

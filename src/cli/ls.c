@@ -42,7 +42,7 @@ static gboolean
 run(WeftCli *cli, char **args, GError **error)
 {
     g_autofree char *path = weft_client_query(g_strdup("/v1/clusters"), "tenant", all ? NULL : cli->tenant);
-    json_t *clusters = weft_client_list(cli->client, path, error);
+    json_t *clusters = weft_client_list(cli->client, path, NULL, error);
     if (!clusters)
         return FALSE;
     if (cli->json) {

@@ -209,7 +209,7 @@ refuse_words(char **words, GError **error)
     g_autofree char *program = group ? g_strconcat("weft ", words[0], NULL) : g_strdup("weft");
     g_set_prgname(program);
     if (!wrong)
-        weft_cli_set_usage(error, "%s%sneeds a verb", group ? words[0] : "", group ? " " : "");
+        weft_cli_set_usage(error, "%s%sneeds a verb", group ? words[0] : "", group ? ": " : "");
     else
         weft_cli_set_usage(error, "%s%sno verb '%s'%s", group ? words[0] : "", group ? ": " : "", wrong, meant);
     return FALSE;

@@ -46,7 +46,7 @@ static void
 show_live(WeftProgress *progress, const char *text)
 {
     gint64 seconds = (g_get_monotonic_time() - progress->start) / G_TIME_SPAN_SECOND;
-    g_autofree char *elapsed = weft_duration_format(seconds * G_TIME_SPAN_SECOND);
+    g_autofree char *elapsed = weft_duration_format(MAX(seconds, 1) * G_TIME_SPAN_SECOND);
     g_autofree char *line = g_strdup_printf("%s: %s (%s)", progress->what, text, elapsed);
     g_autofree char *fitting = weft_text_fit(line, terminal_columns() - 1);
     fprintf(stderr, "\r%s\033[K", fitting);

@@ -34,8 +34,8 @@ remove_one(WeftCli *cli, const char *name, GError **error)
 {
     g_auto(WeftResponse) response = { 0 };
     g_autofree char *path = weft_cli_cluster_path(cli, name, "");
-    if (!weft_client_send(cli->client, &(WeftRequest){ "DELETE", path }, &response, error)) {
-        g_prefix_error(error, "cluster %s: ", name);
+    if (!weft_client_call(cli->client, &(WeftCall){ "DELETE", path }, &response, error)) {
+        weft_cli_blame(error, "cluster", name);
         return NULL;
     }
     return g_steal_pointer(&response.body);

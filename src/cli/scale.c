@@ -60,8 +60,8 @@ patch(WeftCli *cli, const char *path, gint64 count, const char *if_match, WeftRe
     json_t *body = json_pack("{s:I}", "count", (json_int_t)count);
     if (group)
         json_object_set_new(body, "group", json_string(group));
-    WeftRequest request = { "PATCH", path, body, if_match };
-    gboolean ok = weft_client_send(cli->client, &request, ret_response, error);
+    WeftCall call = { "PATCH", path, body, if_match };
+    gboolean ok = weft_client_call(cli->client, &call, ret_response, error);
     json_decref(body);
     return ok;
 }
@@ -75,8 +75,7 @@ patch_relative(WeftCli *cli, const char *path, gint64 change, WeftResponse *ret_
         gint64 count = 0;
         g_autoptr(GError) local = NULL;
         weft_response_clear(ret_response);
-        if (!weft_client_send(cli->client, &(WeftRequest){ .path = path }, &now, error) ||
-            !current_count(now.body, &count, error))
+        if (!weft_client_call(cli->client, &(WeftCall){ .path = path }, &now, error) || !current_count(now.body, &count, error))
             return FALSE;
         if (count + change < 0) {
             weft_cli_set_usage(error, "has %" G_GINT64_FORMAT " nodes: cannot take %" G_GINT64_FORMAT " away", count, -change);
@@ -127,7 +126,7 @@ run(WeftCli *cli, char **args, GError **error)
     gboolean ok = change.relative ? patch_relative(cli, path, change.number, &response, error)
                                   : patch(cli, path, change.number, NULL, &response, error);
     if (!ok) {
-        g_prefix_error(error, "cluster %s: ", args[0]);
+        weft_cli_blame(error, "cluster", args[0]);
         return FALSE;
     }
     return finish(cli, &response, limit, error);

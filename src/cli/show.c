@@ -129,7 +129,7 @@ load(WeftCli *cli, const char *name, const GArray *ranks, json_t **ret_cluster, 
     json_t *cluster = ranks ? NULL : weft_client_get(cli->client, path, error);
     if (!ranks && !cluster)
         return FALSE;
-    json_t *nodes = weft_client_list(cli->client, nodes_path, error);
+    json_t *nodes = weft_client_list(cli->client, nodes_path, NULL, error);
     if (!nodes || (ranks && !select_ranks(&nodes, ranks, error))) {
         json_decref(cluster);
         json_decref(nodes);
@@ -149,7 +149,7 @@ show(WeftCli *cli, const char *text, GError **error)
     if (!weft_hostlist_split(text, &name, &ranks, error))
         return FALSE;
     if (!load(cli, name, ranks, &cluster, &nodes, error)) {
-        g_prefix_error(error, "cluster %s: ", name);
+        weft_cli_blame(error, "cluster", name);
         return FALSE;
     }
     if (cli->json) {

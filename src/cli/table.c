@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#define GAP 2 /* blanks between columns */
+
 typedef struct Column {
     char *title;
     gboolean right;
@@ -130,30 +132,31 @@ measure(const WeftTable *table)
     return widths;
 }
 
-/* The last column is not padded: no blanks at the ends of lines. */
+/* Blanks go before a cell that follows, never to the end of a line. */
 static void
-print_cell(FILE *out, const char *text, gsize pad, gboolean right, const char *colour)
+print_row(const WeftTable *table, char **cells, const gsize *widths, FILE *out)
 {
-    if (right)
-        fprintf(out, "%*s", (int)pad, "");
-    fprintf(out, "%s%s%s", colour, text, colour[0] ? "\033[0m" : "");
-    if (!right)
-        fprintf(out, "%*s", (int)pad, "");
+    gsize owed = 0;
+    for (guint i = 0; i < table->columns->len; i++) {
+        const Column *column = &g_array_index(table->columns, Column, i);
+        const char *text = cells ? cells[i] : column->title;
+        const char *colour = cells && column->coloured && weft_text_has_colour(out) ? colour_of(text) : "";
+        gsize pad = widths[i] - weft_text_width(text);
+        owed += column->right ? pad : 0;
+        if (text[0]) {
+            fprintf(out, "%*s%s%s%s", (int)owed, "", colour, text, colour[0] ? "\033[0m" : "");
+            owed = 0;
+        }
+        owed += (column->right ? 0 : pad) + GAP;
+    }
+    fputc('\n', out);
 }
 
 void
 weft_table_print(const WeftTable *table, FILE *out)
 {
-    guint n = table->columns->len;
     g_autofree gsize *widths = measure(table);
-    gboolean colour = weft_text_has_colour(out);
-    for (guint i = 0; i < n + table->cells->len; i++) {
-        const Column *column = &g_array_index(table->columns, Column, i % n);
-        const char *text = i < n ? column->title : table->cells->pdata[i - n];
-        gboolean last = i % n == n - 1;
-        const char *code = colour && column->coloured && i >= n ? colour_of(text) : "";
-        gsize pad = last && !column->right ? 0 : widths[i % n] - weft_text_width(text);
-        print_cell(out, text, pad, column->right, code);
-        fputs(last ? "\n" : "  ", out);
-    }
+    print_row(table, NULL, widths, out);
+    for (guint i = 0; i + table->columns->len <= table->cells->len; i += table->columns->len)
+        print_row(table, (char **)&table->cells->pdata[i], widths, out);
 }

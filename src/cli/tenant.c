@@ -57,7 +57,7 @@ static gboolean
 send_tenant(WeftCli *cli, const char *method, const char *path, json_t *body, const char *done, GError **error)
 {
     g_auto(WeftResponse) response = { 0 };
-    gboolean ok = weft_client_send(cli->client, &(WeftRequest){ method, path, body }, &response, error);
+    gboolean ok = weft_client_call(cli->client, &(WeftCall){ method, path, body }, &response, error);
     json_decref(body);
     if (!ok)
         return FALSE;
@@ -78,7 +78,7 @@ run_add(WeftCli *cli, char **args, GError **error)
     json_t *body = json_pack("{s:s, s:o}", "name", args[0], "quota", limits);
     if (send_tenant(cli, "POST", "/v1/tenants", body, "added", error))
         return TRUE;
-    g_prefix_error(error, "tenant %s: ", args[0]);
+    weft_cli_blame(error, "tenant", args[0]);
     return FALSE;
 }
 
@@ -96,7 +96,7 @@ run_set(WeftCli *cli, char **args, GError **error)
     g_autofree char *path = weft_client_path("/v1/tenants", args[0]);
     if (send_tenant(cli, "PATCH", path, json_pack("{s:o}", "quota", limits), "changed", error))
         return TRUE;
-    g_prefix_error(error, "tenant %s: ", args[0]);
+    weft_cli_blame(error, "tenant", args[0]);
     return FALSE;
 }
 
@@ -113,7 +113,7 @@ used_of(json_t *tenant, const char *name)
 static gboolean
 run_ls(WeftCli *cli, char **args, GError **error)
 {
-    json_t *tenants = weft_client_list(cli->client, "/v1/tenants", error);
+    json_t *tenants = weft_client_list(cli->client, "/v1/tenants", NULL, error);
     if (!tenants)
         return FALSE;
     if (cli->json) {
@@ -158,7 +158,7 @@ run_show(WeftCli *cli, char **args, GError **error)
     g_autofree char *path = weft_client_path("/v1/tenants", name);
     json_t *tenant = weft_client_get(cli->client, path, error);
     if (!tenant) {
-        g_prefix_error(error, "tenant %s: ", name);
+        weft_cli_blame(error, "tenant", name);
         return FALSE;
     }
     if (cli->json) {
@@ -178,8 +178,8 @@ static gboolean
 run_rm(WeftCli *cli, char **args, GError **error)
 {
     g_autofree char *path = weft_client_path("/v1/tenants", args[0]);
-    if (!weft_client_send(cli->client, &(WeftRequest){ "DELETE", path }, NULL, error)) {
-        g_prefix_error(error, "tenant %s: ", args[0]);
+    if (!weft_client_call(cli->client, &(WeftCall){ "DELETE", path }, NULL, error)) {
+        weft_cli_blame(error, "tenant", args[0]);
         return FALSE;
     }
     if (!cli->json)

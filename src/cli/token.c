@@ -27,7 +27,7 @@ run_create(WeftCli *cli, char **args, GError **error)
     put(body, "note", note);
     put(body, "expires_in", expires);
     g_auto(WeftResponse) response = { 0 };
-    gboolean ok = weft_client_send(cli->client, &(WeftRequest){ "POST", "/v1/tokens", body }, &response, error);
+    gboolean ok = weft_client_call(cli->client, &(WeftCall){ "POST", "/v1/tokens", body }, &response, error);
     json_decref(body);
     if (!ok)
         return FALSE;
@@ -45,7 +45,7 @@ run_create(WeftCli *cli, char **args, GError **error)
 static gboolean
 run_ls(WeftCli *cli, char **args, GError **error)
 {
-    json_t *tokens = weft_client_list(cli->client, "/v1/tokens", error);
+    json_t *tokens = weft_client_list(cli->client, "/v1/tokens", NULL, error);
     if (!tokens)
         return FALSE;
     if (cli->json) {
@@ -75,8 +75,8 @@ run_revoke(WeftCli *cli, char **args, GError **error)
     for (guint i = 0; args[i]; i++) {
         GError *local = NULL;
         g_autofree char *path = weft_client_path("/v1/tokens", args[i]);
-        if (!weft_client_send(cli->client, &(WeftRequest){ "DELETE", path }, NULL, &local)) {
-            g_prefix_error(&local, "token %s: ", args[i]);
+        if (!weft_client_call(cli->client, &(WeftCall){ "DELETE", path }, NULL, &local)) {
+            weft_cli_blame(&local, "token", args[i]);
             weft_cli_keep_first(&first, local);
         } else if (!cli->json)
             printf("token %s is revoked\n", args[i]);

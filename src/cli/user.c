@@ -19,10 +19,10 @@ run_add(WeftCli *cli, char **args, GError **error)
     if (unix_user)
         json_object_set_new(body, "unix_user", json_string(unix_user));
     g_auto(WeftResponse) response = { 0 };
-    gboolean ok = weft_client_send(cli->client, &(WeftRequest){ "POST", "/v1/principals", body }, &response, error);
+    gboolean ok = weft_client_call(cli->client, &(WeftCall){ "POST", "/v1/principals", body }, &response, error);
     json_decref(body);
     if (!ok)
-        g_prefix_error(error, "user %s: ", args[0]);
+        weft_cli_blame(error, "user", args[0]);
     else if (cli->json)
         weft_cli_print_json(g_steal_pointer(&response.body));
     else
@@ -33,7 +33,7 @@ run_add(WeftCli *cli, char **args, GError **error)
 static gboolean
 run_ls(WeftCli *cli, char **args, GError **error)
 {
-    json_t *users = weft_client_list(cli->client, "/v1/principals", error);
+    json_t *users = weft_client_list(cli->client, "/v1/principals", NULL, error);
     if (!users)
         return FALSE;
     if (cli->json) {
@@ -59,8 +59,8 @@ static gboolean
 run_rm(WeftCli *cli, char **args, GError **error)
 {
     g_autofree char *path = weft_client_path("/v1/principals", args[0]);
-    if (!weft_client_send(cli->client, &(WeftRequest){ "DELETE", path }, NULL, error)) {
-        g_prefix_error(error, "user %s: ", args[0]);
+    if (!weft_client_call(cli->client, &(WeftCall){ "DELETE", path }, NULL, error)) {
+        weft_cli_blame(error, "user", args[0]);
         return FALSE;
     }
     if (!cli->json)

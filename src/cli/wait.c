@@ -33,7 +33,8 @@ wait_one(WeftCli *cli, const char *name, const WeftAwait *await, json_t **ret_cl
     if (!cluster && await->goal == &weft_goal_deleted && g_error_matches(local, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))
         return TRUE;
     if (!cluster) {
-        g_propagate_prefixed_error(error, g_steal_pointer(&local), "cluster %s: ", name);
+        g_propagate_error(error, g_steal_pointer(&local));
+        weft_cli_blame(error, "cluster", name);
         return FALSE;
     }
     gboolean ok = weft_await_cluster(cli, cluster, await, ret_cluster, error);

@@ -3,16 +3,16 @@
 
 #include "client.h"
 
-typedef struct WeftStream WeftStream;
+typedef struct WeftFeed WeftFeed;
 
 /* last_id NULL: only new events. The client must live longer. */
-WeftStream *weft_stream_new(WeftClient *client, const char *path, const char *last_id);
-void weft_stream_free(WeftStream *stream);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftStream, weft_stream_free)
+WeftFeed *weft_feed_new(WeftClient *client, const char *path, const char *last_id);
+void weft_feed_free(WeftFeed *feed);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftFeed, weft_feed_free)
 
 /* Waits until something happened (events came, or the connection was made: what happened before it must be looked up), but not
  * before not_before nor after until; both monotonic. FALSE when weftd refuses the stream, or with CANCELLED after Ctrl-C. */
-gboolean weft_stream_wait(WeftStream *stream, gint64 not_before, gint64 until, GError **error);
+gboolean weft_feed_wait(WeftFeed *feed, gint64 not_before, gint64 until, GError **error);
 
 /* The next event that came, NULL: none now. */
-json_t *weft_stream_next(WeftStream *stream);
+json_t *weft_feed_next(WeftFeed *feed);
