@@ -10,10 +10,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Unlike g_assert() it needs no GLib test, and it stops a fuzzer as a crash does. */
-#define fuzz_promise(condition)                                                                                                     \
-    do {                                                                                                                           \
-        if (!(condition))                                                                                                          \
-            g_error("broken promise: %s", #condition);                                                                             \
+#define fuzz_promise(condition)                                                                                                \
+    do {                                                                                                                       \
+        if (!(condition))                                                                                                      \
+            g_error("broken promise: %s", #condition);                                                                         \
     } while (0)
 
 /* GLib goes on after a call with wrong arguments; here it is a finding. */
