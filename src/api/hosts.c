@@ -79,13 +79,34 @@ check_new(WeftRequest *request, const WeftHost *host, GError **error)
     return FALSE;
 }
 
+static gboolean
+check_ports(WeftRequest *request, const WeftHost *host, GError **error)
+{
+    for (guint i = 0; i < host->hcas->len; i++) {
+        GError *failure = NULL;
+        const WeftHca *hca = host->hcas->pdata[i];
+        g_autofree char *claim = g_strdup_printf("fabric/%s/guid/0x%016" G_GINT64_MODIFIER "x", host->fabric, hca->port_guid);
+        g_autoptr(WeftRecord) holder = weft_store_holder(request->store, claim, &failure);
+        if (holder)
+            g_set_error(&failure, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                        "hcas[%u].port_guid: 0x%016" G_GINT64_MODIFIER
+                        "x is that of %s %s already; ibstat shows the port's own",
+                        i, hca->port_guid, weft_kind_words[holder->kind], holder->key);
+        if (failure) {
+            g_propagate_error(error, failure);
+            return FALSE;
+        }
+    }
+    return TRUE;
+}
+
 gboolean
 weft_handle_host_add(WeftRequest *request, GError **error)
 {
     if (!weft_body_without(request->body, "origin", error))
         return FALSE;
     g_autoptr(WeftHost) host = weft_host_from_json(request->body, "", error);
-    if (!host || !check_new(request, host, error))
+    if (!host || !check_new(request, host, error) || !check_ports(request, host, error))
         return FALSE;
     WeftReply *reply = host_reply(request, 201, host, error);
     if (!reply)

@@ -9,7 +9,7 @@
 #define HEADERS_MAX 64
 #define HEADERS_SIZE_MAX (16 * 1024)
 /* For each connection; more than our own limits, so that ours are the ones that a client meets. */
-#define CONNECTION_MEMORY (48 * 1024)
+#define CONNECTION_MEMORY (64 * 1024)
 /* A client that has begun to send too much is heard out up to here: only then does it read our answer. */
 #define DISCARD_MAX (8 * 1024 * 1024)
 #define KEY_LENGTH_MAX 64
@@ -178,11 +178,10 @@ admit(WeftRequest *request, GError **error)
 static gboolean
 parse_body(WeftRequest *request, GError **error)
 {
-    const char *type = request->headers.content_type;
-    gsize word = type ? strcspn(type, "; \t") : 0;
+    const char *type = request->headers.content_type ? request->headers.content_type : "";
+    gsize word = strcspn(type, "; \t");
     if (word != strlen("application/json") || g_ascii_strncasecmp(type, "application/json", word) != 0) {
-        g_set_error(error, WEFT_HTTP_ERROR, 415, "Content-Type: must be application/json, is %.*s",
-                    type ? (int)MIN(strlen(type), 64) : 7, type ? type : "missing");
+        g_set_error(error, WEFT_HTTP_ERROR, 415, "Content-Type: must be application/json, is \"%.64s\"", type);
         return FALSE;
     }
     request->body = weft_json_parse((const char *)request->upload->data, request->upload->len, error);

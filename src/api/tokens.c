@@ -7,6 +7,7 @@
 #include "views.h"
 
 #define TOKENS_MAX 100 /* of one principal */
+#define NO_END G_MININT64
 #define LIFE_MAX (G_TIME_SPAN_DAY * 365 * 100)
 
 /* Admins see all tokens, everybody else those of their own principal. */
@@ -85,18 +86,19 @@ read_token(WeftRequest *request, const char **ret_principal, GError **error)
     weft_fields_begin(&f, request->body, "%s", "");
     *ret_principal = weft_fields_string(&f, "principal", NULL);
     const char *note = weft_fields_string(&f, "note", NULL);
-    gint64 life = weft_fields_duration(&f, "expires_in", 0);
+    gint64 life = weft_fields_duration(&f, "expires_in", NO_END);
     if (note && strlen(note) > WEFT_TEXT_MAX)
         weft_fields_fail(&f, "note", "may have %d bytes, has %zu", WEFT_TEXT_MAX, strlen(note));
-    if (life > LIFE_MAX)
-        weft_fields_fail(&f, "expires_in", "may be 100 years at most; leave it out for a token that does not expire");
+    if (life != NO_END && (life <= 0 || life > LIFE_MAX))
+        weft_fields_fail(&f, "expires_in",
+                         "must be more than 0 and at most 100 years; leave it out for a token that does not expire");
     if (!weft_fields_end(&f, error))
         return NULL;
     WeftToken *token = g_new0(WeftToken, 1);
     token->id = weft_id_new();
     token->note = g_strdup(note);
     token->created = weft_clock_now();
-    token->expires = life ? token->created + life : 0;
+    token->expires = life == NO_END ? 0 : token->created + life;
     return token;
 }
 

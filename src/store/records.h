@@ -13,7 +13,8 @@
  *   cluster, cluster status   "<tenant>/<name>"            scope tenant; the cluster claims "cluster/<id>" and its quotas
  *                                                          the status claims "fabric/<fabric>/pkey/<number>"
  *   node                      "<id>"                       scope cluster id, place host; claims cores, pages, VFs, GPUs, GUIDs, MAC
- *   host, host status         "<name>"                     a fabric, tenant, principal likewise
+ *   host, host status         "<name>"                     a host claims its ports' GUIDs, so that no other port has them
+ *   fabric, tenant            "<name>"
  *   token                     "<id>"                       scope tenant; claims "token/<hash>"
  *   principal                 "<name>"                     scope tenant; claims "unix/<user>"
  *   event                     "<id, 16 hex digits>"        scope tenant, place cluster id

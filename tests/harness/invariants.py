@@ -55,6 +55,7 @@ def expected_claims(dump):
     """(holder, resource, amount) of everything that the records say they hold."""
     hosts = dump.values("host")
     makers = {
+        "host": lambda value: [(f"fabric/{value['fabric']}/guid/{hca['port_guid']}", 0) for hca in value.get("hcas", [])],
         "node": lambda value: node_claims(value, hosts),
         "cluster": cluster_claims,
         "cluster-status": lambda value: [(f"fabric/{value['fabric']}/pkey/{value['pkey']}", 0)] if value.get("pkey") else [],
