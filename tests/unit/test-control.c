@@ -1,8 +1,357 @@
-#include <glib.h>
+#include "errors.h"
+#include "jobs.h"
+#include "plan.h"
+#include "wiring.h"
+
+#include <string.h>
+
+/* --- the planner --- */
+
+typedef struct Case {
+    const char *name;
+    /* the wish */
+    guint count;
+    gboolean deleted;
+    /* what is known: a letter for each node, its phase (c r f l s), then flags of the node behind it:
+     * b busy, z resting, x stopped, L host lost, S silent, E evicting, ! started too often; ranks count up */
+    const char *nodes;
+    gboolean wired;
+    gboolean was_ready;
+    /* what is to be done: a letter for each node (- nothing, R retire, L lose, C recover, T retry, P replace, F release, s start,
+     * k stop), then the number missing, then w (wire) and f (finish) */
+    const char *expected;
+    WeftClusterPhase phase;
+} Case;
+
+static const Case cases[] = {
+    { "new", 3, FALSE, "", FALSE, FALSE, " 3", WEFT_CLUSTER_QUEUED },
+    { "placed", 2, FALSE, "c c", FALSE, FALSE, "-- 0w", WEFT_CLUSTER_PLACED },
+    { "wired", 2, FALSE, "c c", TRUE, FALSE, "ss 0", WEFT_CLUSTER_STARTING },
+    { "one is starting", 2, FALSE, "cb c", TRUE, FALSE, "-s 0", WEFT_CLUSTER_STARTING },
+    { "one rests", 2, FALSE, "cz r", TRUE, FALSE, "-- 0", WEFT_CLUSTER_STARTING },
+    { "a silent host is waited for", 1, FALSE, "cS", TRUE, FALSE, "- 0", WEFT_CLUSTER_STARTING },
+    { "ready", 2, FALSE, "r r", TRUE, FALSE, "-- 0", WEFT_CLUSTER_READY },
+    { "grow", 4, FALSE, "r r", TRUE, TRUE, "-- 2", WEFT_CLUSTER_SCALING },
+    { "shrink takes the highest rank", 1, FALSE, "r r r", TRUE, TRUE, "-RR 0", WEFT_CLUSTER_SCALING },
+    { "shrink while starting", 1, FALSE, "c cb", TRUE, FALSE, "sR 0", WEFT_CLUSTER_STARTING },
+    { "a retired node is stopped", 1, FALSE, "r s", FALSE, TRUE, "-k 0w", WEFT_CLUSTER_SCALING },
+    { "… but not while it is still being started", 1, FALSE, "r sb", FALSE, TRUE, "-- 0w", WEFT_CLUSTER_SCALING },
+    { "stopped, but still in the partition", 1, FALSE, "r sx", FALSE, TRUE, "-- 0w", WEFT_CLUSTER_SCALING },
+    { "stopped and out of the partition", 1, FALSE, "r sx", TRUE, TRUE, "-F 0", WEFT_CLUSTER_SCALING },
+    { "a lost host cannot be asked to stop it", 1, FALSE, "r sL", TRUE, TRUE, "-F 0", WEFT_CLUSTER_SCALING },
+    { "a domain died", 2, FALSE, "r f", TRUE, TRUE, "-k 0", WEFT_CLUSTER_HEALING },
+    { "… and is cleaned up", 2, FALSE, "r fx", TRUE, TRUE, "-T 0", WEFT_CLUSTER_HEALING },
+    { "… too often", 2, FALSE, "r fx!", TRUE, TRUE, "-P 0", WEFT_CLUSTER_HEALING },
+    { "a host is lost", 2, FALSE, "r rL", TRUE, TRUE, "-L 0", WEFT_CLUSTER_READY },
+    { "a lost node is replaced", 2, FALSE, "r lL", FALSE, TRUE, "-P 0w", WEFT_CLUSTER_HEALING },
+    { "its host came back first", 2, FALSE, "r l", FALSE, TRUE, "-C 0w", WEFT_CLUSTER_HEALING },
+    { "a host is emptied", 2, FALSE, "r rE", TRUE, TRUE, "-P 0", WEFT_CLUSTER_READY },
+    { "delete", 2, TRUE, "r r", TRUE, TRUE, "RR 0", WEFT_CLUSTER_STOPPING },
+    { "delete during create wins", 2, TRUE, "cb c", TRUE, FALSE, "RR 0", WEFT_CLUSTER_STOPPING },
+    { "deleting", 2, TRUE, "s sx", FALSE, TRUE, "k- 0w", WEFT_CLUSTER_STOPPING },
+    { "deleted but for the partition", 2, TRUE, "sx sx", FALSE, TRUE, "-- 0w", WEFT_CLUSTER_STOPPING },
+    { "deleted", 2, TRUE, "sx sL", TRUE, TRUE, "-- 0f", WEFT_CLUSTER_STOPPING },
+    { "deleted while a step still runs", 2, TRUE, "sx sLb", TRUE, TRUE, "-- 0", WEFT_CLUSTER_STOPPING },
+    { "delete a lost one", 1, TRUE, "lL", FALSE, TRUE, "R 0w", WEFT_CLUSTER_STOPPING },
+};
+
+static const char action_letters[] = { '-', 'R', 'L', 'C', 'T', 'P', 'F', 's', 'k' };
+
+static WeftNodePhase
+phase_of_letter(char letter)
+{
+    static const char letters[] = "crfls";
+    return (WeftNodePhase)(strchr(letters, letter) - letters);
+}
+
+static WeftSeen
+seen_of_flags(const char *flags)
+{
+    if (strchr(flags, 'L'))
+        return WEFT_SEEN_LOST;
+    if (strchr(flags, 'S'))
+        return WEFT_SEEN_SILENT;
+    return strchr(flags, 'E') ? WEFT_SEEN_EVICTING : WEFT_SEEN_UP;
+}
+
+static WeftNodeView
+view_of(const char *text, guint rank)
+{
+    WeftNode *node = weft_node_new();
+    node->rank = rank;
+    node->group = g_strdup("nodes");
+    node->phase = phase_of_letter(text[0]);
+    node->starts = strchr(text, '!') ? 3 : 0;
+    return (WeftNodeView){ .node = node,
+                           .host = seen_of_flags(text + 1),
+                           .busy = strchr(text + 1, 'b') != NULL,
+                           .resting = strchr(text + 1, 'z') != NULL,
+                           .stopped = strchr(text + 1, 'x') != NULL };
+}
+
+static WeftCluster *
+cluster_of(const Case *c)
+{
+    g_autofree char *text = g_strdup_printf("{\"name\":\"a\",\"count\":%u}", c->count);
+    json_t *json = json_loads(text, 0, NULL);
+    WeftCluster *cluster = weft_cluster_from_spec(json, NULL);
+    json_decref(json);
+    cluster->deleted = c->deleted;
+    return cluster;
+}
+
+static char *
+plan_to_text(const WeftPlan *plan, guint n)
+{
+    GString *text = g_string_new(NULL);
+    for (guint i = 0; i < n; i++)
+        g_string_append_c(text, action_letters[plan->actions[i]]);
+    g_string_append_printf(text, " %u%s%s", plan->missing[0], plan->wire ? "w" : "", plan->finish ? "f" : "");
+    return g_string_free(text, FALSE);
+}
+
+static void
+test_plan(gconstpointer data)
+{
+    const Case *c = data;
+    g_autoptr(WeftCluster) cluster = cluster_of(c);
+    g_auto(GStrv) words = g_strsplit(c->nodes, " ", -1);
+    guint n = c->nodes[0] ? g_strv_length(words) : 0;
+    WeftNodeView views[8];
+    for (guint i = 0; i < n; i++)
+        views[i] = view_of(words[i], i);
+    WeftClusterStatus status = { .pkey = 1, .generation = 2, .wired = c->wired ? 2 : 1, .was_ready = c->was_ready };
+    status.phase = c->was_ready ? WEFT_CLUSTER_READY : WEFT_CLUSTER_QUEUED;
+    WeftPlanInput input = { cluster, n ? &status : NULL, views, n, 3 };
+
+    g_auto(WeftPlan) plan = { 0 };
+    weft_plan(&input, &plan);
+    g_autofree char *text = plan_to_text(&plan, n);
+    g_assert_cmpstr(text, ==, c->expected);
+    g_assert_cmpint(weft_plan_phase(&input), ==, c->phase);
+    for (guint i = 0; i < n; i++)
+        weft_node_free((WeftNode *)views[i].node);
+}
+
+/* --- jobs: bounds and deadlines, on a hypervisor that counts and blocks --- */
+
+typedef struct Counting {
+    WeftHypervisor base;
+    GMutex mutex;
+    GCond changed;
+    gboolean gate; /* calls wait until it opens or they are cancelled */
+    guint running;
+    guint most;
+    guint calls;
+} Counting;
+
+static void
+wake_counting(GCancellable *cancellable, gpointer data)
+{
+    Counting *self = data;
+    g_mutex_lock(&self->mutex);
+    g_cond_broadcast(&self->changed);
+    g_mutex_unlock(&self->mutex);
+}
+
+static gboolean
+counting_stop(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, GCancellable *cancellable, GError **error)
+{
+    Counting *self = (Counting *)hv;
+    gulong id = g_cancellable_connect(cancellable, G_CALLBACK(wake_counting), self, NULL);
+    g_mutex_lock(&self->mutex);
+    self->calls++;
+    self->running++;
+    self->most = MAX(self->most, self->running);
+    g_cond_broadcast(&self->changed);
+    while (!self->gate && !g_cancellable_is_cancelled(cancellable))
+        g_cond_wait(&self->changed, &self->mutex);
+    self->running--;
+    gboolean ok = self->gate;
+    g_mutex_unlock(&self->mutex);
+    g_cancellable_disconnect(cancellable, id);
+    if (!ok)
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_TIMEOUT, "cancelled");
+    return ok;
+}
+
+static const WeftHypervisorOps counting_ops = { .name = "counting", .stop = counting_stop };
+
+typedef struct Ends {
+    guint ok;
+    guint failed;
+    char *message;
+} Ends;
+
+static void
+job_ended(const WeftJob *job, GPtrArray *domains, const GError *error)
+{
+    Ends *ends = job->owner;
+    if (error)
+        ends->failed++;
+    else
+        ends->ok++;
+    g_free(ends->message);
+    ends->message = error ? g_strdup(error->message) : NULL;
+}
+
+static WeftJob *
+stop_job(const char *host, gint64 deadline, Ends *ends)
+{
+    WeftJob *job = weft_job_new(WEFT_STEP_STOP, host, NULL, "d");
+    job->deadline = deadline;
+    job->done = job_ended;
+    job->owner = ends;
+    return job;
+}
+
+static void
+wait_running(Counting *counting, guint n)
+{
+    g_mutex_lock(&counting->mutex);
+    while (counting->running < n)
+        g_cond_wait(&counting->changed, &counting->mutex);
+    g_mutex_unlock(&counting->mutex);
+}
+
+static void
+test_jobs_bounds(void)
+{
+    Counting counting = { .base = { &counting_ops } };
+    Ends ends = { 0 };
+    WeftJobs *jobs = weft_jobs_new(&counting.base, 8, 2);
+    for (guint i = 0; i < 10; i++)
+        weft_jobs_submit(jobs, stop_job("n1", 60 * G_USEC_PER_SEC, &ends));
+    wait_running(&counting, 2);
+    weft_jobs_submit(jobs, stop_job("n2", 60 * G_USEC_PER_SEC, &ends));
+    wait_running(&counting, 3); /* another host does not wait behind the first */
+
+    g_mutex_lock(&counting.mutex);
+    counting.gate = TRUE;
+    g_cond_broadcast(&counting.changed);
+    g_mutex_unlock(&counting.mutex);
+    while (ends.ok < 11)
+        g_main_context_iteration(NULL, TRUE);
+    g_assert_cmpuint(counting.most, ==, 3);
+    weft_jobs_free(jobs);
+    g_free(ends.message);
+}
+
+static void
+test_jobs_deadline(void)
+{
+    Counting counting = { .base = { &counting_ops } };
+    Ends ends = { 0 };
+    WeftJobs *jobs = weft_jobs_new(&counting.base, 2, 1);
+    weft_jobs_submit(jobs, stop_job("n1", 20 * 1000, &ends));
+    while (ends.failed < 1)
+        g_main_context_iteration(NULL, TRUE);
+    g_assert_nonnull(strstr(ends.message, "no answer within"));
+    weft_jobs_free(jobs);
+    g_free(ends.message);
+}
+
+static void
+test_jobs_free_while_busy(void)
+{
+    Counting counting = { .base = { &counting_ops } };
+    Ends ends = { 0 };
+    WeftJobs *jobs = weft_jobs_new(&counting.base, 2, 1);
+    for (guint i = 0; i < 5; i++)
+        weft_jobs_submit(jobs, stop_job("n1", 60 * G_USEC_PER_SEC, &ends));
+    wait_running(&counting, 1);
+    weft_jobs_free(jobs);
+    g_assert_cmpuint(ends.ok + ends.failed, ==, 0);
+    g_assert_cmpuint(counting.calls, ==, 1);
+}
+
+/* --- wiring: gathers, and one bad wish does not hold up the others --- */
+
+typedef struct Manager {
+    WeftFabricDriver base;
+    guint changes;
+    guint largest;
+    guint bad; /* a change with this number fails */
+    WeftFabricApplied callback;
+    gpointer data;
+    gboolean fail;
+} Manager;
+
+static gboolean
+manager_generation(WeftFabricDriver *fabric, guint64 *ret_generation, GError **error)
+{
+    *ret_generation = 7;
+    return TRUE;
+}
+
+static gboolean
+manager_answers(gpointer data)
+{
+    Manager *self = data;
+    g_autoptr(GError) error = self->fail ? g_error_new(WEFT_ERROR, WEFT_ERROR_CONFLICT, "not mine") : NULL;
+    self->callback(error, self->data);
+    return G_SOURCE_REMOVE;
+}
+
+static void
+manager_apply(WeftFabricDriver *fabric, WeftFabricChange *change, GCancellable *cancellable, WeftFabricApplied callback,
+              gpointer data)
+{
+    Manager *self = (Manager *)fabric;
+    self->fail = FALSE;
+    for (guint i = 0; i < change->set->len; i++)
+        self->fail |= ((WeftPartition *)change->set->pdata[i])->pkey == self->bad;
+    self->changes++;
+    self->largest = MAX(self->largest, change->set->len + change->removed->len);
+    g_assert_cmpuint(change->generation, ==, 7 + self->changes);
+    self->callback = callback;
+    self->data = data;
+    weft_fabric_change_free(change);
+    g_idle_add(manager_answers, self);
+}
+
+static const WeftFabricDriverOps manager_ops = { .name = "manager", .apply = manager_apply, .generation = manager_generation };
+
+static void
+count_wired(const GError *error, gpointer data)
+{
+    Ends *ends = data;
+    if (error)
+        ends->failed++;
+    else
+        ends->ok++;
+}
+
+static void
+test_wiring(void)
+{
+    Manager manager = { .base = { &manager_ops }, .bad = 5 };
+    Ends ends = { 0 };
+    WeftWiring *wiring = weft_wiring_new("ib0", &manager.base, G_USEC_PER_SEC, NULL);
+    for (guint pkey = 1; pkey <= 9; pkey++)
+        weft_wiring_set(wiring, weft_partition_new(pkey, "weft-x"), count_wired, &ends);
+    weft_wiring_set(wiring, weft_partition_new(9, "weft-x"), count_wired, &ends); /* replaces one that waits */
+    weft_wiring_remove(wiring, 10, count_wired, &ends);
+    while (ends.ok + ends.failed < 11)
+        g_main_context_iteration(NULL, TRUE);
+    g_assert_cmpuint(ends.ok, ==, 10);
+    g_assert_cmpuint(ends.failed, ==, 1);
+    g_assert_cmpuint(manager.largest, ==, 9);          /* all that came while the first was applied */
+    g_assert_cmpuint(manager.changes, ==, 1 + 1 + 9); /* the first, the batch that failed, and each of it alone */
+    weft_wiring_free(wiring);
+}
 
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autofree char *path = g_strdup_printf("/control/plan/%s", cases[i].name);
+        g_test_add_data_func(path, &cases[i], test_plan);
+    }
+    g_test_add_func("/control/jobs/bounds", test_jobs_bounds);
+    g_test_add_func("/control/jobs/deadline", test_jobs_deadline);
+    g_test_add_func("/control/jobs/free-while-busy", test_jobs_free_while_busy);
+    g_test_add_func("/control/wiring", test_wiring);
     return g_test_run();
 }

@@ -1,8 +1,380 @@
-#include <glib.h>
+#include "errors.h"
+#include "schedule.h"
+
+#include <string.h>
+
+/* --- fleets from text --- */
+
+static WeftHost *
+host_from(const char *text)
+{
+    g_autoptr(GError) error = NULL;
+    json_t *json = json_loads(text, 0, NULL);
+    WeftHost *host = weft_host_from_json(json, "host", &error);
+    json_decref(json);
+    g_assert_no_error(error);
+    return host;
+}
+
+static void
+add_host(WeftFleet *fleet, const char *name, const char *leaf, const char *more)
+{
+    g_autofree char *text = g_strdup_printf(
+        "{\"name\":\"%s\",\"fabric\":\"ib0\",\"leaf\":\"%s\","
+        "\"numa\":[{\"cores\":4,\"threads\":2,\"pages\":{\"2M\":2048,\"1G\":1}},{\"cores\":4,\"threads\":2,\"pages\":{\"2M\":2048}}],"
+        "\"hcas\":[{\"name\":\"mlx5_0\",\"driver\":\"mlx5\",\"numa\":0,\"rail\":0,\"port_guid\":\"0x0000000000000001\",\"vfs\":3},"
+        "{\"name\":\"mlx5_1\",\"driver\":\"mlx5\",\"numa\":1,\"rail\":1,\"port_guid\":\"0x0000000000000002\",\"vfs\":3}],"
+        "\"gpus\":[{\"name\":\"g0\",\"numa\":0},{\"name\":\"g1\",\"numa\":1}]%s}",
+        name, leaf, more);
+    weft_fleet_put_host(fleet, host_from(text));
+    weft_fleet_set_open(fleet, name, TRUE);
+}
+
+static WeftFleet *
+fleet_of(guint hosts, guint hosts_per_leaf)
+{
+    WeftFleet *fleet = weft_fleet_new();
+    for (guint i = 0; i < hosts; i++) {
+        g_autofree char *name = g_strdup_printf("n%u", i);
+        g_autofree char *leaf = g_strdup_printf("leaf%u", i / hosts_per_leaf);
+        add_host(fleet, name, leaf, "");
+    }
+    weft_fleet_sort(fleet);
+    return fleet;
+}
+
+static GPtrArray *
+place(const WeftFleet *fleet, const char *spec, GError **error)
+{
+    json_t *json = json_loads(spec, 0, NULL);
+    g_autoptr(WeftCluster) cluster = weft_cluster_from_spec(json, error);
+    json_decref(json);
+    g_assert_nonnull(cluster);
+    guint counts[WEFT_GROUPS_MAX] = { 0 };
+    for (guint i = 0; i < cluster->groups->len; i++)
+        counts[i] = ((const WeftGroup *)cluster->groups->pdata[i])->count;
+    return weft_schedule(fleet, &(WeftRequest){ cluster, NULL, counts, NULL }, error);
+}
+
+static GPtrArray *
+must_place(const WeftFleet *fleet, const char *spec)
+{
+    g_autoptr(GError) error = NULL;
+    GPtrArray *nodes = place(fleet, spec, &error);
+    g_assert_no_error(error);
+    return nodes;
+}
+
+static void
+take_all(WeftFleet *fleet, const GPtrArray *nodes)
+{
+    for (guint i = 0; i < nodes->len; i++)
+        weft_fleet_take(fleet, nodes->pdata[i]);
+}
+
+/* "n0:0,1" for host n0 and cores 0 and 1. */
+static char *
+where(const WeftNode *node)
+{
+    GString *text = g_string_new(node->host);
+    for (guint i = 0; i < node->cores->len; i++)
+        g_string_append_printf(text, "%c%u", i ? ',' : ':', g_array_index(node->cores, guint16, i));
+    return g_string_free(text, FALSE);
+}
+
+static void
+assert_where(const WeftNode *node, const char *expected)
+{
+    g_autofree char *text = where(node);
+    g_assert_cmpstr(text, ==, expected);
+}
+
+/* --- inside a host --- */
+
+static void
+test_one_numa(void)
+{
+    g_autoptr(WeftFleet) fleet = fleet_of(1, 1);
+    g_autoptr(GPtrArray) nodes = must_place(fleet, "{\"name\":\"a\",\"count\":1,\"cores\":3,\"memory\":\"2G\",\"gpus\":1}");
+    const WeftNode *node = nodes->pdata[0];
+    assert_where(node, "n0:0,1,2");
+    g_assert_cmpuint(node->memory->len, ==, 1);
+    g_assert_cmpuint(g_array_index(node->memory, WeftMemory, 0).numa, ==, 0);
+    g_assert_cmpuint(g_array_index(node->memory, WeftMemory, 0).page_size, ==, 2 << 20);
+    g_assert_cmpstr(((WeftDevice *)node->devices->pdata[0])->hca, ==, "mlx5_0");
+    g_assert_cmpint(((WeftDevice *)node->devices->pdata[0])->vf, ==, 0);
+    g_assert_cmpstr(node->gpus->pdata[0], ==, "g0");
+    g_assert_cmpint(node->path, ==, WEFT_PATH_SRIOV);
+}
+
+/* A node that fits the rest of a NUMA node goes there, and the empty one stays empty. */
+static void
+test_best_fit(void)
+{
+    g_autoptr(WeftFleet) fleet = fleet_of(1, 1);
+    g_autoptr(GPtrArray) first = must_place(fleet, "{\"name\":\"a\",\"count\":1,\"cores\":2,\"memory\":\"1G\"}");
+    take_all(fleet, first);
+    g_autoptr(GPtrArray) second = must_place(fleet, "{\"name\":\"b\",\"count\":1,\"cores\":2,\"memory\":\"256M\"}");
+    assert_where(second->pdata[0], "n0:2,3");
+}
+
+static void
+test_largest_pages(void)
+{
+    g_autoptr(WeftFleet) fleet = fleet_of(1, 1);
+    g_autoptr(GPtrArray) nodes = must_place(fleet, "{\"name\":\"a\",\"count\":1,\"cores\":1,\"memory\":\"1G\"}");
+    g_assert_cmpuint(g_array_index(((WeftNode *)nodes->pdata[0])->memory, WeftMemory, 0).page_size, ==, 1 << 30);
+    g_autoptr(GPtrArray) small = must_place(fleet, "{\"name\":\"a\",\"count\":1,\"cores\":1,\"memory\":\"1G\",\"pages\":\"2M\"}");
+    g_assert_cmpuint(g_array_index(((WeftNode *)small->pdata[0])->memory, WeftMemory, 0).page_size, ==, 2 << 20);
+}
+
+static void
+test_spread_over_numa(void)
+{
+    g_autoptr(WeftFleet) fleet = fleet_of(1, 1);
+    g_autoptr(GPtrArray) nodes = must_place(fleet, "{\"name\":\"a\",\"count\":1,\"cores\":6,\"memory\":\"6G\",\"gpus\":2,\"rails\":2}");
+    const WeftNode *node = nodes->pdata[0];
+    g_assert_cmpuint(node->cores->len, ==, 6);
+    g_assert_cmpuint(node->memory->len, ==, 2);
+    g_assert_cmpuint(weft_node_memory(node), ==, 6ULL << 30);
+    g_assert_cmpuint(g_array_index(node->memory, WeftMemory, 0).pages, ==, 2048); /* 4 of 6 cores, 4 of 6 GiB */
+    g_assert_cmpuint(node->gpus->len, ==, 2);
+    g_assert_cmpuint(((WeftDevice *)node->devices->pdata[1])->rail, ==, 1);
+}
+
+static void
+test_passthrough_takes_all(void)
+{
+    g_autoptr(WeftFleet) fleet = fleet_of(1, 1);
+    g_autoptr(GPtrArray) nodes = must_place(fleet, "{\"name\":\"a\",\"count\":1,\"path\":\"passthrough\"}");
+    g_assert_cmpint(((WeftDevice *)((WeftNode *)nodes->pdata[0])->devices->pdata[0])->vf, ==, -1);
+    take_all(fleet, nodes);
+    g_autoptr(GError) error = NULL;
+    g_assert_null(place(fleet, "{\"name\":\"b\",\"count\":1,\"path\":\"passthrough\"}", &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED);
+    g_clear_error(&error);
+    g_assert_null(place(fleet, "{\"name\":\"b\",\"count\":1,\"path\":\"sriov\"}", &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED);
+    weft_fleet_give(fleet, nodes->pdata[0]);
+    g_autoptr(GPtrArray) again = must_place(fleet, "{\"name\":\"b\",\"count\":3,\"path\":\"sriov\"}");
+    g_assert_cmpuint(again->len, ==, 3);
+}
+
+/* --- across hosts --- */
+
+static guint
+leaves_of(const WeftFleet *fleet, const GPtrArray *nodes)
+{
+    g_autoptr(GHashTable) leaves = g_hash_table_new(g_str_hash, g_str_equal);
+    for (guint i = 0; i < nodes->len; i++)
+        g_hash_table_add(leaves, weft_fleet_host(fleet, ((WeftNode *)nodes->pdata[i])->host)->leaf);
+    return g_hash_table_size(leaves);
+}
+
+static void
+test_one_leaf(void)
+{
+    g_autoptr(WeftFleet) fleet = fleet_of(12, 4);
+    g_autoptr(GPtrArray) some = must_place(fleet, "{\"name\":\"a\",\"count\":4,\"cores\":4,\"memory\":\"1G\"}");
+    g_assert_cmpuint(leaves_of(fleet, some), ==, 1);
+    take_all(fleet, some);
+    g_autoptr(GPtrArray) more = must_place(fleet, "{\"name\":\"b\",\"count\":8,\"cores\":4,\"memory\":\"1G\"}");
+    g_assert_cmpuint(leaves_of(fleet, more), ==, 1);
+    take_all(fleet, more);
+    g_autoptr(GPtrArray) rest = must_place(fleet, "{\"name\":\"c\",\"count\":4,\"cores\":4,\"memory\":\"1G\"}");
+    assert_where(rest->pdata[0], "n2:0,1,2,3");
+}
+
+static void
+test_groups(void)
+{
+    g_autoptr(WeftFleet) fleet = fleet_of(4, 2);
+    g_autoptr(GPtrArray) nodes = must_place(fleet, "{\"name\":\"a\",\"groups\":[{\"name\":\"gpu\",\"count\":2,\"cores\":2,\"gpus\":1},"
+                                                   "{\"name\":\"cpu\",\"count\":3,\"cores\":1}]}");
+    g_assert_cmpuint(nodes->len, ==, 5);
+    g_assert_cmpstr(((WeftNode *)nodes->pdata[1])->group, ==, "gpu");
+    g_assert_cmpstr(((WeftNode *)nodes->pdata[2])->group, ==, "cpu");
+    g_assert_cmpuint(leaves_of(fleet, nodes), ==, 1);
+}
+
+static void
+test_closed_and_labels(void)
+{
+    g_autoptr(WeftFleet) fleet = weft_fleet_new();
+    add_host(fleet, "n0", "leaf0", "");
+    add_host(fleet, "n1", "leaf0", ",\"labels\":{\"rack\":\"r1\"}");
+    weft_fleet_sort(fleet);
+    g_autoptr(GPtrArray) nodes = must_place(fleet, "{\"name\":\"a\",\"count\":1,\"labels\":{\"rack\":\"r1\"}}");
+    g_assert_cmpstr(((WeftNode *)nodes->pdata[0])->host, ==, "n1");
+    weft_fleet_set_open(fleet, "n1", FALSE);
+    g_autoptr(GError) error = NULL;
+    g_assert_null(place(fleet, "{\"name\":\"a\",\"count\":1,\"labels\":{\"rack\":\"r1\"}}", &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED);
+    g_assert_nonnull(strstr(error->message, "labels"));
+}
+
+/* --- refusals name what is scarcest --- */
+
+static const struct {
+    const char *spec;
+    const char *expected;
+} refusals[] = {
+    { "{\"name\":\"a\",\"count\":4,\"cores\":8,\"memory\":\"1G\"}",
+      "no room for 4 nodes of 8 cores, 1G, 0 GPUs, path sriov: at most 2 fit now on 2 hosts; scarcest: cores" },
+    { "{\"name\":\"a\",\"count\":1,\"cores\":1,\"memory\":\"1T\"}",
+      "no room for 1 node of 1 cores, 1T, 0 GPUs, path sriov: at most 0 fit now on 2 hosts; scarcest: memory in pages of the right size" },
+    { "{\"name\":\"a\",\"count\":13,\"cores\":1,\"memory\":\"64M\"}",
+      "no room for 13 nodes of 1 cores, 64M, 0 GPUs, path sriov: at most 12 fit now on 2 hosts; scarcest: virtual functions" },
+    { "{\"name\":\"a\",\"count\":5,\"cores\":1,\"memory\":\"64M\",\"gpus\":1}",
+      "no room for 5 nodes of 1 cores, 64M, 1 GPUs, path sriov: at most 4 fit now on 2 hosts; scarcest: GPUs" },
+};
+
+static void
+test_refusals(void)
+{
+    g_autoptr(WeftFleet) fleet = fleet_of(2, 2);
+    for (guint i = 0; i < G_N_ELEMENTS(refusals); i++) {
+        g_autoptr(GError) error = NULL;
+        g_assert_null(place(fleet, refusals[i].spec, &error));
+        g_assert_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED);
+        g_assert_cmpstr(error->message, ==, refusals[i].expected);
+    }
+}
+
+static void
+test_no_hosts(void)
+{
+    g_autoptr(WeftFleet) fleet = weft_fleet_new();
+    g_autoptr(GError) error = NULL;
+    g_assert_null(place(fleet, "{\"name\":\"a\",\"count\":1}", &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED);
+}
+
+/* --- a description that changes under nodes --- */
+
+static void
+test_redescribe(void)
+{
+    g_autoptr(WeftFleet) fleet = fleet_of(1, 1);
+    g_autoptr(GPtrArray) nodes = must_place(fleet, "{\"name\":\"a\",\"count\":2,\"cores\":2,\"memory\":\"1G\",\"pages\":\"2M\",\"gpus\":1}");
+    take_all(fleet, nodes);
+    add_host(fleet, "n0", "leaf9", "");
+    weft_fleet_sort(fleet);
+    g_autoptr(GError) error = NULL;
+    g_assert_null(place(fleet, "{\"name\":\"b\",\"count\":1,\"gpus\":1}", &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED);
+    for (guint i = 0; i < nodes->len; i++)
+        weft_fleet_give(fleet, nodes->pdata[i]);
+    g_autoptr(GPtrArray) again = must_place(fleet, "{\"name\":\"b\",\"count\":2,\"cores\":4,\"gpus\":1}");
+    g_assert_cmpuint(again->len, ==, 2);
+}
+
+/* --- properties over random requests --- */
+
+/* What is held, counted apart from the fleet: "n3/core/2" and the like. */
+static void
+hold(GHashTable *held, const WeftNode *node, const char *kind, const char *what)
+{
+    g_assert_true(g_hash_table_add(held, g_strdup_printf("%s/%s/%s", node->host, kind, what)));
+}
+
+static void
+hold_node(GHashTable *held, const WeftNode *node)
+{
+    for (guint i = 0; i < node->cores->len; i++) {
+        g_autofree char *core = g_strdup_printf("%u", g_array_index(node->cores, guint16, i));
+        hold(held, node, "core", core);
+    }
+    for (guint i = 0; i < node->devices->len; i++) {
+        const WeftDevice *device = node->devices->pdata[i];
+        g_autofree char *vf = g_strdup_printf("%s/%d", device->hca, device->vf);
+        hold(held, node, "vf", vf);
+    }
+    for (guint i = 0; i < node->gpus->len; i++)
+        hold(held, node, "gpu", node->gpus->pdata[i]);
+}
+
+/* Pages are many: their numbers are summed per host, NUMA node and size, against what add_host() describes. */
+static void
+hold_pages(GHashTable *pages, const WeftNode *node)
+{
+    for (guint i = 0; i < node->memory->len; i++) {
+        const WeftMemory *memory = &g_array_index(node->memory, WeftMemory, i);
+        char *key = g_strdup_printf("%s/%u/%" G_GUINT64_FORMAT, node->host, memory->numa, memory->page_size);
+        guint64 sum = GPOINTER_TO_SIZE(g_hash_table_lookup(pages, key)) + memory->pages;
+        guint64 has = memory->page_size == 2 << 20 ? 2048 : memory->numa == 0 ? 1 : 0;
+        g_assert_cmpuint(sum, <=, has);
+        g_hash_table_insert(pages, key, GSIZE_TO_POINTER(sum));
+    }
+}
+
+static void
+check_shape(const GPtrArray *nodes, guint count, guint cores, guint memory_mib)
+{
+    g_assert_cmpuint(nodes->len, ==, count);
+    for (guint i = 0; i < nodes->len; i++) {
+        const WeftNode *node = nodes->pdata[i];
+        g_assert_cmpuint(node->cores->len, ==, cores);
+        g_assert_cmpuint(weft_node_memory(node), ==, (guint64)memory_mib << 20);
+    }
+}
+
+static void
+check_same(const GPtrArray *a, const GPtrArray *b)
+{
+    g_assert_cmpuint(a->len, ==, b->len);
+    for (guint i = 0; i < a->len; i++) {
+        g_autofree char *x = where(a->pdata[i]), *y = where(b->pdata[i]);
+        g_assert_cmpstr(x, ==, y);
+    }
+}
+
+static void
+test_random(void)
+{
+    for (guint round = 0; round < 60; round++) {
+        guint hosts = (guint)g_test_rand_int_range(1, 9);
+        g_autoptr(WeftFleet) fleet = fleet_of(hosts, 3);
+        g_autoptr(GHashTable) held = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+        g_autoptr(GHashTable) pages = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+        for (guint i = 0; i < 25; i++) {
+            guint count = (guint)g_test_rand_int_range(1, 7), cores = (guint)g_test_rand_int_range(1, 9);
+            guint memory = 64 * (guint)g_test_rand_int_range(1, 40);
+            g_autofree char *spec = g_strdup_printf("{\"name\":\"a\",\"count\":%u,\"cores\":%u,\"memory\":\"%uM\",\"gpus\":%d}", count, cores,
+                                                    memory, g_test_rand_int_range(0, 2));
+            g_autoptr(GError) error = NULL;
+            g_autoptr(GPtrArray) nodes = place(fleet, spec, &error);
+            if (!nodes) {
+                g_assert_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED);
+                continue;
+            }
+            g_autoptr(GPtrArray) again = must_place(fleet, spec);
+            check_same(nodes, again);
+            check_shape(nodes, count, cores, memory);
+            for (guint n = 0; n < nodes->len; n++) {
+                hold_node(held, nodes->pdata[n]);
+                hold_pages(pages, nodes->pdata[n]);
+            }
+            take_all(fleet, nodes);
+        }
+    }
+}
 
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/schedule/host/one-numa", test_one_numa);
+    g_test_add_func("/schedule/host/best-fit", test_best_fit);
+    g_test_add_func("/schedule/host/largest-pages", test_largest_pages);
+    g_test_add_func("/schedule/host/spread-over-numa", test_spread_over_numa);
+    g_test_add_func("/schedule/host/passthrough", test_passthrough_takes_all);
+    g_test_add_func("/schedule/fleet/one-leaf", test_one_leaf);
+    g_test_add_func("/schedule/fleet/groups", test_groups);
+    g_test_add_func("/schedule/fleet/closed-and-labels", test_closed_and_labels);
+    g_test_add_func("/schedule/fleet/redescribe", test_redescribe);
+    g_test_add_func("/schedule/refusals", test_refusals);
+    g_test_add_func("/schedule/no-hosts", test_no_hosts);
+    g_test_add_func("/schedule/random", test_random);
     return g_test_run();
 }
