@@ -25,7 +25,7 @@ node_rest(WeftWork *work, WeftNodeWork *item, const char *verb, const GError *er
     item->not_before = rest(work, ++item->attempts, what, error);
 }
 
-/* A start that went wrong: not the node's fault when the host cannot be reached, final when no try can help. */
+/* A start that went wrong. A host that cannot be reached gets a few tries before its node looks for another. */
 static void
 start_failed(WeftWork *work, WeftNodeWork *item, const GError *error)
 {
@@ -33,7 +33,9 @@ start_failed(WeftWork *work, WeftNodeWork *item, const GError *error)
     node_rest(work, item, "start", error);
     if (code == WEFT_ERROR_UNAVAILABLE) {
         weft_hosts_hint(work->control->hosts, item->node->host);
-        return;
+        if (item->attempts < work->control->options.starts_max)
+            return;
+        item->node->starts = work->control->options.starts_max;
     }
     item->node->phase = WEFT_NODE_FAILED;
     g_free(item->node->reason);
