@@ -42,6 +42,14 @@ weft_server_pause(WeftRequest *request)
     MHD_suspend_connection(request->connection);
 }
 
+/* A resumed connection goes on when MHD runs again; no descriptor tells it. */
+static void
+run_soon(WeftServer *server)
+{
+    for (guint i = 0; i < server->daemons->len; i++)
+        g_source_set_ready_time(((Daemon *)server->daemons->pdata[i])->source, 0);
+}
+
 void
 weft_server_wake(WeftRequest *request)
 {
@@ -50,6 +58,7 @@ weft_server_wake(WeftRequest *request)
     request->paused = FALSE;
     g_hash_table_remove(request->server->paused, request);
     MHD_resume_connection(request->connection);
+    run_soon(request->server);
 }
 
 /* --- what came --- */
