@@ -1,5 +1,6 @@
 #include "config.h"
 
+#include "clock.h"
 #include "config-hosts.h"
 #include "errors.h"
 #include "fields.h"
@@ -11,7 +12,6 @@
 #define PRINCIPALS_MAX 100000
 
 #define STATE_FOLDER "/var/lib/weft/"
-#define SOCKET_PATH "/run/weft/weft.sock"
 #define DEFAULT_FABRIC "ib0"
 
 #define DURATION_MIN 1000 /* a millisecond */
@@ -86,8 +86,10 @@ read_durations(WeftFields *f, const Duration *durations, WeftConfig *config)
     for (; durations->name; durations++) {
         gint64 *value = &G_STRUCT_MEMBER(gint64, config, durations->offset);
         gint64 given = weft_fields_duration(f, durations->name, *value);
-        if (given < DURATION_MIN || given > DURATION_MAX)
-            weft_fields_fail(f, durations->name, "must be 1ms to 3650d");
+        if (given < DURATION_MIN || given > DURATION_MAX) {
+            g_autofree char *is = weft_duration_format(given);
+            weft_fields_fail(f, durations->name, "must be 1ms to 3650d, is %s", is);
+        }
         *value = given;
     }
 }
@@ -388,8 +390,7 @@ config_new(void)
     config->fabric_world = g_strdup(STATE_FOLDER "fake/fabric");
     config->control = weft_control_defaults;
     config->api = weft_api_defaults;
-    config->api.socket_path = g_strdup(SOCKET_PATH);
-    config->api.socket_group = config->api.tcp_address = config->api.tls_certificate = config->api.tls_key = NULL;
+    config->api.socket_path = g_strdup(weft_api_defaults.socket_path);
     config->fabrics = g_ptr_array_new_with_free_func((GDestroyNotify)weft_fabric_free);
     config->hosts = g_ptr_array_new_with_free_func((GDestroyNotify)weft_host_free);
     config->tenants = g_ptr_array_new_with_free_func((GDestroyNotify)weft_tenant_free);
