@@ -229,7 +229,7 @@ weft_streams_open(WeftRequest *request, const char *tenant, const char *cluster,
     stream->tenant = g_strdup(tenant);
     stream->cluster = g_strdup(cluster);
     stream->position = position;
-    stream->text = g_string_new(":\n\n");
+    stream->text = g_string_new(NULL);
     g_ptr_array_add(streams->all, stream);
 
     WeftReply *reply = weft_reply_text(200, "text/event-stream", NULL);
