@@ -118,11 +118,7 @@ typedef struct {
 } Unit;
 
 static const Unit units[] = {
-    {"d",   86400 * SECOND},
-    { "h",  3600 * SECOND },
-    { "m",  60 * SECOND   },
-    { "s",  SECOND        },
-    { "ms", 1000          },
+    { "d", 86400 * SECOND }, { "h", 3600 * SECOND }, { "m", 60 * SECOND }, { "s", SECOND }, { "ms", 1000 },
 };
 
 gboolean

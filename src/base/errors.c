@@ -2,7 +2,9 @@
 
 #include <gio/gio.h>
 
+/* clang-format off */
 G_DEFINE_QUARK(weft-error, weft_error)
+/* clang-format on */
 
 typedef struct {
     const char *name;
@@ -11,6 +13,7 @@ typedef struct {
 } ErrorInfo;
 
 /* Exit code 1 is left to "failed"; weft(1) documents the others. */
+/* clang-format off */
 static const ErrorInfo infos[WEFT_ERROR_COUNT] = {
     [WEFT_ERROR_FAILED]          = { "failed",          500, 1  },
     [WEFT_ERROR_INVALID]         = { "invalid",         400, 2  },
@@ -23,6 +26,7 @@ static const ErrorInfo infos[WEFT_ERROR_COUNT] = {
     [WEFT_ERROR_UNAVAILABLE]     = { "unavailable",     503, 8  },
     [WEFT_ERROR_TIMEOUT]         = { "timeout",         504, 9  },
 };
+/* clang-format on */
 
 const char *
 weft_error_name(WeftErrorCode code)

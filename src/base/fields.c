@@ -200,7 +200,7 @@ read_size(WeftFields *fields, const char *name, json_t *value, guint64 *ret_byte
 guint64
 weft_fields_size(WeftFields *fields, const char *name, guint64 min, guint64 max, guint64 fallback)
 {
-    guint64 bytes, otherwise = fallback == WEFT_REQUIRED ? min : fallback;
+    guint64 bytes = 0, otherwise = fallback == WEFT_REQUIRED ? min : fallback;
     json_t *value = look_up(fields, name, fallback == WEFT_REQUIRED);
     if (!value || !read_size(fields, name, value, &bytes))
         return otherwise;

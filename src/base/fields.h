@@ -16,9 +16,9 @@
 #define WEFT_REQUIRED G_MAXUINT64 /* as fallback of a number: the field must be there */
 
 typedef struct WeftFields {
-    json_t *object;     /* borrowed */
-    char *where;        /* "" at the top */
-    GPtrArray *seen;    /* names that were asked for, borrowed */
+    json_t *object;  /* borrowed */
+    char *where;     /* "" at the top */
+    GPtrArray *seen; /* names that were asked for, borrowed */
     GError *error;
 } WeftFields;
 

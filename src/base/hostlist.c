@@ -248,7 +248,7 @@ weft_hostlist_split(const char *text, char **ret_name, GArray **ret_ranks, GErro
         ranks = take_ranks(&parser);
     if (!parser.error && *parser.p)
         fail(&parser, parser.p, "goes on behind the name; write one cluster and its nodes, like cfd or cfd[0-3,7]");
-    if (parser.error) {
+    if (!name || parser.error) {
         g_propagate_error(error, parser.error);
         return FALSE;
     }

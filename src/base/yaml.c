@@ -3,7 +3,7 @@
 #include "errors.h"
 #include "text.h"
 
-#include <yaml.h>
+#include <yaml.h> /* libyaml's. NOLINT(readability-duplicate-include) */
 
 static gboolean
 check_length(gsize length, const char *name, GError **error)

@@ -5,14 +5,14 @@
 
 /* All shapes that a route may have; the daemon's own table would bring its handlers along. */
 static const WeftRoute routes[] = {
-    {"GET",                    "/v1/version" },
-    { "GET",                       "/v1/clusters", .query = { "tenant", "name", "limit", "after" } },
-    { "POST","/v1/clusters", .query = { "tenant" } },
-    { "GET",                       "/v1/clusters/:cluster", .query = { "tenant" } },
-    { "DELETE",                       "/v1/clusters/:cluster", .query = { "tenant" } },
-    { "GET",                       "/v1/clusters/:cluster/nodes/:node" },
-    { "POST","/v1/hosts/:host/drain" },
-    { NULL                      },
+    { "GET", "/v1/version" },
+    { "GET", "/v1/clusters", .query = { "tenant", "name", "limit", "after" } },
+    { "POST", "/v1/clusters", .query = { "tenant" } },
+    { "GET", "/v1/clusters/:cluster", .query = { "tenant" } },
+    { "DELETE", "/v1/clusters/:cluster", .query = { "tenant" } },
+    { "GET", "/v1/clusters/:cluster/nodes/:node" },
+    { "POST", "/v1/hosts/:host/drain" },
+    { NULL },
 };
 
 static gboolean

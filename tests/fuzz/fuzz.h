@@ -3,6 +3,7 @@
 
 #include <glib.h>
 #include <stdint.h>
+#include <string.h>
 
 #define FUZZ_MESSAGE_MAX 8192
 

@@ -68,24 +68,32 @@ test_file_replace_is_atomic(void)
 }
 
 static void
-test_file_fails(void)
+test_file_replace_fails(void)
 {
     g_autofree char *folder = scratch_folder();
     g_autofree char *missing = g_build_filename(folder, "no", "file", NULL);
-    g_autofree char *path = g_build_filename(folder, "file", NULL);
     g_autoptr(GError) error = NULL;
     g_assert_false(weft_file_replace(missing, "x", 1, FALSE, &error));
     g_assert_error(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND);
     g_clear_error(&error);
+
     g_autofree char *inner = g_build_filename(folder, "folder", NULL);
     g_assert_cmpint(g_mkdir(inner, 0700), ==, 0);
     g_assert_false(weft_file_replace(inner, "x", 1, FALSE, &error)); /* a file cannot take a folder's place */
     g_assert_error(error, WEFT_ERROR, WEFT_ERROR_FAILED);
-    g_clear_error(&error);
     assert_remove_folder(inner);
-    g_assert_null(weft_file_read(missing, 10, NULL, &error));
+    assert_remove_folder(folder);
+}
+
+static void
+test_file_read_fails(void)
+{
+    g_autofree char *folder = scratch_folder();
+    g_autofree char *path = g_build_filename(folder, "file", NULL);
+    g_autoptr(GError) error = NULL;
+    g_assert_null(weft_file_read(path, 10, NULL, &error));
     g_assert_error(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND);
-    g_assert_nonnull(strstr(error->message, missing));
+    g_assert_nonnull(strstr(error->message, path));
     g_clear_error(&error);
     g_assert_null(weft_file_read(folder, 10, NULL, &error));
     g_assert_error(error, WEFT_ERROR, WEFT_ERROR_FAILED);
@@ -136,15 +144,15 @@ static void
 test_failpoint(void)
 {
     static const FailpointCase cases[] = {
-        {NULL,          ALL,                            FALSE},
-        { "",           ALL,                            FALSE},
-        { "one",        "one\n",                        TRUE },
-        { "one:1",      "one\n",                        TRUE },
-        { "one:2",      ALL,                            TRUE },
-        { "one:3",      ALL,                            FALSE},
-        { "two-before", "one\ntwo-before\n",            TRUE },
-        { "two-after",  "one\ntwo-before\ntwo-after\n", TRUE },
-        { "two",        ALL,                            FALSE},
+        { NULL, ALL, FALSE },
+        { "", ALL, FALSE },
+        { "one", "one\n", TRUE },
+        { "one:1", "one\n", TRUE },
+        { "one:2", ALL, TRUE },
+        { "one:3", ALL, FALSE },
+        { "two-before", "one\ntwo-before\n", TRUE },
+        { "two-after", "one\ntwo-before\ntwo-after\n", TRUE },
+        { "two", ALL, FALSE },
     };
     g_autofree char *folder = scratch_folder();
     g_autofree char *log = g_build_filename(folder, "log", NULL);
@@ -324,7 +332,8 @@ main(int argc, char **argv)
     g_test_add_func("/failpoint", test_failpoint);
     g_test_add_func("/file/replace", test_file_replace);
     g_test_add_func("/file/atomic", test_file_replace_is_atomic);
-    g_test_add_func("/file/fails", test_file_fails);
+    g_test_add_func("/file/replace-fails", test_file_replace_fails);
+    g_test_add_func("/file/read-fails", test_file_read_fails);
     ADD_FAULTS("count", test_faults);
     ADD_FAULTS("malformed", test_faults_malformed);
     ADD_FAULTS("cancelled", test_faults_cancelled);

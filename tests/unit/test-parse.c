@@ -22,21 +22,21 @@ test_hostlist_expand(void)
         const char *text;
         const char *names;
     } cases[] = {
-        {"cfd",                                       "cfd"                                    },
-        { "cfd[0-3,7]",                               "cfd0 cfd1 cfd2 cfd3 cfd7"               },
-        { "n[08-10]",                                 "n08 n09 n10"                            },
-        { "n[9-10]",                                  "n9 n10"                                 },
-        { "n[3]",                                     "n3"                                     },
-        { "n[3-3]",                                   "n3"                                     },
-        { "n[00-01]",                                 "n00 n01"                                },
-        { "[1-2]x",                                   "1x 2x"                                  },
-        { "[1-2]",                                    "1 2"                                    },
-        { "b,a,b",                                    "b a b"                                  },
-        { "n[2,1,2]",                                 "n2 n1 n2"                               },
-        { "r[1-2]n[0-1]",                             "r1n0 r1n1 r2n0 r2n1"                    },
-        { "n[1-2]-ib,login1",                         "n1-ib n2-ib login1"                     },
-        { "a.b_c-d",                                  "a.b_c-d"                                },
-        { "n[999999999999999998-999999999999999999]", "n999999999999999998 n999999999999999999"},
+        { "cfd", "cfd" },
+        { "cfd[0-3,7]", "cfd0 cfd1 cfd2 cfd3 cfd7" },
+        { "n[08-10]", "n08 n09 n10" },
+        { "n[9-10]", "n9 n10" },
+        { "n[3]", "n3" },
+        { "n[3-3]", "n3" },
+        { "n[00-01]", "n00 n01" },
+        { "[1-2]x", "1x 2x" },
+        { "[1-2]", "1 2" },
+        { "b,a,b", "b a b" },
+        { "n[2,1,2]", "n2 n1 n2" },
+        { "r[1-2]n[0-1]", "r1n0 r1n1 r2n0 r2n1" },
+        { "n[1-2]-ib,login1", "n1-ib n2-ib login1" },
+        { "a.b_c-d", "a.b_c-d" },
+        { "n[999999999999999998-999999999999999999]", "n999999999999999998 n999999999999999999" },
     };
     for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
         GError *error = NULL;
@@ -63,33 +63,33 @@ static const struct {
     guint position;
     const char *message;
 } bad_hostlists[] = {
-    {"",                                                   1,  NO_NAME                                                                },
-    { ",",                                                 1,  NO_NAME                                                                },
-    { "a,",                                                3,  NO_NAME                                                                },
-    { "a,,b",                                              3,  NO_NAME                                                                },
-    { "a b",                                               2,  "\" b\"" NOT_NAME                                                      },
-    { "a]",                                                2,  "\"]\"" NOT_NAME                                                       },
-    { "a/b",                                               2,  "\"/b\"" NOT_NAME                                                      },
-    { "n[",                                                3,  NO_NUMBER                                                              },
-    { "n[]",                                               3,  NO_NUMBER                                                              },
-    { "n[1,]",                                             5,  NO_NUMBER                                                              },
-    { "n[1-]",                                             5,  NO_NUMBER                                                              },
-    { "n[-1]",                                             3,  NO_NUMBER                                                              },
-    { "n[a-b]",                                            3,  NO_NUMBER                                                              },
-    { "n[[1]]",                                            3,  NO_NUMBER                                                              },
-    { "n[1",                                               2,  "the bracket is never closed; write \"]\""                             },
-    { "n[1 ]",                                             4,  "\" ]\" has no place in brackets; write ranges like [0-3,7]"           },
-    { "n[1-2-3]",                                          6,  "\"-3]\" has no place in brackets; write ranges like [0-3,7]"          },
-    { "n[1[2]]",                                           4,  "\"[2]]\" has no place in brackets; write ranges like [0-3,7]"         },
-    { "n[3-1]",                                            3,  "the range 3-1 runs backwards; write 1-3"                              },
-    { "n[1-010]",                                          3,  "the range 1-010 mixes paddings; write both ends with as many digits"  },
-    { "n[001-10]",                                         3,  "the range 001-10 mixes paddings; write both ends with as many digits" },
-    { "n[1234567890123456789]",                            3,  "a number has 19 digits; at most 18 are taken"                         },
-    { "n[0-99999999]",                                     3,  "the range 0-99999999 has more than 65536 numbers; write a shorter one"},
-    { "n[0-65535,0]",                                      11, TOO_MANY                                                               },
-    { "n[0-255][0-256]",                                   1,  TOO_MANY                                                               },
-    { "a,n[0-65535]",                                      3,  TOO_MANY                                                               },
-    { "n[0-9999][0-9999][0-9999][0-9999][0-9999][0-9999]", 1,  TOO_MANY                                                               },
+    { "", 1, NO_NAME },
+    { ",", 1, NO_NAME },
+    { "a,", 3, NO_NAME },
+    { "a,,b", 3, NO_NAME },
+    { "a b", 2, "\" b\"" NOT_NAME },
+    { "a]", 2, "\"]\"" NOT_NAME },
+    { "a/b", 2, "\"/b\"" NOT_NAME },
+    { "n[", 3, NO_NUMBER },
+    { "n[]", 3, NO_NUMBER },
+    { "n[1,]", 5, NO_NUMBER },
+    { "n[1-]", 5, NO_NUMBER },
+    { "n[-1]", 3, NO_NUMBER },
+    { "n[a-b]", 3, NO_NUMBER },
+    { "n[[1]]", 3, NO_NUMBER },
+    { "n[1", 2, "the bracket is never closed; write \"]\"" },
+    { "n[1 ]", 4, "\" ]\" has no place in brackets; write ranges like [0-3,7]" },
+    { "n[1-2-3]", 6, "\"-3]\" has no place in brackets; write ranges like [0-3,7]" },
+    { "n[1[2]]", 4, "\"[2]]\" has no place in brackets; write ranges like [0-3,7]" },
+    { "n[3-1]", 3, "the range 3-1 runs backwards; write 1-3" },
+    { "n[1-010]", 3, "the range 1-010 mixes paddings; write both ends with as many digits" },
+    { "n[001-10]", 3, "the range 001-10 mixes paddings; write both ends with as many digits" },
+    { "n[1234567890123456789]", 3, "a number has 19 digits; at most 18 are taken" },
+    { "n[0-99999999]", 3, "the range 0-99999999 has more than 65536 numbers; write a shorter one" },
+    { "n[0-65535,0]", 11, TOO_MANY },
+    { "n[0-255][0-256]", 1, TOO_MANY },
+    { "a,n[0-65535]", 3, TOO_MANY },
+    { "n[0-9999][0-9999][0-9999][0-9999][0-9999][0-9999]", 1, TOO_MANY },
 };
 
 static void
@@ -132,23 +132,23 @@ test_hostlist_fold(void)
         const char *names;
         const char *text;
     } cases[] = {
-        {"",                                             ""                                           },
-        { "cfd",                                         "cfd"                                        },
-        { "n1",                                          "n1"                                         },
-        { "n0 n1 n2 n3 n7",                              "n[0-3,7]"                                   },
-        { "n7 n10 n9 n8",                                "n[7-10]"                                    },
-        { "n08 n09 n10",                                 "n[08-10]"                                   },
-        { "n098 n099 n100 n101",                         "n[098-101]"                                 },
-        { "n98 n99 n100 n101",                           "n[98-101]"                                  },
-        { "n8 n09",                                      "n[8,09]"                                    },
-        { "n1 n01",                                      "n[01,1]"                                    },
-        { "n1-ib n2-ib n1 n2",                           "n[1-2],n[1-2]-ib"                           },
-        { "r1n1 r1n2 r2n1",                              "r1n[1-2],r2n1"                              },
-        { "n n1 n2",                                     "n,n[1-2]"                                   },
-        { "a a",                                         "a,a"                                        },
-        { "n1 n1 n2",                                    "n[1,1-2]"                                   },
-        { "login node1 node2 admin",                     "admin,login,node[1-2]"                      },
-        { "n12345678901234567890 n12345678901234567891", "n12345678901234567890,n12345678901234567891"},
+        { "", "" },
+        { "cfd", "cfd" },
+        { "n1", "n1" },
+        { "n0 n1 n2 n3 n7", "n[0-3,7]" },
+        { "n7 n10 n9 n8", "n[7-10]" },
+        { "n08 n09 n10", "n[08-10]" },
+        { "n098 n099 n100 n101", "n[098-101]" },
+        { "n98 n99 n100 n101", "n[98-101]" },
+        { "n8 n09", "n[8,09]" },
+        { "n1 n01", "n[01,1]" },
+        { "n1-ib n2-ib n1 n2", "n[1-2],n[1-2]-ib" },
+        { "r1n1 r1n2 r2n1", "r1n[1-2],r2n1" },
+        { "n n1 n2", "n,n[1-2]" },
+        { "a a", "a,a" },
+        { "n1 n1 n2", "n[1,1-2]" },
+        { "login node1 node2 admin", "admin,login,node[1-2]" },
+        { "n12345678901234567890 n12345678901234567891", "n12345678901234567890,n12345678901234567891" },
     };
     for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
         g_auto(GStrv) names = g_strsplit(cases[i].names, " ", -1);
@@ -194,16 +194,16 @@ test_hostlist_split(void)
         const char *ranks; /* NULL: none */
         const char *message;
     } cases[] = {
-        {"cfd",              "cfd", NULL,          NULL                                                                                           },
-        { "cfd[0-3,7]",      "cfd", "0 1 2 3 7 ",  NULL                                                                                           },
-        { "cfd[4294967295]", "cfd", "4294967295 ", NULL                                                                                           },
-        { "cfd[4294967296]", NULL,  NULL,          "character 1: the number 4294967296 is too large for a node"                                   },
-        { "cfd[0]x",         NULL,  NULL,
-         "character 7: goes on behind the name; write one cluster and its nodes, like cfd or cfd[0-3,7]"                                          },
-        { "a,b",             NULL,  NULL,          "character 2: goes on behind the name; write one cluster and its nodes, like cfd or cfd[0-3,7]"},
-        { "cfd[2-1]",        NULL,  NULL,          "character 5: the range 2-1 runs backwards; write 1-2"                                         },
-        { "[0]",             NULL,  NULL,          "character 1: \"[0]\"" NOT_NAME                                                                },
-        { "",                NULL,  NULL,          "character 1: \"\"" NOT_NAME                                                                   },
+        { "cfd", "cfd", NULL, NULL },
+        { "cfd[0-3,7]", "cfd", "0 1 2 3 7 ", NULL },
+        { "cfd[4294967295]", "cfd", "4294967295 ", NULL },
+        { "cfd[4294967296]", NULL, NULL, "character 1: the number 4294967296 is too large for a node" },
+        { "cfd[0]x", NULL, NULL,
+          "character 7: goes on behind the name; write one cluster and its nodes, like cfd or cfd[0-3,7]" },
+        { "a,b", NULL, NULL, "character 2: goes on behind the name; write one cluster and its nodes, like cfd or cfd[0-3,7]" },
+        { "cfd[2-1]", NULL, NULL, "character 5: the range 2-1 runs backwards; write 1-2" },
+        { "[0]", NULL, NULL, "character 1: \"[0]\"" NOT_NAME },
+        { "", NULL, NULL, "character 1: \"\"" NOT_NAME },
     };
     for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
         GError *error = NULL;
@@ -292,38 +292,38 @@ static void
 test_yaml(void)
 {
     static const ParseCase cases[] = {
-        {"a: 1\nb: [x, true, false, null, -5]\n",                             "{'a':1,'b':['x',true,false,null,-5]}",              NULL                                                                           },
-        { "a:\n  - b: c\n    d:\n",                                           "{'a':[{'b':'c','d':null}]}",                        NULL                                                                           },
-        { "{\"a\": [1, 2.5, \"x\"], \"b\": {}}",                              "{'a':[1,'2.5','x'],'b':{}}",                        NULL                                                                           },
-        { "[yes, no, on, off, True, NULL, ~]",                                "['yes','no','on','off','True','NULL','~']",         NULL                                                                           },
-        { "[0x10, 0700, 1_000, 1e3, +5, 12:30, 00, 0]",                       "['0x10','0700','1_000','1e3','+5','12:30','00',0]", NULL                                                                           },
-        { "['1', \"true\", 'null', '']",                                      "['1','true','null','']",                            NULL                                                                           },
+        { "a: 1\nb: [x, true, false, null, -5]\n", "{'a':1,'b':['x',true,false,null,-5]}", NULL },
+        { "a:\n  - b: c\n    d:\n", "{'a':[{'b':'c','d':null}]}", NULL },
+        { "{\"a\": [1, 2.5, \"x\"], \"b\": {}}", "{'a':[1,'2.5','x'],'b':{}}", NULL },
+        { "[yes, no, on, off, True, NULL, ~]", "['yes','no','on','off','True','NULL','~']", NULL },
+        { "[0x10, 0700, 1_000, 1e3, +5, 12:30, 00, 0]", "['0x10','0700','1_000','1e3','+5','12:30','00',0]", NULL },
+        { "['1', \"true\", 'null', '']", "['1','true','null','']", NULL },
         { "[9223372036854775807, -9223372036854775808, 9223372036854775808]",
-         "[9223372036854775807,-9223372036854775808,'9223372036854775808']",                                                       NULL                                                                           },
-        { "a: |\n  two\n  lines\n",                                           "{'a':'two\\nlines\\n'}",                            NULL                                                                           },
-        { "---\na: größe\n...\n",                                           "{'a':'größe'}",                                   NULL                                                                           },
-        { "x",                                                                "'x'",                                               NULL                                                                           },
-        { DEEP_16,                                                            DEEP_16,                                             NULL                                                                           },
-        { "[" DEEP_16 "]",                                                    NULL,                                                "f.yaml:1: nested deeper than 16"                                              },
-        { "",                                                                 NULL,                                                "f.yaml:1: is empty"                                                           },
-        { "# only\n# remarks\n",                                              NULL,                                                "f.yaml:3: is empty"                                                           },
-        { "a: 1\nb: 2\na: 3\n",                                               NULL,                                                "f.yaml:3: the key \"a\" is there twice; keep one of them"                     },
-        { "a: &x 1\n",                                                        NULL,                                                "f.yaml:1: " NO_ANCHORS                                                        },
-        { "a: &x [1]\n",                                                      NULL,                                                "f.yaml:1: " NO_ANCHORS                                                        },
-        { "a: &x {b: 1}\n",                                                   NULL,                                                "f.yaml:1: " NO_ANCHORS                                                        },
-        { "a: 1\nb: *x\n",                                                    NULL,                                                "f.yaml:2: aliases (\"*…\") are not taken; write the value out at each place"},
-        { "a: !!str 1\n",                                                     NULL,                                                "f.yaml:1: " NO_TAGS                                                           },
-        { "a: ! 1\n",                                                         NULL,                                                "f.yaml:1: " NO_TAGS                                                           },
-        { "a: !!map {}\n",                                                    NULL,                                                "f.yaml:1: " NO_TAGS                                                           },
-        { "a: !x []\n",                                                       NULL,                                                "f.yaml:1: " NO_TAGS                                                           },
-        { "a: 1\n---\nb: 2\n",                                                NULL,                                                "f.yaml:2: a second document begins; one file holds one document"              },
-        { "[1]: 2\n",                                                         NULL,                                                "f.yaml:1: a key must be a plain text, not a list or a mapping"                },
-        { "{{a: 1}: 2}",                                                      NULL,                                                "f.yaml:1: a key must be a plain text, not a list or a mapping"                },
-        { "{\"\": 2}",                                                        NULL,                                                "f.yaml:1: a key is empty; write it before the colon"                          },
-        { "a: \"x\\0y\"\n",                                                   NULL,                                                "f.yaml:1: a text has a NUL character in it; leave it out"                     },
-        { "a: [1, 2\nb: 3\n",                                                 NULL,                                                "f.yaml:2: did not find expected ',' or ']'"                                   },
-        { "a:\n\t- b\n",                                                      NULL,                                                "f.yaml:2: found character that cannot start any token"                        },
-        { "a: \xff\n",                                                        NULL,                                                "f.yaml:1: invalid leading UTF-8 octet"                                        },
+          "[9223372036854775807,-9223372036854775808,'9223372036854775808']", NULL },
+        { "a: |\n  two\n  lines\n", "{'a':'two\\nlines\\n'}", NULL },
+        { "---\na: größe\n...\n", "{'a':'größe'}", NULL },
+        { "x", "'x'", NULL },
+        { DEEP_16, DEEP_16, NULL },
+        { "[" DEEP_16 "]", NULL, "f.yaml:1: nested deeper than 16" },
+        { "", NULL, "f.yaml:1: is empty" },
+        { "# only\n# remarks\n", NULL, "f.yaml:3: is empty" },
+        { "a: 1\nb: 2\na: 3\n", NULL, "f.yaml:3: the key \"a\" is there twice; keep one of them" },
+        { "a: &x 1\n", NULL, "f.yaml:1: " NO_ANCHORS },
+        { "a: &x [1]\n", NULL, "f.yaml:1: " NO_ANCHORS },
+        { "a: &x {b: 1}\n", NULL, "f.yaml:1: " NO_ANCHORS },
+        { "a: 1\nb: *x\n", NULL, "f.yaml:2: aliases (\"*…\") are not taken; write the value out at each place" },
+        { "a: !!str 1\n", NULL, "f.yaml:1: " NO_TAGS },
+        { "a: ! 1\n", NULL, "f.yaml:1: " NO_TAGS },
+        { "a: !!map {}\n", NULL, "f.yaml:1: " NO_TAGS },
+        { "a: !x []\n", NULL, "f.yaml:1: " NO_TAGS },
+        { "a: 1\n---\nb: 2\n", NULL, "f.yaml:2: a second document begins; one file holds one document" },
+        { "[1]: 2\n", NULL, "f.yaml:1: a key must be a plain text, not a list or a mapping" },
+        { "{{a: 1}: 2}", NULL, "f.yaml:1: a key must be a plain text, not a list or a mapping" },
+        { "{\"\": 2}", NULL, "f.yaml:1: a key is empty; write it before the colon" },
+        { "a: \"x\\0y\"\n", NULL, "f.yaml:1: a text has a NUL character in it; leave it out" },
+        { "a: [1, 2\nb: 3\n", NULL, "f.yaml:2: did not find expected ',' or ']'" },
+        { "a:\n\t- b\n", NULL, "f.yaml:2: found character that cannot start any token" },
+        { "a: \xff\n", NULL, "f.yaml:1: invalid leading UTF-8 octet" },
     };
     run_parse_cases(parse_yaml, cases, G_N_ELEMENTS(cases));
 }
@@ -332,26 +332,26 @@ static void
 test_json(void)
 {
     static const ParseCase cases[] = {
-        {"{\"a\": [1, -2, 2.5, true, false, null, \"x\"]}", "{'a':[1,-2,2.5,true,false,null,'x']}",  NULL                                                                      },
-        { " 5 ",                                            "5",                                     NULL                                                                      },
-        { "\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\\[\"",        "'[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\\['", NULL                                                                      },
-        { "[\"\\\"\", [[]]]",                               "['\\'',[[]]]",                          NULL                                                                      },
-        { DEEP_16,                                          DEEP_16,                                 NULL                                                                      },
-        { "[" DEEP_16 "]",                                  NULL,                                    "line 1: nested deeper than 16"                                           },
-        { "\n\n{\"a\":" DEEP_16 "}",                        NULL,                                    "line 3: nested deeper than 16"                                           },
-        { "",                                               NULL,                                    "line 1: unexpected token near end of file"                               },
-        { "{\"a\": 1, \"a\": 2}",                           NULL,                                    "line 1: duplicate object key near '\"a\"'"                               },
-        { "{} x",                                           NULL,                                    "line 1: end of file expected near 'x'"                                   },
-        { "{\n\"a\":\n}",                                   NULL,                                    "line 3: unexpected token near '}'"                                       },
-        { "{'a': 1}",                                       NULL,                                    "line 1: string or '}' expected near '''"                                 },
-        { "[1,]",                                           NULL,                                    "line 1: unexpected token near ']'"                                       },
-        { "[01]",                                           NULL,                                    "line 1: invalid token near '0'"                                          },
-        { "[NaN]",                                          NULL,                                    "line 1: invalid token near 'NaN'"                                        },
-        { "[9223372036854775808]",                          NULL,                                    "line 1: too big integer near '9223372036854775808'"                      },
-        { "[1e999]",                                        NULL,                                    "line 1: real number overflow near '1e999'"                               },
-        { "[\"\\u0000\"]",                                  NULL,                                    "line 1: \\u0000 is not allowed without JSON_ALLOW_NUL near '\"\\u0000\"'"},
-        { "[\"\xff\"]",                                     NULL,                                    "line 1: unable to decode byte 0xff near '\"'"                            },
-        { "\"",                                             NULL,                                    "line 1: premature end of input near '\"'"                                },
+        { "{\"a\": [1, -2, 2.5, true, false, null, \"x\"]}", "{'a':[1,-2,2.5,true,false,null,'x']}", NULL },
+        { " 5 ", "5", NULL },
+        { "\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\\[\"", "'[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\\['", NULL },
+        { "[\"\\\"\", [[]]]", "['\\'',[[]]]", NULL },
+        { DEEP_16, DEEP_16, NULL },
+        { "[" DEEP_16 "]", NULL, "line 1: nested deeper than 16" },
+        { "\n\n{\"a\":" DEEP_16 "}", NULL, "line 3: nested deeper than 16" },
+        { "", NULL, "line 1: unexpected token near end of file" },
+        { "{\"a\": 1, \"a\": 2}", NULL, "line 1: duplicate object key near '\"a\"'" },
+        { "{} x", NULL, "line 1: end of file expected near 'x'" },
+        { "{\n\"a\":\n}", NULL, "line 3: unexpected token near '}'" },
+        { "{'a': 1}", NULL, "line 1: string or '}' expected near '''" },
+        { "[1,]", NULL, "line 1: unexpected token near ']'" },
+        { "[01]", NULL, "line 1: invalid token near '0'" },
+        { "[NaN]", NULL, "line 1: invalid token near 'NaN'" },
+        { "[9223372036854775808]", NULL, "line 1: too big integer near '9223372036854775808'" },
+        { "[1e999]", NULL, "line 1: real number overflow near '1e999'" },
+        { "[\"\\u0000\"]", NULL, "line 1: \\u0000 is not allowed without JSON_ALLOW_NUL near '\"\\u0000\"'" },
+        { "[\"\xff\"]", NULL, "line 1: unable to decode byte 0xff near '\"'" },
+        { "\"", NULL, "line 1: premature end of input near '\"'" },
     };
     run_parse_cases(weft_json_parse, cases, G_N_ELEMENTS(cases));
 }
@@ -366,13 +366,8 @@ test_parse_hostile(void)
         const char *text;
         gsize length;
     } cases[] = {
-        {deep,        length                 },
-        { large,      WEFT_TEXT_BYTES_MAX + 1},
-        { "1\0",      2                      },
-        { "[1]\0",    4                      },
-        { "\"a\0b\"", 5                      },
-        { "\"\\",     2                      },
-        { NULL,       0                      },
+        { deep, length }, { large, WEFT_TEXT_BYTES_MAX + 1 }, { "1\0", 2 }, { "[1]\0", 4 }, { "\"a\0b\"", 5 }, { "\"\\", 2 },
+        { NULL, 0 },
     };
     for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
         g_autoptr(GError) json_error = NULL;
@@ -434,18 +429,20 @@ test_fields_taken(void)
         const char *text;
         const char *summary;
     } cases[] = {
-        {"{'name': 'n'}",                                                                                             "n" FALLBACKS                  },
-        { "{'name': 'n', 'note': null, 'cores': null, 'list': null, 'evict': null}",                                  "n" FALLBACKS " has"           },
+        { "{'name': 'n'}", "n" FALLBACKS },
+        { "{'name': 'n', 'note': null, 'cores': null, 'list': null, 'evict': null}", "n" FALLBACKS " has" },
         { "{'name': '', 'note': 'x', 'cores': 1, 'memory': '1M', 'wait': '250ms', 'guid': '0xfFfF', 'evict': false}",
-         " x 1 1048576 250000 8 65535 0 green 0 0 has"                                                                                               },
+          " x 1 1048576 250000 8 65535 0 green 0 0 has" },
         { "{'name': 'n', 'cores': 1024, 'memory': 1024, 'since': '1970-01-01T00:00:00.000001Z', 'colour': 'red',"
-          " 'list': [1, 2], 'labels': {'a': 1}}",                                                            "n - 1024 1024 7 1 9 1 red 2 1"},
+          " 'list': [1, 2], 'labels': {'a': 1}}",
+          "n - 1024 1024 7 1 9 1 red 2 1" },
     };
     for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
         GError *error = NULL;
         g_autofree char *summary = NULL;
-        g_assert_true(read_thing(cases[i].text, "", &summary, &error));
+        gboolean ok = read_thing(cases[i].text, "", &summary, &error);
         g_assert_no_error(error);
+        g_assert_true(ok);
         g_assert_cmpstr(summary, ==, cases[i].summary);
     }
 }
@@ -456,36 +453,36 @@ static const struct {
     const char *fields; /* beside the name */
     const char *message;
 } bad_fields[] = {
-    {"'note': 1",              "note: must be a text, is a whole number"                                       },
-    { "'cores': '4'",          "cores: must be a whole number, is a text"                                      },
-    { "'cores': 4.0",          "cores: must be a whole number, is a fraction"                                  },
-    { "'cores': 0",            "cores: must be 1 to 1024, is 0"                                                },
-    { "'cores': -1",           "cores: must be 1 to 1024, is -1"                                               },
-    { "'cores': 1025",         "cores: must be 1 to 1024, is 1025"                                             },
-    { "'memory': '8GB'",       "memory: size \"8GB\" is not understood; write it like 512M, 8G or 1T"          },
-    { "'memory': '9G'",        "memory: must be 1K to 8G, is 9G"                                               },
-    { "'memory': 1",           "memory: must be 1K to 8G, is 1"                                                },
-    { "'memory': -1",          "memory: must not be negative, is -1"                                           },
-    { "'memory': true",        "memory: must be a size like \"8G\" or a number of bytes, is true"              },
-    { "'wait': 5",             "wait: must be a duration like \"90s\" or \"5m\", is a whole number"            },
-    { "'wait': '5'",           "wait: duration \"5\" is not understood; write it like 250ms, 90s, 5m, 2h or 1d"},
-    { "'since': 'now'",        "since: time \"now\" is not understood; write it like 2026-01-31T12:00:00Z"     },
-    { "'guid': 5",             "guid: must be a hexadecimal text like \"0x1f\", is a whole number"             },
-    { "'guid': '5'",           "guid: must be 0x0 to 0xffff in hexadecimal, is \"5\""                          },
-    { "'guid': '0x'",          "guid: must be 0x0 to 0xffff in hexadecimal, is \"0x\""                         },
-    { "'guid': '0x-1'",        "guid: must be 0x0 to 0xffff in hexadecimal, is \"0x-1\""                       },
-    { "'guid': '0x0x1'",       "guid: must be 0x0 to 0xffff in hexadecimal, is \"0x0x1\""                      },
-    { "'guid': '0x10000'",     "guid: must be 0x0 to 0xffff in hexadecimal, is \"0x10000\""                    },
-    { "'evict': 'yes'",        "evict: must be true or false, is a text"                                       },
-    { "'colour': 'blue'",      "colour: must be one of red, green; is \"blue\""                                },
-    { "'colour': []",          "colour: must be a text, is a list"                                             },
-    { "'list': {}",            "list: must be a list, is an object"                                            },
-    { "'list': [1, 2, 3]",     "list: must have at most 2 entries, has 3"                                      },
-    { "'labels': false",       "labels: must be an object, is false"                                           },
-    { "'coers': 4",            "coers: no such field; did you mean \"cores\"?"                                 },
-    { "'': 4",                 ": no such field; " KNOWN                                                       },
-    { "'x\\ny': 4",            "x\\x0ay: no such field; " KNOWN                                                },
-    { "'list': 1, 'cores': 0", "cores: must be 1 to 1024, is 0"                                                }, /* the first that was asked for */
+    { "'note': 1", "note: must be a text, is a whole number" },
+    { "'cores': '4'", "cores: must be a whole number, is a text" },
+    { "'cores': 4.0", "cores: must be a whole number, is a fraction" },
+    { "'cores': 0", "cores: must be 1 to 1024, is 0" },
+    { "'cores': -1", "cores: must be 1 to 1024, is -1" },
+    { "'cores': 1025", "cores: must be 1 to 1024, is 1025" },
+    { "'memory': '8GB'", "memory: size \"8GB\" is not understood; write it like 512M, 8G or 1T" },
+    { "'memory': '9G'", "memory: must be 1K to 8G, is 9G" },
+    { "'memory': 1", "memory: must be 1K to 8G, is 1" },
+    { "'memory': -1", "memory: must not be negative, is -1" },
+    { "'memory': true", "memory: must be a size like \"8G\" or a number of bytes, is true" },
+    { "'wait': 5", "wait: must be a duration like \"90s\" or \"5m\", is a whole number" },
+    { "'wait': '5'", "wait: duration \"5\" is not understood; write it like 250ms, 90s, 5m, 2h or 1d" },
+    { "'since': 'now'", "since: time \"now\" is not understood; write it like 2026-01-31T12:00:00Z" },
+    { "'guid': 5", "guid: must be a hexadecimal text like \"0x1f\", is a whole number" },
+    { "'guid': '5'", "guid: must be 0x0 to 0xffff in hexadecimal, is \"5\"" },
+    { "'guid': '0x'", "guid: must be 0x0 to 0xffff in hexadecimal, is \"0x\"" },
+    { "'guid': '0x-1'", "guid: must be 0x0 to 0xffff in hexadecimal, is \"0x-1\"" },
+    { "'guid': '0x0x1'", "guid: must be 0x0 to 0xffff in hexadecimal, is \"0x0x1\"" },
+    { "'guid': '0x10000'", "guid: must be 0x0 to 0xffff in hexadecimal, is \"0x10000\"" },
+    { "'evict': 'yes'", "evict: must be true or false, is a text" },
+    { "'colour': 'blue'", "colour: must be one of red, green; is \"blue\"" },
+    { "'colour': []", "colour: must be a text, is a list" },
+    { "'list': {}", "list: must be a list, is an object" },
+    { "'list': [1, 2, 3]", "list: must have at most 2 entries, has 3" },
+    { "'labels': false", "labels: must be an object, is false" },
+    { "'coers': 4", "coers: no such field; did you mean \"cores\"?" },
+    { "'': 4", ": no such field; " KNOWN },
+    { "'x\\ny': 4", "x\\x0ay: no such field; " KNOWN },
+    { "'list': 1, 'cores': 0", "cores: must be 1 to 1024, is 0" }, /* the first that was asked for */
 };
 
 static void
@@ -510,10 +507,10 @@ test_fields_not_an_object(void)
         const char *where;
         const char *message;
     } cases[] = {
-        {"[]",              "",          "the whole text: must be an object, is a list"},
-        { "null",           "groups[0]", "groups[0]: must be an object, is null"       },
-        { "{}",             "",          "name: is missing"                            },
-        { "{'name': null}", "host",      "host.name: is missing"                       },
+        { "[]", "", "the whole text: must be an object, is a list" },
+        { "null", "groups[0]", "groups[0]: must be an object, is null" },
+        { "{}", "", "name: is missing" },
+        { "{'name': null}", "host", "host.name: is missing" },
     };
     for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
         GError *error = NULL;
