@@ -1,0 +1,394 @@
+/* Which key, scope, place and claims each object has in the store. */
+#include "errors.h"
+#include "records.h"
+#include "sqlite.h"
+
+#include <glib/gstdio.h>
+
+typedef struct Env {
+    char *folder;
+    WeftStore *store;
+    WeftHost *host;
+} Env;
+
+static json_t *
+parse(const char *text)
+{
+    json_error_t where;
+    json_t *json = json_loads(text, 0, &where);
+    if (!json)
+        g_error("%s: %s", text, where.text);
+    return json;
+}
+
+static const char host_text[] = "{\"name\": \"n1\", \"fabric\": \"ib0\", \"leaf\": \"leaf1\", \"uri\": \"qemu:///system\","
+                                " \"numa\": [{\"cores\": 8, \"pages\": {\"2M\": 1000}}],"
+                                " \"hcas\": [{\"name\": \"mlx5_0\", \"port_guid\": \"0x10\", \"vfs\": 2},"
+                                "            {\"name\": \"mlx5_1\", \"port_guid\": \"0x11\", \"vfs\": 0}],"
+                                " \"gpus\": [{\"name\": \"0000:41:00.0\"}]}";
+
+static void
+set_up(Env *env, gconstpointer data)
+{
+    GError *error = NULL;
+    env->folder = g_dir_make_tmp("weft-records-XXXXXX", &error);
+    g_assert_no_error(error);
+    g_autofree char *path = g_build_filename(env->folder, "weft.db", NULL);
+    env->store = weft_store_sqlite_open(path, &error);
+    g_assert_no_error(error);
+    json_auto_t *json = parse(host_text);
+    env->host = weft_host_from_json(json, "host", &error);
+    g_assert_no_error(error);
+}
+
+static void
+tear_down(Env *env, gconstpointer data)
+{
+    weft_store_free(env->store);
+    weft_host_free(env->host);
+    for (const char *const *name = (const char *const[]){ "weft.db", "weft.db.lock", NULL }; *name; name++) {
+        g_autofree char *path = g_build_filename(env->folder, *name, NULL);
+        g_assert_cmpint(g_unlink(path), ==, 0);
+    }
+    g_assert_cmpint(g_rmdir(env->folder), ==, 0);
+    g_free(env->folder);
+}
+
+static void
+commit(Env *env, WeftTxn *txn)
+{
+    GError *error = NULL;
+    weft_store_commit_wait(env->store, txn, &error);
+    g_assert_no_error(error);
+}
+
+static void
+refuse(Env *env, WeftTxn *txn, WeftErrorCode code, const char *message)
+{
+    g_autoptr(GError) error = NULL;
+    g_assert_false(weft_store_commit_wait(env->store, txn, &error));
+    g_assert_error(error, WEFT_ERROR, (int)code);
+    g_assert_cmpstr(error->message, ==, message);
+}
+
+/* The record as the dump shows it, without revision and value, which others test. */
+static void
+assert_dumped(Env *env, const char *name, const char *expected)
+{
+    GError *error = NULL;
+    json_auto_t *dump = weft_store_dump(env->store, &error);
+    g_assert_no_error(error);
+    json_t *record = json_object_get(json_object_get(dump, "records"), name);
+    json_object_del(record, "revision");
+    json_object_del(record, "value");
+    g_autofree char *text = record ? json_dumps(record, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    g_assert_cmpstr(text, ==, expected);
+}
+
+/* --- nodes --- */
+
+static WeftNode *
+new_node(const char *changes)
+{
+    json_auto_t *json =
+        parse("{\"id\": \"4k-0\", \"cluster\": \"4k\", \"cluster_name\": \"cfd\", \"tenant\": \"acme\", \"rank\": 0,"
+              " \"group\": \"nodes\", \"host\": \"n1\", \"cores\": [3, 4], \"memory\": [[0, 2097152, 600]],"
+              " \"devices\": [[0, \"mlx5_0\", 1, \"0x77\"]], \"gpus\": [\"0000:41:00.0\"],"
+              " \"mac\": \"02:00:00:00:00:01\", \"image\": \"mpi\", \"path\": \"sriov\","
+              " \"phase\": \"claimed\", \"since\": 1000000}");
+    json_auto_t *other = parse(changes);
+    json_object_update(json, other);
+    GError *error = NULL;
+    WeftNode *node = weft_node_from_json(json, &error);
+    g_assert_no_error(error);
+    return node;
+}
+
+static WeftTxn *
+put_new_node(Env *env, const char *changes)
+{
+    g_autoptr(WeftNode) node = new_node(changes);
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_new_node(txn, node, env->host);
+    return txn;
+}
+
+static const char claimed[] = "{\"claims\":[\"fabric/ib0/guid/0x0000000000000077\",\"host/n1/core/3\",\"host/n1/core/4\","
+                              "\"host/n1/gpu/0000:41:00.0\",\"host/n1/vf/mlx5_0/1\",\"mac/02:00:00:00:00:01\"],"
+                              "\"place\":\"n1\",\"scope\":\"4k\",\"shares\":{\"host/n1/numa/0/pages/2M\":600}}";
+
+static void
+test_node_claims(Env *env, gconstpointer data)
+{
+    commit(env, put_new_node(env, "{}"));
+    assert_dumped(env, "node 4k-0", claimed);
+    refuse(env, put_new_node(env, "{}"), WEFT_ERROR_CONFLICT, "node 4k-0 exists already");
+
+    gint64 revision;
+    GError *error = NULL;
+    g_autoptr(WeftNode) node = weft_store_load_node(env->store, "4k-0", &revision, &error);
+    g_assert_no_error(error);
+    node->phase = WEFT_NODE_READY;
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_node(txn, node, revision);
+    commit(env, txn);
+    assert_dumped(env, "node 4k-0", claimed);
+}
+
+/* Another node that shares nothing but one thing with the first. */
+#define OTHER(things)                                                                                                          \
+    "{\"id\": \"4k-1\", \"cores\": [5], \"memory\": [[0, 2097152, 400]], \"devices\": [], \"gpus\": [],"                       \
+    " \"mac\": \"02:00:00:00:00:02\"" things "}"
+
+static const struct {
+    const char *changes;
+    const char *message;
+} twice[] = {
+    { OTHER(", \"cores\": [5, 4]"), "host/n1/core/4 is held by node 4k-0 already" },
+    { OTHER(", \"devices\": [[0, \"mlx5_0\", 1, \"0x78\"]]"), "host/n1/vf/mlx5_0/1 is held by node 4k-0 already" },
+    { OTHER(", \"devices\": [[0, \"mlx5_0\", 0, \"0x77\"]]"),
+      "fabric/ib0/guid/0x0000000000000077 is held by node 4k-0 already" },
+    { OTHER(", \"devices\": [[0, \"mlx5_0\", -1, \"0x0\"]]"), "host/n1/vf/mlx5_0/1 is held by node 4k-0 already" },
+    { OTHER(", \"gpus\": [\"0000:41:00.0\"]"), "host/n1/gpu/0000:41:00.0 is held by node 4k-0 already" },
+    { OTHER(", \"mac\": \"02:00:00:00:00:01\""), "mac/02:00:00:00:00:01 is held by node 4k-0 already" },
+    { OTHER(", \"memory\": [[0, 2097152, 401]]"), "host/n1/numa/0/pages/2M: 600 of 1000 in use, 401 more asked for" },
+    { OTHER(", \"memory\": [[0, 2097152, 300], [0, 2097152, 101]]"),
+      "host/n1/numa/0/pages/2M: 600 of 1000 in use, 401 more asked for" },
+};
+
+static void
+test_nothing_twice(Env *env, gconstpointer data)
+{
+    commit(env, put_new_node(env, "{}"));
+    for (gsize i = 0; i < G_N_ELEMENTS(twice); i++)
+        refuse(env, put_new_node(env, twice[i].changes), WEFT_ERROR_EXHAUSTED, twice[i].message);
+    commit(env, put_new_node(env, OTHER("")));
+}
+
+static void
+test_pages_that_are_not_there(Env *env, gconstpointer data)
+{
+    static const char *const memory[] = { "[[0, 1073741824, 1]]", "[[7, 2097152, 1]]" };
+    for (gsize i = 0; i < G_N_ELEMENTS(memory); i++) {
+        g_autofree char *changes = g_strdup_printf("{\"memory\": %s}", memory[i]);
+        g_autoptr(GError) error = NULL;
+        g_assert_false(weft_store_commit_wait(env->store, put_new_node(env, changes), &error));
+        g_assert_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED);
+    }
+}
+
+static void
+test_whole_hca(Env *env, gconstpointer data)
+{
+    commit(env, put_new_node(env, "{\"devices\": [[0, \"mlx5_0\", -1, \"0x0\"], [1, \"mlx5_1\", -1, \"0x0\"]], \"gpus\": []}"));
+    assert_dumped(env, "node 4k-0",
+                  "{\"claims\":[\"host/n1/core/3\",\"host/n1/core/4\",\"host/n1/hca/mlx5_0\",\"host/n1/hca/mlx5_1\","
+                  "\"host/n1/vf/mlx5_0/0\",\"host/n1/vf/mlx5_0/1\",\"mac/02:00:00:00:00:01\"],"
+                  "\"place\":\"n1\",\"scope\":\"4k\",\"shares\":{\"host/n1/numa/0/pages/2M\":600}}");
+    refuse(env, put_new_node(env, OTHER(", \"devices\": [[0, \"mlx5_0\", 0, \"0x78\"]]")), WEFT_ERROR_EXHAUSTED,
+           "host/n1/vf/mlx5_0/0 is held by node 4k-0 already");
+    refuse(env, put_new_node(env, OTHER(", \"devices\": [[0, \"mlx5_1\", -1, \"0x0\"]]")), WEFT_ERROR_EXHAUSTED,
+           "host/n1/hca/mlx5_1 is held by node 4k-0 already");
+}
+
+static void
+test_release(Env *env, gconstpointer data)
+{
+    commit(env, put_new_node(env, "{}"));
+    g_autoptr(WeftNode) node = new_node("{}");
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_release_node(txn, node, WEFT_ANY, 5000000);
+    commit(env, txn);
+    assert_dumped(env, "node 4k-0", NULL);
+    assert_dumped(env, "usage 4k-0/00000000000f4240", "{\"claims\":[],\"place\":\"4k\",\"scope\":\"acme\",\"shares\":{}}");
+
+    GError *error = NULL;
+    g_autoptr(GPtrArray) records = weft_store_list(env->store, &(WeftQuery){ WEFT_KIND_USAGE, .scope = "acme" }, &error);
+    g_assert_no_error(error);
+    g_autoptr(WeftUsage) usage = weft_record_usage(records->pdata[0], &error);
+    g_assert_no_error(error);
+    g_assert_cmpint(usage->start, ==, 1000000);
+    g_assert_cmpint(usage->end, ==, 5000000);
+    g_assert_cmpuint(usage->cores, ==, 2);
+    commit(env, put_new_node(env, "{}"));
+}
+
+/* --- clusters --- */
+
+static WeftCluster *
+new_cluster(const char *id, const char *name, guint count)
+{
+    json_auto_t *spec =
+        json_pack("{s:s, s:i, s:i, s:s, s:s}", "name", name, "count", count, "cores", 4, "memory", "1G", "image", "mpi");
+    GError *error = NULL;
+    WeftCluster *cluster = weft_cluster_from_spec(spec, &error);
+    g_assert_no_error(error);
+    cluster->id = g_strdup(id);
+    cluster->tenant = g_strdup("acme");
+    cluster->creator = g_strdup("alice");
+    return cluster;
+}
+
+static WeftTxn *
+put_cluster(const WeftCluster *cluster)
+{
+    WeftTenant tenant = { .name = (char *)"acme", .quota = { [WEFT_QUOTA_CLUSTERS] = 2, [WEFT_QUOTA_CORES] = 40 } };
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_cluster(txn, cluster, &tenant, WEFT_ANY);
+    return txn;
+}
+
+static const char eight_nodes[] =
+    "{\"claims\":[\"cluster/4k\"],\"place\":\"\",\"scope\":\"acme\",\"shares\":{\"tenant/acme/clusters\":1,"
+    "\"tenant/acme/cores\":32,\"tenant/acme/memory\":8589934592,\"tenant/acme/nodes\":8,\"tenant/acme/vfs\":8}}";
+
+static void
+test_cluster(Env *env, gconstpointer data)
+{
+    g_autoptr(WeftCluster) cluster = new_cluster("4k", "cfd", 8), other = new_cluster("5k", "md", 3);
+    commit(env, put_cluster(cluster));
+    assert_dumped(env, "cluster acme/cfd", eight_nodes);
+    refuse(env, put_cluster(other), WEFT_ERROR_EXHAUSTED, "tenant/acme/cores: 32 of 40 in use, 12 more asked for");
+
+    /* What is to go holds its quota until it is gone. */
+    cluster->deleted = TRUE;
+    commit(env, put_cluster(cluster));
+    assert_dumped(env, "cluster acme/cfd", eight_nodes);
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_delete(txn, WEFT_KIND_CLUSTER, "acme/cfd", WEFT_ANY);
+    commit(env, txn);
+    commit(env, put_cluster(other));
+}
+
+static WeftTxn *
+put_status(const char *name, guint pkey)
+{
+    WeftClusterStatus status = {
+        .cluster = (char *)"4k", .tenant = (char *)"acme", .name = (char *)name, .fabric = (char *)"ib0", .pkey = pkey
+    };
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_cluster_status(txn, &status, WEFT_ANY);
+    return txn;
+}
+
+static void
+test_cluster_status(Env *env, gconstpointer data)
+{
+    commit(env, put_status("md", 0));
+    assert_dumped(env, "cluster-status acme/md", "{\"claims\":[],\"place\":\"\",\"scope\":\"acme\",\"shares\":{}}");
+    commit(env, put_status("cfd", 17));
+    assert_dumped(env, "cluster-status acme/cfd",
+                  "{\"claims\":[\"fabric/ib0/pkey/17\"],\"place\":\"\",\"scope\":\"acme\",\"shares\":{}}");
+    refuse(env, put_status("md", 17), WEFT_ERROR_EXHAUSTED, "fabric/ib0/pkey/17 is held by cluster-status acme/cfd already");
+    commit(env, put_status("cfd", 0));
+    commit(env, put_status("md", 17));
+}
+
+/* --- the others --- */
+
+static void
+test_people(Env *env, gconstpointer data)
+{
+    WeftPrincipal alice = { (char *)"alice", (char *)"acme", WEFT_ROLE_MEMBER, (char *)"al", WEFT_ORIGIN_API };
+    WeftPrincipal root = { (char *)"root", NULL, WEFT_ROLE_ADMIN, NULL, WEFT_ORIGIN_API };
+    WeftToken token = { .id = (char *)"7x", .hash = (char *)"abc", .principal = (char *)"alice", .tenant = (char *)"acme" };
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_principal(txn, &alice, WEFT_ABSENT);
+    weft_txn_put_principal(txn, &root, WEFT_ABSENT);
+    weft_txn_put_token(txn, &token, WEFT_ABSENT);
+    commit(env, txn);
+    assert_dumped(env, "principal alice", "{\"claims\":[\"unix/al\"],\"place\":\"\",\"scope\":\"acme\",\"shares\":{}}");
+    assert_dumped(env, "principal root", "{\"claims\":[],\"place\":\"\",\"scope\":\"\",\"shares\":{}}");
+    assert_dumped(env, "token 7x", "{\"claims\":[\"token/abc\"],\"place\":\"\",\"scope\":\"acme\",\"shares\":{}}");
+}
+
+static void
+test_events(Env *env, gconstpointer data)
+{
+    g_autoptr(WeftCluster) cluster = new_cluster("4k", "cfd", 8);
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_tell(txn, "cluster-placed", cluster, "n1", "%d nodes", 8);
+    weft_txn_tell(txn, "host-lost", NULL, "n1", "gone");
+    commit(env, txn);
+
+    GError *error = NULL;
+    g_autoptr(GPtrArray) records = weft_store_list(env->store, &(WeftQuery){ WEFT_KIND_EVENT }, &error);
+    g_assert_no_error(error);
+    g_assert_cmpuint(records->len, ==, 2);
+    const WeftRecord *first = records->pdata[0], *second = records->pdata[1];
+    g_assert_cmpstr(first->scope, ==, "acme");
+    g_assert_cmpstr(first->place, ==, "4k");
+    g_assert_cmpstr(second->scope, ==, "");
+    g_assert_cmpstr(second->place, ==, "");
+    g_autoptr(WeftEvent) event = weft_record_event(first, &error);
+    g_assert_no_error(error);
+    g_assert_cmpstr(event->type, ==, "cluster-placed");
+    g_assert_cmpstr(event->cluster_name, ==, "cfd");
+    g_assert_cmpstr(event->message, ==, "8 nodes");
+    g_autofree char *key = weft_event_key(event->id);
+    g_assert_cmpstr(key, ==, first->key);
+    g_assert_cmpuint(strlen(key), ==, 16);
+}
+
+static void
+test_host_ports(Env *env, gconstpointer data)
+{
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_host(txn, env->host, WEFT_ABSENT);
+    commit(env, txn);
+    assert_dumped(env, "host n1",
+                  "{\"claims\":[\"fabric/ib0/guid/0x0000000000000010\",\"fabric/ib0/guid/0x0000000000000011\"],"
+                  "\"place\":\"\",\"scope\":\"\",\"shares\":{}}");
+    refuse(env, put_new_node(env, "{\"devices\": [[0, \"mlx5_0\", 1, \"0x11\"]]}"), WEFT_ERROR_EXHAUSTED,
+           "fabric/ib0/guid/0x0000000000000011 is held by host n1 already");
+}
+
+static void
+test_load(Env *env, gconstpointer data)
+{
+    g_autoptr(GError) error = NULL;
+    gint64 revision = -7;
+    g_assert_null(weft_store_load_host(env->store, "n1", &revision, &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND);
+    g_assert_cmpstr(error->message, ==, "there is no host n1");
+    g_assert_cmpint(revision, ==, -7);
+    g_clear_error(&error);
+
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_host(txn, env->host, WEFT_ABSENT);
+    weft_txn_put(txn, WEFT_KIND_TENANT, "acme", NULL, NULL, json_pack("{s:i}", "name", 7), WEFT_ABSENT);
+    commit(env, txn);
+    g_autoptr(WeftHost) host = weft_store_load_host(env->store, "n1", &revision, &error);
+    g_assert_no_error(error);
+    g_assert_cmpint(revision, >, 0);
+    g_assert_cmpuint(host->hcas->len, ==, 2);
+
+    g_assert_null(weft_store_load_tenant(env->store, "acme", NULL, &error));
+    g_assert_nonnull(error);
+    g_assert_true(g_str_has_prefix(error->message, "store: tenant acme: name: "));
+}
+
+int
+main(int argc, char **argv)
+{
+    static const struct {
+        const char *path;
+        void (*run)(Env *env, gconstpointer data);
+    } tests[] = {
+        { "/records/node-claims", test_node_claims },
+        { "/records/nothing-twice", test_nothing_twice },
+        { "/records/pages-that-are-not-there", test_pages_that_are_not_there },
+        { "/records/whole-hca", test_whole_hca },
+        { "/records/release", test_release },
+        { "/records/cluster", test_cluster },
+        { "/records/cluster-status", test_cluster_status },
+        { "/records/people", test_people },
+        { "/records/events", test_events },
+        { "/records/host-ports", test_host_ports },
+        { "/records/load", test_load },
+    };
+    g_test_init(&argc, &argv, NULL);
+    for (gsize i = 0; i < G_N_ELEMENTS(tests); i++)
+        g_test_add(tests[i].path, Env, NULL, set_up, tests[i].run, tear_down);
+    return g_test_run();
+}
