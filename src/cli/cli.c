@@ -103,14 +103,18 @@ weft_cli_count(gint64 count, const char *thing)
     return g_strdup_printf("%" G_GINT64_FORMAT " %s%s", count, thing, count == 1 ? "" : "s");
 }
 
+const char *
+weft_cli_file_name(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
 json_t *
 weft_cli_read_file(const char *path, GError **error)
 {
-    gboolean standard_input = strcmp(path, "-") == 0;
-    const char *name = standard_input ? "standard input" : path;
     gsize length = 0;
-    g_autofree char *text = weft_file_read(standard_input ? "/dev/stdin" : path, FILE_MAX, &length, error);
-    return text ? weft_yaml_parse(text, length, name, error) : NULL;
+    g_autofree char *text = weft_file_read(strcmp(path, "-") == 0 ? "/dev/stdin" : path, FILE_MAX, &length, error);
+    return text ? weft_yaml_parse(text, length, weft_cli_file_name(path), error) : NULL;
 }
 
 gboolean

@@ -45,7 +45,8 @@ GPtrArray *weft_cli_expand(char **args, GError **error);
 /* "1 node", "2 nodes". */
 char *weft_cli_count(gint64 count, const char *thing);
 
-/* A YAML or JSON file; "-" is the standard input. */
+/* A YAML or JSON file; "-" is the standard input, and weft_cli_file_name() calls it so. */
+const char *weft_cli_file_name(const char *path);
 json_t *weft_cli_read_file(const char *path, GError **error);
 /* "K=V" or FAILS with a message that names the option. */
 gboolean weft_cli_split_pair(const char *option, const char *text, char **ret_key, char **ret_value, GError **error);

@@ -360,10 +360,10 @@ weft_client_get(WeftClient *client, const char *path, GError **error)
 }
 
 json_t *
-weft_client_list(WeftClient *client, const char *path, const char *first, GError **error)
+weft_client_list(WeftClient *client, const char *path, GError **error)
 {
     json_t *items = json_array();
-    g_autofree char *after = g_strdup(first);
+    g_autofree char *after = NULL;
     do {
         g_autofree char *page_path = weft_client_query(g_strdup(path), "limit", PAGE_LIMIT);
         page_path = weft_client_query(g_steal_pointer(&page_path), "after", after);

@@ -44,8 +44,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(WeftResponse, weft_response_clear)
 gboolean weft_client_call(WeftClient *client, const WeftCall *call, WeftResponse *ret_response, GError **error);
 
 json_t *weft_client_get(WeftClient *client, const char *path, GError **error);
-/* All pages of a list as one array; after NULL: from its beginning. */
-json_t *weft_client_list(WeftClient *client, const char *path, const char *after, GError **error);
+/* All pages of a list as one array. */
+json_t *weft_client_list(WeftClient *client, const char *path, GError **error);
 
 /* "BASE/NAME" with the name escaped. */
 char *weft_client_path(const char *base, const char *name);

@@ -53,7 +53,7 @@ offer_names(WeftCli *cli, WeftNames names, const char *begun)
     g_autofree char *path = g_strdup(name_paths[names]);
     if (names == WEFT_NAMES_CLUSTERS)
         path = weft_client_query(g_steal_pointer(&path), "tenant", cli->tenant);
-    json_t *items = weft_client_list(cli->client, path, NULL, NULL);
+    json_t *items = weft_client_list(cli->client, path, NULL);
     size_t i;
     json_t *item;
     json_array_foreach (items, i, item) {

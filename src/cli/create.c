@@ -43,14 +43,10 @@ typedef struct GroupFlag {
 } GroupFlag;
 
 static const GroupFlag group_flags[] = {
-    {"count",   "-n",       &count, NULL,    FALSE},
-    { "cores",  "--cores",  &cores, NULL,    FALSE},
-    { "gpus",   "--gpus",   &gpus,  NULL,    FALSE},
-    { "rails",  "--rails",  &rails, NULL,    FALSE},
-    { "memory", "--memory", NULL,   &memory, TRUE },
-    { "pages",  "--pages",  NULL,   &pages,  TRUE },
-    { "image",  "--image",  NULL,   &image,  FALSE},
-    { "path",   "--path",   NULL,   &path,   FALSE},
+    { "count", "-n", &count, NULL, FALSE },        { "cores", "--cores", &cores, NULL, FALSE },
+    { "gpus", "--gpus", &gpus, NULL, FALSE },      { "rails", "--rails", &rails, NULL, FALSE },
+    { "memory", "--memory", NULL, &memory, TRUE }, { "pages", "--pages", NULL, &pages, TRUE },
+    { "image", "--image", NULL, &image, FALSE },   { "path", "--path", NULL, &path, FALSE },
 };
 
 static gboolean
@@ -59,7 +55,8 @@ apply_group_flag(json_t *spec, const GroupFlag *flag, GError **error)
     if (flag->number ? *flag->number == UNSET : *flag->text == NULL)
         return TRUE;
     if (json_object_get(spec, "groups")) {
-        weft_cli_set_usage(error, "%s: %s has groups, and it could mean any of them; write it there", flag->option, file);
+        weft_cli_set_usage(error, "%s: %s has groups, and it could mean any of them; write it there", flag->option,
+                           weft_cli_file_name(file));
         return FALSE;
     }
     guint64 bytes = 0;
@@ -110,7 +107,8 @@ make_spec(const char *name, GError **error)
         return NULL;
     gboolean ok = FALSE;
     if (!json_is_object(spec))
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "%s: must hold one cluster, with name, count and so on", file);
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "%s: must hold one cluster, with name, count and so on",
+                    weft_cli_file_name(file));
     else
         ok = apply_flags(spec, name, error);
     if (ok && !json_object_get(spec, "name")) {
@@ -176,14 +174,15 @@ run(WeftCli *cli, char **args, GError **error)
 
 const WeftVerb weft_create_verbs[] = {
     {
-     .name = "create",
-     .arguments = "NAME -n N",
-     .summary = "ask for a cluster and wait until it is ready",
-     .about = "Asks for a cluster and waits until all its nodes were seen working. Flags go before what the file says.",
-     .examples = "weft create cfd -n 8 --cores 4 --memory 8G\n"
-                    "weft create -f cfd.yaml --no-wait", .max_args = 1,
-     .options = options,
-     .run = run,
-     },
-    { 0},
+        .name = "create",
+        .arguments = "NAME -n N",
+        .summary = "ask for a cluster and wait until it is ready",
+        .about = "Asks for a cluster and waits until all its nodes were seen working. Flags go before what the file says.",
+        .examples = "weft create cfd -n 8 --cores 4 --memory 8G\n"
+                    "weft create -f cfd.yaml --no-wait",
+        .max_args = 1,
+        .options = options,
+        .run = run,
+    },
+    { 0 },
 };

@@ -8,9 +8,9 @@ static gboolean follow;
 static char *since;
 
 static const GOptionEntry options[] = {
-    {"follow", 'f', 0, G_OPTION_ARG_NONE, &follow, "go on with what happens from now on, until Ctrl-C", NULL },
-    { "since",       0, 0, G_OPTION_ARG_STRING, &since, "not older than this: a time, a day, or how long ago (2h)", "TIME" },
-    { NULL},
+    { "follow", 'f', 0, G_OPTION_ARG_NONE, &follow, "go on with what happens from now on, until Ctrl-C", NULL },
+    { "since", 0, 0, G_OPTION_ARG_STRING, &since, "not older than this: a time, a day, or how long ago (2h)", "TIME" },
+    { NULL },
 };
 
 static void
@@ -58,12 +58,27 @@ follow_on(WeftCli *cli, const char *path, const char *after, GError **error)
     return FALSE;
 }
 
+static json_t *
+after_only(json_t *events, const char *after)
+{
+    json_t *chosen = json_array();
+    size_t i;
+    json_t *event;
+    json_array_foreach (events, i, event) {
+        if (g_strcmp0(json_string_value(json_object_get(event, "id")), after) > 0)
+            json_array_append(chosen, event);
+    }
+    json_decref(events);
+    return chosen;
+}
+
 static gboolean
 list(WeftCli *cli, const char *path, const char *after, GError **error)
 {
-    json_t *events = weft_client_list(cli->client, path, after, error);
+    json_t *events = weft_client_list(cli->client, path, error);
     if (!events)
         return FALSE;
+    events = after_only(events, after);
     if (cli->json) {
         weft_cli_print_json(events);
         return TRUE;
@@ -94,15 +109,16 @@ run(WeftCli *cli, char **args, GError **error)
 
 const WeftVerb weft_events_verbs[] = {
     {
-     .name = "events",
-     .arguments = "[NAME]",
-     .summary = "tell what happened",
-     .about = "Tells what happened to a cluster, or to all that you may see. With --json and --follow: one object a line.",
-     .examples = "weft events cfd\n"
-                    "weft events --follow --since 1h", .max_args = 1,
-     .names = WEFT_NAMES_CLUSTERS,
-     .options = options,
-     .run = run,
-     },
-    { 0},
+        .name = "events",
+        .arguments = "[NAME]",
+        .summary = "tell what happened",
+        .about = "Tells what happened to a cluster, or to all that you may see. With --json and --follow: one object a line.",
+        .examples = "weft events cfd\n"
+                    "weft events --follow --since 1h",
+        .max_args = 1,
+        .names = WEFT_NAMES_CLUSTERS,
+        .options = options,
+        .run = run,
+    },
+    { 0 },
 };

@@ -31,9 +31,9 @@ static const GOptionEntry add_options[] = {
 /* clang-format on */
 
 static const GOptionEntry drain_options[] = {
-    {"evict", 0, 0, G_OPTION_ARG_NONE, &evict, "create its nodes again on other hosts", NULL },
-    { "wait",      0, 0, G_OPTION_ARG_NONE, &wait_until_empty, "wait until no node is left on it", NULL },
-    { NULL},
+    { "evict", 0, 0, G_OPTION_ARG_NONE, &evict, "create its nodes again on other hosts", NULL },
+    { "wait", 0, 0, G_OPTION_ARG_NONE, &wait_until_empty, "wait until no node is left on it", NULL },
+    { NULL },
 };
 
 /* "2M=1024" and the like into an object; numbers become numbers. */
@@ -306,56 +306,61 @@ run_rm(WeftCli *cli, char **args, GError **error)
 
 const WeftVerb weft_host_verbs[] = {
     {
-     .name = "host add",
-     .arguments = "NAME --cores N",
-     .summary = "add a host, described by flags or a file",
-     .examples =
+        .name = "host add",
+        .arguments = "NAME --cores N",
+        .summary = "add a host, described by flags or a file",
+        .examples =
             "weft host add n1 --uri qemu+tls://n1/system --fabric ib0 --leaf leaf1 --numa 2 --cores 16 --pages 2M=30720\n"
-            "weft host add -f hosts.yaml", .max_args = 1,
-     .options = add_options,
-     .run = run_add,
-     },
+            "weft host add -f hosts.yaml",
+        .max_args = 1,
+        .options = add_options,
+        .run = run_add,
+    },
     {
-     .name = "host show",
-     .arguments = "NAME…",
-     .summary = "show hosts",
-     .examples = "weft host show n1\n"
-                    "weft host show 'n[1-4]' --json", .min_args = 1,
-     .max_args = G_MAXUINT,
-     .names = WEFT_NAMES_HOSTS,
-     .run = run_show,
-     },
+        .name = "host show",
+        .arguments = "NAME…",
+        .summary = "show hosts",
+        .examples = "weft host show n1\n"
+                    "weft host show 'n[1-4]' --json",
+        .min_args = 1,
+        .max_args = G_MAXUINT,
+        .names = WEFT_NAMES_HOSTS,
+        .run = run_show,
+    },
     {
-     .name = "host drain",
-     .arguments = "NAME…",
-     .summary = "place no new nodes on hosts",
-     .about = "Places no new nodes on the hosts; --evict also creates those that are there anew elsewhere.",
-     .examples = "weft host drain n1\n"
-                    "weft host drain 'n[1-16]' --evict --wait", .min_args = 1,
-     .max_args = G_MAXUINT,
-     .names = WEFT_NAMES_HOSTS,
-     .options = drain_options,
-     .run = run_drain,
-     },
+        .name = "host drain",
+        .arguments = "NAME…",
+        .summary = "place no new nodes on hosts",
+        .about = "Places no new nodes on the hosts; --evict also creates those that are there anew elsewhere.",
+        .examples = "weft host drain n1\n"
+                    "weft host drain 'n[1-16]' --evict --wait",
+        .min_args = 1,
+        .max_args = G_MAXUINT,
+        .names = WEFT_NAMES_HOSTS,
+        .options = drain_options,
+        .run = run_drain,
+    },
     {
-     .name = "host undrain",
-     .arguments = "NAME…",
-     .summary = "let hosts take nodes again",
-     .examples = "weft host undrain n1\n"
-                    "weft host undrain 'n[1-16]'", .min_args = 1,
-     .max_args = G_MAXUINT,
-     .names = WEFT_NAMES_HOSTS,
-     .run = run_undrain,
-     },
+        .name = "host undrain",
+        .arguments = "NAME…",
+        .summary = "let hosts take nodes again",
+        .examples = "weft host undrain n1\n"
+                    "weft host undrain 'n[1-16]'",
+        .min_args = 1,
+        .max_args = G_MAXUINT,
+        .names = WEFT_NAMES_HOSTS,
+        .run = run_undrain,
+    },
     {
-     .name = "host rm",
-     .arguments = "NAME…",
-     .summary = "remove hosts that carry no nodes",
-     .examples = "weft host rm n1\n"
-                    "weft host rm 'n[1-4]'", .min_args = 1,
-     .max_args = G_MAXUINT,
-     .names = WEFT_NAMES_HOSTS,
-     .run = run_rm,
-     },
-    { 0                               },
+        .name = "host rm",
+        .arguments = "NAME…",
+        .summary = "remove hosts that carry no nodes",
+        .examples = "weft host rm n1\n"
+                    "weft host rm 'n[1-4]'",
+        .min_args = 1,
+        .max_args = G_MAXUINT,
+        .names = WEFT_NAMES_HOSTS,
+        .run = run_rm,
+    },
+    { 0 },
 };

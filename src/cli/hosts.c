@@ -13,7 +13,7 @@ drain_word(json_t *host)
 static gboolean
 run(WeftCli *cli, char **args, GError **error)
 {
-    json_t *hosts = weft_client_list(cli->client, "/v1/hosts", NULL, error);
+    json_t *hosts = weft_client_list(cli->client, "/v1/hosts", error);
     if (!hosts)
         return FALSE;
     if (cli->json) {
@@ -41,12 +41,13 @@ run(WeftCli *cli, char **args, GError **error)
 
 const WeftVerb weft_hosts_verbs[] = {
     {
-     .name = "hosts",
-     .arguments = "",
-     .summary = "list the hosts",
-     .about = "Lists the hosts: their state, leaf switch, cores in use and in all, nodes, and whether they are drained.",
-     .examples = "weft hosts\n"
-                    "weft hosts --json", .run = run,
-     },
-    { 0},
+        .name = "hosts",
+        .arguments = "",
+        .summary = "list the hosts",
+        .about = "Lists the hosts: their state, leaf switch, cores in use and in all, nodes, and whether they are drained.",
+        .examples = "weft hosts\n"
+                    "weft hosts --json",
+        .run = run,
+    },
+    { 0 },
 };

@@ -5,8 +5,8 @@
 static gboolean all;
 
 static const GOptionEntry options[] = {
-    {"all", 'a', 0, G_OPTION_ARG_NONE, &all, "of all tenants, also where --tenant or WEFT_TENANT names one", NULL },
-    { NULL   },
+    { "all", 'a', 0, G_OPTION_ARG_NONE, &all, "of all tenants, also where --tenant or WEFT_TENANT names one", NULL },
+    { NULL },
 };
 
 static gboolean
@@ -42,7 +42,7 @@ static gboolean
 run(WeftCli *cli, char **args, GError **error)
 {
     g_autofree char *path = weft_client_query(g_strdup("/v1/clusters"), "tenant", all ? NULL : cli->tenant);
-    json_t *clusters = weft_client_list(cli->client, path, NULL, error);
+    json_t *clusters = weft_client_list(cli->client, path, error);
     if (!clusters)
         return FALSE;
     if (cli->json) {
@@ -64,13 +64,14 @@ run(WeftCli *cli, char **args, GError **error)
 
 const WeftVerb weft_ls_verbs[] = {
     {
-     .name = "ls",
-     .arguments = "",
-     .summary = "list clusters",
-     .about = "Lists the clusters of your tenant; for an operator those of all, or of the one that --tenant names.",
-     .examples = "weft ls\n"
-                    "weft ls --json", .options = options,
-     .run = run,
-     },
-    { 0},
+        .name = "ls",
+        .arguments = "",
+        .summary = "list clusters",
+        .about = "Lists the clusters of your tenant; for an operator those of all, or of the one that --tenant names.",
+        .examples = "weft ls\n"
+                    "weft ls --json",
+        .options = options,
+        .run = run,
+    },
+    { 0 },
 };

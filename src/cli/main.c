@@ -20,11 +20,7 @@ static const WeftVerb *const people_files[] = { weft_tenant_verbs, weft_user_ver
 static const WeftVerb *const self_files[] = { weft_version_verbs, NULL };
 
 const WeftSection weft_sections[] = {
-    {"Clusters",  cluster_files },
-    { "Hosts",          host_files },
-    { "People",people_files },
-    { "Itself",   self_files },
-    { NULL         },
+    { "Clusters", cluster_files }, { "Hosts", host_files }, { "People", people_files }, { "Itself", self_files }, { NULL },
 };
 
 static struct {
@@ -170,8 +166,7 @@ check_arguments(const WeftVerb *verb, char **args, GError **error)
     if (n >= verb->min_args && n <= verb->max_args)
         return TRUE;
     if (n > verb->max_args)
-        weft_cli_set_usage(error, "%s: '%s' is one argument too many: weft %s %s", verb->name, args[verb->max_args], verb->name,
-                           verb->arguments);
+        weft_cli_set_usage(error, "%s: '%s' is one argument too many", verb->name, args[verb->max_args]);
     else
         weft_cli_set_usage(error, "%s: an argument is missing: weft %s %s", verb->name, verb->name, verb->arguments);
     return FALSE;

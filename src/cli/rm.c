@@ -9,9 +9,9 @@
 static gboolean yes, no_wait;
 
 static const GOptionEntry options[] = {
-    {"yes", 'y', 0, G_OPTION_ARG_NONE, &yes, "do not ask", NULL },
-    { "no-wait",    0, 0, G_OPTION_ARG_NONE, &no_wait, "return as soon as it is asked for", NULL },
-    { NULL},
+    { "yes", 'y', 0, G_OPTION_ARG_NONE, &yes, "do not ask", NULL },
+    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return as soon as it is asked for", NULL },
+    { NULL },
 };
 
 /* Asks only where somebody can answer: scripts are not stopped. */
@@ -105,16 +105,18 @@ run(WeftCli *cli, char **args, GError **error)
 
 const WeftVerb weft_rm_verbs[] = {
     {
-     .name = "rm",
-     .arguments = "NAME…",
-     .summary = "remove clusters",
-     .about = "Removes clusters and waits until they are gone. Asks first on a terminal. Brackets name several clusters:\n"
-                 "run[0-3] is run0, run1, run2 and run3.", .examples = "weft rm cfd\n"
-                    "weft rm -y 'run[0-9]'", .min_args = 1,
-     .max_args = G_MAXUINT,
-     .names = WEFT_NAMES_CLUSTERS,
-     .options = options,
-     .run = run,
-     },
-    { 0},
+        .name = "rm",
+        .arguments = "NAME…",
+        .summary = "remove clusters",
+        .about = "Removes clusters and waits until they are gone. Asks first on a terminal. Brackets name several clusters:\n"
+                 "run[0-3] is run0, run1, run2 and run3.",
+        .examples = "weft rm cfd\n"
+                    "weft rm -y 'run[0-9]'",
+        .min_args = 1,
+        .max_args = G_MAXUINT,
+        .names = WEFT_NAMES_CLUSTERS,
+        .options = options,
+        .run = run,
+    },
+    { 0 },
 };

@@ -10,10 +10,10 @@ static char *group, *timeout;
 static gboolean no_wait;
 
 static const GOptionEntry options[] = {
-    {"group", 'g', 0, G_OPTION_ARG_STRING, &group, "of this group, where there are several", "NAME" },
-    { "no-wait",      0, 0, G_OPTION_ARG_NONE, &no_wait, "return as soon as it is asked for", NULL },
+    { "group", 'g', 0, G_OPTION_ARG_STRING, &group, "of this group, where there are several", "NAME" },
+    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return as soon as it is asked for", NULL },
     { "timeout", 0, 0, G_OPTION_ARG_STRING, &timeout, "wait no longer than this: 90s, 10m", "TIME" },
-    { NULL},
+    { NULL },
 };
 
 typedef struct Change {
@@ -134,16 +134,17 @@ run(WeftCli *cli, char **args, GError **error)
 
 const WeftVerb weft_scale_verbs[] = {
     {
-     .name = "scale",
-     .arguments = "NAME COUNT",
-     .summary = "give a cluster more or fewer nodes",
-     .about = "Changes how many nodes a cluster has, and waits until it is ready again. +N and -N are relative.",
-     .examples = "weft scale cfd 16\n"
-                    "weft scale cfd --group gpu +2", .min_args = 2,
-     .max_args = 2,
-     .names = WEFT_NAMES_CLUSTERS,
-     .options = options,
-     .run = run,
-     },
-    { 0},
+        .name = "scale",
+        .arguments = "NAME COUNT",
+        .summary = "give a cluster more or fewer nodes",
+        .about = "Changes how many nodes a cluster has, and waits until it is ready again. +N and -N are relative.",
+        .examples = "weft scale cfd 16\n"
+                    "weft scale cfd --group gpu +2",
+        .min_args = 2,
+        .max_args = 2,
+        .names = WEFT_NAMES_CLUSTERS,
+        .options = options,
+        .run = run,
+    },
+    { 0 },
 };

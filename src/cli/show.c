@@ -129,7 +129,7 @@ load(WeftCli *cli, const char *name, const GArray *ranks, json_t **ret_cluster, 
     json_t *cluster = ranks ? NULL : weft_client_get(cli->client, path, error);
     if (!ranks && !cluster)
         return FALSE;
-    json_t *nodes = weft_client_list(cli->client, nodes_path, NULL, error);
+    json_t *nodes = weft_client_list(cli->client, nodes_path, error);
     if (!nodes || (ranks && !select_ranks(&nodes, ranks, error))) {
         json_decref(cluster);
         json_decref(nodes);
@@ -183,15 +183,16 @@ run(WeftCli *cli, char **args, GError **error)
 
 const WeftVerb weft_show_verbs[] = {
     {
-     .name = "show",
-     .arguments = "NAME…",
-     .summary = "show a cluster with its nodes",
-     .about = "Shows clusters with their nodes. Brackets choose nodes: cfd[0-3] is the nodes 0 to 3 of the cluster cfd.",
-     .examples = "weft show cfd\n"
-                    "weft show 'cfd[0-3]'", .min_args = 1,
-     .max_args = G_MAXUINT,
-     .names = WEFT_NAMES_CLUSTERS,
-     .run = run,
-     },
-    { 0},
+        .name = "show",
+        .arguments = "NAME…",
+        .summary = "show a cluster with its nodes",
+        .about = "Shows clusters with their nodes. Brackets choose nodes: cfd[0-3] is the nodes 0 to 3 of the cluster cfd.",
+        .examples = "weft show cfd\n"
+                    "weft show 'cfd[0-3]'",
+        .min_args = 1,
+        .max_args = G_MAXUINT,
+        .names = WEFT_NAMES_CLUSTERS,
+        .run = run,
+    },
+    { 0 },
 };

@@ -8,13 +8,13 @@ static char *quota[6];
 
 /* In the order of the names below. */
 static const GOptionEntry quota_options[] = {
-    {"clusters", 0, 0, G_OPTION_ARG_STRING, &quota[0], "at most so many clusters; none: no limit", "N" },
-    { "nodes",         0, 0, G_OPTION_ARG_STRING, &quota[1], "nodes", "N" },
+    { "clusters", 0, 0, G_OPTION_ARG_STRING, &quota[0], "at most so many clusters; none: no limit", "N" },
+    { "nodes", 0, 0, G_OPTION_ARG_STRING, &quota[1], "nodes", "N" },
     { "cores", 0, 0, G_OPTION_ARG_STRING, &quota[2], "cores", "N" },
-    { "memory",       0, 0, G_OPTION_ARG_STRING, &quota[3], "memory: 512G, 4T", "SIZE" },
-    { "gpus",   0, 0, G_OPTION_ARG_STRING, &quota[4], "GPUs", "N" },
-    { "vfs",         0, 0, G_OPTION_ARG_STRING, &quota[5], "virtual functions of the fabric", "N" },
-    { NULL},
+    { "memory", 0, 0, G_OPTION_ARG_STRING, &quota[3], "memory: 512G, 4T", "SIZE" },
+    { "gpus", 0, 0, G_OPTION_ARG_STRING, &quota[4], "GPUs", "N" },
+    { "vfs", 0, 0, G_OPTION_ARG_STRING, &quota[5], "virtual functions of the fabric", "N" },
+    { NULL },
 };
 
 static const char *const quota_names[] = { "clusters", "nodes", "cores", "memory", "gpus", "vfs" };
@@ -113,7 +113,7 @@ used_of(json_t *tenant, const char *name)
 static gboolean
 run_ls(WeftCli *cli, char **args, GError **error)
 {
-    json_t *tenants = weft_client_list(cli->client, "/v1/tenants", NULL, error);
+    json_t *tenants = weft_client_list(cli->client, "/v1/tenants", error);
     if (!tenants)
         return FALSE;
     if (cli->json) {
@@ -189,53 +189,58 @@ run_rm(WeftCli *cli, char **args, GError **error)
 
 const WeftVerb weft_tenant_verbs[] = {
     {
-     .name = "tenant add",
-     .arguments = "NAME",
-     .summary = "add a tenant",
-     .about = "Adds a tenant with its quota; what is not named has no limit.",
-     .examples = "weft tenant add acme --nodes 64 --memory 1T\n"
-                    "weft tenant add lab", .min_args = 1,
-     .max_args = 1,
-     .options = quota_options,
-     .run = run_add,
-     },
+        .name = "tenant add",
+        .arguments = "NAME",
+        .summary = "add a tenant",
+        .about = "Adds a tenant with its quota; what is not named has no limit.",
+        .examples = "weft tenant add acme --nodes 64 --memory 1T\n"
+                    "weft tenant add lab",
+        .min_args = 1,
+        .max_args = 1,
+        .options = quota_options,
+        .run = run_add,
+    },
     {
-     .name = "tenant ls",
-     .arguments = "",
-     .summary = "list tenants with what they use of their quota",
-     .examples = "weft tenant ls\n"
-                    "weft tenant ls --json", .run = run_ls,
-     },
+        .name = "tenant ls",
+        .arguments = "",
+        .summary = "list tenants with what they use of their quota",
+        .examples = "weft tenant ls\n"
+                    "weft tenant ls --json",
+        .run = run_ls,
+    },
     {
-     .name = "tenant show",
-     .arguments = "[NAME]",
-     .summary = "show a tenant, or your own",
-     .examples = "weft tenant show\n"
-                    "weft tenant show acme", .max_args = 1,
-     .names = WEFT_NAMES_TENANTS,
-     .run = run_show,
-     },
+        .name = "tenant show",
+        .arguments = "[NAME]",
+        .summary = "show a tenant, or your own",
+        .examples = "weft tenant show\n"
+                    "weft tenant show acme",
+        .max_args = 1,
+        .names = WEFT_NAMES_TENANTS,
+        .run = run_show,
+    },
     {
-     .name = "tenant set",
-     .arguments = "NAME",
-     .summary = "change a tenant's quota",
-     .about = "Changes the quotas that are named; none removes a limit.",
-     .examples = "weft tenant set acme --nodes 128\n"
-                    "weft tenant set acme --gpus none", .min_args = 1,
-     .max_args = 1,
-     .names = WEFT_NAMES_TENANTS,
-     .options = quota_options,
-     .run = run_set,
-     },
+        .name = "tenant set",
+        .arguments = "NAME",
+        .summary = "change a tenant's quota",
+        .about = "Changes the quotas that are named; none removes a limit.",
+        .examples = "weft tenant set acme --nodes 128\n"
+                    "weft tenant set acme --gpus none",
+        .min_args = 1,
+        .max_args = 1,
+        .names = WEFT_NAMES_TENANTS,
+        .options = quota_options,
+        .run = run_set,
+    },
     {
-     .name = "tenant rm",
-     .arguments = "NAME",
-     .summary = "remove a tenant that has no clusters",
-     .examples = "weft tenant rm acme\n"
-                    "weft tenant rm lab --json", .min_args = 1,
-     .max_args = 1,
-     .names = WEFT_NAMES_TENANTS,
-     .run = run_rm,
-     },
-    { 0                                         },
+        .name = "tenant rm",
+        .arguments = "NAME",
+        .summary = "remove a tenant that has no clusters",
+        .examples = "weft tenant rm acme\n"
+                    "weft tenant rm lab --json",
+        .min_args = 1,
+        .max_args = 1,
+        .names = WEFT_NAMES_TENANTS,
+        .run = run_rm,
+    },
+    { 0 },
 };

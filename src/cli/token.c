@@ -5,10 +5,10 @@
 static char *principal, *note, *expires;
 
 static const GOptionEntry create_options[] = {
-    {"user",      0, 0, G_OPTION_ARG_STRING, &principal, "whose token, for admins (your own)", "NAME" },
-    { "note",          0, 0, G_OPTION_ARG_STRING, &note, "what it is for", "TEXT" },
+    { "user", 0, 0, G_OPTION_ARG_STRING, &principal, "whose token, for admins (your own)", "NAME" },
+    { "note", 0, 0, G_OPTION_ARG_STRING, &note, "what it is for", "TEXT" },
     { "expires", 0, 0, G_OPTION_ARG_STRING, &expires, "after which time it ends (never)", "30d" },
-    { NULL    },
+    { NULL },
 };
 
 static void
@@ -45,7 +45,7 @@ run_create(WeftCli *cli, char **args, GError **error)
 static gboolean
 run_ls(WeftCli *cli, char **args, GError **error)
 {
-    json_t *tokens = weft_client_list(cli->client, "/v1/tokens", NULL, error);
+    json_t *tokens = weft_client_list(cli->client, "/v1/tokens", error);
     if (!tokens)
         return FALSE;
     if (cli->json) {
@@ -88,29 +88,32 @@ run_revoke(WeftCli *cli, char **args, GError **error)
 
 const WeftVerb weft_token_verbs[] = {
     {
-     .name = "token create",
-     .arguments = "",
-     .summary = "make a token; it is shown only once",
-     .about = "Makes a token and prints it, the only time that it is shown.",
-     .examples = "weft token create --note laptop --expires 30d > ~/.weft-token\n"
-                    "weft token create --user alice", .options = create_options,
-     .run = run_create,
-     },
+        .name = "token create",
+        .arguments = "",
+        .summary = "make a token; it is shown only once",
+        .about = "Makes a token and prints it, the only time that it is shown.",
+        .examples = "weft token create --note laptop --expires 30d > ~/.weft-token\n"
+                    "weft token create --user alice",
+        .options = create_options,
+        .run = run_create,
+    },
     {
-     .name = "token ls",
-     .arguments = "",
-     .summary = "list your tokens; for an admin all",
-     .examples = "weft token ls\n"
-                    "weft token ls --json", .run = run_ls,
-     },
+        .name = "token ls",
+        .arguments = "",
+        .summary = "list your tokens; for an admin all",
+        .examples = "weft token ls\n"
+                    "weft token ls --json",
+        .run = run_ls,
+    },
     {
-     .name = "token revoke",
-     .arguments = "ID…",
-     .summary = "make tokens worthless",
-     .examples = "weft token revoke 4k2m9x7b1c3d\n"
-                    "weft token revoke 4k2m9x7b1c3d 7b1c3d4k2m9x", .min_args = 1,
-     .max_args = G_MAXUINT,
-     .run = run_revoke,
-     },
-    { 0                              },
+        .name = "token revoke",
+        .arguments = "ID…",
+        .summary = "make tokens worthless",
+        .examples = "weft token revoke 4k2m9x7b1c3d\n"
+                    "weft token revoke 4k2m9x7b1c3d 7b1c3d4k2m9x",
+        .min_args = 1,
+        .max_args = G_MAXUINT,
+        .run = run_revoke,
+    },
+    { 0 },
 };

@@ -5,9 +5,9 @@
 static char *from, *to;
 
 static const GOptionEntry options[] = {
-    {"from", 0, 0, G_OPTION_ARG_STRING, &from, "begin: a time, a day, or how long ago (30d)", "TIME" },
-    { "to",     0, 0, G_OPTION_ARG_STRING, &to, "end (now)", "TIME" },
-    { NULL},
+    { "from", 0, 0, G_OPTION_ARG_STRING, &from, "begin: a time, a day, or how long ago (30d)", "TIME" },
+    { "to", 0, 0, G_OPTION_ARG_STRING, &to, "end (now)", "TIME" },
+    { NULL },
 };
 
 static char *
@@ -57,12 +57,13 @@ run(WeftCli *cli, char **args, GError **error)
 
 const WeftVerb weft_usage_verbs[] = {
     {
-     .name = "usage",
-     .arguments = "",
-     .summary = "sum up what tenants held, and for how long",
-     .examples = "weft usage --from 30d\n"
-                    "weft usage --from 2026-01-01 --to 2026-02-01 --json", .options = options,
-     .run = run,
-     },
-    { 0},
+        .name = "usage",
+        .arguments = "",
+        .summary = "sum up what tenants held, and for how long",
+        .examples = "weft usage --from 30d\n"
+                    "weft usage --from 2026-01-01 --to 2026-02-01 --json",
+        .options = options,
+        .run = run,
+    },
+    { 0 },
 };

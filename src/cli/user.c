@@ -5,9 +5,9 @@
 static char *role, *unix_user;
 
 static const GOptionEntry add_options[] = {
-    {"role", 0, 0, G_OPTION_ARG_STRING, &role, "what it may do (member)", "viewer|member|operator|admin" },
-    { "unix-user",     0, 0, G_OPTION_ARG_STRING, &unix_user, "who this is on the Unix socket", "NAME" },
-    { NULL},
+    { "role", 0, 0, G_OPTION_ARG_STRING, &role, "what it may do (member)", "viewer|member|operator|admin" },
+    { "unix-user", 0, 0, G_OPTION_ARG_STRING, &unix_user, "who this is on the Unix socket", "NAME" },
+    { NULL },
 };
 
 static gboolean
@@ -33,7 +33,7 @@ run_add(WeftCli *cli, char **args, GError **error)
 static gboolean
 run_ls(WeftCli *cli, char **args, GError **error)
 {
-    json_t *users = weft_client_list(cli->client, "/v1/principals", NULL, error);
+    json_t *users = weft_client_list(cli->client, "/v1/principals", error);
     if (!users)
         return FALSE;
     if (cli->json) {
@@ -70,32 +70,35 @@ run_rm(WeftCli *cli, char **args, GError **error)
 
 const WeftVerb weft_user_verbs[] = {
     {
-     .name = "user add",
-     .arguments = "NAME",
-     .summary = "add a user",
-     .about = "Adds a user. Viewers and members belong to the tenant that --tenant names; operators and admins to none.",
-     .examples = "weft user add alice --tenant acme --unix-user alice\n"
-                    "weft user add oscar --role operator", .min_args = 1,
-     .max_args = 1,
-     .options = add_options,
-     .run = run_add,
-     },
+        .name = "user add",
+        .arguments = "NAME",
+        .summary = "add a user",
+        .about = "Adds a user. Viewers and members belong to the tenant that --tenant names; operators and admins to none.",
+        .examples = "weft user add alice --tenant acme --unix-user alice\n"
+                    "weft user add oscar --role operator",
+        .min_args = 1,
+        .max_args = 1,
+        .options = add_options,
+        .run = run_add,
+    },
     {
-     .name = "user ls",
-     .arguments = "",
-     .summary = "list users",
-     .examples = "weft user ls\n"
-                    "weft user ls --json", .run = run_ls,
-     },
+        .name = "user ls",
+        .arguments = "",
+        .summary = "list users",
+        .examples = "weft user ls\n"
+                    "weft user ls --json",
+        .run = run_ls,
+    },
     {
-     .name = "user rm",
-     .arguments = "NAME",
-     .summary = "remove a user and its tokens",
-     .examples = "weft user rm alice\n"
-                    "weft user rm oscar", .min_args = 1,
-     .max_args = 1,
-     .names = WEFT_NAMES_PRINCIPALS,
-     .run = run_rm,
-     },
-    { 0                                       },
+        .name = "user rm",
+        .arguments = "NAME",
+        .summary = "remove a user and its tokens",
+        .examples = "weft user rm alice\n"
+                    "weft user rm oscar",
+        .min_args = 1,
+        .max_args = 1,
+        .names = WEFT_NAMES_PRINCIPALS,
+        .run = run_rm,
+    },
+    { 0 },
 };

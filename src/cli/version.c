@@ -41,18 +41,20 @@ run_whoami(WeftCli *cli, char **args, GError **error)
 
 const WeftVerb weft_version_verbs[] = {
     {
-     .name = "whoami",
-     .arguments = "",
-     .summary = "tell who you are to weftd, and your role",
-     .examples = "weft whoami\n"
-                    "weft whoami --url https://weft.example.org:7443 --token-file ~/.weft-token", .run = run_whoami,
-     },
+        .name = "whoami",
+        .arguments = "",
+        .summary = "tell who you are to weftd, and your role",
+        .examples = "weft whoami\n"
+                    "weft whoami --url https://weft.example.org:7443 --token-file ~/.weft-token",
+        .run = run_whoami,
+    },
     {
-     .name = "version",
-     .arguments = "",
-     .summary = "print the versions of weft and of weftd",
-     .examples = "weft version\n"
-                    "weft version --json", .run = run_version,
-     },
-    { 0                                  },
+        .name = "version",
+        .arguments = "",
+        .summary = "print the versions of weft and of weftd",
+        .examples = "weft version\n"
+                    "weft version --json",
+        .run = run_version,
+    },
+    { 0 },
 };

@@ -7,9 +7,9 @@
 static char *what_for, *timeout;
 
 static const GOptionEntry options[] = {
-    {"for",      0, 0, G_OPTION_ARG_STRING, &what_for, "what to wait for (ready)", "ready|deleted" },
-    { "timeout",         0, 0, G_OPTION_ARG_STRING, &timeout, "wait no longer than this: 90s, 10m", "TIME" },
-    { NULL},
+    { "for", 0, 0, G_OPTION_ARG_STRING, &what_for, "what to wait for (ready)", "ready|deleted" },
+    { "timeout", 0, 0, G_OPTION_ARG_STRING, &timeout, "wait no longer than this: 90s, 10m", "TIME" },
+    { NULL },
 };
 
 static const WeftGoal *
@@ -71,16 +71,17 @@ run(WeftCli *cli, char **args, GError **error)
 
 const WeftVerb weft_wait_verbs[] = {
     {
-     .name = "wait",
-     .arguments = "NAME…",
-     .summary = "wait until clusters are ready, or gone",
-     .about = "Waits until clusters are ready, or gone. Brackets name several clusters: run[0-3].",
-     .examples = "weft wait cfd --timeout 10m\n"
-                    "weft wait 'run[0-9]' --for deleted", .min_args = 1,
-     .max_args = G_MAXUINT,
-     .names = WEFT_NAMES_CLUSTERS,
-     .options = options,
-     .run = run,
-     },
-    { 0},
+        .name = "wait",
+        .arguments = "NAME…",
+        .summary = "wait until clusters are ready, or gone",
+        .about = "Waits until clusters are ready, or gone. Brackets name several clusters: run[0-3].",
+        .examples = "weft wait cfd --timeout 10m\n"
+                    "weft wait 'run[0-9]' --for deleted",
+        .min_args = 1,
+        .max_args = G_MAXUINT,
+        .names = WEFT_NAMES_CLUSTERS,
+        .options = options,
+        .run = run,
+    },
+    { 0 },
 };
