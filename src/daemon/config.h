@@ -10,10 +10,10 @@
 #include <glib.h>
 
 typedef struct WeftConfig {
-    char *store_path;      /* SQLite file */
-    char *hypervisor;      /* driver: "fake" */
+    char *store_path;       /* SQLite file */
+    char *hypervisor;       /* driver: "fake" */
     char *hypervisor_world; /* folder of the fake's world */
-    char *fabric_driver;   /* "fake" */
+    char *fabric_driver;    /* "fake" */
     char *fabric_world;
     WeftApiOptions api; /* its texts belong to the config */
     WeftControlOptions control;
@@ -23,13 +23,13 @@ typedef struct WeftConfig {
     GPtrArray *principals; /* WeftPrincipal */
 } WeftConfig;
 
-/* Reads and checks everything; errors carry the file and the path of the field. A host's name may be a hostlist: then it stands for
- * that many equal hosts, whose leaf may be a hostlist too (dealt out in equal blocks) and whose port GUIDs count up. */
+/* Reads and checks everything; errors carry the file and the path of the field. A host's name may be a hostlist: then it stands
+ * for that many equal hosts, whose leaf may be a hostlist too (dealt out in equal blocks) and whose port GUIDs count up. */
 WeftConfig *weft_config_load(const char *path, GError **error);
 void weft_config_free(WeftConfig *config);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftConfig, weft_config_free)
 
-/* Brings the store to what the file says: adds and changes what it describes, removes what it described before and no longer does (a
- * host with nodes or a tenant with clusters is refused, with the remedy). What came through the API is left alone; a name that
- * exists there already is refused. Drain marks survive. */
+/* Brings the store to what the file says: adds and changes what it describes, removes what it described before and no longer
+ * does (a host with nodes or a tenant with clusters is refused, with the remedy). What came through the API is left alone; a
+ * name that exists there already is refused. Drain marks survive. */
 gboolean weft_config_import(const WeftConfig *config, WeftStore *store, GError **error);

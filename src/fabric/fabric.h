@@ -28,12 +28,13 @@ typedef void (*WeftFabricListed)(GPtrArray *partitions, const GError *error, gpo
 
 typedef struct WeftFabricDriverOps {
     const char *name;
-    /* All of the change or nothing of it; ends when the ports have it. Idempotent. A partition of that number that is not weft's
-     * is CONFLICT, and removing one that is not there is success. Takes the change over. */
+    /* All of the change or nothing of it; ends when the ports have it. Idempotent. A partition of that number that is not
+     * weft's is CONFLICT, and removing one that is not there is success. Takes the change over. */
     void (*apply)(WeftFabricDriver *fabric, WeftFabricChange *change, GCancellable *cancellable, WeftFabricApplied callback,
                   gpointer data);
     void (*list)(WeftFabricDriver *fabric, GCancellable *cancellable, WeftFabricListed callback, gpointer data);
-    /* The largest generation that the manager has seen: where the next change must start. thread: may block briefly; start-up only. */
+    /* The largest generation that the manager has seen: where the next change must start. thread: may block briefly; start-up
+     * only. */
     gboolean (*generation)(WeftFabricDriver *fabric, guint64 *ret_generation, GError **error);
     void (*free)(WeftFabricDriver *fabric);
 } WeftFabricDriverOps;

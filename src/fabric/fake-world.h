@@ -4,8 +4,8 @@
 #include "fabric.h"
 
 typedef struct WeftFakeWorld {
-    char *fresh;      /* a file being written, before it is renamed to its place */
-    char *pending;    /* the change that is being made: it is done to its end, whoever was killed on the way */
+    char *fresh;   /* a file being written, before it is renamed to its place */
+    char *pending; /* the change that is being made: it is done to its end, whoever was killed on the way */
     char *generation;
     char *partitions; /* folder */
     char *faults;

@@ -9,8 +9,8 @@
 typedef struct WeftDomainSpec {
     const WeftNode *node;
     const WeftHost *host;
-    guint pkey;        /* partition number of its cluster */
-    guint vxlan;       /* VXLAN id of its partition */
+    guint pkey;  /* partition number of its cluster */
+    guint vxlan; /* VXLAN id of its partition */
 } WeftDomainSpec;
 
 /* The namespace of weft's element in <metadata>: a domain that has it is weft's. */
@@ -26,7 +26,7 @@ char *weft_domain_xml_format(const WeftDomainSpec *spec, GError **error);
 typedef struct WeftDomainFacts {
     char *name;
     char *node;      /* NULL for a domain that is not weft's */
-    GPtrArray *uses; /* char *, what it takes of its host alone: "cpu/3", "vf/mlx5_0/2", "hca/mlx5_0", "guid/0x…", "gpu/…" */
+    GPtrArray *uses; /* char *, what it takes for itself: "cpu/3", "vf/mlx5_0/2", "hca/mlx5_0", "guid/0x…", "gpu/…" */
 } WeftDomainFacts;
 
 WeftDomainFacts *weft_domain_xml_read(const char *xml, GError **error);

@@ -5,8 +5,8 @@
  *     WORLD/HOST/faults                what goes wrong there, a line each (see faults.h)
  *     WORLD/faults                     … on every host
  *
- * Hosts need not be prepared: a folder appears with the first domain. Two nodes that use the same core, VF or GUID of a host are
- * refused at start, whatever weft believes: so that a test finds out. */
+ * Hosts need not be prepared: a folder appears with the first domain. Two nodes that use the same core, VF or GUID of a host
+ * are refused at start, whatever weft believes: so that a test finds out. */
 #pragma once
 
 #include "hypervisor.h"

@@ -169,9 +169,9 @@ static void
 members_are_exact(Site *site)
 {
     static const WeftMember members[] = {
-        {G_MAXUINT64,         0,                  WEFT_MEMBER_FULL,    0  },
+        { G_MAXUINT64, 0, WEFT_MEMBER_FULL, 0 },
         { 0x0002c90300000100, 0x0200000000000001, WEFT_MEMBER_LIMITED, -1 },
-        { 0x0002c90300000100, 0x0200000000000002, WEFT_MEMBER_BOTH,    127},
+        { 0x0002c90300000100, 0x0200000000000002, WEFT_MEMBER_BOTH, 127 },
     };
     g_autoptr(WeftPartition) wanted = weft_partition_new(0x7ffe, ALPHA);
     WeftFabricChange *change = weft_fabric_change_new(1);

@@ -296,10 +296,7 @@ concurrent_starts(Site *site)
 static void
 racing_definitions(Site *site)
 {
-    Call calls[2] = {
-        {.site = site,  .memory = 256},
-        { .site = site, .memory = 512}
-    };
+    Call calls[2] = { { .site = site, .memory = 256 }, { .site = site, .memory = 512 } };
     GThread *threads[2];
     for (guint i = 0; i < 2; i++)
         threads[i] = g_thread_new("racer", run_call, &calls[i]);

@@ -92,7 +92,8 @@ static const struct {
     { "<?xml version='1.0'?><!-- by hand --><domain id='7'><uuid/><name>db</name></domain>", "db", NULL },
     { "<domain><metadata><name>inner</name></metadata><name>db</name></domain>", "db", NULL },
     { "<domain><name>a&amp;b</name></domain>", "a&b", NULL },
-    { "<domain><name>x</name><metadata><w:node xmlns:w='" WEFT_DOMAIN_NAMESPACE "' id='1-2'/></metadata></domain>", "x", "1-2" },
+    { "<domain><name>x</name><metadata><w:node xmlns:w='" WEFT_DOMAIN_NAMESPACE "' id='1-2'/></metadata></domain>",
+      "x", "1-2" },
     { "<domain><name>x</name><metadata><o:node xmlns:o='https://else.where/1' id='o'/>"
       "<w:node xmlns:w='" WEFT_DOMAIN_NAMESPACE "' id='1-2'/></metadata></domain>", "x", "1-2" },
     { "<domain><name>x</name><metadata><w:node xmlns:w='https://else.where/1' id='1-2'/></metadata></domain>", "x", NULL },
@@ -107,7 +108,8 @@ static const struct {
     { "<!DOCTYPE domain [<!ENTITY e SYSTEM 'file:///etc/passwd'>]><domain><name>&e;</name></domain>", NULL, NULL },
     { "<!DOCTYPE domain SYSTEM 'http://127.0.0.1:1/d.dtd'><domain><name>db</name></domain>", NULL, NULL },
     { "<!DOCTYPE d [<!ENTITY a 'aaaaaaaaaaaaaaaa'><!ENTITY b '&a;&a;&a;&a;&a;&a;&a;&a;'><!ENTITY c '&b;&b;&b;&b;&b;&b;&b;&b;'>"
-      "<!ENTITY d '&c;&c;&c;&c;&c;&c;&c;&c;'><!ENTITY e '&d;&d;&d;&d;&d;&d;&d;&d;'>]><domain><name>&e;</name></domain>", NULL, NULL },
+      "<!ENTITY d '&c;&c;&c;&c;&c;&c;&c;&c;'><!ENTITY e '&d;&d;&d;&d;&d;&d;&d;&d;'>]><domain><name>&e;</name></domain>",
+      NULL, NULL },
 };
 /* clang-format on */
 
