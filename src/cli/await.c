@@ -105,13 +105,11 @@ look(WeftCli *cli, const WeftAwait *await, char **text, json_t **object, gboolea
         g_propagate_error(error, g_steal_pointer(&local));
         return FALSE;
     }
-    if (!await->goal->reached(*object, ret_reached, error))
-        return FALSE;
     if (*object) {
         g_free(*text);
         *text = await->goal->describe(*object);
     }
-    return TRUE;
+    return await->goal->reached(*object, ret_reached, error);
 }
 
 /* Shows where things are until there is reason to look again. A stream that is refused with 404 says that the object is gone:
@@ -140,10 +138,16 @@ await_until(WeftCli *cli, const WeftAwait *await, gint64 deadline, json_t **obje
     g_autoptr(WeftFeed) feed = weft_feed_new(cli->client, await->events, NULL);
     g_autoptr(WeftProgress) progress = weft_progress_new(await->what);
     g_autofree char *text = NULL;
+    gint64 patient_until = g_get_monotonic_time() + await->patience;
     for (;;) {
         gboolean reached = FALSE;
-        if (!look(cli, await, &text, object, &reached, error))
+        g_autoptr(GError) local = NULL;
+        gboolean ok = look(cli, await, &text, object, &reached, &local);
+        gboolean early = g_error_matches(local, WEFT_ERROR, WEFT_ERROR_FAILED) && g_get_monotonic_time() < patient_until;
+        if (!ok && !early) {
+            g_propagate_error(error, g_steal_pointer(&local));
             return FALSE;
+        }
         if (reached)
             return TRUE;
         if (g_get_monotonic_time() >= deadline) {
@@ -182,6 +186,9 @@ weft_await_cluster(WeftCli *cli, json_t *cluster, const WeftAwait *await, json_t
     g_autofree char *what = g_strdup_printf("cluster %s", name);
     g_autofree char *path = weft_cli_cluster_path(cli, id ? id : name, "");
     g_autofree char *events = weft_cli_cluster_path(cli, id ? id : name, "/events");
-    WeftAwait whole = { await->goal, what, path, events, await->timeout, await->after };
+    WeftAwait whole = *await;
+    whole.what = what;
+    whole.path = path;
+    whole.events = events;
     return weft_await(cli, &whole, ret_object, error);
 }

@@ -20,6 +20,7 @@ typedef struct WeftAwait {
     const char *path;   /* of the object */
     const char *events; /* of a stream that tells of its changes */
     gint64 timeout;     /* microseconds; 0: none */
+    gint64 patience;    /* for which a failure may still be that of the wish before; 0: none */
     const char *after;  /* what happens when nobody waits: "it goes on being created" */
 } WeftAwait;
 
@@ -27,5 +28,5 @@ typedef struct WeftAwait {
  * Ctrl-C. */
 gboolean weft_await(WeftCli *cli, const WeftAwait *await, json_t **ret_object, GError **error);
 
-/* The same for a cluster as the API showed it; only goal, timeout and after need to be filled in. */
+/* The same for a cluster as the API showed it; what, path and events need not be filled in. */
 gboolean weft_await_cluster(WeftCli *cli, json_t *cluster, const WeftAwait *await, json_t **ret_object, GError **error);

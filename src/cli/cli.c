@@ -34,12 +34,12 @@ weft_cli_set_usage(GError **error, const char *format, ...)
 void
 weft_cli_blame(GError **error, const char *kind, const char *name)
 {
-    g_autofree char *prefix = g_strdup_printf("%s %s: ", kind, name);
+    g_autofree char *object = g_strdup_printf("%s %s", kind, name);
     gboolean elsewhere = g_error_matches(*error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE) ||
                          g_error_matches(*error, WEFT_ERROR, WEFT_ERROR_UNAUTHENTICATED) ||
                          g_error_matches(*error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
-    if (!elsewhere && !g_str_has_prefix((*error)->message, prefix))
-        g_prefix_error(error, "%s", prefix);
+    if (!elsewhere && !g_str_has_prefix((*error)->message, object))
+        g_prefix_error(error, "%s: ", object);
 }
 
 static char *
@@ -147,7 +147,7 @@ weft_cli_time(const char *option, const char *text, GError **error)
 void
 weft_cli_print_json(json_t *json)
 {
-    json_dumpf(json, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
+    json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     fputc('\n', stdout);
     json_decref(json);
 }

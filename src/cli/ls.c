@@ -34,8 +34,7 @@ add_row(WeftTable *table, json_t *cluster, gboolean tenants)
     weft_table_take(table, weft_cli_field(cluster, "fabric"));
     weft_table_take(table, weft_cli_field(cluster, "partition"));
     weft_table_take(table, weft_cli_age_field(cluster, "created"));
-    g_autofree char *reason = weft_cli_field(cluster, "reason");
-    weft_table_take(table, g_strdup(strcmp(reason, "-") == 0 ? "" : reason));
+    weft_table_take(table, weft_cli_field(cluster, "reason"));
 }
 
 static gboolean

@@ -4,7 +4,8 @@
 #include "errors.h"
 #include "verbs.h"
 
-#define TRIES 20 /* of a relative change that others overtake */
+#define PATIENCE (3 * G_TIME_SPAN_SECOND) /* weftd looks at the new wish long before */
+#define TRIES 20                          /* of a relative change that others overtake */
 
 static char *group, *timeout;
 static gboolean no_wait;
@@ -94,7 +95,7 @@ static gboolean
 finish(WeftCli *cli, WeftResponse *response, gint64 limit, GError **error)
 {
     json_t *cluster = NULL;
-    WeftAwait await = { .goal = &weft_goal_ready, .timeout = limit, .after = "it goes on being scaled" };
+    WeftAwait await = { .goal = &weft_goal_ready, .timeout = limit, .patience = PATIENCE, .after = "it goes on being scaled" };
     if (no_wait)
         cluster = g_steal_pointer(&response->body);
     else if (!weft_await_cluster(cli, response->body, &await, &cluster, error))

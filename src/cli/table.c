@@ -128,22 +128,19 @@ measure(const WeftTable *table)
     return widths;
 }
 
-/* Blanks go before a cell that follows, never to the end of a line. */
+/* The last column is not padded: no blanks at the ends of lines. */
 static void
 print_row(const WeftTable *table, char **cells, const gsize *widths, FILE *out)
 {
-    gsize owed = 0;
-    for (guint i = 0; i < table->columns->len; i++) {
+    guint n = table->columns->len;
+    for (guint i = 0; i < n; i++) {
         const Column *column = &g_array_index(table->columns, Column, i);
         const char *text = cells ? cells[i] : column->title;
         const char *colour = cells && column->coloured && weft_text_has_colour(out) ? colour_of(text) : "";
-        gsize pad = widths[i] - weft_text_width(text);
-        owed += column->right ? pad : 0;
-        if (text[0]) {
-            fprintf(out, "%*s%s%s%s", (int)owed, "", colour, text, colour[0] ? "\033[0m" : "");
-            owed = 0;
-        }
-        owed += (column->right ? 0 : pad) + GAP;
+        int pad = (int)(widths[i] - weft_text_width(text));
+        fprintf(out, "%*s%s%s%s", column->right ? pad : 0, "", colour, text, colour[0] ? "\033[0m" : "");
+        if (i < n - 1)
+            fprintf(out, "%*s", (column->right ? 0 : pad) + GAP, "");
     }
     fputc('\n', out);
 }
