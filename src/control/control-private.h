@@ -48,6 +48,8 @@ void weft_control_room_made(WeftControl *control);
 void weft_control_node_gone(WeftControl *control, const WeftNode *node, const char *reason);
 /* Its partition is not in the fabric as it should be: tell the manager again. */
 void weft_control_rewire(WeftControl *control, const char *cluster_key);
+/* The site has a partition of the cluster's number: it needs another one. */
+void weft_control_pkey_taken(WeftControl *control, const char *cluster_key);
 /* Is anything under way for it just now? */
 gboolean weft_control_is_working(WeftControl *control, const char *cluster_key);
 /* One look at a cluster, and the next step for it. */
@@ -75,3 +77,5 @@ WeftWiring *weft_subnets_wiring(const WeftSubnets *subnets, const char *name);
 /* A free partition number, held for the cluster; 0: none is left. */
 guint weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key);
 void weft_subnets_give_pkey(WeftSubnets *subnets, const char *fabric, guint pkey);
+/* Looks at the fabric now: something is odd there. */
+void weft_subnets_hint(WeftSubnets *subnets, const char *fabric);

@@ -136,16 +136,24 @@ is_confirmed(Subnet *subnet, GHashTable *suspects, guint pkey)
 }
 
 static void
+look_at_foreign(Subnet *subnet, const WeftPartition *partition)
+{
+    g_autofree char *owner = g_strdup(g_hash_table_lookup(subnet->pkeys, GUINT_TO_POINTER(partition->pkey)));
+    if (!is_in_range(subnet, partition->pkey) || g_strcmp0(owner, "") == 0)
+        return;
+    respect_foreign(subnet, partition);
+    if (owner)
+        weft_control_pkey_taken(subnet->control, owner);
+}
+
+static void
 look_at_partition(Subnet *subnet, GHashTable *suspects, const WeftPartition *partition)
 {
-    if (g_hash_table_contains(subnet->pkeys, GUINT_TO_POINTER(partition->pkey)))
-        return;
-    if (!weft_partition_is_ours(partition->name)) {
-        if (is_in_range(subnet, partition->pkey))
-            respect_foreign(subnet, partition);
-    } else if (is_confirmed(subnet, suspects, partition->pkey)) {
+    if (!weft_partition_is_ours(partition->name))
+        look_at_foreign(subnet, partition);
+    else if (!g_hash_table_contains(subnet->pkeys, GUINT_TO_POINTER(partition->pkey)) &&
+             is_confirmed(subnet, suspects, partition->pkey))
         remove_garbage(subnet, partition);
-    }
 }
 
 /* A cluster at rest whose partition the manager does not have. */
@@ -179,6 +187,13 @@ surveyed(const char *fabric, GPtrArray *partitions, const GError *error, gpointe
     look_for_missing(subnet, suspects, present);
     g_hash_table_unref(subnet->suspects);
     subnet->suspects = suspects;
+}
+
+void
+weft_subnets_hint(WeftSubnets *subnets, const char *fabric)
+{
+    Subnet *subnet = find(subnets, fabric);
+    weft_wiring_survey(subnet->wiring, surveyed, subnet);
 }
 
 static gboolean

@@ -121,6 +121,20 @@ place_nodes(Placing *placing, const guint *counts, int rank)
     return TRUE;
 }
 
+/* Nodes that run already learn of it when they start anew. */
+void
+weft_work_renumber(WeftWork *work)
+{
+    WeftClusterStatus *status = work->status;
+    guint pkey = weft_subnets_take_pkey(work->control->subnets, status->fabric, work->key);
+    if (!pkey)
+        return;
+    status->pkey = pkey;
+    status->generation++;
+    work->status_dirty = work->pkey_new = TRUE;
+    work->wire_not_before = 0;
+}
+
 /* A failed node that finds no room elsewhere goes on trying where it is. */
 static void
 stay(WeftWork *work, WeftNodeWork *item)

@@ -161,7 +161,11 @@ wired(const GError *error, gpointer data)
     WeftWork *work = data;
     work->wiring = FALSE;
     weft_work_wake(work);
-    if (error) {
+    gboolean conflict = error && g_error_matches(error, WEFT_ERROR, WEFT_ERROR_CONFLICT);
+    if (conflict && work->status)
+        weft_subnets_hint(work->control->subnets, work->status->fabric);
+    /* A partition of that number that is not weft's is not ours to remove: ours is gone. */
+    if (error && !(conflict && work->cluster && work->cluster->deleted)) {
         work->wire_not_before = rest(work, ++work->wire_attempts, "the fabric was not wired", error);
         return;
     }

@@ -83,15 +83,27 @@ weft_control_wish_changed(WeftControl *control, const char *cluster_key)
     weft_work_wake(work);
 }
 
+static int
+compare_age(gconstpointer a, gconstpointer b)
+{
+    const WeftWork *x = *(WeftWork *const *)a, *y = *(WeftWork *const *)b;
+    return x->cluster->created < y->cluster->created ? -1 : x->cluster->created > y->cluster->created;
+}
+
+/* The oldest first: who waited longest gets the room. */
 void
 weft_control_room_made(WeftControl *control)
 {
+    g_autoptr(GPtrArray) waiting = g_ptr_array_new();
     GHashTableIter iter;
     gpointer work;
     g_hash_table_iter_init(&iter, control->works);
     while (g_hash_table_iter_next(&iter, NULL, &work))
         if (((WeftWork *)work)->waiting)
-            weft_work_wake(work);
+            g_ptr_array_add(waiting, work);
+    g_ptr_array_sort(waiting, compare_age);
+    for (guint i = 0; i < waiting->len; i++)
+        weft_work_wake(waiting->pdata[i]);
 }
 
 void
@@ -108,6 +120,14 @@ weft_control_rewire(WeftControl *control, const char *cluster_key)
 {
     WeftWork *work = work_get(control, cluster_key);
     work->rewire = TRUE;
+    weft_work_wake(work);
+}
+
+void
+weft_control_pkey_taken(WeftControl *control, const char *cluster_key)
+{
+    WeftWork *work = work_get(control, cluster_key);
+    work->pkey_taken = TRUE;
     weft_work_wake(work);
 }
 
@@ -141,6 +161,9 @@ hear_reports(WeftWork *work)
         work->status_dirty = TRUE;
     }
     work->rewire = FALSE;
+    if (work->pkey_taken && work->status && work->status->pkey && !work->cluster->deleted)
+        weft_work_renumber(work);
+    work->pkey_taken = FALSE;
 }
 
 static void

@@ -38,7 +38,8 @@ struct WeftWork {
     gboolean committing;
     gboolean wiring;
     gboolean waiting; /* for room */
-    gboolean rewire;  /* the fabric is not as it was told */
+    gboolean rewire;     /* the fabric is not as it was told */
+    gboolean pkey_taken; /* … and never will be: the site uses its number */
     guint64 wiring_generation; /* what the fabric is being told */
     guint wire_attempts;
     gint64 wire_not_before;
@@ -66,6 +67,9 @@ WeftNodeWork *weft_work_find(const WeftWork *work, const char *node_id);
 
 /* work-place.c: finding room. TRUE when a commit is under way. */
 gboolean weft_work_place(WeftWork *work, const WeftPlan *plan);
+
+/* Takes another partition number: the site uses the one that it has. */
+void weft_work_renumber(WeftWork *work);
 
 /* work-steps.c: calls to hosts and fabric. */
 void weft_work_wire(WeftWork *work);
