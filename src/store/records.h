@@ -12,7 +12,7 @@
 /* keys
  *   cluster, cluster status   "<tenant>/<name>"            scope tenant; the cluster claims "cluster/<id>" and its quotas
  *                                                          the status claims "fabric/<fabric>/pkey/<number>"
- *   node                      "<id>"                       scope cluster id, place host; claims cores, pages, VFs, GPUs, GUIDs, MAC
+ *   node                      "<id>"                       scope cluster id, place host; claims what it holds, GUIDs and MAC
  *   host, host status         "<name>"                     a host claims its ports' GUIDs, so that no other port has them
  *   fabric, tenant            "<name>"
  *   token                     "<id>"                       scope tenant; claims "token/<hash>"

@@ -14,13 +14,13 @@ static const struct {
     int code;
     const char *meaning;
 } meanings[] = {
-    {SQLITE_CORRUPT,   "the file is damaged: stop weftd and restore the file from a backup"                        },
-    { SQLITE_NOTADB,   "the file is damaged or not a store of weft: restore it from a backup, or name another file"},
-    { SQLITE_FULL,     "the disk is full: free some space"                                                         },
-    { SQLITE_BUSY,     "another program holds the file locked: end it"                                             },
-    { SQLITE_READONLY, "the file cannot be written: check its owner and its file system"                           },
-    { SQLITE_CANTOPEN, "the file cannot be opened: check the owner and mode of the file and of its folder"         },
-    { SQLITE_IOERR,    "the disk fails or is full: see the system's log"                                           },
+    { SQLITE_CORRUPT, "the file is damaged: stop weftd and restore the file from a backup" },
+    { SQLITE_NOTADB, "the file is damaged or not a store of weft: restore it from a backup, or name another file" },
+    { SQLITE_FULL, "the disk is full: free some space" },
+    { SQLITE_BUSY, "another program holds the file locked: end it" },
+    { SQLITE_READONLY, "the file cannot be written: check its owner and its file system" },
+    { SQLITE_CANTOPEN, "the file cannot be opened: check the owner and mode of the file and of its folder" },
+    { SQLITE_IOERR, "the disk fails or is full: see the system's log" },
 };
 
 void
@@ -44,6 +44,8 @@ statement_free(gpointer statement)
 WeftDb *
 weft_db_open(const char *path, gboolean writer, GError **error)
 {
+    /* Counting its memory, SQLite would take a lock of the whole process at each allocation. Refused once it runs: no harm. */
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     g_autoptr(WeftDb) db = g_new0(WeftDb, 1);
     db->path = g_strdup(path);
     db->statements = g_hash_table_new_full(NULL, NULL, NULL, statement_free);

@@ -35,9 +35,9 @@ weft_db_get(WeftDb *db, WeftKind kind, const char *key, GError **error)
 #define BY_PLACE "INDEXED BY record_place WHERE kind = ?1 AND place = ?2"
 
 static const char *const list_sql[3][2] = {
-    {LIST(BY_KIND,   ">", "ASC"), LIST(BY_KIND,  "<", "DESC")},
-    { LIST(BY_SCOPE, ">", "ASC"), LIST(BY_SCOPE, "<", "DESC")},
-    { LIST(BY_PLACE, ">", "ASC"), LIST(BY_PLACE, "<", "DESC")},
+    { LIST(BY_KIND, ">", "ASC"), LIST(BY_KIND, "<", "DESC") },
+    { LIST(BY_SCOPE, ">", "ASC"), LIST(BY_SCOPE, "<", "DESC") },
+    { LIST(BY_PLACE, ">", "ASC"), LIST(BY_PLACE, "<", "DESC") },
 };
 
 static void
@@ -152,10 +152,10 @@ static const struct {
     const char *sql;
     DumpRow row;
 } dump_parts[] = {
-    {"SELECT kind || ' ' || key, scope, place, revision, value FROM record ORDER BY kind, key",              dump_record},
-    { "SELECT resource, kind || ' ' || key FROM claim JOIN record ON id = holder ORDER BY resource",         dump_claim },
+    { "SELECT kind || ' ' || key, scope, place, revision, value FROM record ORDER BY kind, key", dump_record },
+    { "SELECT resource, kind || ' ' || key FROM claim JOIN record ON id = holder ORDER BY resource", dump_claim },
     { "SELECT resource, kind || ' ' || key, amount FROM share JOIN record ON id = holder ORDER BY resource", dump_share },
-    { "SELECT resource, used FROM meter ORDER BY resource",                                                  dump_meter },
+    { "SELECT resource, used FROM meter ORDER BY resource", dump_meter },
 };
 
 static gboolean

@@ -71,8 +71,8 @@ void weft_txn_delete(WeftTxn *txn, WeftKind kind, const char *key, gint64 expect
 /* Only checks. */
 void weft_txn_expect(WeftTxn *txn, WeftKind kind, const char *key, gint64 expected);
 
-/* For the record that was put last. An exclusive resource that one record claims twice is refused as one that two records claim;
- * shares of the same resource add up. An amount of 0 is no claim, a limit of 0 is no limit. */
+/* For the record that was put last. An exclusive resource that one record claims twice is refused as one that two records
+ * claim; shares of the same resource add up. An amount of 0 is no claim, a limit of 0 is no limit. */
 void weft_txn_claim(WeftTxn *txn, const char *resource_format, ...) G_GNUC_PRINTF(2, 3);
 void weft_txn_share(WeftTxn *txn, guint64 amount, guint64 limit, const char *resource_format, ...) G_GNUC_PRINTF(4, 5);
 /* The record that was put last keeps the claims that it has: for updates that do not touch them. */
