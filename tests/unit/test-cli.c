@@ -1,0 +1,163 @@
+/* The parts of weft that need no weftd: event stream, tables, texts. */
+#include "cli.h"
+#include "errors.h"
+#include "sse.h"
+#include "table.h"
+
+#include <glib.h>
+#include <stdlib.h>
+
+typedef struct {
+    const char *input;
+    const char *events; /* "id=data;" each, blanks for none */
+} SseCase;
+
+static const SseCase sse_cases[] = {
+    { "id: 1\nevent: x\ndata: {}\n\n", "1={};" },
+    { "id: 1\r\ndata: a\r\n\r\n", "1=a;" },
+    { ":\n\n:comment\n\n", "" },
+    { ":\n\ndata: a\n\n", "-=a;" },
+    { "data: a\ndata: b\n\n", "-=a\nb;" },
+    { "data:a\n\ndata:  b\n\n", "-=a;-= b;" },
+    { "id: 1\n\ndata: a\n\n", "-=a;" },
+    { "id: 1\ndata: a\n\nid: 2\ndata: b\n\n", "1=a;2=b;" },
+    { "retry: 3\nid\nwhat: ever\ndata: a\n\n", "=a;" },
+    { "id: 1\ndata: unfinished\n", "" },
+};
+
+static char *
+drain(GQueue *events)
+{
+    GString *text = g_string_new(NULL);
+    while (!g_queue_is_empty(events)) {
+        g_autoptr(WeftSseEvent) event = g_queue_pop_head(events);
+        g_string_append_printf(text, "%s=%s;", event->id ? event->id : "-", event->data);
+    }
+    return g_string_free(text, FALSE);
+}
+
+/* Whole, and a byte at a time: the network cuts anywhere. */
+static void
+test_sse(void)
+{
+    for (guint i = 0; i < G_N_ELEMENTS(sse_cases); i++) {
+        const SseCase *c = &sse_cases[i];
+        for (gsize step = 1; step <= strlen(c->input); step += strlen(c->input) - 1) {
+            g_autoptr(WeftSse) sse = weft_sse_new();
+            g_autoptr(GQueue) events = g_queue_new();
+            for (gsize at = 0; at < strlen(c->input); at += step)
+                g_assert_true(weft_sse_feed(sse, c->input + at, MIN(step, strlen(c->input) - at), events, NULL));
+            g_autofree char *got = drain(events);
+            g_assert_cmpstr(got, ==, c->events);
+        }
+    }
+}
+
+static void
+test_sse_has_a_limit(void)
+{
+    g_autoptr(WeftSse) sse = weft_sse_new();
+    g_autoptr(GQueue) events = g_queue_new();
+    g_autoptr(GError) error = NULL;
+    g_autofree char *line = g_strnfill(1 << 19, 'x');
+    g_assert_true(weft_sse_feed(sse, "data: ", 6, events, NULL));
+    g_assert_true(weft_sse_feed(sse, line, strlen(line), events, NULL));
+    g_assert_true(weft_sse_feed(sse, "\ndata: ", 7, events, NULL));
+    g_assert_false(weft_sse_feed(sse, line, strlen(line), events, &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_FAILED);
+    g_assert_cmpuint(g_queue_get_length(events), ==, 0);
+}
+
+static void
+test_table(void)
+{
+    g_autoptr(WeftTable) table = weft_table_new("NAME|!PHASE|>READY|REASON");
+    static const char *const cells[] = { "cfd", "ready", "3/3", "-", "日本", "failed", "10/128", "früh" };
+    for (guint i = 0; i < G_N_ELEMENTS(cells); i++)
+        weft_table_take(table, g_strdup(cells[i]));
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    weft_table_print(table, out);
+    fclose(out);
+    g_assert_cmpstr(text, ==,
+                    "NAME  PHASE    READY  REASON\n"
+                    "cfd   ready      3/3  -\n"
+                    "日本  failed  10/128  früh\n");
+    free(text);
+}
+
+static void
+test_fit(void)
+{
+    static const struct {
+        const char *text;
+        gsize columns;
+        const char *fitting;
+    } cases[] = {
+        { "abc", 3, "abc" },    { "abcd", 3, "ab…" }, { "日本語", 6, "日本語" }, { "日本語", 5, "日本…" },
+        { "日本語", 4, "日…" }, { "é", 1, "é" },      { "abc", 1, "…" },         { "abc", 0, "" },
+    };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autofree char *got = weft_text_fit(cases[i].text, cases[i].columns);
+        g_assert_cmpstr(got, ==, cases[i].fitting);
+        g_assert_cmpuint(weft_text_width(got), <=, cases[i].columns);
+    }
+}
+
+/* What a tenant wrote must not move an operator's cursor. */
+static void
+test_clean(void)
+{
+    g_autofree char *clean = weft_cli_clean("a\033[2Jb\nc\302\233d é");
+    g_assert_cmpstr(clean, ==, "a?[2Jb?c?d é");
+    g_autofree char *broken = weft_cli_clean("\xff");
+    g_assert_true(g_utf8_validate(broken, -1, NULL));
+    g_autofree char *none = weft_cli_clean(NULL);
+    g_assert_cmpstr(none, ==, "-");
+}
+
+static void
+test_paths(void)
+{
+    WeftCli cli = { .tenant = "a&b" };
+    g_autofree char *path = weft_cli_cluster_path(&cli, "../x?y", "/nodes");
+    g_assert_cmpstr(path, ==, "/v1/clusters/..%2Fx%3Fy/nodes?tenant=a%26b");
+    g_autofree char *more = weft_client_query(g_strdup(path), "limit", "10");
+    g_assert_cmpstr(more, ==, "/v1/clusters/..%2Fx%3Fy/nodes?tenant=a%26b&limit=10");
+}
+
+static void
+test_blame(void)
+{
+    static const struct {
+        WeftErrorCode code;
+        const char *message;
+        const char *told;
+    } cases[] = {
+        { WEFT_ERROR_INVALID, "count: must be 1 to 1024, is 0", "cluster cfd: count: must be 1 to 1024, is 0" },
+        { WEFT_ERROR_NOT_FOUND, "cluster cfd: not found", "cluster cfd: not found" },
+        { WEFT_ERROR_CONFLICT, "cluster cfd exists already", "cluster cfd exists already" },
+        { WEFT_ERROR_UNAVAILABLE, "cannot reach weftd", "cannot reach weftd" },
+        { WEFT_ERROR_UNAUTHENTICATED, "who are you?", "who are you?" },
+    };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autoptr(GError) error = g_error_new_literal(WEFT_ERROR, (gint)cases[i].code, cases[i].message);
+        weft_cli_blame(&error, "cluster", "cfd");
+        g_assert_cmpstr(error->message, ==, cases[i].told);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/cli/sse", test_sse);
+    g_test_add_func("/cli/sse-limit", test_sse_has_a_limit);
+    g_test_add_func("/cli/table", test_table);
+    g_test_add_func("/cli/fit", test_fit);
+    g_test_add_func("/cli/clean", test_clean);
+    g_test_add_func("/cli/paths", test_paths);
+    g_test_add_func("/cli/blame", test_blame);
+    return g_test_run();
+}
