@@ -202,6 +202,21 @@ check_name(WeftRequest *request, const WeftCluster *cluster, GError **error)
     return FALSE;
 }
 
+static gboolean
+check_fabric(WeftRequest *request, const WeftCluster *cluster, GError **error)
+{
+    GError *failure = NULL;
+    if (!cluster->fabric)
+        return TRUE;
+    g_autoptr(WeftRecord) fabric = weft_store_get(request->store, WEFT_KIND_FABRIC, cluster->fabric, &failure);
+    if (!fabric && !failure)
+        g_set_error(&failure, WEFT_ERROR, WEFT_ERROR_INVALID, "fabric: \"%s\" is not known; leave it out for any",
+                    cluster->fabric);
+    if (failure)
+        g_propagate_error(error, failure);
+    return fabric != NULL;
+}
+
 gboolean
 weft_handle_cluster_create(WeftRequest *request, GError **error)
 {
@@ -214,7 +229,8 @@ weft_handle_cluster_create(WeftRequest *request, GError **error)
     cluster->tenant = g_strdup(tenant->name);
     cluster->creator = g_strdup(request->principal->name);
     cluster->created = weft_clock_now();
-    if (!check_name(request, cluster, error) || !check_quotas(request, tenant, NULL, cluster, error))
+    if (!check_name(request, cluster, error) || !check_fabric(request, cluster, error) ||
+        !check_quotas(request, tenant, NULL, cluster, error))
         return FALSE;
     WeftReply *reply = cluster_reply(request, 201, cluster, error);
     if (!reply)

@@ -39,19 +39,22 @@ weft_handle_token_list(WeftRequest *request, GError **error)
     return weft_page_reply(request, (WeftQuery){ .kind = WEFT_KIND_TOKEN, .scope = scope }, token_view, error);
 }
 
-/* The principal that the token is for: one's own unless an admin names another. */
+/* The principal that the token is for: one's own unless an admin names another. root has none of its own. */
 static WeftPrincipal *
-find_principal(WeftRequest *request, const char *name, gint64 *ret_revision, GError **error)
+find_principal(WeftRequest *request, const char *named, gint64 *ret_revision, GError **error)
 {
     GError *failure = NULL;
     WeftPrincipal *principal = NULL;
     const WeftPrincipal *who = request->principal;
-    name = name ? name : who->name;
+    const char *name = named ? named : who->name;
     if (who->role == WEFT_ROLE_ADMIN || strcmp(name, who->name) == 0)
         principal = weft_store_load_principal(request->store, name, ret_revision, &failure);
     if (!principal && (!failure || g_error_matches(failure, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))) {
         g_clear_error(&failure);
-        weft_not_found("principal", name, &failure);
+        if (named)
+            weft_not_found("principal", name, &failure);
+        else
+            g_set_error(&failure, WEFT_ERROR, WEFT_ERROR_INVALID, "principal: is missing; name whose token it is to be");
     }
     if (failure)
         g_propagate_error(error, failure);
