@@ -25,8 +25,8 @@ struct WeftControl {
     GSource *pump;     /* steps the awake */
     guint watch;
     guint prune_timer;
-    guint commits; /* under way */
-    gboolean closing; /* nothing new is begun */
+    guint commits;     /* under way */
+    gboolean closing;  /* nothing new is begun */
     char *prune_after; /* where the next look at old answers begins; NULL: at the start */
 };
 

@@ -18,10 +18,10 @@ typedef struct WeftControlOptions {
     gint64 list_deadline;
     gint64 apply_deadline;
     WeftBackoff backoff;
-    gint64 host_grace;     /* how long a host may be silent before its nodes are replaced */
-    gint64 scan_interval;  /* how often each host and fabric is looked at without a hint */
-    guint starts_max;      /* tries on one host before a node is placed elsewhere */
-    gint64 event_age;      /* events and idempotency keys older than these are dropped */
+    gint64 host_grace;    /* how long a host may be silent before its nodes are replaced */
+    gint64 scan_interval; /* how often each host and fabric is looked at without a hint */
+    guint starts_max;     /* tries on one host before a node is placed elsewhere */
+    gint64 event_age;     /* events and idempotency keys older than these are dropped */
     gint64 request_age;
 } WeftControlOptions;
 
@@ -31,8 +31,8 @@ typedef struct WeftControl WeftControl;
 
 /* Reads the store and starts to work as soon as the main loop runs. fabrics: name (char *) to WeftFabricDriver, borrowed like
  * the others; all must outlive the control. */
-WeftControl *weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, const WeftControlOptions *options,
-                              GError **error);
+WeftControl *
+weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, const WeftControlOptions *options, GError **error);
 /* Cancels what runs and waits for it; what was not finished goes on at the next start. */
 void weft_control_free(WeftControl *control);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftControl, weft_control_free)

@@ -182,8 +182,8 @@ report_foreign(Host *host, const char *domain)
     if (!g_hash_table_add(host->reported, g_strdup(domain)))
         return;
     WeftTxn *txn = weft_txn_new("domain-foreign-seen");
-    weft_txn_tell(txn, "foreign-domain", NULL, host->name, "host %s: domain %s is not weft's and uses resources there; it is left alone",
-                  host->name, domain);
+    weft_txn_tell(txn, "foreign-domain", NULL, host->name,
+                  "host %s: domain %s is not weft's and uses resources there; it is left alone", host->name, domain);
     weft_control_commit_quietly(host->control, txn);
 }
 
@@ -204,8 +204,8 @@ is_confirmed(const Host *host, GHashTable *suspects, const char *name)
     return g_hash_table_contains(host->suspects, name);
 }
 
-/* Domains with weft's mark that no node explains. On a host that does not take nodes yet nothing can have been started meanwhile:
- * there one look is enough. Returns how many there are. */
+/* Domains with weft's mark that no node explains. On a host that does not take nodes yet nothing can have been started
+ * meanwhile: there one look is enough. Returns how many there are. */
 static guint
 look_for_stale(Host *host, const GPtrArray *domains, const GPtrArray *nodes, GHashTable *suspects)
 {

@@ -5,7 +5,10 @@
 #include "failpoint.h"
 
 const char *const weft_step_words[WEFT_STEPS + 1] = {
-    [WEFT_STEP_START] = "start", [WEFT_STEP_AWAIT] = "await", [WEFT_STEP_STOP] = "stop", [WEFT_STEP_LIST] = "list",
+    [WEFT_STEP_START] = "start",
+    [WEFT_STEP_AWAIT] = "await",
+    [WEFT_STEP_STOP] = "stop",
+    [WEFT_STEP_LIST] = "list",
 };
 
 /* What goes to one host: so many run, the others wait. */

@@ -1,7 +1,7 @@
 /* Calls to hosts, on bounded workers: so many in all, so many to one host, each with a deadline.
  *
- * thread: jobs are submitted on the main thread and end by their callback there; only the driver's call itself runs on a worker,
- * between the failpoints "STEP-before" and "STEP-after". */
+ * thread: jobs are submitted on the main thread and end by their callback there; only the driver's call itself runs on a
+ * worker, between the failpoints "STEP-before" and "STEP-after". */
 #pragma once
 
 #include "hypervisor.h"
@@ -21,8 +21,8 @@ typedef void (*WeftJobDone)(const WeftJob *job, GPtrArray *domains, const GError
 struct WeftJob {
     WeftStepType step;
     char *host;
-    char *uri;  /* NULL: the driver knows */
-    char *text; /* the definition to start, or the domain's name */
+    char *uri;       /* NULL: the driver knows */
+    char *text;      /* the definition to start, or the domain's name */
     gint64 deadline; /* microseconds from the moment that it runs */
     WeftJobDone done;
     gpointer owner; /* the caller's, borrowed */

@@ -139,7 +139,8 @@ phase_before_ready(const WeftPlanInput *input)
     if (is_wired(input))
         return WEFT_CLUSTER_STARTING;
     /* Its members changed before it ever was ready: back to the fabric, not to the queue. */
-    gboolean began = input->status && input->status->phase != WEFT_CLUSTER_QUEUED && input->status->phase != WEFT_CLUSTER_PLACED;
+    gboolean began =
+        input->status && input->status->phase != WEFT_CLUSTER_QUEUED && input->status->phase != WEFT_CLUSTER_PLACED;
     return began ? WEFT_CLUSTER_WIRING : WEFT_CLUSTER_PLACED;
 }
 

@@ -44,10 +44,10 @@ typedef struct WeftPlanInput {
 } WeftPlanInput;
 
 typedef struct WeftPlan {
-    WeftAction *actions; /* one for each node */
+    WeftAction *actions;            /* one for each node */
     guint missing[WEFT_GROUPS_MAX]; /* nodes to place, of each group */
-    gboolean wire;   /* the fabric must be told of the members */
-    gboolean finish; /* the cluster is to be gone, and nothing is left but its records */
+    gboolean wire;                  /* the fabric must be told of the members */
+    gboolean finish;                /* the cluster is to be gone, and nothing is left but its records */
 } WeftPlan;
 
 void weft_plan(const WeftPlanInput *input, WeftPlan *ret_plan);

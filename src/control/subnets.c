@@ -90,12 +90,13 @@ garbage_removed(const GError *error, gpointer data)
 {
     Removal *removal = data;
     if (error) {
-        g_warning("fabric %s: partition 0x%04x (%s) that no cluster explains was not removed: %s", removal->subnet->fabric->name,
-                  removal->pkey, removal->name, error->message);
+        g_warning("fabric %s: partition 0x%04x (%s) that no cluster explains was not removed: %s",
+                  removal->subnet->fabric->name, removal->pkey, removal->name, error->message);
     } else {
         WeftTxn *txn = weft_txn_new("partition-garbage-removed");
-        weft_txn_tell(txn, "garbage-removed", NULL, NULL, "fabric %s: partition 0x%04x (%s) that no cluster explains was removed",
-                      removal->subnet->fabric->name, removal->pkey, removal->name);
+        weft_txn_tell(txn, "garbage-removed", NULL, NULL,
+                      "fabric %s: partition 0x%04x (%s) that no cluster explains was removed", removal->subnet->fabric->name,
+                      removal->pkey, removal->name);
         weft_control_commit_quietly(removal->subnet->control, txn);
     }
     g_free(removal->name);

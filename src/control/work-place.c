@@ -42,8 +42,8 @@ free_rank(const WeftWork *work, guint from)
     return from;
 }
 
-/* Fills in what placement does not know: who the node is. Random numbers, never used twice: a stale domain that comes back with its
- * host can never be taken for its replacement. */
+/* Fills in what placement does not know: who the node is. Random numbers, never used twice: a stale domain that comes back with
+ * its host can never be taken for its replacement. */
 static void
 give_identity(WeftWork *work, WeftNode *node, guint rank)
 {

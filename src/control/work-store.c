@@ -77,8 +77,7 @@ load_nodes(WeftWork *work, GError **error)
 static gboolean
 load(WeftWork *work, GError **error)
 {
-    g_autoptr(WeftCluster) cluster =
-        weft_store_load_cluster(work->control->store, work->key, &work->cluster_revision, error);
+    g_autoptr(WeftCluster) cluster = weft_store_load_cluster(work->control->store, work->key, &work->cluster_revision, error);
     if (!cluster)
         return FALSE;
     /* Only the wish is new: what is known of the nodes stays. A cluster of the same name that is another one is loaded anew. */

@@ -24,11 +24,11 @@ struct WeftWork {
     gint64 status_revision;
     GPtrArray *nodes; /* WeftNodeWork */
 
-    GHashTable *jobs;  /* node id to GCancellable, borrowed: what runs; outlives a reload */
-    GHashTable *gone;  /* node id to reason: reported by the world, not yet looked at */
-    char *trouble;     /* why it is not further; NULL: nothing to say */
-    gboolean fatal;    /* trying again cannot help until the wish changes */
-    int told_phase;    /* the last that an event told; -1: none */
+    GHashTable *jobs; /* node id to GCancellable, borrowed: what runs; outlives a reload */
+    GHashTable *gone; /* node id to reason: reported by the world, not yet looked at */
+    char *trouble;    /* why it is not further; NULL: nothing to say */
+    gboolean fatal;   /* trying again cannot help until the wish changes */
+    int told_phase;   /* the last that an event told; -1: none */
     gboolean status_dirty;
     gboolean status_writing;
     gboolean pkey_new;   /* the commit under way brings its partition number */
@@ -37,9 +37,9 @@ struct WeftWork {
     gboolean wish_stale; /* the wish's record changed since it was read */
     gboolean committing;
     gboolean wiring;
-    gboolean waiting; /* for room */
-    gboolean rewire;     /* the fabric is not as it was told */
-    gboolean pkey_taken; /* … and never will be: the site uses its number */
+    gboolean waiting;          /* for room */
+    gboolean rewire;           /* the fabric is not as it was told */
+    gboolean pkey_taken;       /* … and never will be: the site uses its number */
     guint64 wiring_generation; /* what the fabric is being told */
     guint wire_attempts;
     gint64 wire_not_before;

@@ -13,10 +13,13 @@ typedef struct WeftBits {
 typedef struct WeftSlot {
     WeftHost *host;
     gboolean open;
-    guint free_cores; /* of all NUMA nodes, without housekeeping */
-    guint free_vfs;   /* of all HCAs */
-    WeftBits cores;   /* taken, or housekeeping */
-    guint32 gpus;     /* taken */
+    guint free_cores;   /* of all NUMA nodes, without housekeeping */
+    guint free_vfs;     /* of all HCAs */
+    guint64 free_bytes; /* in pages of all sizes and NUMA nodes */
+    guint fabric;       /* numbers for the names, equal where these are: given by weft_fleet_sort() */
+    guint leaf;
+    WeftBits cores;                                    /* taken, or housekeeping */
+    guint32 gpus;                                      /* taken */
     guint64 pages[WEFT_NUMA_MAX][WEFT_PAGE_SIZES_MAX]; /* taken */
     guint64 vfs[WEFT_HCAS_MAX][2];                     /* taken */
 } WeftSlot;

@@ -62,6 +62,12 @@ mark_device(WeftSlot *slot, const WeftDevice *device, gboolean taken)
         mark_vf(slot, (guint)hca, vf, taken);
 }
 
+static guint64
+free_bytes_of(const WeftPages *pages, guint64 used)
+{
+    return (pages->count - MIN(pages->count, used)) * pages->size;
+}
+
 static void
 mark_memory(WeftSlot *slot, const WeftMemory *memory, gboolean taken)
 {
@@ -71,7 +77,9 @@ mark_memory(WeftSlot *slot, const WeftMemory *memory, gboolean taken)
     for (guint i = 0; i < numa->n_pages; i++)
         if (numa->pages[i].size == memory->page_size) {
             guint64 *used = &slot->pages[memory->numa][i];
+            slot->free_bytes -= free_bytes_of(&numa->pages[i], *used);
             *used = taken ? *used + memory->pages : *used - MIN(*used, memory->pages);
+            slot->free_bytes += free_bytes_of(&numa->pages[i], *used);
         }
 }
 
@@ -123,6 +131,11 @@ slot_new(WeftHost *host)
     }
     for (guint i = 0; i < host->hcas->len; i++)
         slot->free_vfs += ((const WeftHca *)host->hcas->pdata[i])->vfs;
+    for (guint n = 0; n < host->numa->len; n++) {
+        const WeftNuma *numa = &g_array_index(host->numa, WeftNuma, n);
+        for (guint i = 0; i < numa->n_pages; i++)
+            slot->free_bytes += free_bytes_of(&numa->pages[i], 0);
+    }
     return slot;
 }
 
@@ -230,15 +243,32 @@ slot_compare(gconstpointer a, gconstpointer b)
     const WeftHost *x = (*(const WeftSlot *const *)a)->host, *y = (*(const WeftSlot *const *)b)->host;
     int order = weft_natural_compare(x->fabric, y->fabric);
     if (order == 0)
-        order = weft_natural_compare(x->leaf ? x->leaf : "", y->leaf ? y->leaf : "");
+        order = weft_natural_compare(x->leaf, y->leaf);
     return order ? order : weft_natural_compare(x->name, y->name);
+}
+
+/* Hosts of one fabric lie together, and so do those of one leaf: what differs from the one before gets the next number. */
+static void
+number_slots(WeftFleet *fleet)
+{
+    for (guint i = 1; i < fleet->slots->len; i++) {
+        const WeftSlot *before = fleet->slots->pdata[i - 1];
+        WeftSlot *slot = fleet->slots->pdata[i];
+        gboolean same = strcmp(before->host->fabric, slot->host->fabric) == 0;
+        slot->fabric = before->fabric + !same;
+        slot->leaf = before->leaf + !(same && strcmp(before->host->leaf, slot->host->leaf) == 0);
+    }
 }
 
 void
 weft_fleet_sort(WeftFleet *fleet)
 {
-    if (!fleet->sorted)
-        g_ptr_array_sort(fleet->slots, slot_compare);
+    if (fleet->sorted)
+        return;
+    g_ptr_array_sort(fleet->slots, slot_compare);
+    if (fleet->slots->len)
+        ((WeftSlot *)fleet->slots->pdata[0])->fabric = ((WeftSlot *)fleet->slots->pdata[0])->leaf = 0;
+    number_slots(fleet);
     fleet->sorted = TRUE;
 }
 

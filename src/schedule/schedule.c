@@ -17,11 +17,11 @@ typedef struct Shape {
 typedef struct Candidate {
     WeftSlot *slot; /* of the fleet, or the trial's own copy once something was tried on it */
     guint fit;
-    guint leaf; /* index into leaves */
 } Candidate;
 
 typedef struct Leaf {
-    guint first; /* candidates of a leaf lie together */
+    guint number; /* as slots are numbered */
+    guint first;  /* candidates of a leaf lie together */
     guint n;
     guint64 fit;
     gboolean used; /* a node of this placement is on it */
@@ -30,7 +30,8 @@ typedef struct Leaf {
 /* One attempt to place the whole request in one fabric. */
 typedef struct Trial {
     const WeftRequest *request;
-    const char *fabric;
+    guint fabric; /* as slots are numbered */
+    const char *fabric_name;
     GArray *candidates;
     GArray *leaves;
     GHashTable *copies; /* slot of the fleet to the trial's copy */
@@ -155,8 +156,8 @@ try_numa(const WeftSlot *slot, const Shape *shape, guint numa, int devices_numa)
         return NULL;
     g_autoptr(WeftNode) node = node_skeleton(slot, shape);
     pick_cores(slot, numa, shape->group->cores, node);
-    if (!pick_memory(slot, numa, shape->group, shape->group->memory, node) ||
-        !pick_devices(slot, shape, devices_numa, node) || !pick_gpus(slot, shape->group->gpus, devices_numa, node))
+    if (!pick_memory(slot, numa, shape->group, shape->group->memory, node) || !pick_devices(slot, shape, devices_numa, node) ||
+        !pick_gpus(slot, shape->group->gpus, devices_numa, node))
         return NULL;
     return g_steal_pointer(&node);
 }
@@ -242,11 +243,13 @@ typedef struct Fits {
 static guint64
 free_bytes(const WeftSlot *slot, guint64 page_size)
 {
+    if (!page_size)
+        return slot->free_bytes;
     guint64 bytes = 0;
     for (guint n = 0; n < slot->host->numa->len; n++) {
         const WeftNuma *numa = &g_array_index(slot->host->numa, WeftNuma, n);
         for (guint i = 0; i < numa->n_pages; i++)
-            if (!page_size || numa->pages[i].size == page_size)
+            if (numa->pages[i].size == page_size)
                 bytes += (numa->pages[i].count - MIN(numa->pages[i].count, slot->pages[n][i])) * numa->pages[i].size;
     }
     return bytes;
@@ -299,9 +302,9 @@ labels_match(const WeftCluster *cluster, const WeftHost *host)
 }
 
 static gboolean
-is_eligible(const WeftSlot *slot, const WeftRequest *request, const char *fabric)
+is_eligible(const WeftSlot *slot, const WeftRequest *request, guint fabric)
 {
-    return slot->open && strcmp(slot->host->fabric, fabric) == 0 &&
+    return slot->open && slot->fabric == fabric &&
            !(request->avoid && g_hash_table_contains(request->avoid, slot->host->name)) &&
            (g_hash_table_size(request->cluster->labels) == 0 || labels_match(request->cluster, slot->host));
 }
@@ -313,32 +316,36 @@ trial_slot(const Trial *trial, WeftSlot *slot)
     return copy ? copy : slot;
 }
 
-static void
-add_candidate(Trial *trial, WeftSlot *slot, guint n, const char **leaf_name)
+static Leaf *
+last_leaf(const Trial *trial)
 {
-    const char *leaf = slot->host->leaf ? slot->host->leaf : "";
-    if (trial->leaves->len == 0 || strcmp(*leaf_name, leaf) != 0) {
-        g_array_append_val(trial->leaves, ((Leaf){ .first = trial->candidates->len }));
-        *leaf_name = leaf;
+    return trial->leaves->len ? &g_array_index(trial->leaves, Leaf, trial->leaves->len - 1) : NULL;
+}
+
+static void
+add_candidate(Trial *trial, WeftSlot *slot, guint n)
+{
+    Leaf *leaf = last_leaf(trial);
+    if (!leaf || leaf->number != slot->leaf) {
+        g_array_append_val(trial->leaves, ((Leaf){ .number = slot->leaf, .first = trial->candidates->len }));
+        leaf = last_leaf(trial);
     }
-    Leaf *current = &g_array_index(trial->leaves, Leaf, trial->leaves->len - 1);
-    current->n++;
-    current->fit += n;
-    current->used |= slot != trial_slot(trial, slot);
-    g_array_append_val(trial->candidates, ((Candidate){ slot, n, trial->leaves->len - 1 }));
+    leaf->n++;
+    leaf->fit += n;
+    leaf->used |= slot != trial_slot(trial, slot);
+    g_array_append_val(trial->candidates, ((Candidate){ slot, n }));
 }
 
 static void
 find_candidates(Trial *trial, const WeftFleet *fleet, const Shape *shape)
 {
-    const char *leaf_name = NULL;
     g_array_set_size(trial->candidates, 0);
     g_array_set_size(trial->leaves, 0);
     for (guint i = 0; i < fleet->slots->len; i++) {
         WeftSlot *slot = fleet->slots->pdata[i];
-        guint n = fit(trial_slot(trial, slot), shape);
-        if (n && is_eligible(slot, trial->request, trial->fabric))
-            add_candidate(trial, slot, n, &leaf_name);
+        guint n = is_eligible(slot, trial->request, trial->fabric) ? fit(trial_slot(trial, slot), shape) : 0;
+        if (n)
+            add_candidate(trial, slot, n);
     }
 }
 
@@ -427,14 +434,14 @@ place_group(Trial *trial, const WeftFleet *fleet, const Shape *shape, guint coun
 
 /* auto is a VF where the fabric's hosts have any, else the bridge. */
 static WeftPath
-resolve_path(const WeftFleet *fleet, const char *fabric, const WeftGroup *group)
+resolve_path(const WeftFleet *fleet, guint fabric, const WeftGroup *group)
 {
     if (group->path != WEFT_PATH_AUTO)
         return group->path;
     for (guint i = 0; group->rails && i < fleet->slots->len; i++) {
-        const WeftHost *host = ((const WeftSlot *)fleet->slots->pdata[i])->host;
-        for (guint h = 0; strcmp(host->fabric, fabric) == 0 && h < host->hcas->len; h++)
-            if (((const WeftHca *)host->hcas->pdata[h])->vfs)
+        const WeftSlot *slot = fleet->slots->pdata[i];
+        for (guint h = 0; slot->fabric == fabric && h < slot->host->hcas->len; h++)
+            if (((const WeftHca *)slot->host->hcas->pdata[h])->vfs)
                 return WEFT_PATH_SRIOV;
     }
     return WEFT_PATH_BRIDGE;
@@ -470,28 +477,28 @@ explain(const WeftFleet *fleet, const Trial *trial, const Shape *shape, guint co
     g_autofree char *memory = weft_size_format(shape->group->memory);
     if (hosts == 0)
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,
-                    "no host can take nodes now: none is up, open and has the wished labels on fabric %s", trial->fabric);
+                    "no host can take nodes now: none is up, open and has the wished labels on fabric %s", trial->fabric_name);
     else
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,
-                    "no room for %u node%s of %u cores, %s, %u GPUs, path %s: at most %u fit now on %u hosts; scarcest: %s", count,
-                    count == 1 ? "" : "s", shape->group->cores, memory, shape->group->gpus, weft_path_words[shape->path], most,
-                    hosts, scarcest(room, G_N_ELEMENTS(words), words));
+                    "no room for %u node%s of %u cores, %s, %u GPUs, path %s: at most %u fit now on %u hosts; scarcest: %s",
+                    count, count == 1 ? "" : "s", shape->group->cores, memory, shape->group->gpus, weft_path_words[shape->path],
+                    most, hosts, scarcest(room, G_N_ELEMENTS(words), words));
 }
 
 /* --- the whole request --- */
 
 static GPtrArray *
-place_in_fabric(const WeftFleet *fleet, const WeftRequest *request, const char *fabric, GError **error)
+place_in_fabric(const WeftFleet *fleet, const WeftRequest *request, const WeftSlot *first, GError **error)
 {
     g_autoptr(GArray) candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
     g_autoptr(GArray) leaves = g_array_new(FALSE, FALSE, sizeof(Leaf));
     g_autoptr(GHashTable) copies = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     g_autoptr(GPtrArray) nodes = g_ptr_array_new_with_free_func((GDestroyNotify)weft_node_free);
-    Trial trial = { request, fabric, candidates, leaves, copies, nodes };
+    Trial trial = { request, first->fabric, first->host->fabric, candidates, leaves, copies, nodes };
 
     for (guint g = 0; g < request->cluster->groups->len; g++) {
         const WeftGroup *group = request->cluster->groups->pdata[g];
-        Shape shape = { group, resolve_path(fleet, fabric, group) };
+        Shape shape = { group, resolve_path(fleet, first->fabric, group) };
         if (place_group(&trial, fleet, &shape, request->counts[g])) {
             explain(fleet, &trial, &shape, request->counts[g], error);
             return NULL;
@@ -500,25 +507,24 @@ place_in_fabric(const WeftFleet *fleet, const WeftRequest *request, const char *
     return g_steal_pointer(&nodes);
 }
 
+/* In the first fabric that has room; the reason is that of the last one tried. */
 GPtrArray *
 weft_schedule(const WeftFleet *fleet, const WeftRequest *request, GError **error)
 {
     const char *only = request->fabric ? request->fabric : request->cluster->fabric;
-    if (only)
-        return place_in_fabric(fleet, request, only, error);
-
-    const char *fabric = NULL;
+    const WeftSlot *tried = NULL;
     for (guint i = 0; i < fleet->slots->len; i++) {
-        const char *name = ((const WeftSlot *)fleet->slots->pdata[i])->host->fabric;
-        if (fabric && strcmp(name, fabric) == 0)
-            continue; /* hosts of one fabric lie together */
-        fabric = name;
+        const WeftSlot *slot = fleet->slots->pdata[i];
+        if ((tried && tried->fabric == slot->fabric) || (only && strcmp(only, slot->host->fabric) != 0))
+            continue;
+        tried = slot;
         g_clear_error(error);
-        GPtrArray *nodes = place_in_fabric(fleet, request, fabric, error);
+        GPtrArray *nodes = place_in_fabric(fleet, request, slot, error);
         if (nodes)
             return nodes;
     }
-    if (!fabric)
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED, "there is no host yet; add one with: weft host add");
+    if (!tried)
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED, "there is no host%s%s yet; add one with: weft host add",
+                    only ? " on fabric " : "", only ? only : "");
     return NULL;
 }
