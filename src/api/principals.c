@@ -1,13 +1,13 @@
 #include "errors.h"
 #include "handlers.h"
 #include "page.h"
-#include "records.h"
+#include "views.h"
 
 static json_t *
 principal_view(WeftRequest *request, const WeftRecord *record, GError **error)
 {
     g_autoptr(WeftPrincipal) principal = weft_record_principal(record, error);
-    return principal ? weft_principal_to_json(principal) : NULL;
+    return principal ? weft_view_principal(principal) : NULL;
 }
 
 gboolean
@@ -67,7 +67,7 @@ weft_handle_principal_add(WeftRequest *request, GError **error)
     if (principal->tenant && !expect_tenant(request, txn, principal->tenant, error))
         return FALSE;
     weft_txn_tell(txn, "principal-added", NULL, NULL, "%s added principal %s", request->principal->name, principal->name);
-    return weft_request_commit(request, g_steal_pointer(&txn), weft_reply_new(201, weft_principal_to_json(principal)));
+    return weft_request_commit(request, g_steal_pointer(&txn), weft_reply_new(201, weft_view_principal(principal)));
 }
 
 static gboolean

@@ -218,10 +218,22 @@ add_state(WeftStore *store, json_t *view, const WeftHost *host, GError **error)
     return TRUE;
 }
 
+/* The store leaves out what is as usual; a reader of the API should not have to know what that is. */
+static json_t *
+description_view(const WeftHost *host)
+{
+    json_t *view = json_pack("{s:b, s:b, s:{}, s:[], s:[]}", "draining", (int)host->draining, "evicting", (int)host->evicting,
+                             "labels", "hcas", "gpus");
+    json_t *stored = weft_host_to_json(host);
+    json_object_update(view, stored);
+    json_decref(stored);
+    return view;
+}
+
 json_t *
 weft_view_host(WeftStore *store, const WeftHost *host, GError **error)
 {
-    json_t *view = weft_host_to_json(host);
+    json_t *view = description_view(host);
     if (add_state(store, view, host, error) && add_load(store, view, host, error))
         return view;
     json_decref(view);
@@ -248,6 +260,14 @@ weft_view_tenant(WeftStore *store, const WeftTenant *tenant, GError **error)
         json_object_set_new(used, weft_quota_words[i], json_integer((json_int_t)amount));
     }
     return view;
+}
+
+json_t *
+weft_view_principal(const WeftPrincipal *principal)
+{
+    return json_pack("{s:s, s:s?, s:s, s:s?, s:s}", "name", principal->name, "tenant", principal->tenant, "role",
+                     weft_role_words[principal->role], "unix_user", principal->unix_user, "origin",
+                     weft_origin_words[principal->origin]);
 }
 
 json_t *

@@ -6,6 +6,7 @@
 json_t *weft_view_cluster(WeftStore *store, const WeftCluster *cluster, GError **error);
 json_t *weft_view_host(WeftStore *store, const WeftHost *host, GError **error);
 json_t *weft_view_tenant(WeftStore *store, const WeftTenant *tenant, GError **error);
+json_t *weft_view_principal(const WeftPrincipal *principal);
 json_t *weft_view_token(const WeftToken *token);
 /* all: for eyes that may see hosts. */
 json_t *weft_view_node(const WeftNode *node, gboolean all);
