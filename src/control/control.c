@@ -3,7 +3,7 @@
 #include "clock.h"
 #include "errors.h"
 
-#define PUMP_SLICE (4 * 1000)          /* microseconds of steps before the main loop looks at others */
+#define PUMP_SLICE 1000 /* microseconds of steps before the main loop looks at others */
 #define PRUNE_INTERVAL_MAX (60 * 1000) /* milliseconds */
 #define PRUNE_BATCH 500
 

@@ -166,7 +166,7 @@ deliver(gpointer data)
 {
     WeftJobs *jobs = data;
     g_source_set_ready_time(jobs->wakeup, -1);
-    for (guint i = 0; i < 32; i++) {
+    for (guint i = 0; i < 8; i++) {
         WeftJob *job = pop_done(jobs);
         if (!job)
             return G_SOURCE_CONTINUE;

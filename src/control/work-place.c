@@ -78,6 +78,14 @@ claim(Placing *placing, WeftNode *node, guint rank)
     placing->placed++;
 }
 
+static void
+set_pkey(WeftWork *work, guint pkey)
+{
+    work->status->pkey = pkey;
+    work->status->vxlan = weft_subnets_fabric(work->control->subnets, work->status->fabric)->vxlan_base + pkey;
+    work->pkey_new = TRUE;
+}
+
 /* The first placement chooses the fabric, and with it the partition. */
 static gboolean
 ensure_partition(WeftWork *work, const WeftNode *first)
@@ -91,10 +99,9 @@ ensure_partition(WeftWork *work, const WeftNode *first)
         weft_work_set_trouble(work, g_strdup_printf("every partition number of fabric %s is in use", fabric));
         return FALSE;
     }
-    status->pkey = pkey;
     g_free(status->fabric);
     status->fabric = g_strdup(fabric);
-    work->pkey_new = TRUE;
+    set_pkey(work, pkey);
     return TRUE;
 }
 
@@ -129,9 +136,9 @@ weft_work_renumber(WeftWork *work)
     guint pkey = weft_subnets_take_pkey(work->control->subnets, status->fabric, work->key);
     if (!pkey)
         return;
-    status->pkey = pkey;
+    set_pkey(work, pkey);
     status->generation++;
-    work->status_dirty = work->pkey_new = TRUE;
+    work->status_dirty = TRUE;
     work->wire_not_before = 0;
 }
 

@@ -110,8 +110,7 @@ weft_work_start(WeftWork *work, WeftNodeWork *item)
 {
     WeftControl *control = work->control;
     const WeftHost *host = weft_fleet_host(control->fleet, item->node->host);
-    const WeftFabric *fabric = weft_subnets_fabric(control->subnets, work->status->fabric);
-    WeftDomainSpec spec = { item->node, host, work->status->pkey, fabric->vxlan_base + work->status->pkey };
+    WeftDomainSpec spec = { item->node, host, work->status->pkey, work->status->vxlan };
     g_autoptr(GError) error = NULL;
     g_autofree char *xml = weft_domain_xml_format(&spec, &error);
     if (!xml) {

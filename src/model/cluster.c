@@ -61,6 +61,7 @@ static const WeftCodecField status_fields[] = {
     WEFT_FIELD(WeftClusterStatus, since, UINT64),
     WEFT_FIELD(WeftClusterStatus, fabric, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, pkey, UINT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, vxlan, UINT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, generation, UINT64, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, wired, UINT64, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, next_serial, UINT, WEFT_OPTIONAL),

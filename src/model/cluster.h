@@ -64,6 +64,7 @@ typedef struct WeftClusterStatus {
     gint64 since;  /* of this phase */
     char *fabric;  /* NULL until placed */
     guint pkey;    /* partition number, 0 until placed */
+    guint vxlan;   /* its VXLAN id, which follows from the number and the fabric */
     guint64 generation; /* of the partition's members: grows with each change */
     guint64 wired;      /* the generation that the fabric has confirmed */
     guint next_serial;  /* of the next node */
