@@ -161,6 +161,8 @@ def world(dump, world, lost=()):
     stopped = {(host, name) for host, names in world.domains("off").items() for name in names if name.startswith("weft-")}
     wrong += [f"domain {name} lies stopped on {host}" for host, name in sorted(stopped) if host not in lost]
     wrong += [f"node {key} is {node['phase']}" for key, node in nodes.items() if node["phase"] != "ready"]
+    evicting = {name for name, host in dump.values("host").items() if host.get("evicting")}
+    wrong += [f"node {key} is still on {node['host']}" for key, node in nodes.items() if node["host"] in evicting]
     return wrong + partitions(dump, world) + counts(dump)
 
 

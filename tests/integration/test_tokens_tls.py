@@ -80,6 +80,7 @@ def test_plain_http_is_not_spoken_on_tls(secure):
     assert secure.client.get("/v1/version")["api"] == "v1"
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_old_tls_is_refused(secure, certificate):
     context = ssl.create_default_context(cafile=certificate["certificate"])
     context.minimum_version = ssl.TLSVersion.TLSv1

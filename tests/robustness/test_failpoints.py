@@ -37,14 +37,9 @@ def run(operation, base, failpoint=None, log=None):
         site = Survivor(weft)
         site.start(failpoint, log)
         operation.act(site)
-        site.settle()
+        site.settle(operation.check)
         if failpoint and not site.deaths and site.dies(timeout=1):
-            site.weft.process = None
-            site.after_death()
-            weft.start()
-            site.settle()
-        operation.check(site)
-        assert site.deaths <= 1
+            site.settle(operation.check)
         weft.stop()
         return site.deaths == 1
     except Exception as error:
