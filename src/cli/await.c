@@ -46,10 +46,14 @@ deleted_reached(json_t *cluster, gboolean *ret_reached, GError **error)
 static char *
 describe_cluster(json_t *cluster)
 {
+    gint64 wished = weft_cli_number(cluster, "count"), extra = weft_cli_number(cluster, "nodes") - wished;
+    g_autofree char *count = weft_cli_count(extra > 0 ? extra : wished, "node");
     g_autofree char *reason = weft_cli_field(cluster, "reason");
-    g_autofree char *count = weft_cli_count(weft_cli_number(cluster, "count"), "node");
+    const char *colon = json_is_string(json_object_get(cluster, "reason")) ? ": " : "";
+    if (extra > 0)
+        return g_strdup_printf("%s, %s too many%s%s", phase_of(cluster), count, colon, colon[0] ? reason : "");
     return g_strdup_printf("%s, %" G_GINT64_FORMAT " of %s ready%s%s", phase_of(cluster), weft_cli_number(cluster, "ready"),
-                           count, strcmp(reason, "-") != 0 ? ": " : "", strcmp(reason, "-") != 0 ? reason : "");
+                           count, colon, colon[0] ? reason : "");
 }
 
 static char *
@@ -88,28 +92,33 @@ is_passing(const GError *error)
     return g_error_matches(error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE) || g_error_matches(error, WEFT_ERROR, WEFT_ERROR_BUSY);
 }
 
-/* One look at the object. TRUE with ret_reached FALSE also where weftd cannot be asked now. */
+/* What one look at the object showed. */
+typedef struct Sight {
+    json_t *object; /* NULL: gone, or weftd cannot be asked now */
+    char *text;     /* of the last look that saw something */
+    gboolean reached;
+} Sight;
+
 static gboolean
-look(WeftCli *cli, const WeftAwait *await, char **text, json_t **object, gboolean *ret_reached, GError **error)
+look(WeftCli *cli, const WeftAwait *await, Sight *sight, GError **error)
 {
     g_autoptr(GError) local = NULL;
-    g_clear_pointer(object, json_decref);
-    *object = weft_client_get(cli->client, await->path, &local);
-    *ret_reached = FALSE;
+    g_clear_pointer(&sight->object, json_decref);
+    sight->object = weft_client_get(cli->client, await->path, &local);
     if (is_passing(local)) {
-        g_free(*text);
-        *text = g_strdup("waiting for weftd, which does not answer");
+        g_free(sight->text);
+        sight->text = g_strdup("waiting for weftd, which does not answer");
         return TRUE;
     }
     if (local && !g_error_matches(local, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
         g_propagate_error(error, g_steal_pointer(&local));
         return FALSE;
     }
-    if (*object) {
-        g_free(*text);
-        *text = await->goal->describe(*object);
+    if (sight->object) {
+        g_free(sight->text);
+        sight->text = await->goal->describe(sight->object);
     }
-    return await->goal->reached(*object, ret_reached, error);
+    return await->goal->reached(sight->object, &sight->reached, error);
 }
 
 /* Shows where things are until there is reason to look again. A stream that is refused with 404 says that the object is gone:
@@ -133,29 +142,27 @@ pass_time(WeftFeed *feed, WeftProgress *progress, const char *text, gint64 deadl
 }
 
 static gboolean
-await_until(WeftCli *cli, const WeftAwait *await, gint64 deadline, json_t **object, GError **error)
+await_until(WeftCli *cli, const WeftAwait *await, gint64 deadline, Sight *sight, GError **error)
 {
     g_autoptr(WeftFeed) feed = weft_feed_new(cli->client, await->events, NULL);
     g_autoptr(WeftProgress) progress = weft_progress_new(await->what);
-    g_autofree char *text = NULL;
     gint64 patient_until = g_get_monotonic_time() + await->patience;
     for (;;) {
-        gboolean reached = FALSE;
         g_autoptr(GError) local = NULL;
-        gboolean ok = look(cli, await, &text, object, &reached, &local);
+        gboolean ok = look(cli, await, sight, &local);
         gboolean early = g_error_matches(local, WEFT_ERROR, WEFT_ERROR_FAILED) && g_get_monotonic_time() < patient_until;
         if (!ok && !early) {
             g_propagate_error(error, g_steal_pointer(&local));
             return FALSE;
         }
-        if (reached)
+        if (sight->reached)
             return TRUE;
         if (g_get_monotonic_time() >= deadline) {
             g_autofree char *time = weft_duration_format(await->timeout);
-            g_set_error(error, WEFT_ERROR, WEFT_ERROR_TIMEOUT, "not done after %s (%s); %s", time, text, await->after);
+            g_set_error(error, WEFT_ERROR, WEFT_ERROR_TIMEOUT, "not done after %s (%s); %s", time, sight->text, await->after);
             return FALSE;
         }
-        if (!pass_time(feed, progress, text, deadline, error))
+        if (!pass_time(feed, progress, sight->text, deadline, error))
             return FALSE;
     }
 }
@@ -164,17 +171,19 @@ gboolean
 weft_await(WeftCli *cli, const WeftAwait *await, json_t **ret_object, GError **error)
 {
     g_autoptr(GError) local = NULL;
-    json_t *object = NULL;
-    gint64 deadline = await->timeout > 0 ? g_get_monotonic_time() + await->timeout : G_MAXINT64;
+    Sight sight = { 0 };
+    gint64 now = g_get_monotonic_time();
+    gint64 deadline = await->timeout > 0 && await->timeout < G_MAXINT64 - now ? now + await->timeout : G_MAXINT64;
     weft_client_catch_interrupts();
-    gboolean reached = await_until(cli, await, deadline, &object, &local);
+    gboolean reached = await_until(cli, await, deadline, &sight, &local);
     if (!reached && g_error_matches(local, G_IO_ERROR, G_IO_ERROR_CANCELLED))
         g_set_error(error, G_IO_ERROR, G_IO_ERROR_CANCELLED, "%s: stopped waiting; %s", await->what, await->after);
     else if (!reached)
         g_propagate_prefixed_error(error, g_steal_pointer(&local), "%s: ", await->what);
     if (reached && ret_object)
-        *ret_object = g_steal_pointer(&object);
-    json_decref(object);
+        *ret_object = g_steal_pointer(&sight.object);
+    json_decref(sight.object);
+    g_free(sight.text);
     return reached;
 }
 

@@ -36,7 +36,8 @@ static struct {
 /* clang-format off */
 const GOptionEntry weft_global_options[] = {
     { "url", 0, 0, G_OPTION_ARG_STRING, &global.url, "weftd: unix:///PATH or https://HOST:PORT (WEFT_URL)", "URL" },
-    { "token-file", 0, 0, G_OPTION_ARG_FILENAME, &global.token_file, "file with the token (WEFT_TOKEN_FILE; or WEFT_TOKEN itself)", "FILE" },
+    { "token-file", 0, 0, G_OPTION_ARG_FILENAME, &global.token_file,
+      "file with the token (WEFT_TOKEN_FILE; or WEFT_TOKEN itself)", "FILE" },
     { "ca", 0, 0, G_OPTION_ARG_FILENAME, &global.ca, "certificates to trust (WEFT_CA)", "FILE" },
     { "tenant", 0, 0, G_OPTION_ARG_STRING, &global.tenant, "tenant that an operator acts for (WEFT_TENANT)", "NAME" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &global.json, "print what the API says", NULL },
@@ -125,10 +126,9 @@ setting(const char *option, const char *variable)
 static gboolean
 read_token(char **ret_token, GError **error)
 {
-    const char *file = setting(global.token_file, "WEFT_TOKEN_FILE");
-    g_autofree char *token = g_strdup(setting(NULL, "WEFT_TOKEN"));
-    if (file && (global.token_file || !token)) {
-        g_free(token);
+    g_autofree char *token = g_strdup(global.token_file ? NULL : setting(NULL, "WEFT_TOKEN"));
+    const char *file = token ? NULL : setting(global.token_file, "WEFT_TOKEN_FILE");
+    if (file) {
         token = weft_file_read(file, TOKEN_MAX, NULL, error);
         if (!token) {
             g_prefix_error(error, "token: ");
@@ -163,6 +163,12 @@ static gboolean
 check_arguments(const WeftVerb *verb, char **args, GError **error)
 {
     guint n = g_strv_length(args);
+    for (guint i = 0; i < n; i++) {
+        if (!g_utf8_validate(args[i], -1, NULL)) {
+            weft_cli_set_usage(error, "%s: argument %u is not UTF-8", verb->name, i + 1);
+            return FALSE;
+        }
+    }
     if (n >= verb->min_args && n <= verb->max_args)
         return TRUE;
     if (n > verb->max_args)
@@ -170,6 +176,13 @@ check_arguments(const WeftVerb *verb, char **args, GError **error)
     else
         weft_cli_set_usage(error, "%s: an argument is missing: weft %s %s", verb->name, verb->name, verb->arguments);
     return FALSE;
+}
+
+static gboolean
+print_version(void)
+{
+    puts("weft " WEFT_VERSION);
+    return TRUE;
 }
 
 static gboolean
@@ -183,6 +196,8 @@ run_verb(const WeftVerb *verb, char **args, GError **error)
         return FALSE;
     }
     char **rest = words + 1;
+    if (global.version)
+        return print_version();
     if (global.help) {
         weft_help_verb(verb);
         return TRUE;
@@ -228,10 +243,8 @@ run(char **argv, GError **error)
         return FALSE;
     if (g_strcmp0(words[1], "__complete") == 0)
         return complete(words + 2);
-    if (global.version) {
-        puts("weft " WEFT_VERSION);
-        return TRUE;
-    }
+    if (global.version)
+        return print_version();
     guint taken = 0;
     const WeftVerb *verb = weft_verb_find(words + 1, &taken);
     if (verb)

@@ -79,7 +79,8 @@ patch_relative(WeftCli *cli, const char *path, gint64 change, WeftResponse *ret_
         if (!weft_client_call(cli->client, &(WeftCall){ .path = path }, &now, error) || !current_count(now.body, &count, error))
             return FALSE;
         if (count + change < 0) {
-            weft_cli_set_usage(error, "has %" G_GINT64_FORMAT " nodes: cannot take %" G_GINT64_FORMAT " away", count, -change);
+            g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID,
+                        "has %" G_GINT64_FORMAT " nodes: cannot take %" G_GINT64_FORMAT " away", count, -change);
             return FALSE;
         }
         if (patch(cli, path, count + change, now.etag, ret_response, &local))

@@ -135,6 +135,11 @@ def test_wrong_files():
     golden("wrong-files.txt", transcript)
 
 
+def test_arguments_are_utf8():
+    done = run("host", "add", b"n\xff1", "--cores", "4")
+    assert done.returncode == 2 and done.stderr.startswith("weft: host add: argument 1 is not UTF-8\n")
+
+
 def test_token_is_one_word():
     done = run("ls", WEFT_URL="https://localhost:1", WEFT_TOKEN="weft_a_b\r\nX-Evil: yes")
     assert done.returncode == 2
