@@ -13,7 +13,7 @@ WeftRequest *
 weft_request_new(WeftServer *server, const char *target)
 {
     WeftRequest *request = g_new0(WeftRequest, 1);
-    g_atomic_ref_count_init(&request->references);
+    g_ref_count_init(&request->references);
     request->server = server;
     request->target = g_strdup(target);
     request->upload = g_byte_array_new();
@@ -23,7 +23,7 @@ weft_request_new(WeftServer *server, const char *target)
 WeftRequest *
 weft_request_ref(WeftRequest *request)
 {
-    g_atomic_ref_count_inc(&request->references);
+    g_ref_count_inc(&request->references);
     return request;
 }
 
@@ -42,7 +42,7 @@ clear_headers(WeftHeaders *headers)
 void
 weft_request_unref(WeftRequest *request)
 {
-    if (!request || !g_atomic_ref_count_dec(&request->references))
+    if (!request || !g_ref_count_dec(&request->references))
         return;
     clear_headers(&request->headers);
     weft_match_clear(&request->match);

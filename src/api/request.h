@@ -39,7 +39,7 @@ struct WeftRequest {
     json_t *body;  /* an object, or NULL where the route allows none */
 
     /* for request.c and server.c */
-    gatomicrefcount references;
+    grefcount references;
     WeftServer *server;
     struct MHD_Connection *connection; /* NULL: the client is gone, and so may be the server */
     GByteArray *upload;

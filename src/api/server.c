@@ -67,13 +67,13 @@ static const struct {
     const char *name;
     gsize offset;
 } headers[] = {
-    {"Authorization",    G_STRUCT_OFFSET(WeftHeaders, authorization)  },
-    { "Content-Type",    G_STRUCT_OFFSET(WeftHeaders, content_type)   },
-    { "Accept",          G_STRUCT_OFFSET(WeftHeaders, accept)         },
-    { "If-Match",        G_STRUCT_OFFSET(WeftHeaders, if_match)       },
-    { "Idempotency-Key", G_STRUCT_OFFSET(WeftHeaders, idempotency_key)},
-    { "Last-Event-ID",   G_STRUCT_OFFSET(WeftHeaders, last_event_id)  },
-    { "Content-Length",  G_STRUCT_OFFSET(WeftHeaders, content_length) },
+    { "Authorization", G_STRUCT_OFFSET(WeftHeaders, authorization) },
+    { "Content-Type", G_STRUCT_OFFSET(WeftHeaders, content_type) },
+    { "Accept", G_STRUCT_OFFSET(WeftHeaders, accept) },
+    { "If-Match", G_STRUCT_OFFSET(WeftHeaders, if_match) },
+    { "Idempotency-Key", G_STRUCT_OFFSET(WeftHeaders, idempotency_key) },
+    { "Last-Event-ID", G_STRUCT_OFFSET(WeftHeaders, last_event_id) },
+    { "Content-Length", G_STRUCT_OFFSET(WeftHeaders, content_length) },
 };
 
 typedef struct {
@@ -239,7 +239,7 @@ send_reply(WeftRequest *request)
     for (guint i = 0; i + 1 < reply->headers->len; i += 2)
         MHD_add_response_header(response, reply->headers->pdata[i], reply->headers->pdata[i + 1]);
     if (request->route && strcmp(request->method, "GET") != 0)
-        g_info("%s: %s %s: %u", request->account, request->method, request->target, reply->status);
+        g_info("%s: %s %s: %u", request->principal->name, request->method, request->target, reply->status);
     enum MHD_Result queued = MHD_queue_response(request->connection, reply->status, response);
     MHD_destroy_response(response);
     return queued;
@@ -424,10 +424,10 @@ start_http(Daemon *daemon, const WeftListener *listener)
     const WeftApiOptions *options = &daemon->server->options;
     guint flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | (listener->certificate ? MHD_USE_TLS : 0);
     struct MHD_OptionItem tls[] = {
-        {listener->certificate ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0, daemon->certificate                                    },
-        { MHD_OPTION_HTTPS_MEM_KEY,                                          0, daemon->key                                            },
-        { MHD_OPTION_HTTPS_PRIORITIES,                                       0, (char *)"SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"},
-        { MHD_OPTION_END,                                                    0, NULL                                                   },
+        { listener->certificate ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0, daemon->certificate },
+        { MHD_OPTION_HTTPS_MEM_KEY, 0, daemon->key },
+        { MHD_OPTION_HTTPS_PRIORITIES, 0, (char *)"SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" },
+        { MHD_OPTION_END, 0, NULL },
     };
     return MHD_start_daemon(flags, 0, NULL, NULL, on_request, daemon, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
                             MHD_OPTION_LISTEN_SOCKET, listener->fd, MHD_OPTION_CONNECTION_LIMIT, listener->connections,
@@ -448,8 +448,7 @@ weft_server_listen(WeftServer *server, const WeftListener *listener, GError **er
     daemon->key = g_strdup(listener->key);
     daemon->http = start_http(daemon, listener);
     if (!daemon->http) {
-        daemon_free(daemon);
-        close(listener->fd);
+        daemon_free(daemon); /* the library has closed the socket */
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_FAILED, "cannot serve HTTP%s",
                     listener->certificate ? "S: are the certificate and its key in PEM, and do they belong together?" : "");
         return FALSE;

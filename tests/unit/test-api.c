@@ -481,8 +481,18 @@ tell(gpointer data)
     weft_txn_tell(txn, "site-checked", NULL, "n1", "live");
     WeftEvent event = { .type = (char *)"note", .tenant = (char *)"umbrella", .message = (char *)"live" };
     weft_txn_put_event(txn, &event);
-    weft_store_commit(env->store, txn, NULL, NULL);
-    return G_SOURCE_REMOVE;
+    g_assert_true(weft_store_commit_wait(env->store, txn, NULL));
+    return G_SOURCE_CONTINUE;
+}
+
+/* Reads a stream until the text comes, while things happen again and again: whenever it opens, news follow. */
+static char *
+follow(Env *env, const char *request, const char *until)
+{
+    guint news = g_timeout_add(20, tell, env);
+    char *got = talk(env, request, strlen(request), until);
+    g_source_remove(news);
+    return got;
 }
 
 /* More than a page is replayed, then the live event comes: each once, in order, and nobody else's. */
@@ -496,9 +506,8 @@ test_stream_replays_without_gap(Env *env, gconstpointer data)
         weft_txn_put_event(txn, &event);
     }
     g_assert_true(weft_store_commit_wait(env->store, txn, NULL));
-    g_timeout_add(50, tell, env);
     g_autofree char *request = stream_request("eve", "/v1/events", "0000000000000000");
-    g_autofree char *got = talk(env, request, strlen(request), "live\"");
+    g_autofree char *got = follow(env, request, "live\"");
     g_assert_true(g_str_has_prefix(got, "HTTP/1.1 200 OK"));
     const char *at = got;
     for (guint i = 0; i < 500; i += 2) {
@@ -516,9 +525,8 @@ static void
 test_stream_of_news(Env *env, gconstpointer data)
 {
     create(env, "alice", "old");
-    g_timeout_add(50, tell, env);
     g_autofree char *request = stream_request("olga", "/v1/events", NULL);
-    g_autofree char *got = talk(env, request, strlen(request), "event: note");
+    g_autofree char *got = follow(env, request, "event: note");
     g_assert_nonnull(strstr(got, "event: site-checked"));
     g_assert_null(strstr(got, "cluster-created"));
     g_autofree char *bad = stream_request("olga", "/v1/events", "nonsense");
