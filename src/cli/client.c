@@ -213,7 +213,7 @@ on_body(char *bytes, size_t size, size_t count, void *data)
 }
 
 static size_t
-on_header(char *bytes, size_t size, size_t count, void *data)
+on_header(const char *bytes, size_t size, size_t count, void *data)
 {
     Answer *answer = data;
     gsize length = size * count;

@@ -103,7 +103,7 @@ on_bytes(char *bytes, size_t size, size_t count, void *data)
 
 /* The empty line that ends the headers of a good answer: from here on no event is missed. */
 static size_t
-on_header(char *bytes, size_t size, size_t count, void *data)
+on_header(const char *bytes, size_t size, size_t count, void *data)
 {
     WeftFeed *feed = data;
     if (bytes[0] == '\r' && status_of(feed) == 200)
