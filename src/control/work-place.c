@@ -151,7 +151,6 @@ stay(WeftWork *work, WeftNodeWork *item)
         item->node->starts = 0;
         item->dirty = TRUE;
     }
-    weft_work_wake_at(work, item->not_before);
 }
 
 static void
@@ -193,9 +192,9 @@ place_missing(Placing *placing, const WeftPlan *plan)
         return;
     work->waiting = !place_nodes(placing, plan->missing, -1);
     work->place_attempts = work->waiting ? work->place_attempts + 1 : 0;
-    /* Room that is made wakes it at once; the timer is for what nobody tells. */
+    /* Room that is made ends the rest at once; it is for what nobody tells. */
     if (work->waiting)
-        weft_work_wake_at(work, now + weft_backoff_delay(&work->control->options.backoff, work->place_attempts));
+        work->place_not_before = now + weft_backoff_delay(&work->control->options.backoff, work->place_attempts);
 }
 
 gboolean

@@ -12,9 +12,7 @@ rest(WeftWork *work, guint attempt, const char *what, const GError *error)
     gint64 delay = weft_backoff_delay(&work->control->options.backoff, attempt);
     g_autofree char *wait = weft_duration_format(delay);
     weft_work_set_trouble(work, g_strdup_printf("%s: %s; try %u in %s", what, error->message, attempt + 1, wait));
-    gint64 until = g_get_monotonic_time() + delay;
-    weft_work_wake_at(work, until);
-    return until;
+    return g_get_monotonic_time() + delay;
 }
 
 static void

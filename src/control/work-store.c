@@ -213,7 +213,7 @@ phase_message(const WeftWork *work)
     case WEFT_CLUSTER_READY:
         return g_strdup_printf("%u nodes ready", status->ready);
     case WEFT_CLUSTER_SCALING:
-        return g_strdup_printf("from %u to %u nodes", status->nodes, wished);
+        return g_strdup_printf("to %u nodes, %u are ready", wished, status->ready);
     case WEFT_CLUSTER_STOPPING:
         return g_strdup_printf("stopping %u nodes", status->nodes);
     default:

@@ -102,8 +102,11 @@ weft_control_room_made(WeftControl *control)
         if (((WeftWork *)work)->waiting)
             g_ptr_array_add(waiting, work);
     g_ptr_array_sort(waiting, compare_age);
-    for (guint i = 0; i < waiting->len; i++)
-        weft_work_wake(waiting->pdata[i]);
+    for (guint i = 0; i < waiting->len; i++) {
+        WeftWork *next = waiting->pdata[i];
+        next->place_not_before = 0;
+        weft_work_wake(next);
+    }
 }
 
 void
@@ -305,9 +308,25 @@ run_steps(WeftWork *work, const WeftPlan *plan)
             weft_work_start(work, item);
         else if (plan->actions[i] == WEFT_DO_STOP)
             weft_work_stop(work, item);
-        if (item->not_before > g_get_monotonic_time())
-            weft_work_wake_at(work, item->not_before);
     }
+}
+
+/* Wakes it when the first of what rests may go on. */
+static void
+rest_until_first(WeftWork *work)
+{
+    gint64 now = g_get_monotonic_time(), first = G_MAXINT64;
+    gint64 times[] = { work->wire_not_before, work->place_not_before };
+    for (guint i = 0; i < G_N_ELEMENTS(times); i++)
+        if (times[i] > now)
+            first = MIN(first, times[i]);
+    for (guint i = 0; i < work->nodes->len; i++) {
+        gint64 time = ((WeftNodeWork *)work->nodes->pdata[i])->not_before;
+        if (time > now)
+            first = MIN(first, time);
+    }
+    if (first < G_MAXINT64)
+        weft_work_wake_at(work, first);
 }
 
 static gboolean
@@ -347,6 +366,7 @@ act(WeftWork *work, const WeftPlan *plan)
     if (plan->wire)
         weft_work_wire(work);
     run_steps(work, plan);
+    rest_until_first(work);
     settle(work);
 }
 

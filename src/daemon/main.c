@@ -94,12 +94,12 @@ serve(const Options *options, GError **error)
                daemon.config->tenants->len, daemon.config->principals->len);
         return TRUE;
     }
-    if (!daemon_start(&daemon, error))
-        return FALSE;
-
+    /* Before it serves: whoever can reach it can also stop it cleanly. */
     g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
     g_unix_signal_add(SIGTERM, stop, loop);
     g_unix_signal_add(SIGINT, stop, loop);
+    if (!daemon_start(&daemon, error))
+        return FALSE;
     if (weft_api_port(daemon.api))
         g_message("listening on %s and TCP port %u", daemon.config->api.socket_path, weft_api_port(daemon.api));
     else
