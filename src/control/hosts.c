@@ -282,7 +282,7 @@ host_answered(Host *host, const GPtrArray *domains)
         set_up(host);
     update_open(host);
     if (returned) {
-        wake_clusters(host, nodes, FALSE);
+        wake_clusters(host, nodes, host->evicting);
         weft_control_room_made(host->control);
     }
     if (again)
