@@ -267,8 +267,11 @@ class Weft:
         for word in ("CRITICAL", "runtime error:", "Sanitizer"):
             assert word not in text, self.log_tail()
 
-    def log_tail(self, size=4000):
-        return self.log.read_text(encoding="utf-8", errors="replace")[-size:] if self.log.exists() else ""
+    def log_tail(self, lines=20):
+        """The last lines that tell more than that it came and went."""
+        text = self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+        told = [line for line in text.splitlines() if not line.endswith((": stopping", "weft.sock"))]
+        return "\n".join(told[-lines:])
 
     def remove(self):
         if self.process:

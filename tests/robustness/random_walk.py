@@ -248,8 +248,7 @@ def walk(seed, steps, patience=None):
         journey.go()
     except Exception as error:
         path = "\n".join(f"{i + 1:5} {text}" for i, text in enumerate(journey.done[-60:], max(0, len(journey.done) - 60)))
-        raise AssertionError(f"{error}\nthe last steps were\n{path}\n{journey.weft.log_tail()}\n"
-                             f"again: make robustness SEED={seed} STEPS={steps}") from error
+        raise AssertionError(f"the last steps were\n{path}\n{error}\nagain: make robustness SEED={seed} STEPS={steps}") from error
     finally:
         journey.weft.remove()
     return f"seed {seed}: {len(journey.done)} steps, {journey.kills} kills, all invariants held"
