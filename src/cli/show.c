@@ -87,6 +87,31 @@ print_nodes(json_t *nodes)
     weft_table_print(table, stdout);
 }
 
+static int
+compare_ranks(const void *a, const void *b)
+{
+    gint64 x = weft_cli_number(*(json_t *const *)a, "rank"), y = weft_cli_number(*(json_t *const *)b, "rank");
+    return x < y ? -1 : x > y;
+}
+
+/* The API lists nodes by id; people count them by rank. */
+static json_t *
+sort_by_rank(json_t *nodes)
+{
+    g_autoptr(GPtrArray) order = g_ptr_array_new();
+    size_t i;
+    json_t *node;
+    json_array_foreach (nodes, i, node) {
+        g_ptr_array_add(order, node);
+    }
+    g_ptr_array_sort(order, compare_ranks);
+    json_t *sorted = json_array();
+    for (guint n = 0; n < order->len; n++)
+        json_array_append(sorted, order->pdata[n]);
+    json_decref(nodes);
+    return sorted;
+}
+
 /* Keeps the nodes of these ranks; each must be there. */
 static gboolean
 select_ranks(json_t **nodes, const GArray *ranks, GError **error)
@@ -136,7 +161,7 @@ load(WeftCli *cli, const char *name, const GArray *ranks, json_t **ret_cluster, 
         return FALSE;
     }
     *ret_cluster = cluster;
-    *ret_nodes = nodes;
+    *ret_nodes = ranks ? nodes : sort_by_rank(nodes);
     return TRUE;
 }
 
