@@ -279,9 +279,10 @@ begin(WeftRequest *request, const char *method)
     const char *length = request->headers.content_length;
     if (!length || g_ascii_strtoull(length, NULL, 10) <= request->server->options.body_max + (guint64)DISCARD_MAX)
         return MHD_YES;
-    weft_reply_free(request->reply);
-    error = error ? error : g_error_new(WEFT_HTTP_ERROR, 413, "the body may have %u bytes", request->server->options.body_max);
-    refuse(request, error);
+    if (!request->reply) {
+        error = g_error_new(WEFT_HTTP_ERROR, 413, "the body may have %u bytes", request->server->options.body_max);
+        refuse(request, error);
+    }
     return send_reply(request);
 }
 
