@@ -49,21 +49,6 @@ labels_view(GHashTable *labels)
     return view;
 }
 
-static gboolean
-add_partition(WeftStore *store, json_t *view, const WeftClusterStatus *status, GError **error)
-{
-    json_object_set_new(view, "partition", json_null());
-    json_object_set_new(view, "vxlan", json_null());
-    if (!status || !status->pkey || !status->fabric)
-        return TRUE;
-    g_autoptr(WeftFabric) fabric = weft_store_load_fabric(store, status->fabric, NULL, error);
-    if (!fabric)
-        return FALSE;
-    json_object_set_new(view, "partition", hex_view(status->pkey, 4));
-    json_object_set_new(view, "vxlan", json_integer(fabric->vxlan_base + status->pkey));
-    return TRUE;
-}
-
 static json_t *
 wish_view(const WeftCluster *cluster)
 {
@@ -82,9 +67,12 @@ progress_view(const WeftCluster *cluster, const WeftClusterStatus *status)
 {
     const char *phase = weft_cluster_phase_words[status ? status->phase : WEFT_CLUSTER_QUEUED];
     const char *fabric = status && status->fabric ? status->fabric : cluster->fabric;
-    return json_pack("{s:s, s:s?, s:o, s:s?, s:i, s:i}", "phase", phase, "reason", status ? status->reason : NULL, "since",
-                     time_view(status ? status->since : cluster->created), "fabric", fabric, "nodes",
-                     status ? (int)status->nodes : 0, "ready", status ? (int)status->ready : 0);
+    gboolean placed = status && status->pkey;
+    return json_pack("{s:s, s:s?, s:o, s:s?, s:o, s:o, s:i, s:i}", "phase", phase, "reason", status ? status->reason : NULL,
+                     "since", time_view(status ? status->since : cluster->created), "fabric", fabric, "partition",
+                     placed ? hex_view(status->pkey, 4) : json_null(), "vxlan",
+                     placed ? json_integer(status->vxlan) : json_null(), "nodes", status ? (int)status->nodes : 0, "ready",
+                     status ? (int)status->ready : 0);
 }
 
 json_t *
@@ -101,10 +89,7 @@ weft_view_cluster(WeftStore *store, const WeftCluster *cluster, GError **error)
     json_t *progress = progress_view(cluster, status);
     json_object_update(view, progress);
     json_decref(progress);
-    if (add_partition(store, view, status, error))
-        return view;
-    json_decref(view);
-    return NULL;
+    return view;
 }
 
 char *

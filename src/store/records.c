@@ -29,7 +29,7 @@ weft_quota_resource(const char *tenant, WeftQuota quota)
 static json_t *
 parse_value(const WeftRecord *record, GError **error)
 {
-    json_t *json = json_loads(record->value, JSON_REJECT_DUPLICATES, NULL);
+    json_t *json = json_loads(record->value, 0, NULL);
     if (!json)
         g_set_error_literal(error, WEFT_ERROR, WEFT_ERROR_FAILED, "not JSON");
     return json;
