@@ -105,11 +105,15 @@ ensure_partition(WeftWork *work, const WeftNode *first)
     return TRUE;
 }
 
+/* With a node to replace: one node of its rank, anywhere but on its host. */
 static gboolean
-place_nodes(Placing *placing, const guint *counts, int rank)
+place_nodes(Placing *placing, const guint *counts, const WeftNode *replaced)
 {
     WeftWork *work = placing->work;
-    WeftRequest request = { work->cluster, work->status->fabric, counts, NULL };
+    g_autoptr(GHashTable) avoid = replaced ? g_hash_table_new(g_str_hash, g_str_equal) : NULL;
+    if (replaced)
+        g_hash_table_add(avoid, replaced->host);
+    WeftRequest request = { work->cluster, work->status->fabric, counts, avoid };
     g_autoptr(GError) error = NULL;
     weft_fleet_sort(work->control->fleet);
     g_autoptr(GPtrArray) nodes = weft_schedule(work->control->fleet, &request, &error);
@@ -122,7 +126,7 @@ place_nodes(Placing *placing, const guint *counts, int rank)
     g_ptr_array_set_free_func(nodes, NULL);
     guint next = 0;
     for (guint i = 0; i < nodes->len; i++) {
-        next = rank >= 0 ? (guint)rank : free_rank(work, next);
+        next = replaced ? replaced->rank : free_rank(work, next);
         claim(placing, nodes->pdata[i], next);
     }
     return TRUE;
@@ -160,7 +164,7 @@ replace(Placing *placing, WeftNodeWork *item)
     guint counts[WEFT_GROUPS_MAX] = { 0 };
     counts[group_index(work->cluster, item->node->group)] = 1;
 
-    if (!place_nodes(placing, counts, (int)item->node->rank)) {
+    if (!place_nodes(placing, counts, item->node)) {
         stay(work, item);
         return;
     }
@@ -190,7 +194,7 @@ place_missing(Placing *placing, const WeftPlan *plan)
     gint64 now = g_get_monotonic_time();
     if (count_missing(plan) == 0 || work->place_not_before > now)
         return;
-    work->waiting = !place_nodes(placing, plan->missing, -1);
+    work->waiting = !place_nodes(placing, plan->missing, NULL);
     work->place_attempts = work->waiting ? work->place_attempts + 1 : 0;
     /* Room that is made ends the rest at once; it is for what nobody tells. */
     if (work->waiting)
