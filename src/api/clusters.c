@@ -257,8 +257,7 @@ check_etag(const WeftRequest *request, const WeftCluster *cluster, GError **erro
     for (guint i = 0; tags[i]; i++)
         if (strcmp(g_strstrip(tags[i]), etag) == 0 || strcmp(tags[i], "*") == 0)
             return TRUE;
-    g_set_error(error, WEFT_HTTP_ERROR, 412, "cluster %s has changed: its ETag is %s now; look at it again", cluster->name,
-                etag);
+    g_set_error(error, WEFT_HTTP_ERROR, 412, "cluster %s has changed meanwhile; look at it again", cluster->name);
     return FALSE;
 }
 
