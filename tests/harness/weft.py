@@ -5,6 +5,7 @@ import copy
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -279,17 +280,12 @@ class Weft:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def tcp_port(self):
-        """The port that weftd listens on, as the kernel knows it."""
-        inodes = set()
-        for link in Path(f"/proc/{self.process.pid}/fd").iterdir():
-            with contextlib.suppress(OSError):
-                inodes.add(os.readlink(link))
-        for table in ("tcp", "tcp6"):
-            for line in Path(f"/proc/net/{table}").read_text(encoding="ascii").splitlines()[1:]:
-                fields = line.split()
-                if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
-                    return int(fields[1].rsplit(":", 1)[1], 16)
-        raise AssertionError(f"weftd listens on no TCP port: {self.log_tail()}")
+        """The port that weftd says that it listens on."""
+        def said():
+            found = re.findall(r"TCP port (\d+)", self.log.read_text(encoding="utf-8"))
+            return int(found[-1]) if found else None
+
+        return until(said, lambda: f"weftd names its TCP port: {self.log_tail()}")
 
     # --- clients ---
 
@@ -300,7 +296,7 @@ class Weft:
         """Over TCP, with the server's certificate as the only one that is trusted."""
         context = ssl.create_default_context(cafile=certificate)
         port = self.tcp_port()
-        return Client(lambda: http.client.HTTPSConnection("localhost", port, timeout=PATIENCE, context=context), token)
+        return Client(lambda: http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE, context=context), token)
 
     def cli(self, *arguments, check=True, text=None, env=None):
         """Runs weft; returns its CompletedProcess."""

@@ -88,7 +88,7 @@ def test_old_tls_is_refused(secure, certificate):
     context.set_ciphers("ALL:@SECLEVEL=0")
     with socket.create_connection(("127.0.0.1", secure.tcp_port()), timeout=20) as connection:
         with pytest.raises((ssl.SSLError, ConnectionError)):
-            context.wrap_socket(connection, server_hostname="localhost")
+            context.wrap_socket(connection, server_hostname="127.0.0.1")
 
 
 def test_silent_connections_do_not_block_others(secure, certificate):
