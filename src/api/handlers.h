@@ -1,6 +1,7 @@
 /* The handlers of the route table, by the file that they are in. */
 #pragma once
 
+#include "records.h"
 #include "router.h"
 
 /* about.c */
@@ -45,6 +46,9 @@ gboolean weft_handle_tenant_remove(WeftRequest *request, GError **error);
 gboolean weft_handle_principal_list(WeftRequest *request, GError **error);
 gboolean weft_handle_principal_add(WeftRequest *request, GError **error);
 gboolean weft_handle_principal_remove(WeftRequest *request, GError **error);
+/* Adds the removal of a principal and its tokens. */
+gboolean
+weft_principal_discard(WeftRequest *request, WeftTxn *txn, const WeftPrincipal *principal, gint64 revision, GError **error);
 
 /* tokens.c */
 gboolean weft_handle_token_list(WeftRequest *request, GError **error);

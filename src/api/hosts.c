@@ -136,15 +136,13 @@ check_unused(WeftRequest *request, const WeftHost *host, GError **error)
 gboolean
 weft_handle_host_remove(WeftRequest *request, GError **error)
 {
-    if (!weft_request_settle(request))
-        return TRUE;
     gint64 revision = 0;
     g_autoptr(WeftHost) host = find_host(request, &revision, error);
     if (!host || !weft_origin_check(host->origin, "host", host->name, error) || !check_unused(request, host, error))
         return FALSE;
 
     WeftTxn *txn = weft_txn_new("host-removed");
-    weft_txn_delete(txn, WEFT_KIND_HOST, host->name, revision);
+    weft_txn_remove_host(txn, host, revision);
     weft_txn_delete(txn, WEFT_KIND_HOST_STATUS, host->name, WEFT_ANY);
     weft_txn_tell(txn, "host-removed", NULL, host->name, "%s removed it", request->principal->name);
     return weft_request_commit(request, txn, weft_reply_new(204, NULL));

@@ -70,20 +70,19 @@ weft_handle_principal_add(WeftRequest *request, GError **error)
     return weft_request_commit(request, g_steal_pointer(&txn), weft_reply_new(201, weft_view_principal(principal)));
 }
 
-static gboolean
-delete_tokens(WeftRequest *request, WeftTxn *txn, const WeftPrincipal *principal, GError **error)
+gboolean
+weft_principal_discard(WeftRequest *request, WeftTxn *txn, const WeftPrincipal *principal, gint64 revision, GError **error)
 {
-    WeftQuery query = { .kind = WEFT_KIND_TOKEN, .scope = principal->tenant ? principal->tenant : "" };
-    g_autoptr(GPtrArray) records = weft_store_list(request->store, &query, error);
-    for (guint i = 0; records && i < records->len; i++) {
-        const WeftRecord *record = records->pdata[i];
-        g_autoptr(WeftToken) token = weft_record_token(record, error);
-        if (!token)
-            return FALSE;
-        if (strcmp(token->principal, principal->name) == 0)
-            weft_txn_delete(txn, WEFT_KIND_TOKEN, token->id, record->revision);
+    WeftQuery query = { .kind = WEFT_KIND_TOKEN, .place = principal->name };
+    g_autoptr(GPtrArray) tokens = weft_store_list(request->store, &query, error);
+    if (!tokens)
+        return FALSE;
+    for (guint i = 0; i < tokens->len; i++) {
+        const WeftRecord *token = tokens->pdata[i];
+        weft_txn_delete(txn, WEFT_KIND_TOKEN, token->key, token->revision);
     }
-    return records != NULL;
+    weft_txn_remove_principal(txn, principal, revision);
+    return TRUE;
 }
 
 static WeftPrincipal *
@@ -104,16 +103,13 @@ find_principal(WeftRequest *request, gint64 *ret_revision, GError **error)
 gboolean
 weft_handle_principal_remove(WeftRequest *request, GError **error)
 {
-    if (!weft_request_settle(request))
-        return TRUE;
     gint64 revision = 0;
     g_autoptr(WeftPrincipal) principal = find_principal(request, &revision, error);
     if (!principal || !weft_origin_check(principal->origin, "principal", principal->name, error))
         return FALSE;
 
     g_autoptr(WeftTxn) txn = weft_txn_new("principal-removed");
-    weft_txn_delete(txn, WEFT_KIND_PRINCIPAL, principal->name, revision);
-    if (!delete_tokens(request, txn, principal, error))
+    if (!weft_principal_discard(request, txn, principal, revision, error))
         return FALSE;
     weft_txn_tell(txn, "principal-removed", NULL, NULL, "%s removed principal %s", request->principal->name, principal->name);
     return weft_request_commit(request, g_steal_pointer(&txn), weft_reply_new(204, NULL));

@@ -198,10 +198,8 @@ committed(gint64 revision, const GError *error, gpointer data)
         weft_request_run(request);
     else if (error)
         weft_request_fail(request, error);
-    else if (reply)
-        weft_request_reply(request, g_steal_pointer(&reply));
     else
-        weft_request_run(request);
+        weft_request_reply(request, g_steal_pointer(&reply));
 }
 
 gboolean
@@ -216,19 +214,6 @@ weft_request_commit(WeftRequest *request, WeftTxn *txn, WeftReply *reply)
     request->prepared = reply;
     weft_store_commit(request->store, txn, committed, weft_request_ref(request));
     return TRUE;
-}
-
-/* Commits end in the order in which they were given: after one that changes nothing, all earlier ones can be read. */
-gboolean
-weft_request_settle(WeftRequest *request)
-{
-    if (request->settled)
-        return TRUE;
-    request->settled = TRUE;
-    WeftTxn *txn = weft_txn_new("writes-settled");
-    weft_txn_expect(txn, WEFT_KIND_META, "settled", WEFT_ANY);
-    weft_store_commit(request->store, txn, committed, weft_request_ref(request));
-    return FALSE;
 }
 
 gboolean

@@ -46,7 +46,6 @@ struct WeftRequest {
     gsize uploaded;
     gboolean complete; /* the whole request has come */
     gboolean paused;
-    gboolean settled;
     guint tries;
     guint work; /* source id */
     WeftReply *prepared;
@@ -70,10 +69,6 @@ gboolean weft_request_commit(WeftRequest *request, WeftTxn *txn, WeftReply *repl
 /* Calls step from the main loop, between other work, until it returns FALSE or the client is gone. */
 gboolean weft_request_work(WeftRequest *request, GSourceFunc step, gpointer data, GDestroyNotify free_data);
 void weft_request_fail(WeftRequest *request, const GError *error);
-
-/* FALSE: commits are on their way whose effects cannot be read yet. The handler returns TRUE at once, and is run again after
- * them. For removals that are allowed only if nothing refers to what goes. */
-gboolean weft_request_settle(WeftRequest *request);
 
 /* --- what it says --- */
 

@@ -133,13 +133,15 @@ check_empty(WeftRequest *request, const WeftTenant *tenant, GError **error)
 }
 
 static gboolean
-delete_scope(WeftRequest *request, WeftTxn *txn, WeftKind kind, const char *tenant, GError **error)
+discard_principals(WeftRequest *request, WeftTxn *txn, const WeftTenant *tenant, GError **error)
 {
-    WeftQuery query = { .kind = kind, .scope = tenant };
+    WeftQuery query = { .kind = WEFT_KIND_PRINCIPAL, .scope = tenant->name };
     g_autoptr(GPtrArray) records = weft_store_list(request->store, &query, error);
     for (guint i = 0; records && i < records->len; i++) {
         const WeftRecord *record = records->pdata[i];
-        weft_txn_delete(txn, kind, record->key, record->revision);
+        g_autoptr(WeftPrincipal) principal = weft_record_principal(record, error);
+        if (!principal || !weft_principal_discard(request, txn, principal, record->revision, error))
+            return FALSE;
     }
     return records != NULL;
 }
@@ -147,18 +149,15 @@ delete_scope(WeftRequest *request, WeftTxn *txn, WeftKind kind, const char *tena
 gboolean
 weft_handle_tenant_remove(WeftRequest *request, GError **error)
 {
-    if (!weft_request_settle(request))
-        return TRUE;
     gint64 revision = 0;
     g_autoptr(WeftTenant) tenant = find_tenant(request, &revision, error);
     if (!tenant || !weft_origin_check(tenant->origin, "tenant", tenant->name, error) || !check_empty(request, tenant, error))
         return FALSE;
 
     g_autoptr(WeftTxn) txn = weft_txn_new("tenant-removed");
-    weft_txn_delete(txn, WEFT_KIND_TENANT, tenant->name, revision);
-    if (!delete_scope(request, txn, WEFT_KIND_PRINCIPAL, tenant->name, error) ||
-        !delete_scope(request, txn, WEFT_KIND_TOKEN, tenant->name, error))
+    if (!discard_principals(request, txn, tenant, error))
         return FALSE;
+    weft_txn_remove_tenant(txn, tenant, revision);
     weft_txn_tell(txn, "tenant-removed", NULL, NULL, "%s removed tenant %s", request->principal->name, tenant->name);
     return weft_request_commit(request, g_steal_pointer(&txn), weft_reply_new(204, NULL));
 }

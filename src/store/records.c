@@ -117,13 +117,16 @@ weft_txn_put_principal(WeftTxn *txn, const WeftPrincipal *principal, gint64 expe
                  expected);
     if (principal->unix_user)
         weft_txn_claim(txn, "unix/%s", principal->unix_user);
+    if (principal->tenant)
+        weft_txn_share(txn, 1, 0, "tenant/%s/principals", principal->tenant);
 }
 
 void
 weft_txn_put_token(WeftTxn *txn, const WeftToken *token, gint64 expected)
 {
-    weft_txn_put(txn, WEFT_KIND_TOKEN, token->id, token->tenant, NULL, weft_token_to_json(token), expected);
+    weft_txn_put(txn, WEFT_KIND_TOKEN, token->id, token->tenant, token->principal, weft_token_to_json(token), expected);
     weft_txn_claim(txn, "token/%s", token->hash);
+    weft_txn_share(txn, 1, WEFT_TOKENS_MAX, "principal/%s/tokens", token->principal);
 }
 
 void
@@ -226,6 +229,34 @@ weft_txn_release_node(WeftTxn *txn, const WeftNode *node, gint64 expected, gint6
     g_autoptr(WeftUsage) usage = weft_usage_of(node, now);
     g_autofree char *key = g_strdup_printf("%s/%016" G_GINT64_MODIFIER "x", usage->node, usage->start);
     weft_txn_put(txn, WEFT_KIND_USAGE, key, usage->tenant, usage->cluster, weft_usage_to_json(usage), WEFT_ABSENT);
+}
+
+/* What goes must have for itself, for a moment, all that others have of it. */
+
+void
+weft_txn_remove_host(WeftTxn *txn, const WeftHost *host, gint64 expected)
+{
+    weft_txn_put_host(txn, host, expected);
+    for (guint i = 0; i < host->cores->len; i++)
+        weft_txn_claim(txn, "host/%s/core/%u", host->name, i);
+    weft_txn_delete(txn, WEFT_KIND_HOST, host->name, WEFT_ANY);
+}
+
+void
+weft_txn_remove_tenant(WeftTxn *txn, const WeftTenant *tenant, gint64 expected)
+{
+    weft_txn_put_tenant(txn, tenant, expected);
+    weft_txn_share(txn, 1, 1, "tenant/%s/%s", tenant->name, weft_quota_words[WEFT_QUOTA_CLUSTERS]);
+    weft_txn_share(txn, 1, 1, "tenant/%s/principals", tenant->name);
+    weft_txn_delete(txn, WEFT_KIND_TENANT, tenant->name, WEFT_ANY);
+}
+
+void
+weft_txn_remove_principal(WeftTxn *txn, const WeftPrincipal *principal, gint64 expected)
+{
+    weft_txn_put_principal(txn, principal, expected);
+    weft_txn_share(txn, 1, 1, "principal/%s/tokens", principal->name);
+    weft_txn_delete(txn, WEFT_KIND_PRINCIPAL, principal->name, WEFT_ANY);
 }
 
 void

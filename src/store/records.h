@@ -53,6 +53,7 @@ void weft_txn_put_host(WeftTxn *txn, const WeftHost *host, gint64 expected);
 void weft_txn_put_host_status(WeftTxn *txn, const WeftHostStatus *status, gint64 expected);
 void weft_txn_put_tenant(WeftTxn *txn, const WeftTenant *tenant, gint64 expected);
 void weft_txn_put_principal(WeftTxn *txn, const WeftPrincipal *principal, gint64 expected);
+#define WEFT_TOKENS_MAX 100 /* of one principal */
 void weft_txn_put_token(WeftTxn *txn, const WeftToken *token, gint64 expected);
 /* Claims the tenant's quotas within its limits. A cluster whose wish is to be gone keeps its claims until it is. */
 void weft_txn_put_cluster(WeftTxn *txn, const WeftCluster *cluster, const WeftTenant *tenant, gint64 expected);
@@ -63,6 +64,11 @@ void weft_txn_put_new_node(WeftTxn *txn, const WeftNode *node, const WeftHost *h
 void weft_txn_put_node(WeftTxn *txn, const WeftNode *node, gint64 expected);
 /* Frees what it holds, and writes its usage interval, ended now. */
 void weft_txn_release_node(WeftTxn *txn, const WeftNode *node, gint64 expected, gint64 now);
+/* Removals that are EXHAUSTED as long as a node is on the host, the tenant has a cluster or a principal, the principal a token:
+ * also one that was not there to be read yet. */
+void weft_txn_remove_host(WeftTxn *txn, const WeftHost *host, gint64 expected);
+void weft_txn_remove_tenant(WeftTxn *txn, const WeftTenant *tenant, gint64 expected);
+void weft_txn_remove_principal(WeftTxn *txn, const WeftPrincipal *principal, gint64 expected);
 /* Stamps the event with its id. */
 void weft_txn_put_event(WeftTxn *txn, WeftEvent *event);
 

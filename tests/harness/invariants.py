@@ -51,6 +51,11 @@ def cluster_claims(cluster):
     return [(f"cluster/{cluster['id']}", 0)] + [(f"tenant/{cluster['tenant']}/{word}", demand[word]) for word in QUOTAS if demand[word]]
 
 
+def principal_claims(principal):
+    unix = [(f"unix/{principal['unix_user']}", 0)] if principal.get("unix_user") else []
+    return unix + ([(f"tenant/{principal['tenant']}/principals", 1)] if principal.get("tenant") else [])
+
+
 def expected_claims(dump):
     """(holder, resource, amount) of everything that the records say they hold."""
     hosts = dump.values("host")
@@ -59,8 +64,8 @@ def expected_claims(dump):
         "node": lambda value: node_claims(value, hosts),
         "cluster": cluster_claims,
         "cluster-status": lambda value: [(f"fabric/{value['fabric']}/pkey/{value['pkey']}", 0)] if value.get("pkey") else [],
-        "principal": lambda value: [(f"unix/{value['unix_user']}", 0)] if value.get("unix_user") else [],
-        "token": lambda value: [(f"token/{value['hash']}", 0)],
+        "principal": principal_claims,
+        "token": lambda value: [(f"token/{value['hash']}", 0), (f"principal/{value['principal']}/tokens", 1)],
     }
     for kind, make in makers.items():
         for key, value in dump.values(kind).items():

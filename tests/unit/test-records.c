@@ -297,9 +297,96 @@ test_people(Env *env, gconstpointer data)
     weft_txn_put_principal(txn, &root, WEFT_ABSENT);
     weft_txn_put_token(txn, &token, WEFT_ABSENT);
     commit(env, txn);
-    assert_dumped(env, "principal alice", "{\"claims\":[\"unix/al\"],\"place\":\"\",\"scope\":\"acme\",\"shares\":{}}");
+    assert_dumped(env, "principal alice",
+                  "{\"claims\":[\"unix/al\"],\"place\":\"\",\"scope\":\"acme\",\"shares\":{\"tenant/acme/principals\":1}}");
     assert_dumped(env, "principal root", "{\"claims\":[],\"place\":\"\",\"scope\":\"\",\"shares\":{}}");
-    assert_dumped(env, "token 7x", "{\"claims\":[\"token/abc\"],\"place\":\"\",\"scope\":\"acme\",\"shares\":{}}");
+    assert_dumped(
+        env, "token 7x",
+        "{\"claims\":[\"token/abc\"],\"place\":\"alice\",\"scope\":\"acme\",\"shares\":{\"principal/alice/tokens\":1}}");
+}
+
+static WeftTxn *
+put_token(guint number)
+{
+    g_autofree char *id = g_strdup_printf("%u", number);
+    WeftToken token = { .id = id, .hash = id, .principal = (char *)"alice", .tenant = (char *)"acme" };
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_token(txn, &token, WEFT_ABSENT);
+    return txn;
+}
+
+static void
+test_tokens_are_bounded(Env *env, gconstpointer data)
+{
+    for (guint i = 0; i < WEFT_TOKENS_MAX; i++)
+        commit(env, put_token(i));
+    refuse(env, put_token(WEFT_TOKENS_MAX), WEFT_ERROR_EXHAUSTED,
+           "principal/alice/tokens: 100 of 100 in use, 1 more asked for");
+}
+
+/* --- what others refer to stays, also if the one who removes it could not see them yet --- */
+
+static WeftTxn *
+remove_host(Env *env)
+{
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_remove_host(txn, env->host, WEFT_ANY);
+    return txn;
+}
+
+static WeftTxn *
+remove_tenant(void)
+{
+    WeftTenant acme = { .name = (char *)"acme" };
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_remove_tenant(txn, &acme, WEFT_ANY);
+    return txn;
+}
+
+static WeftTxn *
+remove_principal(void)
+{
+    WeftPrincipal alice = { (char *)"alice", (char *)"acme", WEFT_ROLE_MEMBER, (char *)"al", WEFT_ORIGIN_API };
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_remove_principal(txn, &alice, WEFT_ANY);
+    return txn;
+}
+
+static void
+delete_record(Env *env, WeftKind kind, const char *key)
+{
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_delete(txn, kind, key, WEFT_ANY);
+    commit(env, txn);
+}
+
+static void
+test_remove_host(Env *env, gconstpointer data)
+{
+    commit(env, put_new_node(env, "{}"));
+    refuse(env, remove_host(env), WEFT_ERROR_EXHAUSTED, "host/n1/core/3 is held by node 4k-0 already");
+    delete_record(env, WEFT_KIND_NODE, "4k-0");
+    commit(env, remove_host(env));
+    assert_dumped(env, "host n1", NULL);
+}
+
+static void
+test_remove_tenant(Env *env, gconstpointer data)
+{
+    g_autoptr(WeftCluster) cluster = new_cluster("4k", "cfd", 8);
+    WeftPrincipal alice = { (char *)"alice", (char *)"acme", WEFT_ROLE_MEMBER, (char *)"al", WEFT_ORIGIN_API };
+    WeftTxn *txn = put_cluster(cluster);
+    weft_txn_put_principal(txn, &alice, WEFT_ABSENT);
+    commit(env, txn);
+    commit(env, put_token(1));
+    refuse(env, remove_tenant(), WEFT_ERROR_EXHAUSTED, "tenant/acme/clusters: 1 of 1 in use, 1 more asked for");
+    delete_record(env, WEFT_KIND_CLUSTER, "acme/cfd");
+    refuse(env, remove_tenant(), WEFT_ERROR_EXHAUSTED, "tenant/acme/principals: 1 of 1 in use, 1 more asked for");
+    refuse(env, remove_principal(), WEFT_ERROR_EXHAUSTED, "principal/alice/tokens: 1 of 1 in use, 1 more asked for");
+    delete_record(env, WEFT_KIND_TOKEN, "1");
+    commit(env, remove_principal());
+    commit(env, remove_tenant());
+    assert_dumped(env, "tenant acme", NULL);
 }
 
 static void
@@ -383,6 +470,9 @@ main(int argc, char **argv)
         { "/records/cluster", test_cluster },
         { "/records/cluster-status", test_cluster_status },
         { "/records/people", test_people },
+        { "/records/tokens-are-bounded", test_tokens_are_bounded },
+        { "/records/remove-host", test_remove_host },
+        { "/records/remove-tenant", test_remove_tenant },
         { "/records/events", test_events },
         { "/records/host-ports", test_host_ports },
         { "/records/load", test_load },
