@@ -1,22 +1,22 @@
 /* Every limit on what a user or a file may ask for, in one place. (Not limits.h: that is the C library's.) */
 #pragma once
 
-#define WEFT_NAME_MAX 40          /* of clusters and tenants: "<name>-<rank>" must stay a DNS label */
+#define WEFT_NAME_MAX 40 /* of clusters and tenants: "<name>-<rank>" must stay a DNS label */
 #define WEFT_HOST_NAME_MAX 63
-#define WEFT_LABEL_MAX 63         /* name or value of a label, image, device */
-#define WEFT_TEXT_MAX 256         /* any other short text: URI, leaf switch */
-#define WEFT_NODES_MAX 1024       /* nodes of one cluster */
-#define WEFT_GROUPS_MAX 8         /* groups of one cluster */
-#define WEFT_CORES_MAX 1024       /* cores of one node, and of one host */
+#define WEFT_LABEL_MAX 63   /* name or value of a label, image, device */
+#define WEFT_TEXT_MAX 256   /* any other short text: URI, leaf switch */
+#define WEFT_NODES_MAX 1024 /* nodes of one cluster */
+#define WEFT_GROUPS_MAX 8   /* groups of one cluster */
+#define WEFT_CORES_MAX 1024 /* cores of one node, and of one host */
 #define WEFT_MEMORY_MAX (1ULL << 46)
 #define WEFT_MEMORY_MIN (64ULL << 20)
-#define WEFT_GPUS_MAX 16          /* of a node, and of a host */
-#define WEFT_RAILS_MAX 8          /* fabric devices of one node */
+#define WEFT_GPUS_MAX 16 /* of a node, and of a host */
+#define WEFT_RAILS_MAX 8 /* fabric devices of one node */
 #define WEFT_HCAS_MAX 16
-#define WEFT_VFS_MAX 127          /* of one HCA */
+#define WEFT_VFS_MAX 127 /* of one HCA */
 #define WEFT_NUMA_MAX 64
 #define WEFT_PAGE_SIZES_MAX 4
-#define WEFT_CORE_CPUS_MAX 8      /* hardware threads of one core */
+#define WEFT_CORE_CPUS_MAX 8 /* hardware threads of one core */
 #define WEFT_LABELS_MAX 16
 #define WEFT_HOSTS_MAX 100000
 #define WEFT_TENANTS_MAX 10000

@@ -24,13 +24,13 @@ typedef struct WeftGroup {
 } WeftGroup;
 
 typedef struct WeftCluster {
-    char *id; /* weft_id_new(); names domains and is never used again */
+    char *id;   /* weft_id_new(); names domains and is never used again */
     char *name; /* unique within its tenant */
     char *tenant;
-    char *fabric; /* NULL: any */
-    GPtrArray *groups; /* WeftGroup */
+    char *fabric;       /* NULL: any */
+    GPtrArray *groups;  /* WeftGroup */
     GHashTable *labels; /* a host must carry all of these; never NULL */
-    char *creator; /* principal */
+    char *creator;      /* principal */
     gint64 created;
     gboolean deleted; /* the wish is that it be gone */
 } WeftCluster;
@@ -53,18 +53,18 @@ guint weft_cluster_count(const WeftCluster *cluster); /* nodes wished for, over 
 /* What the wish takes of each quota (WEFT_QUOTAS numbers). */
 void weft_cluster_demand(const WeftCluster *cluster, guint64 *ret_demand);
 /* Changes the wished count of one group (NULL: the only one). INVALID where that is ambiguous, unknown or out of range. */
-gboolean weft_cluster_scale(WeftCluster *cluster, const char *group, guint count, GError **error);
+gboolean weft_cluster_scale(WeftCluster *cluster, const char *name, guint count, GError **error);
 
 typedef struct WeftClusterStatus {
     char *cluster; /* the cluster's id */
     char *tenant;
     char *name;
     WeftClusterPhase phase;
-    char *reason;  /* why it is not further, in words for the user; NULL: nothing to say */
-    gint64 since;  /* of this phase */
-    char *fabric;  /* NULL until placed */
-    guint pkey;    /* partition number, 0 until placed */
-    guint vxlan;   /* its VXLAN id, which follows from the number and the fabric */
+    char *reason;       /* why it is not further, in words for the user; NULL: nothing to say */
+    gint64 since;       /* of this phase */
+    char *fabric;       /* NULL until placed */
+    guint pkey;         /* partition number, 0 until placed */
+    guint vxlan;        /* its VXLAN id, which follows from the number and the fabric */
     guint64 generation; /* of the partition's members: grows with each change */
     guint64 wired;      /* the generation that the fabric has confirmed */
     guint next_serial;  /* of the next node */

@@ -5,12 +5,12 @@
 #include <jansson.h>
 
 typedef struct WeftEvent {
-    gint64 id;    /* weft_clock_stamp(): time and order at once */
-    char *type;   /* "cluster-placed", "node-lost", "host-drained", …: stable words */
-    char *tenant; /* NULL: for operators only */
+    gint64 id;     /* weft_clock_stamp(): time and order at once */
+    char *type;    /* "cluster-placed", "node-lost", "host-drained", …: stable words */
+    char *tenant;  /* NULL: for operators only */
     char *cluster; /* id, NULL: none */
     char *cluster_name;
-    char *host;   /* NULL: none; never shown to tenants */
+    char *host; /* NULL: none; never shown to tenants */
     char *message;
 } WeftEvent;
 

@@ -11,8 +11,8 @@ typedef enum { WEFT_ORIGIN_API, WEFT_ORIGIN_CONFIG } WeftOrigin;
 extern const char *const weft_origin_words[];
 
 typedef struct WeftCore {
-    guint16 id; /* index within the host, in order of NUMA nodes */
-    guint8 numa; /* index into numa */
+    guint16 id;            /* index within the host, in order of NUMA nodes */
+    guint8 numa;           /* index into numa */
     gboolean housekeeping; /* for the host, emulator and I/O threads; never a node's */
     guint8 n_cpus;
     guint16 cpus[WEFT_CORE_CPUS_MAX]; /* hardware threads as Linux numbers them */
@@ -37,7 +37,7 @@ typedef struct WeftHca {
     guint numa;
     guint rail;
     guint64 port_guid;
-    guint vfs; /* virtual functions, numbered from 0 */
+    guint vfs;  /* virtual functions, numbered from 0 */
     char *leaf; /* switch of this port; the host's leaf unless told */
 } WeftHca;
 
@@ -71,10 +71,10 @@ typedef struct WeftHost {
  *       "gpus": [ { "name": "0000:41:00.0", "numa": 1, "root": "…" } ],
  *       "uri": "qemu+tls://n1/system", "draining": false, "evicting": false, "origin": "config" }
  *
- * Without "cpus" the threads are numbered as Linux does on x86: all first threads, then all second ones. A NUMA node may have no
- * cores (memory only) and then keeps none for the host. What may be left out, and what it is then: labels, pages, cpus, hcas, gpus
- * (none), threads 1, housekeeping 0, uri "qemu+tls://NAME/system", origin "api"; of an HCA driver "mlx5", numa 0, rail its place in
- * the list, vfs 0; of a GPU numa 0. */
+ * Without "cpus" the threads are numbered as Linux does on x86: all first threads, then all second ones. A NUMA node may have
+ * no cores (memory only) and then keeps none for the host. What may be left out, and what it is then: labels, pages, cpus,
+ * hcas, gpus (none), threads 1, housekeeping 0, uri "qemu+tls://NAME/system", origin "api"; of an HCA driver "mlx5", numa 0,
+ * rail its place in the list, vfs 0; of a GPU numa 0. */
 WeftHost *weft_host_from_json(json_t *json, const char *where, GError **error);
 json_t *weft_host_to_json(const WeftHost *host);
 void weft_host_free(WeftHost *host);

@@ -123,10 +123,10 @@ typedef struct {
 } List;
 
 static const List lists[] = {
-    {"cores",    WEFT_CORES_MAX,                     read_core,   "a core's number"                    },
-    { "memory",  WEFT_NUMA_MAX *WEFT_PAGE_SIZES_MAX, read_memory, "[numa, page size, pages]"           },
-    { "devices", WEFT_RAILS_MAX,                     read_device, "[rail, HCA, virtual function, GUID]"},
-    { "gpus",    WEFT_GPUS_MAX,                      read_gpu,    "a GPU's name"                       },
+    { "cores", WEFT_CORES_MAX, read_core, "a core's number" },
+    { "memory", WEFT_NUMA_MAX *WEFT_PAGE_SIZES_MAX, read_memory, "[numa, page size, pages]" },
+    { "devices", WEFT_RAILS_MAX, read_device, "[rail, HCA, virtual function, GUID]" },
+    { "gpus", WEFT_GPUS_MAX, read_gpu, "a GPU's name" },
 };
 
 static void

@@ -16,12 +16,12 @@ typedef struct WeftMemory {
 typedef struct WeftDevice {
     guint rail;
     char *hca;
-    int vf; /* -1: the whole HCA */
+    int vf;       /* -1: the whole HCA */
     guint64 guid; /* of the virtual function; 0 with a whole HCA */
 } WeftDevice;
 
 typedef struct WeftNode {
-    char *id; /* "<cluster id>-<serial>"; its domain is "weft-<id>" */
+    char *id;      /* "<cluster id>-<serial>"; its domain is "weft-<id>" */
     char *cluster; /* id */
     char *cluster_name;
     char *tenant;

@@ -14,8 +14,8 @@ typedef struct WeftMember {
 } WeftMember;
 
 typedef struct WeftPartition {
-    guint pkey; /* 15 bits */
-    char *name; /* "weft-<cluster id>": weft's mark */
+    guint pkey;      /* 15 bits */
+    char *name;      /* "weft-<cluster id>": weft's mark */
     GArray *members; /* WeftMember */
 } WeftPartition;
 

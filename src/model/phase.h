@@ -22,10 +22,10 @@ typedef enum {
 } WeftClusterPhase;
 
 typedef enum {
-    WEFT_NODE_CLAIMED, /* has its resources; not yet seen running */
-    WEFT_NODE_READY,   /* seen working from inside */
-    WEFT_NODE_FAILED,  /* its domain died or never came; to be started again where it is */
-    WEFT_NODE_LOST,    /* its host is gone: to be replaced, never to be trusted again */
+    WEFT_NODE_CLAIMED,  /* has its resources; not yet seen running */
+    WEFT_NODE_READY,    /* seen working from inside */
+    WEFT_NODE_FAILED,   /* its domain died or never came; to be started again where it is */
+    WEFT_NODE_LOST,     /* its host is gone: to be replaced, never to be trusted again */
     WEFT_NODE_STOPPING, /* to be stopped, taken out of the partition, and released */
     WEFT_NODE_PHASES
 } WeftNodePhase;

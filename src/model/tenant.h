@@ -56,7 +56,7 @@ typedef struct WeftToken {
     char *tenant;    /* of that principal, NULL for operators and admins */
     char *note;      /* what it is for, NULL: none */
     gint64 created;
-    gint64 expires;  /* 0: never */
+    gint64 expires; /* 0: never */
 } WeftToken;
 
 WeftToken *weft_token_from_json(json_t *json, GError **error);

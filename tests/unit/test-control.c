@@ -17,8 +17,8 @@ typedef struct Case {
     const char *nodes;
     gboolean wired;
     gboolean was_ready;
-    /* what is to be done: a letter for each node (- nothing, R retire, L lose, C recover, T retry, P replace, F release, s start,
-     * k stop), then the number missing, then w (wire) and f (finish) */
+    /* what is to be done: a letter for each node (- nothing, R retire, L lose, C recover, T retry, P replace, F release, s
+     * start, k stop), then the number missing, then w (wire) and f (finish) */
     const char *expected;
     WeftClusterPhase phase;
 } Case;
@@ -336,7 +336,7 @@ test_wiring(void)
         g_main_context_iteration(NULL, TRUE);
     g_assert_cmpuint(ends.ok, ==, 10);
     g_assert_cmpuint(ends.failed, ==, 1);
-    g_assert_cmpuint(manager.largest, ==, 9);          /* all that came while the first was applied */
+    g_assert_cmpuint(manager.largest, ==, 9);         /* all that came while the first was applied */
     g_assert_cmpuint(manager.changes, ==, 1 + 1 + 9); /* the first, the batch that failed, and each of it alone */
     weft_wiring_free(wiring);
 }

@@ -266,10 +266,10 @@ test_host_cores(void)
         guint housekeeping;
         const char *cores;
     } cases[] = {
-        {"[{\"cores\":2,\"threads\":2},{\"cores\":2,\"threads\":2}]", 1, "*0:0,4 0:1,5 *1:2,6 1:3,7"},
-        { "[{\"cores\":1,\"threads\":2},{\"cores\":2}]",              0, "0:0,3 1:1 1:2"            },
-        { "[{\"cores\":2,\"cpus\":[[9],[8]]},{\"cores\":1}]",         1, "*0:9 0:8 *1:2"            },
-        { "[{\"cores\":1},{\"cores\":0},{\"cores\":3}]",              2, "*0:0 *2:1 *2:2 2:3"       },
+        { "[{\"cores\":2,\"threads\":2},{\"cores\":2,\"threads\":2}]", 1, "*0:0,4 0:1,5 *1:2,6 1:3,7" },
+        { "[{\"cores\":1,\"threads\":2},{\"cores\":2}]", 0, "0:0,3 1:1 1:2" },
+        { "[{\"cores\":2,\"cpus\":[[9],[8]]},{\"cores\":1}]", 1, "*0:9 0:8 *1:2" },
+        { "[{\"cores\":1},{\"cores\":0},{\"cores\":3}]", 2, "*0:0 *2:1 *2:2 2:3" },
     };
     for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
         g_autoptr(WeftHost) host = host_of(cases[i].numa, cases[i].housekeeping);
@@ -298,10 +298,7 @@ example_node(void)
     node->since = 1769860800123456;
     const guint16 cores[] = { 1, 2, 1023 };
     g_array_append_vals(node->cores, cores, G_N_ELEMENTS(cores));
-    const WeftMemory memory[] = {
-        {0,   2 << 20, 512},
-        { 63, 1 << 30, 2  }
-    };
+    const WeftMemory memory[] = { { 0, 2 << 20, 512 }, { 63, 1 << 30, 2 } };
     g_array_append_vals(node->memory, memory, G_N_ELEMENTS(memory));
     WeftDevice *vf = weft_device_new(0, "mlx5_0", 126);
     vf->guid = 0xfedcba9876543210;
@@ -420,12 +417,12 @@ test_scale(void)
         guint total; /* afterwards; 0: refused */
         const char *message;
     } cases[] = {
-        {"a",   0,         2,    NULL                                                                              },
-        { "a",  1022,      1024, NULL                                                                              },
-        { NULL, 4,         0,    "group: is missing; cluster \"cfd\" has several: a, b"                            },
-        { "c",  4,         0,    "group: cluster \"cfd\" has no group \"c\"; it has a, b"                          },
-        { "a",  1023,      0,    "count: 1023 would make 1025 nodes in all; a cluster has at most 1024"            },
-        { "a",  G_MAXUINT, 0,    "count: 4294967295 would make 4294967297 nodes in all; a cluster has at most 1024"},
+        { "a", 0, 2, NULL },
+        { "a", 1022, 1024, NULL },
+        { NULL, 4, 0, "group: is missing; cluster \"cfd\" has several: a, b" },
+        { "c", 4, 0, "group: cluster \"cfd\" has no group \"c\"; it has a, b" },
+        { "a", 1023, 0, "count: 1023 would make 1025 nodes in all; a cluster has at most 1024" },
+        { "a", G_MAXUINT, 0, "count: 4294967295 would make 4294967297 nodes in all; a cluster has at most 1024" },
     };
     for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
         g_autoptr(GError) error = NULL;
@@ -520,9 +517,9 @@ static void
 test_partition(void)
 {
     const WeftMember members[] = {
-        {2,  20, WEFT_MEMBER_FULL,    -1},
-        { 1, 0,  WEFT_MEMBER_FULL,    0 },
-        { 2, 21, WEFT_MEMBER_LIMITED, -1},
+        { 2, 20, WEFT_MEMBER_FULL, -1 },
+        { 1, 0, WEFT_MEMBER_FULL, 0 },
+        { 2, 21, WEFT_MEMBER_LIMITED, -1 },
     };
     g_autoptr(WeftPartition) a = weft_partition_new(7, "weft-1abcdefghijk");
     g_autoptr(WeftPartition) b = weft_partition_new(7, "weft-1abcdefghijk");
@@ -537,10 +534,10 @@ test_partition(void)
     WeftMember *member = &g_array_index(b->members, WeftMember, 1);
     const WeftMember kept = *member;
     const WeftMember others[] = {
-        {9,  0, WEFT_MEMBER_FULL, 0 },
+        { 9, 0, WEFT_MEMBER_FULL, 0 },
         { 1, 9, WEFT_MEMBER_FULL, 0 },
         { 1, 0, WEFT_MEMBER_BOTH, 0 },
-        { 1, 0, WEFT_MEMBER_FULL, -1},
+        { 1, 0, WEFT_MEMBER_FULL, -1 },
     };
     for (guint i = 0; i < G_N_ELEMENTS(others); i++) {
         *member = others[i];
@@ -580,29 +577,18 @@ test_names(void)
         const char *text;
         gboolean allowed;
     } cases[] = {
-        {WEFT_GRAMMAR_NAME,         "a",          TRUE },
-        { WEFT_GRAMMAR_NAME,        "a-1-b",      TRUE },
-        { WEFT_GRAMMAR_NAME,        "-a",         FALSE},
-        { WEFT_GRAMMAR_NAME,        "a.b",        FALSE},
-        { WEFT_GRAMMAR_NAME,        "\xc3\xa9",   FALSE},
-        { WEFT_GRAMMAR_HOST,        "N1",         TRUE },
-        { WEFT_GRAMMAR_HOST,        "1.xn--a.b",  TRUE },
-        { WEFT_GRAMMAR_HOST,        "a..b",       FALSE},
-        { WEFT_GRAMMAR_HOST,        "a.-b",       FALSE},
-        { WEFT_GRAMMAR_HOST,        "",           FALSE},
-        { WEFT_GRAMMAR_HOST,        "a_b",        FALSE},
-        { WEFT_GRAMMAR_LABEL,       "a.b/c_d-e",  TRUE },
-        { WEFT_GRAMMAR_LABEL,       "a/",         FALSE},
-        { WEFT_GRAMMAR_LABEL,       "a//b",       FALSE},
-        { WEFT_GRAMMAR_IMAGE,       "a/b",        FALSE},
-        { WEFT_GRAMMAR_DEVICE,      "0:4.1",      TRUE },
-        { WEFT_GRAMMAR_DEVICE,      "a/b",        FALSE},
-        { WEFT_GRAMMAR_TEXT,        "",           FALSE},
-        { WEFT_GRAMMAR_TEXT,        "MF0;s:X/U1", TRUE },
-        { WEFT_GRAMMAR_TEXT,        "\xff",       FALSE},
-        { WEFT_GRAMMAR_TEXT,        "a\nb",       FALSE},
-        { WEFT_GRAMMAR_LABEL_VALUE, "",           TRUE },
-        { WEFT_GRAMMAR_LABEL_VALUE, "a b",        TRUE },
+        { WEFT_GRAMMAR_NAME, "a", TRUE },          { WEFT_GRAMMAR_NAME, "a-1-b", TRUE },
+        { WEFT_GRAMMAR_NAME, "-a", FALSE },        { WEFT_GRAMMAR_NAME, "a.b", FALSE },
+        { WEFT_GRAMMAR_NAME, "\xc3\xa9", FALSE },  { WEFT_GRAMMAR_HOST, "N1", TRUE },
+        { WEFT_GRAMMAR_HOST, "1.xn--a.b", TRUE },  { WEFT_GRAMMAR_HOST, "a..b", FALSE },
+        { WEFT_GRAMMAR_HOST, "a.-b", FALSE },      { WEFT_GRAMMAR_HOST, "", FALSE },
+        { WEFT_GRAMMAR_HOST, "a_b", FALSE },       { WEFT_GRAMMAR_LABEL, "a.b/c_d-e", TRUE },
+        { WEFT_GRAMMAR_LABEL, "a/", FALSE },       { WEFT_GRAMMAR_LABEL, "a//b", FALSE },
+        { WEFT_GRAMMAR_IMAGE, "a/b", FALSE },      { WEFT_GRAMMAR_DEVICE, "0:4.1", TRUE },
+        { WEFT_GRAMMAR_DEVICE, "a/b", FALSE },     { WEFT_GRAMMAR_TEXT, "", FALSE },
+        { WEFT_GRAMMAR_TEXT, "MF0;s:X/U1", TRUE }, { WEFT_GRAMMAR_TEXT, "\xff", FALSE },
+        { WEFT_GRAMMAR_TEXT, "a\nb", FALSE },      { WEFT_GRAMMAR_LABEL_VALUE, "", TRUE },
+        { WEFT_GRAMMAR_LABEL_VALUE, "a b", TRUE },
     };
     for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
         g_autoptr(GError) error = NULL;
@@ -615,17 +601,17 @@ test_names(void)
 }
 
 static const Golden goldens[] = {
-    {"cluster-status", 5,  read_back_cluster_status},
-    { "event",         4,  read_back_event         },
-    { "fabric",        11, read_back_fabric        },
-    { "host",          60, read_back_host          },
-    { "host-status",   5,  read_back_host_status   },
-    { "node",          20, read_back_node          },
-    { "principal",     9,  read_back_principal     },
-    { "spec",          80, read_back_spec          },
-    { "tenant",        11, read_back_tenant        },
-    { "token",         4,  read_back_token         },
-    { "usage",         4,  read_back_usage         },
+    { "cluster-status", 5, read_back_cluster_status },
+    { "event", 4, read_back_event },
+    { "fabric", 11, read_back_fabric },
+    { "host", 60, read_back_host },
+    { "host-status", 5, read_back_host_status },
+    { "node", 20, read_back_node },
+    { "principal", 9, read_back_principal },
+    { "spec", 80, read_back_spec },
+    { "tenant", 11, read_back_tenant },
+    { "token", 4, read_back_token },
+    { "usage", 4, read_back_usage },
 };
 
 int

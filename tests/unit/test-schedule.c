@@ -21,8 +21,10 @@ add_host(WeftFleet *fleet, const char *name, const char *leaf, const char *more)
 {
     g_autofree char *text = g_strdup_printf(
         "{\"name\":\"%s\",\"fabric\":\"ib0\",\"leaf\":\"%s\","
-        "\"numa\":[{\"cores\":4,\"threads\":2,\"pages\":{\"2M\":2048,\"1G\":1}},{\"cores\":4,\"threads\":2,\"pages\":{\"2M\":2048}}],"
-        "\"hcas\":[{\"name\":\"mlx5_0\",\"driver\":\"mlx5\",\"numa\":0,\"rail\":0,\"port_guid\":\"0x0000000000000001\",\"vfs\":3},"
+        "\"numa\":[{\"cores\":4,\"threads\":2,\"pages\":{\"2M\":2048,\"1G\":1}},{\"cores\":4,\"threads\":2,\"pages\":{\"2M\":"
+        "2048}}],"
+        "\"hcas\":[{\"name\":\"mlx5_0\",\"driver\":\"mlx5\",\"numa\":0,\"rail\":0,\"port_guid\":\"0x0000000000000001\",\"vfs\":"
+        "3},"
         "{\"name\":\"mlx5_1\",\"driver\":\"mlx5\",\"numa\":1,\"rail\":1,\"port_guid\":\"0x0000000000000002\",\"vfs\":3}],"
         "\"gpus\":[{\"name\":\"g0\",\"numa\":0},{\"name\":\"g1\",\"numa\":1}]%s}",
         name, leaf, more);
@@ -124,7 +126,8 @@ test_largest_pages(void)
     g_autoptr(WeftFleet) fleet = fleet_of(1, 1);
     g_autoptr(GPtrArray) nodes = must_place(fleet, "{\"name\":\"a\",\"count\":1,\"cores\":1,\"memory\":\"1G\"}");
     g_assert_cmpuint(g_array_index(((WeftNode *)nodes->pdata[0])->memory, WeftMemory, 0).page_size, ==, 1 << 30);
-    g_autoptr(GPtrArray) small = must_place(fleet, "{\"name\":\"a\",\"count\":1,\"cores\":1,\"memory\":\"1G\",\"pages\":\"2M\"}");
+    g_autoptr(GPtrArray) small =
+        must_place(fleet, "{\"name\":\"a\",\"count\":1,\"cores\":1,\"memory\":\"1G\",\"pages\":\"2M\"}");
     g_assert_cmpuint(g_array_index(((WeftNode *)small->pdata[0])->memory, WeftMemory, 0).page_size, ==, 2 << 20);
 }
 
@@ -132,7 +135,8 @@ static void
 test_spread_over_numa(void)
 {
     g_autoptr(WeftFleet) fleet = fleet_of(1, 1);
-    g_autoptr(GPtrArray) nodes = must_place(fleet, "{\"name\":\"a\",\"count\":1,\"cores\":6,\"memory\":\"6G\",\"gpus\":2,\"rails\":2}");
+    g_autoptr(GPtrArray) nodes =
+        must_place(fleet, "{\"name\":\"a\",\"count\":1,\"cores\":6,\"memory\":\"6G\",\"gpus\":2,\"rails\":2}");
     const WeftNode *node = nodes->pdata[0];
     g_assert_cmpuint(node->cores->len, ==, 6);
     g_assert_cmpuint(node->memory->len, ==, 2);
@@ -189,8 +193,9 @@ static void
 test_groups(void)
 {
     g_autoptr(WeftFleet) fleet = fleet_of(4, 2);
-    g_autoptr(GPtrArray) nodes = must_place(fleet, "{\"name\":\"a\",\"groups\":[{\"name\":\"gpu\",\"count\":2,\"cores\":2,\"gpus\":1},"
-                                                   "{\"name\":\"cpu\",\"count\":3,\"cores\":1}]}");
+    g_autoptr(GPtrArray) nodes =
+        must_place(fleet, "{\"name\":\"a\",\"groups\":[{\"name\":\"gpu\",\"count\":2,\"cores\":2,\"gpus\":1},"
+                          "{\"name\":\"cpu\",\"count\":3,\"cores\":1}]}");
     g_assert_cmpuint(nodes->len, ==, 5);
     g_assert_cmpstr(((WeftNode *)nodes->pdata[1])->group, ==, "gpu");
     g_assert_cmpstr(((WeftNode *)nodes->pdata[2])->group, ==, "cpu");
@@ -222,7 +227,8 @@ static const struct {
     { "{\"name\":\"a\",\"count\":4,\"cores\":8,\"memory\":\"1G\"}",
       "no room for 4 nodes of 8 cores, 1G, 0 GPUs, path sriov: at most 2 fit now on 2 hosts; scarcest: cores" },
     { "{\"name\":\"a\",\"count\":1,\"cores\":1,\"memory\":\"1T\"}",
-      "no room for 1 node of 1 cores, 1T, 0 GPUs, path sriov: at most 0 fit now on 2 hosts; scarcest: memory in pages of the right size" },
+      "no room for 1 node of 1 cores, 1T, 0 GPUs, path sriov: at most 0 fit now on 2 hosts; scarcest: memory in pages of the "
+      "right size" },
     { "{\"name\":\"a\",\"count\":13,\"cores\":1,\"memory\":\"64M\"}",
       "no room for 13 nodes of 1 cores, 64M, 0 GPUs, path sriov: at most 12 fit now on 2 hosts; scarcest: virtual functions" },
     { "{\"name\":\"a\",\"count\":5,\"cores\":1,\"memory\":\"64M\",\"gpus\":1}",
@@ -256,7 +262,8 @@ static void
 test_redescribe(void)
 {
     g_autoptr(WeftFleet) fleet = fleet_of(1, 1);
-    g_autoptr(GPtrArray) nodes = must_place(fleet, "{\"name\":\"a\",\"count\":2,\"cores\":2,\"memory\":\"1G\",\"pages\":\"2M\",\"gpus\":1}");
+    g_autoptr(GPtrArray) nodes =
+        must_place(fleet, "{\"name\":\"a\",\"count\":2,\"cores\":2,\"memory\":\"1G\",\"pages\":\"2M\",\"gpus\":1}");
     take_all(fleet, nodes);
     add_host(fleet, "n0", "leaf9", "");
     weft_fleet_sort(fleet);
@@ -340,8 +347,8 @@ test_random(void)
         for (guint i = 0; i < 25; i++) {
             guint count = (guint)g_test_rand_int_range(1, 7), cores = (guint)g_test_rand_int_range(1, 9);
             guint memory = 64 * (guint)g_test_rand_int_range(1, 40);
-            g_autofree char *spec = g_strdup_printf("{\"name\":\"a\",\"count\":%u,\"cores\":%u,\"memory\":\"%uM\",\"gpus\":%d}", count, cores,
-                                                    memory, g_test_rand_int_range(0, 2));
+            g_autofree char *spec = g_strdup_printf("{\"name\":\"a\",\"count\":%u,\"cores\":%u,\"memory\":\"%uM\",\"gpus\":%d}",
+                                                    count, cores, memory, g_test_rand_int_range(0, 2));
             g_autoptr(GError) error = NULL;
             g_autoptr(GPtrArray) nodes = place(fleet, spec, &error);
             if (!nodes) {
