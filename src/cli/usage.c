@@ -10,10 +10,11 @@ static const GOptionEntry options[] = {
     { NULL },
 };
 
+/* Four digits: a short trial of weft must not look free. */
 static char *
 hours(json_t *object, const char *name)
 {
-    return g_strdup_printf("%.2f", json_number_value(json_object_get(object, name)) / 3600);
+    return g_strdup_printf("%.4f", json_number_value(json_object_get(object, name)) / 3600);
 }
 
 static char *
