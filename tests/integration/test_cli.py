@@ -279,6 +279,18 @@ def test_hosts(weft, acme):
     assert acme("host", "rm", "h[8-9]").stdout == "host h8 is removed\nhost h9 is removed\n"
 
 
+def test_usage_of_tenants(weft, acme):
+    acme("create", "cfd", "-n", "2", *SHAPE)
+    acme("rm", "-y", "cfd")
+    sums = json.loads(weft.cli("usage", "--json").stdout)["tenants"]
+    mine = next(tenant for tenant in sums if tenant["tenant"] == "acme")
+    assert mine["nodes"] == 2 and mine["node_seconds"] > 0 and mine["core_seconds"] == mine["node_seconds"]
+    header, *rows = weft.cli("usage").stdout.splitlines()
+    assert header.split()[:2] == ["TENANT", "NODES"]
+    assert [row.split()[:2] for row in rows if row.startswith("acme")] == [["acme", "2"]]
+    assert json.loads(acme("usage", "--from", "2020-01-01", "--to", "2020-02-01", "--json").stdout)["tenants"][0]["node_seconds"] == 0
+
+
 def test_token_over_tls(site, certificate, tmp_path):
     weft = site(changes={"api": {"tcp": "127.0.0.1:0", "tls_certificate": certificate["certificate"], "tls_key": certificate["key"]}})
     weft.cli("user", "add", "bob", "--tenant", "acme")
