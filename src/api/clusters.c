@@ -67,15 +67,14 @@ cluster_reply(WeftRequest *request, guint status, const WeftCluster *cluster, GE
 
 /* --- reading --- */
 
-static json_t *
+static char *
 cluster_view(WeftRequest *request, const WeftRecord *record, GError **error)
 {
-    g_autoptr(WeftCluster) cluster = weft_record_cluster(record, error);
-    return cluster ? weft_view_cluster(request->store, cluster, error) : NULL;
+    return g_strdup(weft_cluster_texts_get(request->texts, record, error));
 }
 
 /* For a list over tenants: the cluster of this name in each. */
-static json_t *
+static char *
 namesake_view(WeftRequest *request, const WeftRecord *tenant, GError **error)
 {
     g_autofree char *key = weft_cluster_key(tenant->key, weft_request_query(request, "name"));
@@ -90,15 +89,12 @@ list_by_name(WeftRequest *request, const char *tenant, GError **error)
     if (!tenant)
         return weft_page_reply(request, (WeftQuery){ .kind = WEFT_KIND_TENANT }, namesake_view, error);
     WeftRecord record = { .kind = WEFT_KIND_TENANT, .key = (char *)tenant };
-    json_t *item = namesake_view(request, &record, &failure);
+    g_autofree char *item = namesake_view(request, &record, &failure);
     if (failure) {
         g_propagate_error(error, failure);
         return FALSE;
     }
-    json_t *items = json_array();
-    if (item)
-        json_array_append_new(items, item);
-    return weft_request_reply(request, weft_page_of(items, NULL));
+    return weft_request_reply(request, weft_page_of(item));
 }
 
 gboolean
@@ -121,11 +117,11 @@ weft_handle_cluster_get(WeftRequest *request, GError **error)
     return reply ? weft_request_reply(request, reply) : FALSE;
 }
 
-static json_t *
+static char *
 node_view(WeftRequest *request, const WeftRecord *record, GError **error)
 {
     g_autoptr(WeftNode) node = weft_record_node(record, error);
-    return node ? weft_view_node(node, weft_request_sees_all(request)) : NULL;
+    return node ? weft_view_text(weft_view_node(node, weft_request_sees_all(request))) : NULL;
 }
 
 gboolean

@@ -3,11 +3,11 @@
 #include "streams.h"
 #include "views.h"
 
-static json_t *
+static char *
 event_view(WeftRequest *request, const WeftRecord *record, GError **error)
 {
     g_autoptr(WeftEvent) event = weft_record_event(record, error);
-    return event ? weft_view_event(event, weft_request_sees_all(request)) : NULL;
+    return event ? weft_view_text(weft_view_event(event, weft_request_sees_all(request))) : NULL;
 }
 
 gboolean

@@ -25,18 +25,18 @@ host_reply(WeftRequest *request, guint status, const WeftHost *host, GError **er
     return view ? weft_reply_new(status, view) : NULL;
 }
 
-static json_t *
+static char *
 host_view(WeftRequest *request, const WeftRecord *record, GError **error)
 {
     g_autoptr(WeftHost) host = weft_record_host(record, error);
-    return host ? weft_view_host(request->store, host, error) : NULL;
+    return host ? weft_view_text(weft_view_host(request->store, host, error)) : NULL;
 }
 
-static json_t *
+static char *
 fabric_view(WeftRequest *request, const WeftRecord *record, GError **error)
 {
     g_autoptr(WeftFabric) fabric = weft_record_fabric(record, error);
-    return fabric ? weft_fabric_to_json(fabric) : NULL;
+    return fabric ? weft_view_text(weft_fabric_to_json(fabric)) : NULL;
 }
 
 gboolean

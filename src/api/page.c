@@ -6,8 +6,8 @@
 #define LIMIT_MAX 1000
 #define CURSOR_KEY_MAX 160
 
-gboolean
-weft_page_limit(const WeftRequest *request, guint *ret_limit, GError **error)
+static gboolean
+read_limit(const WeftRequest *request, guint *ret_limit, GError **error)
 {
     const char *text = weft_request_query(request, "limit");
     guint64 limit = LIMIT_DEFAULT;
@@ -26,8 +26,9 @@ encode(const char *key)
     return g_strdelimit(g_strdelimit(g_strdelimit(text, "+", '-'), "/", '_'), "=", '.');
 }
 
-char *
-weft_page_after(const WeftRequest *request, GError **error)
+/* The cursor is opaque outside: the key of the last item that was shown. NULL without an error: from the beginning. */
+static char *
+read_after(const WeftRequest *request, GError **error)
 {
     const char *text = weft_request_query(request, "after");
     if (!text)
@@ -43,19 +44,28 @@ weft_page_after(const WeftRequest *request, GError **error)
     return NULL;
 }
 
-WeftReply *
-weft_page_of(json_t *items, const char *next)
+static WeftReply *
+page_reply(const char *items, const char *next)
 {
     g_autofree char *cursor = next ? encode(next) : NULL;
-    return weft_reply_new(200, json_pack("{s:o, s:s?}", "items", items, "next", cursor));
+    const char *quote = cursor ? "\"" : "";
+    g_autofree char *body = g_strdup_printf("{\"items\":[%s],\"next\":%s%s%s}", items, quote, cursor ? cursor : "null", quote);
+    return weft_reply_text(200, "application/json", body);
+}
+
+WeftReply *
+weft_page_of(const char *item)
+{
+    return page_reply(item ? item : "", NULL);
 }
 
 typedef struct {
     WeftRequest *request;
     WeftView view;
     guint limit;
-    json_t *items;
-    char *last; /* key of the last item */
+    guint count;
+    GString *items; /* JSON texts, with commas between */
+    char *last;     /* key of the last item */
     gboolean more;
 } Page;
 
@@ -63,19 +73,17 @@ static gboolean
 add_record(Page *page, const WeftRecord *record, GError **error)
 {
     GError *failure = NULL;
-    json_t *item = page->view(page->request, record, &failure);
+    g_autofree char *item = page->view(page->request, record, &failure);
     if (failure) {
         g_propagate_error(error, failure);
         return FALSE;
     }
     if (!item)
         return TRUE;
-    page->more = json_array_size(page->items) == page->limit;
-    if (page->more) {
-        json_decref(item);
+    page->more = page->count == page->limit;
+    if (page->more)
         return TRUE;
-    }
-    json_array_append_new(page->items, item);
+    g_string_append_printf(page->items, "%s%s", page->count++ ? "," : "", item);
     g_free(page->last);
     page->last = g_strdup(record->key);
     return TRUE;
@@ -108,17 +116,17 @@ weft_page_reply(WeftRequest *request, WeftQuery query, WeftView view, GError **e
 {
     GError *failure = NULL;
     Page page = { .request = request, .view = view };
-    g_autofree char *after = weft_page_after(request, &failure);
-    if (failure || !weft_page_limit(request, &page.limit, &failure)) {
+    g_autofree char *after = read_after(request, &failure);
+    if (failure || !read_limit(request, &page.limit, &failure)) {
         g_propagate_error(error, failure);
         return FALSE;
     }
-    page.items = json_array();
+    page.items = g_string_new(NULL);
     query.after = after;
     gboolean ok = fill(&page, query, error);
     if (ok)
-        weft_request_reply(request, weft_page_of(json_incref(page.items), page.more ? page.last : NULL));
-    json_decref(page.items);
+        weft_request_reply(request, page_reply(page.items->str, page.more ? page.last : NULL));
+    g_string_free(page.items, TRUE);
     g_free(page.last);
     return ok;
 }

@@ -3,11 +3,11 @@
 #include "page.h"
 #include "views.h"
 
-static json_t *
+static char *
 principal_view(WeftRequest *request, const WeftRecord *record, GError **error)
 {
     g_autoptr(WeftPrincipal) principal = weft_record_principal(record, error);
-    return principal ? weft_view_principal(principal) : NULL;
+    return principal ? weft_view_text(weft_view_principal(principal)) : NULL;
 }
 
 gboolean

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "auth.h"
+#include "cluster-texts.h"
 #include "reply.h"
 #include "router.h"
 #include "store.h"
@@ -28,6 +29,7 @@ typedef struct WeftHeaders {
 struct WeftRequest {
     WeftStore *store;
     WeftStreams *streams;
+    WeftClusterTexts *texts;
     const WeftRoute *route;
     char *method;
     char *target;

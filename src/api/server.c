@@ -19,6 +19,7 @@ struct WeftServer {
     WeftApiOptions options;
     WeftLimit *limit;
     WeftStreams *streams;
+    WeftClusterTexts *texts;
     GHashTable *paused; /* WeftRequest */
     GPtrArray *daemons; /* Daemon */
 };
@@ -263,6 +264,7 @@ on_target(void *data, const char *target, struct MHD_Connection *connection)
     WeftRequest *request = weft_request_new(daemon->server, target);
     request->store = daemon->server->store;
     request->streams = daemon->server->streams;
+    request->texts = daemon->server->texts;
     request->connection = connection;
     request->peer = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     return request;
@@ -467,6 +469,7 @@ weft_server_new(WeftStore *store, const WeftApiOptions *options)
     server->options = *options;
     server->limit = weft_limit_new(options->requests_per_second, options->requests_burst);
     server->streams = weft_streams_new(store, options->streams);
+    server->texts = weft_cluster_texts_new(store);
     server->paused = g_hash_table_new(NULL, NULL);
     server->daemons = g_ptr_array_new_with_free_func(daemon_free);
     return server;
@@ -489,6 +492,7 @@ weft_server_free(WeftServer *server)
     wake_all(server);
     g_ptr_array_unref(server->daemons);
     weft_streams_free(server->streams);
+    weft_cluster_texts_free(server->texts);
     weft_limit_free(server->limit);
     g_hash_table_unref(server->paused);
     g_free(server);

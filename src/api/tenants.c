@@ -30,11 +30,11 @@ tenant_reply(WeftRequest *request, guint status, const WeftTenant *tenant, GErro
     return view ? weft_reply_new(status, view) : NULL;
 }
 
-static json_t *
+static char *
 tenant_view(WeftRequest *request, const WeftRecord *record, GError **error)
 {
     g_autoptr(WeftTenant) tenant = weft_record_tenant(record, error);
-    return tenant ? weft_view_tenant(request->store, tenant, error) : NULL;
+    return tenant ? weft_view_text(weft_view_tenant(request->store, tenant, error)) : NULL;
 }
 
 gboolean
@@ -44,8 +44,8 @@ weft_handle_tenant_list(WeftRequest *request, GError **error)
     if (!own)
         return weft_page_reply(request, (WeftQuery){ .kind = WEFT_KIND_TENANT }, tenant_view, error);
     g_autoptr(WeftTenant) tenant = weft_store_load_tenant(request->store, own, NULL, error);
-    json_t *view = tenant ? weft_view_tenant(request->store, tenant, error) : NULL;
-    return view ? weft_request_reply(request, weft_page_of(json_pack("[o]", view), NULL)) : FALSE;
+    g_autofree char *view = tenant ? weft_view_text(weft_view_tenant(request->store, tenant, error)) : NULL;
+    return view ? weft_request_reply(request, weft_page_of(view)) : FALSE;
 }
 
 gboolean

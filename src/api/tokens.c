@@ -18,11 +18,11 @@ may_see(const WeftRequest *request, const WeftToken *token)
            (strcmp(token->principal, who->name) == 0 && g_strcmp0(token->tenant, who->tenant) == 0);
 }
 
-static json_t *
+static char *
 token_view(WeftRequest *request, const WeftRecord *record, GError **error)
 {
     g_autoptr(WeftToken) token = weft_record_token(record, error);
-    return token ? weft_view_token(token) : NULL;
+    return token ? weft_view_text(weft_view_token(token)) : NULL;
 }
 
 gboolean

@@ -3,6 +3,16 @@
 #include "clock.h"
 #include "errors.h"
 
+char *
+weft_view_text(json_t *view)
+{
+    char *dumped = view ? json_dumps(view, JSON_COMPACT) : NULL;
+    char *text = g_strdup(dumped);
+    free(dumped);
+    json_decref(view);
+    return text;
+}
+
 static json_t *
 time_view(gint64 time)
 {

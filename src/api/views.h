@@ -3,6 +3,9 @@
 
 #include "records.h"
 
+/* Takes the view; NULL is NULL. */
+char *weft_view_text(json_t *view);
+
 json_t *weft_view_cluster(WeftStore *store, const WeftCluster *cluster, GError **error);
 json_t *weft_view_host(WeftStore *store, const WeftHost *host, GError **error);
 json_t *weft_view_tenant(WeftStore *store, const WeftTenant *tenant, GError **error);

@@ -1,0 +1,15 @@
+/* Clusters as the API shows them, as JSON text. Lists are asked for often, and most clusters have not changed since: a text is
+ * made again only when the wish or its progress has another revision. */
+#pragma once
+
+#include "store.h"
+
+#include <glib.h>
+
+typedef struct WeftClusterTexts WeftClusterTexts;
+
+WeftClusterTexts *weft_cluster_texts_new(WeftStore *store);
+void weft_cluster_texts_free(WeftClusterTexts *texts);
+
+/* The text of a cluster's record; good until the next call. NULL: an error. */
+const char *weft_cluster_texts_get(WeftClusterTexts *texts, const WeftRecord *record, GError **error);
