@@ -187,6 +187,16 @@ is_worth_another_try(WeftRequest *request, const GError *error)
     return (code == WEFT_ERROR_CONFLICT || code == WEFT_ERROR_EXHAUSTED) && ++request->tries < TRIES_MAX;
 }
 
+/* A conflict that tries did not end is one with many others. The store tells it in its own words, with a revision that counts
+ * the changes of everybody: not for a tenant's eyes. */
+static void
+give_up(WeftRequest *request, const GError *error)
+{
+    g_autoptr(GError) busy = g_error_new(WEFT_ERROR, WEFT_ERROR_BUSY,
+                                         "others change the same at this moment, and nothing was done; try again in a second");
+    weft_request_fail(request, weft_error_code(error) == WEFT_ERROR_CONFLICT ? busy : error);
+}
+
 static void
 committed(gint64 revision, const GError *error, gpointer data)
 {
@@ -197,7 +207,7 @@ committed(gint64 revision, const GError *error, gpointer data)
     if (error && is_worth_another_try(request, error))
         weft_request_run(request);
     else if (error)
-        weft_request_fail(request, error);
+        give_up(request, error);
     else
         weft_request_reply(request, g_steal_pointer(&reply));
 }
