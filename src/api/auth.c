@@ -44,6 +44,12 @@ weft_peer_free(WeftPeer *peer)
     g_free(peer);
 }
 
+gboolean
+weft_peer_is_admin(const WeftPeer *peer)
+{
+    return peer->local && (peer->uid == 0 || peer->uid == geteuid());
+}
+
 char *
 weft_auth_secret(void)
 {
@@ -99,7 +105,7 @@ by_peer(WeftStore *store, const WeftPeer *peer, GError **error)
 {
     if (!peer->local)
         return NULL;
-    if (peer->uid == 0 || peer->uid == geteuid()) {
+    if (weft_peer_is_admin(peer)) {
         WeftPrincipal *admin = g_new0(WeftPrincipal, 1);
         admin->name = g_strdup(peer->user);
         admin->role = WEFT_ROLE_ADMIN;

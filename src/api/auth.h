@@ -15,6 +15,8 @@ typedef struct WeftPeer {
 
 WeftPeer *weft_peer_new(int fd, gboolean local);
 void weft_peer_free(WeftPeer *peer);
+/* root, and the user that weftd runs as. */
+gboolean weft_peer_is_admin(const WeftPeer *peer);
 
 /* authorization is the header of that name, NULL: none; on the Unix socket it counts before the peer's user. */
 WeftPrincipal *weft_auth_identify(WeftStore *store, const WeftPeer *peer, const char *authorization, GError **error);

@@ -48,14 +48,15 @@ bucket_of(WeftLimit *limit, const char *who, gint64 now)
 }
 
 gboolean
-weft_limit_take(WeftLimit *limit, const char *who, gint64 now)
+weft_limit_take(WeftLimit *limit, const char *who, guint cost, gint64 now)
 {
     Bucket *bucket = bucket_of(limit, who, now);
     bucket->left += (double)(now - bucket->at) * limit->per_second / G_USEC_PER_SEC;
     bucket->left = MIN(bucket->left, limit->burst);
     bucket->at = now;
-    if (bucket->left < 1)
+    double price = MIN(cost, limit->burst);
+    if (bucket->left < price)
         return FALSE;
-    bucket->left -= 1;
+    bucket->left -= price;
     return TRUE;
 }

@@ -8,5 +8,5 @@ typedef struct WeftLimit WeftLimit;
 WeftLimit *weft_limit_new(guint per_second, guint burst);
 void weft_limit_free(WeftLimit *limit);
 
-/* now is monotonic, in microseconds. FALSE: not now; in a second at the latest it will be. */
-gboolean weft_limit_take(WeftLimit *limit, const char *who, gint64 now);
+/* cost is how many requests it counts as, now is monotonic, in microseconds. FALSE: not now. */
+gboolean weft_limit_take(WeftLimit *limit, const char *who, guint cost, gint64 now);

@@ -19,6 +19,13 @@ read_limit(const WeftRequest *request, guint *ret_limit, GError **error)
     return TRUE;
 }
 
+guint
+weft_page_cost(const WeftRequest *request)
+{
+    guint limit = 0;
+    return read_limit(request, &limit, NULL) ? (limit + LIMIT_DEFAULT - 1) / LIMIT_DEFAULT : 1;
+}
+
 static char *
 encode(const char *key)
 {

@@ -62,7 +62,7 @@ weft_request_abandon(WeftRequest *request)
 {
     request->connection = NULL;
     request->peer = NULL;
-    g_clear_handle_id(&request->work, g_source_remove);
+    weft_works_cancel(request);
 }
 
 /* --- idempotency --- */
@@ -140,27 +140,25 @@ recall(const WeftRequest *request, GError **error)
 
 /* --- how it ends --- */
 
+/* FALSE: it has none yet. */
 static gboolean
-answer(WeftRequest *request, GError **error)
+replay(WeftRequest *request)
 {
-    if (request->headers.idempotency_key) {
-        GError *failure = NULL;
-        WeftReply *reply = recall(request, &failure);
-        if (reply)
-            return weft_request_reply(request, reply);
-        if (failure) {
-            g_propagate_error(error, failure);
-            return FALSE;
-        }
-    }
-    return request->route->handler(request, error);
+    g_autoptr(GError) error = NULL;
+    WeftReply *reply = request->headers.idempotency_key ? recall(request, &error) : NULL;
+    if (reply)
+        return weft_request_reply(request, reply);
+    if (error)
+        weft_request_fail(request, error);
+    return error != NULL;
 }
 
+/* The first of two requests with one key may be written while the second one reads: then that is why it failed. */
 void
 weft_request_run(WeftRequest *request)
 {
     g_autoptr(GError) error = NULL;
-    if (!answer(request, &error))
+    if (!replay(request) && !request->route->handler(request, &error) && !replay(request))
         weft_request_fail(request, error);
 }
 
@@ -223,13 +221,6 @@ weft_request_commit(WeftRequest *request, WeftTxn *txn, WeftReply *reply)
     }
     request->prepared = reply;
     weft_store_commit(request->store, txn, committed, weft_request_ref(request));
-    return TRUE;
-}
-
-gboolean
-weft_request_work(WeftRequest *request, GSourceFunc step, gpointer data, GDestroyNotify free_data)
-{
-    request->work = g_idle_add_full(G_PRIORITY_DEFAULT, step, data, free_data);
     return TRUE;
 }
 

@@ -11,6 +11,7 @@
 #include "router.h"
 #include "store.h"
 #include "streams.h"
+#include "works.h"
 
 #include <microhttpd.h>
 
@@ -30,6 +31,7 @@ struct WeftRequest {
     WeftStore *store;
     WeftStreams *streams;
     WeftClusterTexts *texts;
+    WeftWorks *works;
     const WeftRoute *route;
     char *method;
     char *target;
@@ -49,7 +51,6 @@ struct WeftRequest {
     gboolean complete; /* the whole request has come */
     gboolean paused;
     guint tries;
-    guint work; /* source id */
     WeftReply *prepared;
     WeftReply *reply;
 };
@@ -68,8 +69,6 @@ void weft_request_abandon(WeftRequest *request);
 
 gboolean weft_request_reply(WeftRequest *request, WeftReply *reply);
 gboolean weft_request_commit(WeftRequest *request, WeftTxn *txn, WeftReply *reply);
-/* Calls step from the main loop, between other work, until it returns FALSE or the client is gone. */
-gboolean weft_request_work(WeftRequest *request, GSourceFunc step, gpointer data, GDestroyNotify free_data);
 void weft_request_fail(WeftRequest *request, const GError *error);
 
 /* --- what it says --- */

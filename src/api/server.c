@@ -1,7 +1,9 @@
 #include "server.h"
 
+#include "connections.h"
 #include "errors.h"
 #include "limit.h"
+#include "page.h"
 #include "problem.h"
 #include "routes.h"
 #include "yaml.h"
@@ -13,6 +15,8 @@
 /* A client that has begun to send too much is heard out up to here: only then does it read our answer. */
 #define DISCARD_MAX (8 * 1024 * 1024)
 #define KEY_LENGTH_MAX 64
+/* A request may take this many times the idle time to come: a slow line is no crime. */
+#define PATIENCE 6
 
 struct WeftServer {
     WeftStore *store;
@@ -20,6 +24,8 @@ struct WeftServer {
     WeftLimit *limit;
     WeftStreams *streams;
     WeftClusterTexts *texts;
+    WeftWorks *works;
+    WeftConnections *connections;
     GHashTable *paused; /* WeftRequest */
     GPtrArray *daemons; /* Daemon */
 };
@@ -138,9 +144,9 @@ check_key(WeftRequest *request, GError **error)
 }
 
 static gboolean
-check_rate(WeftRequest *request, const char *account, GError **error)
+check_rate(WeftRequest *request, const char *account, guint cost, GError **error)
 {
-    if (weft_limit_take(request->server->limit, account, g_get_monotonic_time()))
+    if (weft_limit_take(request->server->limit, account, cost, g_get_monotonic_time()))
         return TRUE;
     g_set_error(error, WEFT_ERROR, WEFT_ERROR_BUSY, "more than %u requests a second; try again in a second",
                 request->server->options.requests_per_second);
@@ -155,10 +161,10 @@ identify(WeftRequest *request, GError **error)
     if (request->principal) {
         const char *tenant = request->principal->tenant;
         request->account = g_strdup_printf("%s/%s", tenant ? tenant : "", request->principal->name);
-        return check_rate(request, request->account, error);
+        return check_rate(request, request->account, 1, error);
     }
     /* Strangers share one bucket: they cannot use up anybody else's. */
-    if (!check_rate(request, "?", error))
+    if (!check_rate(request, "?", 1, error))
         g_error_free(failure);
     else
         g_propagate_error(error, failure);
@@ -182,7 +188,8 @@ admit(WeftRequest *request, GError **error)
     if (!take_headers(request, error) || !identify(request, error))
         return FALSE;
     request->route = weft_router_match(weft_routes, request->method, request->target, &request->match, error);
-    return request->route && check_role(request, error) && check_key(request, error);
+    return request->route && check_role(request, error) && check_key(request, error) &&
+           check_rate(request, request->account, weft_page_cost(request) - 1, error);
 }
 
 static gboolean
@@ -257,6 +264,12 @@ refuse(WeftRequest *request, const GError *error)
 
 /* --- the life of a request --- */
 
+static WeftConnection *
+connection_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
 static void *
 on_target(void *data, const char *target, struct MHD_Connection *connection)
 {
@@ -265,8 +278,9 @@ on_target(void *data, const char *target, struct MHD_Connection *connection)
     request->store = daemon->server->store;
     request->streams = daemon->server->streams;
     request->texts = daemon->server->texts;
+    request->works = daemon->server->works;
     request->connection = connection;
-    request->peer = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    request->peer = connection_of(connection)->peer;
     return request;
 }
 
@@ -311,6 +325,7 @@ process(WeftRequest *request)
 {
     g_autoptr(GError) error = NULL;
     request->complete = TRUE;
+    weft_connection_has_request(connection_of(request->connection));
     if (request->reply)
         return;
     if (take_body(request, &error))
@@ -346,6 +361,7 @@ on_completed(void *data, struct MHD_Connection *connection, void **state, enum M
     if (!request)
         return;
     *state = NULL;
+    weft_connection_waits(connection_of(connection));
     weft_request_abandon(request);
     weft_request_unref(request);
 }
@@ -354,11 +370,12 @@ static void
 on_connection(void *data, struct MHD_Connection *connection, void **state, enum MHD_ConnectionNotificationCode code)
 {
     Daemon *daemon = data;
-    if (code == MHD_CONNECTION_NOTIFY_STARTED)
-        *state =
-            weft_peer_new(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd, daemon->local);
-    else
-        weft_peer_free(*state);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        *state = weft_connection_new(daemon->server->connections, fd, daemon->local);
+    } else {
+        weft_connection_free(*state);
+    }
 }
 
 /* --- in the main loop --- */
@@ -470,6 +487,8 @@ weft_server_new(WeftStore *store, const WeftApiOptions *options)
     server->limit = weft_limit_new(options->requests_per_second, options->requests_burst);
     server->streams = weft_streams_new(store, options->streams);
     server->texts = weft_cluster_texts_new(store);
+    server->works = weft_works_new();
+    server->connections = weft_connections_new(options->connections_per_address, PATIENCE * options->idle_timeout);
     server->paused = g_hash_table_new(NULL, NULL);
     server->daemons = g_ptr_array_new_with_free_func(daemon_free);
     return server;
@@ -492,6 +511,8 @@ weft_server_free(WeftServer *server)
     wake_all(server);
     g_ptr_array_unref(server->daemons);
     weft_streams_free(server->streams);
+    weft_connections_free(server->connections);
+    weft_works_free(server->works);
     weft_cluster_texts_free(server->texts);
     weft_limit_free(server->limit);
     g_hash_table_unref(server->paused);

@@ -8,6 +8,7 @@
 
 #define KEEP_ALIVE_SECONDS 15
 #define PAGE 64
+#define SHARES 4 /* nobody has more than one of so many parts of all streams */
 #define BLOCK (32 * 1024)
 #define EVENT_KEY_LENGTH 16
 
@@ -210,15 +211,27 @@ first_position(const WeftRequest *request, GError **error)
     return NULL;
 }
 
+static gboolean
+check_room(WeftStreams *streams, const char *account, GError **error)
+{
+    guint most = (streams->max + SHARES - 1) / SHARES, own = 0;
+    for (guint i = 0; i < streams->all->len; i++)
+        own += strcmp(((const WeftStream *)streams->all->pdata[i])->request->account, account) == 0;
+    if (own < most && streams->all->len < streams->max)
+        return TRUE;
+    if (streams->all->len >= streams->max)
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_BUSY, "there are %u event streams already; try again later", streams->max);
+    else
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_BUSY, "you have %u event streams already; end one, or try again later", own);
+    return FALSE;
+}
+
 gboolean
 weft_streams_open(WeftRequest *request, const char *tenant, const char *cluster, GError **error)
 {
     WeftStreams *streams = request->streams;
-    if (streams->all->len >= streams->max) {
-        keep_alive(streams);
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_BUSY, "there are %u event streams already; try again later", streams->max);
+    if (!check_room(streams, request->account, error))
         return FALSE;
-    }
     char *position = first_position(request, error);
     if (!position)
         return FALSE;

@@ -171,7 +171,6 @@ step(gpointer data)
         job->closed = job->closed || done;
         return G_SOURCE_CONTINUE;
     }
-    job->request->work = 0;
     if (error)
         weft_request_fail(job->request, error);
     else
@@ -210,5 +209,5 @@ weft_handle_usage(WeftRequest *request, GError **error)
     job->open = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     if (tenant)
         sum_of(job, tenant);
-    return weft_request_work(request, step, job, job_free);
+    return weft_works_add(request, step, job, job_free, error);
 }

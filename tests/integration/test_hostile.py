@@ -2,15 +2,16 @@
 
 import contextlib
 import json
+import os
 import socket
-import ssl
-import threading
 import time
 from pathlib import Path
 
+import pytest
 from harness.wait import until
 from harness.weft import Client, UnixConnection, fresh_key
 
+NOBODY = 65534
 PROMPT = 2.0  # seconds in which anybody must get an answer, whatever the others do
 
 
@@ -100,3 +101,160 @@ def test_a_list_is_as_fresh_as_the_cluster(weft):
     made = weft.client.create("cfd", 1)
     weft.client.wait_phase("cfd", "ready")
     assert [cluster["id"] for cluster in listed()] == [made["id"], weft.client.cluster("md")["id"]]
+
+
+# --- taking everything ---
+
+
+def test_one_principal_cannot_take_all_streams(site):
+    weft = site(changes={"api": {"streams": 16}})
+    greedy, other = weft.token("acme-viewer"), weft.token("umbrella-viewer")
+    taken = [raw(weft, stream_text(greedy)) for _ in range(20)]
+    statuses = [connection.recv(4096)[:12] for connection in taken]
+    mine = raw(weft, stream_text(other))
+    assert mine.recv(4096).startswith(b"HTTP/1.1 200")
+    assert statuses.count(b"HTTP/1.1 200") == 4 and statuses.count(b"HTTP/1.1 429") == 16
+    for connection in (*taken, mine):
+        connection.close()
+
+
+@contextlib.contextmanager
+def as_nobody(weft):
+    """What connects meanwhile is another user, who may reach the socket."""
+    weft.root.chmod(0o711)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes root to be somebody else")
+def test_one_user_cannot_take_all_connections(site):
+    weft = site(changes={"api": {"connections": 40, "connections_per_address": 10, "idle_timeout": "20s"}})
+    with as_nobody(weft):
+        held = [raw(weft, b"GET /v1/version HTTP/1.1\r\n") for _ in range(60)]
+    assert seconds(lambda: weft.client.get("/v1/version")) < PROMPT
+    ended = 0
+    for connection in held:
+        connection.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            ended += connection.recv(1) == b""
+    assert ended == 50
+    for connection in held:
+        connection.close()
+    with as_nobody(weft), contextlib.closing(raw(weft, b"GET /v1/version HTTP/1.1\r\nHost: weft\r\n\r\n")) as connection:
+        assert connection.recv(4096).startswith(b"HTTP/1.1 401"), "those that were closed no longer count"
+
+
+def test_long_reads_are_few_and_in_turns(weft):
+    """Usage is read page by page: one page of one request at a time, and a few requests of one principal."""
+    token = weft.token("acme-viewer")
+    weft.client.create("cfd", 4)
+    weft.client.wait_phase("cfd", "ready")
+    answers = finish_together(weft, [request_text("/v1/usage", token) for _ in range(60)])
+    codes = [answer[9:12] for answer in answers]
+    assert set(codes) == {"200", "429"}
+    assert seconds(lambda: weft.client.get("/v1/version")) < PROMPT
+    assert tenant_client(weft, "acme-viewer").get("/v1/usage")["tenants"]
+
+
+def test_a_long_page_counts_as_many_requests(site):
+    weft = site(changes={"api": {"requests_per_second": 1, "requests_burst": 40}})
+    viewer = tenant_client(weft, "acme-viewer")
+    statuses = [viewer.request("GET", "/v1/events?limit=1000").status for _ in range(8)]
+    assert statuses == [200] * 4 + [429] * 4
+
+
+# --- never ending, never reading ---
+
+
+def test_a_request_must_end(site):
+    """A byte now and then does not hold a connection for ever."""
+    weft = site(changes={"api": {"idle_timeout": "1s"}})
+    with contextlib.closing(raw(weft, b"GET /v1/version HTTP/1.1\r\nX-Slow: ")) as slow:
+        start = time.monotonic()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            while time.monotonic() - start < 15:
+                slow.sendall(b"x")
+                time.sleep(0.2)
+        assert time.monotonic() - start < 10
+
+
+def test_streams_that_are_not_read_cost_nothing(site):
+    weft = site(changes={"api": {"idle_timeout": "1s"}})
+    for _ in range(30):
+        weft.client.create("cfd", 1)
+        weft.client.delete("cfd")
+        weft.client.wait_gone("cfd")
+    token = weft.token("acme-viewer")
+    before, size = descriptors(weft), memory(weft)
+    for _ in range(5):
+        for connection in [raw(weft, request_text("/v1/events", token, "Accept: text/event-stream", "Last-Event-ID: " + "0" * 16)) for _ in range(20)]:
+            connection.close()
+    until(lambda: descriptors(weft) <= before + 2, lambda: f"{descriptors(weft)} descriptors, {before} before")
+    assert memory(weft) - size < 32 << 20
+
+
+BROKEN = [
+    b"GET\r\n\r\n", b"GET /v1/version\r\n\r\n", b"GET /v1/version HTTP/9.9\r\n\r\n", b"\0\0\0\0\r\n\r\n", b"GET /" + b"a" * 100000,
+    b"GET /v1/version HTTP/1.1\r\nno colon\r\n\r\n", b"GET /v1/version HTTP/1.1\r\n" + b"X: y\r\n" * 20000,
+    b"POST /v1/clusters HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"POST /v1/clusters HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
+    b"POST /v1/clusters HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+    b"POST /v1/clusters HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+    b"POST /v1/clusters HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    b"GET /v1/version HTTP/1.1\r\nHost: x\r\n\r\n" * 500,
+]
+
+
+@pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
+def test_broken_http_leaves_nothing_behind(weft, text):
+    for _ in range(20):
+        with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as connection:
+            connection.settimeout(PROMPT)
+            connection.connect(str(weft.socket))
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError, TimeoutError):
+                connection.sendall(text)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(1 << 16):
+                    pass
+    assert seconds(lambda: weft.client.get("/v1/version")) < PROMPT
+
+
+def test_clients_that_leave_while_weftd_works(weft):
+    """What they asked for is done or not done, and its answer has nobody to go to."""
+    token = weft.token("acme-member")
+    for n in range(40):
+        spec = {"name": f"c{n}", "count": 1, "cores": 1, "memory": "256M", "image": "mpi"}
+        leaving = [raw(weft, request_text("/v1/clusters", token, method="POST", body=spec)), raw(weft, request_text("/v1/usage", token))]
+        time.sleep(n / 10000)
+        for connection in leaving:
+            connection.close()
+    assert seconds(lambda: weft.client.get("/v1/clusters")) < PROMPT
+
+
+def test_stops_with_everything_open(weft):
+    """Streams, half requests, unread answers and commits on their way."""
+    token = weft.token("acme-member")
+    texts = [stream_text(token), request_text("/v1/usage", token), b"GET /v1/ver", b"POST /v1/clusters HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{"]
+    held = [raw(weft, text) for text in texts for _ in range(10)]
+    for n in range(20):
+        spec = {"name": f"c{n}", "count": 1, "cores": 1, "memory": "256M", "image": "mpi"}
+        held.append(raw(weft, request_text("/v1/clusters", token, method="POST", body=spec)))
+    weft.stop()
+    for connection in held:
+        connection.close()
+
+
+# --- once and only once ---
+
+
+def test_the_same_key_at_the_same_instant(weft):
+    token = weft.token("acme-member")
+    spec = {"name": "cfd", "count": 1, "cores": 1, "memory": "256M", "image": "mpi"}
+    text = request_text("/v1/clusters", token, f"Idempotency-Key: {fresh_key()}", method="POST", body=spec)
+    answers = finish_together(weft, [text] * 30)
+    assert all(answer.startswith("HTTP/1.1 201") for answer in answers)
+    assert len({answer.partition("\r\n\r\n")[2] for answer in answers}) == 1
+    assert sum("Idempotent-Replayed" not in answer for answer in answers) == 1

@@ -129,19 +129,19 @@ test_rate(void)
     WeftLimit *limit = weft_limit_new(2, 3);
     gint64 now = 1000 * G_USEC_PER_SEC;
     for (guint i = 0; i < 3; i++)
-        g_assert_true(weft_limit_take(limit, "a", now));
-    g_assert_false(weft_limit_take(limit, "a", now));
-    g_assert_true(weft_limit_take(limit, "b", now));
-    g_assert_true(weft_limit_take(limit, "a", now + G_USEC_PER_SEC / 2));
-    g_assert_false(weft_limit_take(limit, "a", now + G_USEC_PER_SEC / 2));
+        g_assert_true(weft_limit_take(limit, "a", 1, now));
+    g_assert_false(weft_limit_take(limit, "a", 1, now));
+    g_assert_true(weft_limit_take(limit, "b", 1, now));
+    g_assert_true(weft_limit_take(limit, "a", 1, now + G_USEC_PER_SEC / 2));
+    g_assert_false(weft_limit_take(limit, "a", 1, now + G_USEC_PER_SEC / 2));
     /* No more than the burst is saved up. */
     now += G_TIME_SPAN_HOUR;
     for (guint i = 0; i < 3; i++)
-        g_assert_true(weft_limit_take(limit, "a", now));
-    g_assert_false(weft_limit_take(limit, "a", now));
+        g_assert_true(weft_limit_take(limit, "a", 1, now));
+    g_assert_false(weft_limit_take(limit, "a", 1, now));
     for (guint i = 0; i < 100000; i++) {
         g_autofree char *who = g_strdup_printf("stranger %u", i);
-        g_assert_true(weft_limit_take(limit, who, now));
+        g_assert_true(weft_limit_take(limit, who, 1, now));
     }
     weft_limit_free(limit);
 }
