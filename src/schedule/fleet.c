@@ -119,11 +119,11 @@ weft_slot_give(WeftSlot *slot, const WeftNode *node)
     mark_node(slot, node, FALSE);
 }
 
-static WeftSlot *
-slot_new(WeftHost *host)
+/* Nothing is taken. */
+static void
+slot_init(WeftSlot *slot)
 {
-    WeftSlot *slot = g_new0(WeftSlot, 1);
-    slot->host = host;
+    const WeftHost *host = slot->host;
     for (guint i = 0; i < host->cores->len; i++) {
         gboolean housekeeping = g_array_index(host->cores, WeftCore, i).housekeeping;
         bit_set(slot->cores.words, i, housekeeping);
@@ -136,6 +136,14 @@ slot_new(WeftHost *host)
         for (guint i = 0; i < numa->n_pages; i++)
             slot->free_bytes += free_bytes_of(&numa->pages[i], 0);
     }
+}
+
+static WeftSlot *
+slot_new(WeftHost *host)
+{
+    WeftSlot *slot = g_new0(WeftSlot, 1);
+    slot->host = host;
+    slot_init(slot);
     return slot;
 }
 
@@ -166,6 +174,8 @@ slot_inherit(WeftSlot *slot, const WeftSlot *old)
         for (guint vf = 0; vf < hca->vfs; vf++)
             if (!weft_slot_vf_is_free(old, h, vf))
                 mark_device(slot, &(WeftDevice){ .hca = hca->name, .vf = (int)vf }, TRUE);
+        if (bit_get(old->vfs[h], WEFT_SLOT_WHOLE))
+            mark_device(slot, &(WeftDevice){ .hca = hca->name, .vf = -1 }, TRUE);
     }
     for (guint i = 0; i < old->host->gpus->len; i++)
         if (old->gpus & 1U << i)
@@ -286,4 +296,14 @@ weft_fleet_give(WeftFleet *fleet, const WeftNode *node)
     WeftSlot *slot = g_hash_table_lookup(fleet->by_name, node->host);
     if (slot)
         weft_slot_give(slot, node);
+}
+
+void
+weft_fleet_empty(WeftFleet *fleet, const char *host)
+{
+    WeftSlot *slot = g_hash_table_lookup(fleet->by_name, host);
+    if (!slot)
+        return;
+    *slot = (WeftSlot){ .host = slot->host, .open = slot->open, .fabric = slot->fabric, .leaf = slot->leaf };
+    slot_init(slot);
 }

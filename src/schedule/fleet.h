@@ -27,3 +27,5 @@ void weft_fleet_sort(WeftFleet *fleet);
 /* A host that is not there is passed over: its nodes hold nothing that could be given to others. */
 void weft_fleet_take(WeftFleet *fleet, const WeftNode *node);
 void weft_fleet_give(WeftFleet *fleet, const WeftNode *node);
+/* Nothing is taken there any more. */
+void weft_fleet_empty(WeftFleet *fleet, const char *host);

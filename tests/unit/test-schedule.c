@@ -164,6 +164,26 @@ test_passthrough_takes_all(void)
     g_assert_cmpuint(again->len, ==, 3);
 }
 
+/* As a drain does: the description is put again, and what is taken stays taken. */
+static void
+test_description_put_again(void)
+{
+    static const char host[] =
+        "{\"name\":\"n0\",\"fabric\":\"ib0\",\"leaf\":\"leaf0\",\"numa\":[{\"cores\":4,\"pages\":{\"2M\":2048}}],"
+        "\"hcas\":[{\"name\":\"mlx5_0\",\"port_guid\":\"0x0000000000000001\",\"vfs\":0}]}";
+    static const char spec[] = "{\"name\":\"a\",\"count\":1,\"cores\":1,\"memory\":\"256M\",\"path\":\"passthrough\"}";
+    g_autoptr(WeftFleet) fleet = weft_fleet_new();
+    weft_fleet_put_host(fleet, host_from(host));
+    weft_fleet_set_open(fleet, "n0", TRUE);
+    g_autoptr(GPtrArray) nodes = must_place(fleet, spec);
+    take_all(fleet, nodes);
+    weft_fleet_put_host(fleet, host_from(host));
+    g_assert_null(place(fleet, spec, NULL));
+    weft_fleet_give(fleet, nodes->pdata[0]);
+    g_autoptr(GPtrArray) again = must_place(fleet, spec);
+    g_assert_cmpuint(again->len, ==, 1);
+}
+
 /* --- across hosts --- */
 
 static guint
@@ -376,6 +396,7 @@ main(int argc, char **argv)
     g_test_add_func("/schedule/host/largest-pages", test_largest_pages);
     g_test_add_func("/schedule/host/spread-over-numa", test_spread_over_numa);
     g_test_add_func("/schedule/host/passthrough", test_passthrough_takes_all);
+    g_test_add_func("/schedule/host/put-again", test_description_put_again);
     g_test_add_func("/schedule/fleet/one-leaf", test_one_leaf);
     g_test_add_func("/schedule/fleet/groups", test_groups);
     g_test_add_func("/schedule/fleet/closed-and-labels", test_closed_and_labels);
