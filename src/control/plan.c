@@ -37,7 +37,7 @@ plan_node(const WeftPlanInput *input, const WeftNodeView *view)
     if (phase == WEFT_NODE_STOPPING)
         return plan_stopping(input, view);
     if (phase == WEFT_NODE_LOST)
-        return view->host == WEFT_SEEN_UP ? WEFT_DO_RECOVER : WEFT_DO_REPLACE;
+        return view->host == WEFT_SEEN_UP ? WEFT_DO_RECOVER : view->resting ? WEFT_DO_NOTHING : WEFT_DO_REPLACE;
     if (view->host == WEFT_SEEN_LOST)
         return WEFT_DO_LOSE;
     if (view->host == WEFT_SEEN_EVICTING && !view->resting)
@@ -157,7 +157,9 @@ weft_plan_phase(const WeftPlanInput *input)
     if (input->cluster->deleted)
         return WEFT_CLUSTER_STOPPING;
     if (ready == input->n_nodes && ready == weft_cluster_count(input->cluster) && is_wired(input))
-        return WEFT_CLUSTER_READY;
+        /* They may be ready before the store took that they start. */
+        return weft_cluster_phase_may_follow(input->status->phase, WEFT_CLUSTER_READY) ? WEFT_CLUSTER_READY
+                                                                                       : WEFT_CLUSTER_STARTING;
     if (!input->status || !input->status->was_ready)
         return phase_before_ready(input);
     return broken ? WEFT_CLUSTER_HEALING : WEFT_CLUSTER_SCALING;

@@ -26,13 +26,14 @@ const char *const weft_node_phase_words[WEFT_NODE_PHASES + 1] = {
 #define N(phase) (1u << WEFT_NODE_##phase)
 
 /* Several steps may be committed together, so a phase may be skipped on the way up, but ready is only ever reached from a
- * phase in which nodes were looked at. Before it was ever ready a cluster is placed, wired and started; afterwards it scales
- * and heals, and stays in that phase until it is ready again. Whoever is stopping can only be deleted: a delete wins. */
+ * phase in which nodes were looked at. Before it was ever ready a cluster is placed, wired and started (and queued again,
+ * should it then want others for which there is no room); afterwards it scales and heals, and stays in that phase until it is
+ * ready again. Whoever is stopping can only be deleted: a delete wins. */
 static const guint cluster_next[WEFT_CLUSTER_PHASES] = {
     [WEFT_CLUSTER_QUEUED] = C(PLACED) | C(WIRING) | C(STARTING) | C(STOPPING) | C(FAILED),
-    [WEFT_CLUSTER_PLACED] = C(WIRING) | C(STARTING) | C(STOPPING) | C(FAILED),
-    [WEFT_CLUSTER_WIRING] = C(STARTING) | C(STOPPING) | C(FAILED),
-    [WEFT_CLUSTER_STARTING] = C(WIRING) | C(READY) | C(STOPPING) | C(FAILED),
+    [WEFT_CLUSTER_PLACED] = C(QUEUED) | C(WIRING) | C(STARTING) | C(STOPPING) | C(FAILED),
+    [WEFT_CLUSTER_WIRING] = C(QUEUED) | C(STARTING) | C(STOPPING) | C(FAILED),
+    [WEFT_CLUSTER_STARTING] = C(QUEUED) | C(WIRING) | C(READY) | C(STOPPING) | C(FAILED),
     [WEFT_CLUSTER_READY] =
         C(SCALING) | C(HEALING) | C(MIGRATING) | C(CHECKPOINTING) | C(SUSPENDED) | C(PREEMPTED) | C(STOPPING) | C(FAILED),
     [WEFT_CLUSTER_SCALING] = C(READY) | C(HEALING) | C(STOPPING) | C(FAILED),

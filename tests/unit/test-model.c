@@ -477,9 +477,9 @@ test_phases(void)
     static const char clusters[] = "\n"
         /*             qpwsrshmcsp sdf */
         "queued        xxxx.......x.x\n"
-        "placed        .xxx.......x.x\n"
-        "wiring        ..xx.......x.x\n"
-        "starting      ..xxx......x.x\n"
+        "placed        xxxx.......x.x\n"
+        "wiring        x.xx.......x.x\n"
+        "starting      x.xxx......x.x\n"
         "ready         ....xxxxxxxx.x\n"
         "scaling       ....xxx....x.x\n"
         "healing       ....xxx....x.x\n"
