@@ -7,9 +7,11 @@
 #include "fake-hypervisor.h"
 #include "sqlite.h"
 
+#include <errno.h>
 #include <glib-unix.h>
 #include <locale.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <systemd/sd-daemon.h>
 
 typedef struct Options {
@@ -42,6 +44,22 @@ daemon_clear(Daemon *self)
     weft_config_free(self->config);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Daemon, daemon_clear)
+
+/* Clients must leave descriptors for the drivers: a host that cannot be asked for lack of them would look lost. */
+static void
+share_descriptors(WeftConfig *config)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        g_warning("cannot raise the number of open files: %s", g_strerror(errno));
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || config->api.connections <= limit.rlim_cur / 2)
+        return;
+    config->api.connections = (guint)(limit.rlim_cur / 2);
+    g_message("%u connections at a time, half of the files that may be open (ulimit -n)", config->api.connections);
+}
 
 static gboolean
 make_drivers(Daemon *self, GError **error)
@@ -94,6 +112,7 @@ serve(const Options *options, GError **error)
                daemon.config->tenants->len, daemon.config->principals->len);
         return TRUE;
     }
+    share_descriptors(daemon.config);
     /* Before it serves: whoever can reach it can also stop it cleanly. */
     g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
     g_unix_signal_add(SIGTERM, stop, loop);

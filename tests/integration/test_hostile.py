@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import resource
 import socket
 import time
 from pathlib import Path
@@ -164,6 +165,20 @@ def test_a_long_page_counts_as_many_requests(site):
     viewer = tenant_client(weft, "acme-viewer")
     statuses = [viewer.request("GET", "/v1/events?limit=1000").status for _ in range(8)]
     assert statuses == [200] * 4 + [429] * 4
+
+
+def test_connections_leave_descriptors_for_the_hosts(site):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+    try:
+        weft = site()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    held = [raw(weft, b"GET /v1/ver") for _ in range(100)]
+    weft.client.create("cfd", 2)
+    weft.client.wait_phase("cfd", "ready")
+    for connection in held:
+        connection.close()
 
 
 # --- never ending, never reading ---
