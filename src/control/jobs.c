@@ -11,6 +11,8 @@ const char *const weft_step_words[WEFT_STEPS + 1] = {
     [WEFT_STEP_LIST] = "list",
 };
 
+#define AWAITING_PER_WORKER 16
+
 /* What goes to one host: so many run, the others wait. */
 typedef struct Lane {
     guint running;
@@ -21,6 +23,7 @@ struct WeftJobs {
     WeftHypervisor *hv;
     guint per_host;
     GThreadPool *pool;
+    GThreadPool *awaiting;
     GHashTable *lanes;   /* host to Lane, while it has jobs */
     GHashTable *pending; /* set of WeftJob: all that have not ended */
     GSource *wakeup;     /* runs deliver() on the main thread */
@@ -144,7 +147,8 @@ leave_lane(WeftJobs *jobs, const WeftJob *job)
 static void
 finish(WeftJobs *jobs, WeftJob *job)
 {
-    leave_lane(jobs, job);
+    if (job->step != WEFT_STEP_AWAIT)
+        leave_lane(jobs, job);
     g_hash_table_remove(jobs->pending, job);
     name_deadline(job);
     job->done(job, job->domains, job->error);
@@ -191,6 +195,7 @@ weft_jobs_new(WeftHypervisor *hv, guint workers, guint workers_per_host)
     jobs->hv = hv;
     jobs->per_host = workers_per_host;
     jobs->pool = g_thread_pool_new(run, jobs, (int)workers, FALSE, NULL);
+    jobs->awaiting = g_thread_pool_new(run, jobs, (int)workers * AWAITING_PER_WORKER, FALSE, NULL);
     jobs->lanes = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, lane_free);
     jobs->pending = g_hash_table_new(NULL, NULL);
     jobs->wakeup = g_source_new(&wakeup_funcs, sizeof(GSource));
@@ -200,21 +205,30 @@ weft_jobs_new(WeftHypervisor *hv, guint workers, guint workers_per_host)
     return jobs;
 }
 
-void
-weft_jobs_submit(WeftJobs *jobs, WeftJob *job)
+static void
+enter_lane(WeftJobs *jobs, WeftJob *job)
 {
     Lane *lane = g_hash_table_lookup(jobs->lanes, job->host);
     if (!lane) {
         lane = g_new0(Lane, 1);
         g_hash_table_insert(jobs->lanes, g_strdup(job->host), lane);
     }
-    g_hash_table_add(jobs->pending, job);
     if (lane->running >= jobs->per_host) {
         g_queue_push_tail(&lane->waiting, job);
         return;
     }
     lane->running++;
     g_thread_pool_push(jobs->pool, job, NULL);
+}
+
+void
+weft_jobs_submit(WeftJobs *jobs, WeftJob *job)
+{
+    g_hash_table_add(jobs->pending, job);
+    if (job->step == WEFT_STEP_AWAIT)
+        g_thread_pool_push(jobs->awaiting, job, NULL);
+    else
+        enter_lane(jobs, job);
 }
 
 void
@@ -228,6 +242,7 @@ weft_jobs_free(WeftJobs *jobs)
     while (g_hash_table_iter_next(&iter, &job, NULL))
         g_cancellable_cancel(((WeftJob *)job)->cancellable);
     g_thread_pool_free(jobs->pool, FALSE, TRUE);
+    g_thread_pool_free(jobs->awaiting, FALSE, TRUE);
     g_source_destroy(jobs->wakeup);
     g_source_unref(jobs->wakeup);
     g_hash_table_iter_init(&iter, jobs->pending);

@@ -1,4 +1,5 @@
-/* Calls to hosts, on bounded workers: so many in all, so many to one host, each with a deadline.
+/* Calls to hosts, on bounded workers: so many in all, so many to one host, each with a deadline. Awaiting a guest takes long
+ * and asks little, and how long is up to a tenant's image: it has workers of its own, so that no other call waits for it.
  *
  * thread: jobs are submitted on the main thread and end by their callback there; only the driver's call itself runs on a
  * worker, between the failpoints "STEP-before" and "STEP-after". */
