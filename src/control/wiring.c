@@ -22,9 +22,11 @@ struct WeftWiring {
     GPtrArray *flying; /* Wish, being applied; NULL: none */
     GCancellable *cancellable;
     guint timer;
-    guint alone; /* so many go one by one: a batch failed, and one bad wish must not hold up the others */
-    WeftSurveyed surveyed;
+    guint alone;           /* so many go one by one: a batch failed, and one bad wish must not hold up the others */
+    WeftSurveyed surveyed; /* NULL: no survey is under way */
     gpointer survey_data;
+    GCancellable *survey_cancellable;
+    guint survey_timer;
 };
 
 static void send(WeftWiring *wiring);
@@ -164,8 +166,19 @@ listed(GPtrArray *partitions, const GError *error, gpointer data)
 {
     WeftWiring *wiring = data;
     weft_failpoint_edge("survey", "after");
+    g_clear_handle_id(&wiring->survey_timer, g_source_remove);
+    g_clear_object(&wiring->survey_cancellable);
     WeftSurveyed surveyed = g_steal_pointer(&wiring->surveyed);
     surveyed(wiring->fabric, partitions, error, wiring->survey_data);
+}
+
+static gboolean
+survey_deadline_passed(gpointer data)
+{
+    WeftWiring *wiring = data;
+    wiring->survey_timer = 0;
+    g_cancellable_cancel(wiring->survey_cancellable);
+    return G_SOURCE_REMOVE;
 }
 
 void
@@ -175,8 +188,10 @@ weft_wiring_survey(WeftWiring *wiring, WeftSurveyed callback, gpointer data)
         return;
     wiring->surveyed = callback;
     wiring->survey_data = data;
+    wiring->survey_cancellable = g_cancellable_new();
+    wiring->survey_timer = g_timeout_add((guint)(wiring->deadline / 1000), survey_deadline_passed, wiring);
     weft_failpoint_edge("survey", "before");
-    wiring->driver->ops->list(wiring->driver, NULL, listed, wiring);
+    wiring->driver->ops->list(wiring->driver, wiring->survey_cancellable, listed, wiring);
 }
 
 WeftWiring *
@@ -202,7 +217,9 @@ weft_wiring_free(WeftWiring *wiring)
     if (!wiring)
         return;
     g_clear_handle_id(&wiring->timer, g_source_remove);
+    g_clear_handle_id(&wiring->survey_timer, g_source_remove);
     g_clear_object(&wiring->cancellable);
+    g_clear_object(&wiring->survey_cancellable);
     g_clear_pointer(&wiring->flying, g_ptr_array_unref);
     g_queue_clear_full(&wiring->waiting, wish_free);
     g_free(wiring->fabric);
