@@ -20,9 +20,11 @@ struct WeftControl {
     WeftJobs *jobs;
     WeftHosts *hosts;
     WeftSubnets *subnets;
-    GHashTable *works; /* cluster key to WeftWork: those with something to do */
-    GQueue awake;      /* WeftWork, each once */
-    GSource *pump;     /* steps the awake */
+    GHashTable *works;   /* cluster key to WeftWork: those with something to do */
+    GHashTable *waiting; /* set of WeftWork: those that wait for room */
+    gboolean room_made;  /* … and are to be woken */
+    GQueue awake;        /* WeftWork, each once */
+    GSource *pump;       /* steps the awake */
     guint watch;
     guint prune_timer;
     guint commits;     /* under way */
@@ -42,7 +44,7 @@ void weft_work_free(WeftWork *work);
 void weft_control_wake(WeftControl *control, const char *cluster_key);
 /* … because the record of its wish changed. */
 void weft_control_wish_changed(WeftControl *control, const char *cluster_key);
-/* … because room was made: wakes those that wait for it. */
+/* Room was made: wakes those that wait for it. */
 void weft_control_room_made(WeftControl *control);
 /* A node that was ready has no running domain any more. */
 void weft_control_node_gone(WeftControl *control, const WeftNode *node, const char *reason);
@@ -52,6 +54,10 @@ void weft_control_rewire(WeftControl *control, const char *cluster_key);
 void weft_control_pkey_taken(WeftControl *control, const char *cluster_key);
 /* Is anything under way for it just now? */
 gboolean weft_control_is_working(WeftControl *control, const char *cluster_key);
+/* When the cluster of one that waits for room was created. */
+gint64 weft_work_created(const WeftWork *work);
+/* Looks for room at once, whenever it meant to try again. */
+void weft_work_try_room(WeftWork *work);
 /* One look at a cluster, and the next step for it. */
 void weft_work_step(WeftWork *work);
 
@@ -59,11 +65,13 @@ void weft_work_step(WeftWork *work);
 
 WeftHosts *weft_hosts_new(WeftControl *control, GError **error);
 void weft_hosts_free(WeftHosts *hosts);
-/* The record of a host appeared, changed or went. */
-void weft_hosts_changed(WeftHosts *hosts, const char *name);
+/* The record of a host appeared, changed or went. deleted: it went; should one be there, it is another. */
+void weft_hosts_changed(WeftHosts *hosts, const char *name, gboolean deleted);
 WeftSeen weft_hosts_seen(const WeftHosts *hosts, const char *name);
 /* For transactions that must not race with a change of the host; -1 for one that is not there. */
 gint64 weft_hosts_revision(const WeftHosts *hosts, const char *name);
+/* Derives again from the nodes what is in use there. */
+void weft_hosts_recount(WeftHosts *hosts, const char *name);
 /* Something is odd there: look now. */
 void weft_hosts_hint(WeftHosts *hosts, const char *name);
 
@@ -77,5 +85,7 @@ WeftWiring *weft_subnets_wiring(const WeftSubnets *subnets, const char *name);
 /* A free partition number, held for the cluster; 0: none is left. */
 guint weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key);
 void weft_subnets_give_pkey(WeftSubnets *subnets, const char *fabric, guint pkey);
+/* Is the number known to be the site's own? */
+gboolean weft_subnets_is_foreign(const WeftSubnets *subnets, const char *fabric, guint pkey);
 /* Looks at the fabric now: something is odd there. */
 void weft_subnets_hint(WeftSubnets *subnets, const char *fabric);

@@ -3,9 +3,11 @@
 #include "clock.h"
 #include "errors.h"
 
-#define PUMP_SLICE 1000 /* microseconds of steps before the main loop looks at others */
+#define PUMP_SLICE 1000                /* microseconds of steps before the main loop looks at others */
 #define PRUNE_INTERVAL_MAX (60 * 1000) /* milliseconds */
 #define PRUNE_BATCH 500
+#define PRUNE_PAUSE 1000 /* milliseconds between two full batches */
+#define ROOM_WAKES 32    /* so many that wait are looked at when there is room; the others try again by themselves */
 
 const WeftControlOptions weft_control_defaults = {
     .workers = 32,
@@ -58,12 +60,39 @@ weft_control_commit_quietly(WeftControl *control, WeftTxn *txn)
 
 /* --- the queue of clusters to look at --- */
 
+void
+weft_control_room_made(WeftControl *control)
+{
+    control->room_made = TRUE;
+    g_source_set_ready_time(control->pump, 0);
+}
+
+static int
+compare_age(gconstpointer a, gconstpointer b)
+{
+    gint64 x = weft_work_created(a), y = weft_work_created(b);
+    return x < y ? -1 : x > y;
+}
+
+/* The oldest first: who waited longest gets the room. */
+static void
+wake_waiting(WeftControl *control)
+{
+    g_autoptr(GList) waiting = g_list_sort(g_hash_table_get_keys(control->waiting), compare_age);
+    guint n = 0;
+    for (GList *link = waiting; link && n < ROOM_WAKES; link = link->next, n++)
+        weft_work_try_room(link->data);
+    control->room_made = FALSE;
+}
+
 static gboolean
 pump(gpointer data)
 {
     WeftControl *control = data;
     gint64 end = g_get_monotonic_time() + PUMP_SLICE;
     g_source_set_ready_time(control->pump, -1);
+    if (control->room_made)
+        wake_waiting(control);
     WeftWork *work;
     while ((work = g_queue_pop_head(&control->awake))) {
         weft_work_step(work);
@@ -91,14 +120,15 @@ store_changed(const WeftChange *changes, gsize n, gpointer data)
         if (changes[i].kind == WEFT_KIND_CLUSTER)
             weft_control_wish_changed(control, changes[i].key);
         else if (changes[i].kind == WEFT_KIND_HOST)
-            weft_hosts_changed(control->hosts, changes[i].key);
+            weft_hosts_changed(control->hosts, changes[i].key, changes[i].deleted);
     }
 }
 
 /* --- old events and answers --- */
 
-/* Adds deletions of the records that are older than that; keys of events are their time, requests carry it. */
-static void
+/* Adds deletions of the records that are older than that; keys of events are their time, requests carry it. TRUE: there may be
+ * more. */
+static gboolean
 prune_events(WeftControl *control, WeftTxn *txn)
 {
     g_autofree char *limit = weft_event_key(weft_clock_now() - control->options.event_age);
@@ -106,10 +136,11 @@ prune_events(WeftControl *control, WeftTxn *txn)
     g_autoptr(GPtrArray) records = weft_store_list(control->store, &query, NULL);
     for (guint i = 0; records && i < records->len; i++)
         weft_txn_delete(txn, WEFT_KIND_EVENT, ((WeftRecord *)records->pdata[i])->key, WEFT_ANY);
+    return records && records->len == PRUNE_BATCH;
 }
 
 /* A page at a time, so that a long day's answers never hold up the main loop. */
-static void
+static gboolean
 prune_requests(WeftControl *control, WeftTxn *txn)
 {
     gint64 limit = weft_clock_now() - control->options.request_age;
@@ -125,18 +156,7 @@ prune_requests(WeftControl *control, WeftTxn *txn)
     g_clear_pointer(&control->prune_after, g_free);
     if (records && records->len == PRUNE_BATCH)
         control->prune_after = g_strdup(((WeftRecord *)records->pdata[PRUNE_BATCH - 1])->key);
-}
-
-static gboolean
-prune(gpointer data)
-{
-    WeftControl *control = data;
-    g_autoptr(WeftTxn) txn = weft_txn_new("records-pruned");
-    prune_events(control, txn);
-    prune_requests(control, txn);
-    if (!weft_txn_is_empty(txn))
-        weft_control_commit_quietly(control, g_steal_pointer(&txn));
-    return G_SOURCE_CONTINUE;
+    return control->prune_after != NULL;
 }
 
 /* Short ages, as tests have them, want more frequent looks. */
@@ -145,6 +165,19 @@ prune_interval(const WeftControlOptions *options)
 {
     gint64 half = MIN(options->event_age, options->request_age) / 2 / 1000;
     return (guint)CLAMP(half, 100, PRUNE_INTERVAL_MAX);
+}
+
+static gboolean
+prune(gpointer data)
+{
+    WeftControl *control = data;
+    g_autoptr(WeftTxn) txn = weft_txn_new("records-pruned");
+    gboolean more = prune_events(control, txn);
+    more |= prune_requests(control, txn);
+    if (!weft_txn_is_empty(txn))
+        weft_control_commit_quietly(control, g_steal_pointer(&txn));
+    control->prune_timer = g_timeout_add(more ? PRUNE_PAUSE : prune_interval(&control->options), prune, control);
+    return G_SOURCE_REMOVE;
 }
 
 /* --- life --- */
@@ -209,6 +242,7 @@ weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, cons
     control->options = *options;
     control->fleet = weft_fleet_new();
     control->works = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)weft_work_free);
+    control->waiting = g_hash_table_new(NULL, NULL);
     control->jobs = weft_jobs_new(hv, options->workers, options->workers_per_host);
     control->pump = g_source_new(&pump_funcs, sizeof(GSource));
     g_source_set_callback(control->pump, pump, control, NULL);
@@ -221,7 +255,7 @@ weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, cons
         return NULL;
     hv->ops->watch(hv, host_hinted, control);
     control->watch = weft_store_watch(store, store_changed, control);
-    control->prune_timer = g_timeout_add(prune_interval(options), prune, control);
+    control->prune_timer = g_timeout_add(PRUNE_PAUSE, prune, control);
     return g_steal_pointer(&control);
 }
 
@@ -242,6 +276,7 @@ weft_control_free(WeftControl *control)
     weft_hosts_free(control->hosts);
     g_queue_clear(&control->awake);
     g_hash_table_unref(control->works);
+    g_hash_table_unref(control->waiting);
     g_source_unref(control->pump);
     weft_fleet_free(control->fleet);
     g_free(control->prune_after);

@@ -12,24 +12,29 @@ typedef struct Host {
     gboolean draining;
     gboolean evicting;
     WeftHostState state; /* as its status record says */
-    gboolean answered;   /* the last look was answered, and nothing stale was there */
+    gboolean unwritten;  /* … or should say: it could not be written */
+    gboolean answered;   /* the last look was answered */
+    gboolean clean;      /* … and nothing stale was there */
     gboolean queued;     /* to be looked at soon */
     gboolean scanning;
-    gboolean removed;     /* its description went while it was looked at */
+    gboolean doubted;     /* … as one that did not answer the last time */
+    gboolean removed;     /* its description went; what runs there still has to end */
     guint stopping;       /* stale domains that are being destroyed */
     gint64 silent_since;  /* monotonic; 0: it answers */
     guint recheck;        /* timer while it is silent */
     GHashTable *suspects; /* what looked wrong the last time: a second look decides */
-    GHashTable *reported; /* domains that are not weft's, told already */
+    GHashTable *reported; /* domains there that are not weft's, told already */
 } Host;
 
 struct WeftHosts {
     WeftControl *control;
     GHashTable *by_name; /* Host */
     GQueue urgent;       /* Host: to be looked at as soon as a worker is free */
+    GQueue doubtful;     /* … that did not answer the last time: they may take long, and others must not wait for them */
     GPtrArray *round;    /* Host, borrowed: looked at in turn */
     guint next;          /* in the round */
     guint flying;        /* looks under way */
+    guint flying_doubted;
     guint timer;
 };
 
@@ -74,7 +79,8 @@ static void
 update_open(const Host *host)
 {
     weft_fleet_set_open(host->control->fleet, host->name,
-                        host->answered && host->state == WEFT_HOST_UP && !host->draining && !host->evicting);
+                        host->answered && host->clean && host->state == WEFT_HOST_UP && !host->draining && !host->evicting &&
+                            !host->removed);
 }
 
 /* --- states --- */
@@ -98,6 +104,18 @@ nodes_on(const Host *host)
     return NULL;
 }
 
+void
+weft_hosts_recount(WeftHosts *hosts, const char *name)
+{
+    const Host *host = find(hosts, name);
+    g_autoptr(GPtrArray) nodes = host ? nodes_on(host) : NULL;
+    if (!nodes)
+        return;
+    weft_fleet_empty(hosts->control->fleet, name);
+    for (guint i = 0; i < nodes->len; i++)
+        weft_fleet_take(hosts->control->fleet, nodes->pdata[i]);
+}
+
 static void
 wake_clusters(const Host *host, const GPtrArray *nodes, gboolean ready_too)
 {
@@ -119,6 +137,32 @@ put_status(const Host *host, WeftTxn *txn, const char *reason)
     weft_txn_expect(txn, WEFT_KIND_HOST, host->name, host->revision);
 }
 
+typedef struct Written {
+    WeftControl *control;
+    char *host;
+} Written;
+
+static void
+status_written(gint64 revision, const GError *error, gpointer data)
+{
+    g_autofree Written *written = data;
+    g_autofree char *name = written->host;
+    if (!error)
+        return;
+    g_warning("host %s: its state cannot be written, the next look tries again: %s", name, error->message);
+    Host *host = find(written->control->hosts, name);
+    if (host)
+        host->unwritten = TRUE;
+}
+
+static void
+commit_status(Host *host, WeftTxn *txn)
+{
+    Written written = { host->control, g_strdup(host->name) };
+    host->unwritten = FALSE;
+    weft_control_commit(host->control, txn, status_written, g_memdup2(&written, sizeof written));
+}
+
 static void
 set_up(Host *host)
 {
@@ -128,7 +172,7 @@ set_up(Host *host)
     put_status(host, txn, NULL);
     if (was_lost)
         weft_txn_tell(txn, "host-returned", NULL, host->name, "host %s is back, and clean", host->name);
-    weft_control_commit_quietly(host->control, txn);
+    commit_status(host, txn);
 }
 
 static void
@@ -138,22 +182,25 @@ set_lost(Host *host, const char *reason)
     WeftTxn *txn = weft_txn_new("host-lost");
     put_status(host, txn, reason);
     weft_txn_tell(txn, "host-lost", NULL, host->name, "host %s is lost, its nodes are replaced: %s", host->name, reason);
-    weft_control_commit_quietly(host->control, txn);
+    commit_status(host, txn);
     g_autoptr(GPtrArray) nodes = nodes_on(host);
     wake_clusters(host, nodes, TRUE);
 }
 
 /* --- what a look found --- */
 
+static void end_removal(WeftHosts *hosts, Host *host);
+
 static void
 stale_stopped(const WeftJob *job, GPtrArray *domains, const GError *error)
 {
     WeftControl *control = job->owner;
     Host *host = find(control->hosts, job->host);
-    if (host) {
-        host->stopping--;
-        weft_hosts_hint(control->hosts, host->name);
-    }
+    host->stopping--;
+    if (host->removed)
+        end_removal(control->hosts, host);
+    else if (!error)
+        weft_hosts_hint(control->hosts, job->host);
     if (error) {
         g_warning("host %s: domain %s that no node explains was not removed: %s", job->host, job->text, error->message);
         return;
@@ -177,9 +224,10 @@ destroy_stale(Host *host, const char *domain)
 }
 
 static void
-report_foreign(Host *host, const char *domain)
+report_foreign(const Host *host, GHashTable *foreign, const char *domain)
 {
-    if (!g_hash_table_add(host->reported, g_strdup(domain)))
+    g_hash_table_add(foreign, g_strdup(domain));
+    if (g_hash_table_contains(host->reported, domain))
         return;
     WeftTxn *txn = weft_txn_new("domain-foreign-seen");
     weft_txn_tell(txn, "foreign-domain", NULL, host->name,
@@ -210,10 +258,11 @@ static guint
 look_for_stale(Host *host, const GPtrArray *domains, const GPtrArray *nodes, GHashTable *suspects)
 {
     guint stale = 0;
+    GHashTable *foreign = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     for (guint i = 0; i < domains->len; i++) {
         const WeftDomain *domain = domains->pdata[i];
         if (!domain->node) {
-            report_foreign(host, domain->name);
+            report_foreign(host, foreign, domain->name);
             continue;
         }
         const WeftNode *node = find_node(nodes, domain->node);
@@ -223,6 +272,8 @@ look_for_stale(Host *host, const GPtrArray *domains, const GPtrArray *nodes, GHa
         if (is_confirmed(host, suspects, domain->name) || host->state != WEFT_HOST_UP)
             destroy_stale(host, domain->name);
     }
+    g_hash_table_unref(host->reported);
+    host->reported = foreign;
     return stale;
 }
 
@@ -242,8 +293,10 @@ look_for_gone(const Host *host, const GPtrArray *domains, const GPtrArray *nodes
 {
     for (guint i = 0; i < nodes->len; i++) {
         const WeftNode *node = nodes->pdata[i];
-        if (node->phase == WEFT_NODE_READY && !runs(domains, node->id) && is_confirmed(host, suspects, node->id))
+        if (node->phase == WEFT_NODE_READY && !runs(domains, node->id) && is_confirmed(host, suspects, node->id)) {
             weft_control_node_gone(host->control, node, "its domain ended by itself");
+            g_hash_table_remove(suspects, node->id); /* once it is started anew, one early look must not be enough */
+        }
     }
 }
 
@@ -276,9 +329,11 @@ host_answered(Host *host, const GPtrArray *domains)
 
     if (host->state != WEFT_HOST_UP && (stale || host->stopping))
         return; /* fenced until they are gone; the end of their stops looks again */
-    gboolean returned = !host->answered;
+    gboolean clean = stale == 0 && host->stopping == 0;
+    gboolean returned = !host->answered || (clean && !host->clean);
     host->answered = TRUE;
-    if (host->state != WEFT_HOST_UP)
+    host->clean = clean;
+    if (host->state != WEFT_HOST_UP || host->unwritten)
         set_up(host);
     update_open(host);
     if (returned) {
@@ -306,9 +361,9 @@ host_silent(Host *host, const char *reason)
     update_open(host);
     if (!host->silent_since)
         host->silent_since = now;
-    if (host->state == WEFT_HOST_LOST)
+    if (host->state == WEFT_HOST_LOST && !host->unwritten)
         return;
-    if (now - host->silent_since >= grace)
+    if (host->state == WEFT_HOST_LOST || now - host->silent_since >= grace)
         set_lost(host, reason);
     else if (!host->recheck)
         host->recheck = g_timeout_add((guint)MAX(grace / 4000, 10), recheck, host);
@@ -323,15 +378,14 @@ scanned(const WeftJob *job, GPtrArray *domains, const GError *error)
     WeftHosts *hosts = control->hosts;
     Host *host = find(hosts, job->host);
     hosts->flying--;
-    host->scanning = FALSE;
-    if (host->removed) {
-        host->removed = FALSE;
-        weft_hosts_changed(hosts, host->name);
-    } else if (error) {
+    hosts->flying_doubted -= host->doubted;
+    host->scanning = host->doubted = FALSE;
+    if (host->removed)
+        end_removal(hosts, host);
+    else if (error)
         host_silent(host, error->message);
-    } else {
+    else
         host_answered(host, domains);
-    }
     launch(hosts);
 }
 
@@ -348,28 +402,47 @@ scan(WeftHosts *hosts, Host *host)
     weft_jobs_submit(control->jobs, job);
 }
 
-/* Half of the workers at most: looking must not hold up doing. */
+/* While *flying is below most. */
+static void
+launch_from(WeftHosts *hosts, GQueue *queue, const guint *flying, guint most)
+{
+    for (guint n = g_queue_get_length(queue); n && *flying < most; n--) {
+        Host *host = g_queue_pop_head(queue);
+        if (host->scanning) {
+            g_queue_push_tail(queue, host); /* again, once this look has ended */
+            continue;
+        }
+        host->queued = FALSE;
+        host->doubted = queue == &hosts->doubtful;
+        hosts->flying_doubted += host->doubted;
+        scan(hosts, host);
+    }
+}
+
+/* Half of the workers, and a quarter for hosts that may not answer: looking must not hold up doing. */
 static void
 launch(WeftHosts *hosts)
 {
     guint most = MAX(hosts->control->options.workers / 2, 1);
-    for (guint n = g_queue_get_length(&hosts->urgent); n && hosts->flying < most; n--) {
-        Host *host = g_queue_pop_head(&hosts->urgent);
-        if (host->scanning) {
-            g_queue_push_tail(&hosts->urgent, host); /* again, once this look has ended */
-            continue;
-        }
-        host->queued = FALSE;
-        scan(hosts, host);
-    }
+    launch_from(hosts, &hosts->doubtful, &hosts->flying_doubted, MAX(most / 2, 1));
+    launch_from(hosts, &hosts->urgent, &hosts->flying, most);
 }
 
 static void
 enqueue(WeftHosts *hosts, Host *host)
 {
-    if (!host->queued)
-        g_queue_push_tail(&hosts->urgent, host);
-    host->queued = TRUE;
+    if (!host->queued && !host->removed) {
+        g_queue_push_tail(host->silent_since ? &hosts->doubtful : &hosts->urgent, host);
+        host->queued = TRUE;
+    }
+}
+
+static void
+dequeue(WeftHosts *hosts, Host *host)
+{
+    g_queue_remove(&hosts->urgent, host);
+    g_queue_remove(&hosts->doubtful, host);
+    host->queued = FALSE;
 }
 
 void
@@ -403,14 +476,25 @@ tick(gpointer data)
 static void
 remove_host(WeftHosts *hosts, Host *host)
 {
-    if (host->scanning || host->stopping) {
-        host->removed = TRUE;
+    host->removed = TRUE;
+    update_open(host);
+    dequeue(hosts, host);
+    if (host->scanning || host->stopping)
         return;
-    }
     weft_fleet_remove_host(hosts->control->fleet, host->name);
-    g_queue_remove(&hosts->urgent, host);
     g_ptr_array_remove_fast(hosts->round, host);
     g_hash_table_remove(hosts->by_name, host->name);
+}
+
+/* A step there has ended. Once all have, perhaps there is a new one of its name. */
+static void
+end_removal(WeftHosts *hosts, Host *host)
+{
+    if (host->scanning || host->stopping)
+        return;
+    g_autofree char *name = g_strdup(host->name);
+    remove_host(hosts, host);
+    weft_hosts_changed(hosts, name, FALSE);
 }
 
 static Host *
@@ -436,18 +520,22 @@ describe(WeftHosts *hosts, WeftHost *description, gint64 revision)
     host->revision = revision;
     host->draining = description->draining;
     host->evicting = description->evicting;
-    host->removed = FALSE;
     weft_fleet_put_host(hosts->control->fleet, description);
     update_open(host);
 }
 
 void
-weft_hosts_changed(WeftHosts *hosts, const char *name)
+weft_hosts_changed(WeftHosts *hosts, const char *name, gboolean deleted)
 {
     g_autoptr(GError) error = NULL;
     gint64 revision;
-    WeftHost *description = weft_store_load_host(hosts->control->store, name, &revision, &error);
     Host *host = find(hosts, name);
+    if (host && deleted && !host->removed)
+        remove_host(hosts, host);
+    host = find(hosts, name);
+    if (host && host->removed)
+        return;
+    WeftHost *description = weft_store_load_host(hosts->control->store, name, &revision, &error);
     if (!description) {
         if (host && g_error_matches(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))
             remove_host(hosts, host);
@@ -460,6 +548,8 @@ weft_hosts_changed(WeftHosts *hosts, const char *name)
         g_autoptr(GPtrArray) nodes = nodes_on(host);
         wake_clusters(host, nodes, TRUE);
     } else if (host->answered) {
+        g_autoptr(GPtrArray) nodes = nodes_on(host);
+        wake_clusters(host, nodes, FALSE);
         weft_control_room_made(hosts->control);
     }
 }
@@ -517,6 +607,7 @@ weft_hosts_free(WeftHosts *hosts)
         return;
     g_clear_handle_id(&hosts->timer, g_source_remove);
     g_queue_clear(&hosts->urgent);
+    g_queue_clear(&hosts->doubtful);
     g_ptr_array_unref(hosts->round);
     g_hash_table_unref(hosts->by_name);
     g_free(hosts);

@@ -77,6 +77,12 @@ weft_subnets_give_pkey(WeftSubnets *subnets, const char *fabric, guint pkey)
         g_hash_table_remove(find(subnets, fabric)->pkeys, GUINT_TO_POINTER(pkey));
 }
 
+gboolean
+weft_subnets_is_foreign(const WeftSubnets *subnets, const char *fabric, guint pkey)
+{
+    return g_strcmp0(g_hash_table_lookup(find(subnets, fabric)->pkeys, GUINT_TO_POINTER(pkey)), "") == 0;
+}
+
 /* --- looking for what no wish explains --- */
 
 typedef struct Removal {
@@ -170,6 +176,18 @@ look_for_missing(Subnet *subnet, GHashTable *suspects, GHashTable *present)
             weft_control_rewire(subnet->control, key);
 }
 
+/* A number that the site has given up is free again. */
+static void
+forget_foreign(Subnet *subnet, GHashTable *present)
+{
+    GHashTableIter iter;
+    gpointer pkey, key;
+    g_hash_table_iter_init(&iter, subnet->pkeys);
+    while (g_hash_table_iter_next(&iter, &pkey, &key))
+        if (!*(const char *)key && !g_hash_table_contains(present, pkey))
+            g_hash_table_iter_remove(&iter);
+}
+
 static void
 surveyed(const char *fabric, GPtrArray *partitions, const GError *error, gpointer data)
 {
@@ -186,6 +204,7 @@ surveyed(const char *fabric, GPtrArray *partitions, const GError *error, gpointe
         look_at_partition(subnet, suspects, partition);
     }
     look_for_missing(subnet, suspects, present);
+    forget_foreign(subnet, present);
     g_hash_table_unref(subnet->suspects);
     subnet->suspects = suspects;
 }

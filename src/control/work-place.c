@@ -12,6 +12,7 @@ typedef struct Placing {
     WeftTxn *txn;
     GHashTable *hosts; /* set of names that the transaction already expects unchanged */
     guint placed;
+    gboolean full[WEFT_GROUPS_MAX]; /* a node of the group whose host is closed found no room: the next would not either */
 } Placing;
 
 static guint
@@ -151,6 +152,8 @@ static void
 stay(WeftWork *work, WeftNodeWork *item)
 {
     item->not_before = g_get_monotonic_time() + weft_backoff_delay(&work->control->options.backoff, ++item->attempts);
+    item->homeless = item->node->phase != WEFT_NODE_FAILED;
+    weft_work_set_waiting(work, TRUE);
     if (item->node->phase == WEFT_NODE_FAILED) {
         item->node->starts = 0;
         item->dirty = TRUE;
@@ -161,10 +164,12 @@ static void
 replace(Placing *placing, WeftNodeWork *item)
 {
     WeftWork *work = placing->work;
-    guint counts[WEFT_GROUPS_MAX] = { 0 };
-    counts[group_index(work->cluster, item->node->group)] = 1;
+    guint counts[WEFT_GROUPS_MAX] = { 0 }, group = group_index(work->cluster, item->node->group);
+    counts[group] = 1;
 
-    if (!place_nodes(placing, counts, item->node)) {
+    gboolean closed = item->node->phase != WEFT_NODE_FAILED;
+    if ((closed && placing->full[group]) || !place_nodes(placing, counts, item->node)) {
+        placing->full[group] |= closed;
         stay(work, item);
         return;
     }
@@ -192,12 +197,13 @@ place_missing(Placing *placing, const WeftPlan *plan)
 {
     WeftWork *work = placing->work;
     gint64 now = g_get_monotonic_time();
-    if (count_missing(plan) == 0 || work->place_not_before > now)
+    if (work->place_not_before > now)
         return;
-    work->waiting = !place_nodes(placing, plan->missing, NULL);
-    work->place_attempts = work->waiting ? work->place_attempts + 1 : 0;
+    gboolean waiting = count_missing(plan) > 0 && !place_nodes(placing, plan->missing, NULL);
+    weft_work_set_waiting(work, waiting);
+    work->place_attempts = waiting ? work->place_attempts + 1 : 0;
     /* Room that is made ends the rest at once; it is for what nobody tells. */
-    if (work->waiting)
+    if (waiting)
         work->place_not_before = now + weft_backoff_delay(&work->control->options.backoff, work->place_attempts);
 }
 
@@ -206,7 +212,7 @@ weft_work_place(WeftWork *work, const WeftPlan *plan)
 {
     g_autoptr(GHashTable) hosts = g_hash_table_new(g_str_hash, g_str_equal);
     g_autoptr(WeftTxn) txn = weft_txn_new("nodes-placed");
-    Placing placing = { work, txn, hosts, 0 };
+    Placing placing = { .work = work, .txn = txn, .hosts = hosts };
     guint n = work->nodes->len; /* new ones are added behind */
 
     weft_work_update_status(work);

@@ -159,8 +159,10 @@ wired(const GError *error, gpointer data)
     work->wiring = FALSE;
     weft_work_wake(work);
     gboolean conflict = error && g_error_matches(error, WEFT_ERROR, WEFT_ERROR_CONFLICT);
-    if (conflict && work->status)
+    if (conflict && work->status) {
+        work->pkey_taken = weft_subnets_is_foreign(work->control->subnets, work->status->fabric, work->status->pkey);
         weft_subnets_hint(work->control->subnets, work->status->fabric);
+    }
     /* A partition of that number that is not weft's is not ours to remove: ours is gone. */
     if (error && !(conflict && work->cluster && work->cluster->deleted)) {
         work->wire_not_before = rest(work, ++work->wire_attempts, "the fabric was not wired", error);

@@ -31,6 +31,15 @@ weft_work_find(const WeftWork *work, const char *node_id)
     return NULL;
 }
 
+void
+weft_work_set_waiting(WeftWork *work, gboolean waiting)
+{
+    if (waiting)
+        g_hash_table_add(work->control->waiting, work);
+    else
+        g_hash_table_remove(work->control->waiting, work);
+}
+
 /* --- reading --- */
 
 void
@@ -41,7 +50,7 @@ weft_work_unload(WeftWork *work)
     g_clear_pointer(&work->nodes, g_ptr_array_unref);
     work->status_revision = 0;
     work->status_dirty = FALSE;
-    work->waiting = FALSE;
+    weft_work_set_waiting(work, FALSE);
 }
 
 static gboolean
@@ -86,8 +95,10 @@ load(WeftWork *work, GError **error)
         weft_work_unload(work);
     g_clear_pointer(&work->cluster, weft_cluster_free);
     work->cluster = g_steal_pointer(&cluster);
-    work->wish_stale = FALSE;
     work->fatal = FALSE;
+    if (work->wish_stale)
+        work->place_not_before = work->place_attempts = 0;
+    work->wish_stale = FALSE;
     return same || (load_status(work, error) && load_nodes(work, error));
 }
 
@@ -266,18 +277,32 @@ take_over(WeftWork *work, gint64 revision)
 static void
 undo(WeftWork *work, const GError *error)
 {
+    gboolean taken = g_error_matches(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED);
     for (guint i = 0; i < work->nodes->len; i++) {
         const WeftNodeWork *item = work->nodes->pdata[i];
         if (item->revision == 0)
             weft_fleet_give(work->control->fleet, item->node);
+        /* Placement thought it free: it shall know better the next time. */
+        if (item->revision == 0 && taken)
+            weft_hosts_recount(work->control->hosts, item->node->host);
     }
     if (work->pkey_new)
         weft_subnets_give_pkey(work->control->subnets, work->status->fabric, work->status->pkey);
     weft_work_unload(work);
     if (!g_error_matches(error, WEFT_ERROR, WEFT_ERROR_CONFLICT)) {
         g_warning("cluster %s: cannot be written, trying again: %s", work->key, error->message);
-        weft_work_wake_at(work, g_get_monotonic_time() + G_USEC_PER_SEC);
+        work->write_not_before = g_get_monotonic_time() + G_USEC_PER_SEC;
     }
+}
+
+/* The next cluster of its name must not suffer from what this one went through. */
+static void
+bury(WeftWork *work)
+{
+    weft_work_unload(work);
+    weft_work_set_trouble(work, NULL);
+    work->wire_attempts = work->place_attempts = 0;
+    work->wire_not_before = work->place_not_before = 0;
 }
 
 static void
@@ -290,10 +315,9 @@ committed(gint64 revision, const GError *error, gpointer data)
     else
         take_over(work, revision);
     if (work->finishing && !error)
-        weft_work_unload(work);
+        bury(work);
     work->finishing = work->pkey_new = work->status_writing = FALSE;
-    if (!error || g_error_matches(error, WEFT_ERROR, WEFT_ERROR_CONFLICT))
-        weft_work_wake(work);
+    weft_work_wake(work);
 }
 
 void

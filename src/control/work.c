@@ -83,30 +83,22 @@ weft_control_wish_changed(WeftControl *control, const char *cluster_key)
     weft_work_wake(work);
 }
 
-static int
-compare_age(gconstpointer a, gconstpointer b)
+gint64
+weft_work_created(const WeftWork *work)
 {
-    const WeftWork *x = *(WeftWork *const *)a, *y = *(WeftWork *const *)b;
-    return x->cluster->created < y->cluster->created ? -1 : x->cluster->created > y->cluster->created;
+    return work->cluster->created;
 }
 
-/* The oldest first: who waited longest gets the room. */
 void
-weft_control_room_made(WeftControl *control)
+weft_work_try_room(WeftWork *work)
 {
-    g_autoptr(GPtrArray) waiting = g_ptr_array_new();
-    GHashTableIter iter;
-    gpointer work;
-    g_hash_table_iter_init(&iter, control->works);
-    while (g_hash_table_iter_next(&iter, NULL, &work))
-        if (((WeftWork *)work)->waiting)
-            g_ptr_array_add(waiting, work);
-    g_ptr_array_sort(waiting, compare_age);
-    for (guint i = 0; i < waiting->len; i++) {
-        WeftWork *next = waiting->pdata[i];
-        next->place_not_before = 0;
-        weft_work_wake(next);
+    work->place_not_before = 0;
+    for (guint i = 0; i < work->nodes->len; i++) {
+        WeftNodeWork *item = work->nodes->pdata[i];
+        if (item->homeless)
+            item->not_before = 0;
     }
+    weft_work_wake(work);
 }
 
 void
@@ -164,6 +156,11 @@ hear_reports(WeftWork *work)
         work->status_dirty = TRUE;
     }
     work->rewire = FALSE;
+    /* Its partition goes, also when no node has to go any more. */
+    if (work->cluster->deleted && work->status && work->status->pkey && work->status->phase != WEFT_CLUSTER_STOPPING) {
+        work->status->generation++;
+        work->status_dirty = TRUE;
+    }
     if (work->pkey_taken && work->status && work->status->pkey && !work->cluster->deleted)
         weft_work_renumber(work);
     work->pkey_taken = FALSE;
@@ -363,7 +360,8 @@ act(WeftWork *work, const WeftPlan *plan)
     }
     if (mark_nodes(work, plan) || (!work->fatal && weft_work_place(work, plan)) || release(work, plan))
         return;
-    if (plan->wire)
+    /* Only what is recorded: a generation that the store does not know of could be given again to other members. */
+    if (plan->wire && !work->status_dirty)
         weft_work_wire(work);
     run_steps(work, plan);
     rest_until_first(work);
@@ -376,6 +374,10 @@ weft_work_step(WeftWork *work)
     work->awake = FALSE;
     if (work->committing)
         return; /* its end wakes us */
+    if (work->write_not_before > g_get_monotonic_time()) {
+        weft_work_wake_at(work, work->write_not_before);
+        return;
+    }
     switch (weft_work_refresh(work)) {
     case WEFT_WORK_GONE:
         if (is_idle(work))

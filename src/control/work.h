@@ -10,6 +10,7 @@ typedef struct WeftNodeWork {
     gboolean stopped;  /* its domain is known to be gone */
     gboolean writing;  /* the commit under way puts its record */
     gboolean leaving;  /* … or deletes it */
+    gboolean homeless; /* is to be placed elsewhere, and there is no room */
     guint attempts;    /* failed steps in a row */
     gint64 not_before; /* backs off until then, monotonic */
 } WeftNodeWork;
@@ -37,7 +38,6 @@ struct WeftWork {
     gboolean wish_stale; /* the wish's record changed since it was read */
     gboolean committing;
     gboolean wiring;
-    gboolean waiting;          /* for room */
     gboolean rewire;           /* the fabric is not as it was told */
     gboolean pkey_taken;       /* … and never will be: the site uses its number */
     guint64 wiring_generation; /* what the fabric is being told */
@@ -45,6 +45,7 @@ struct WeftWork {
     gint64 wire_not_before;
     gint64 place_not_before;
     guint place_attempts;
+    gint64 write_not_before; /* the store refused a write: nothing is done until then */
     guint timer;
     gint64 timer_at;
 };
@@ -64,6 +65,8 @@ gboolean weft_work_update_status(WeftWork *work);
 WeftPlanInput weft_work_input(const WeftWork *work, WeftNodeView **ret_views);
 WeftNodeWork *weft_work_add(WeftWork *work, WeftNode *node, gint64 revision);
 WeftNodeWork *weft_work_find(const WeftWork *work, const char *node_id);
+/* Does it wait for room? Only while it is loaded. */
+void weft_work_set_waiting(WeftWork *work, gboolean waiting);
 
 /* work-place.c: finding room. TRUE when a commit is under way. */
 gboolean weft_work_place(WeftWork *work, const WeftPlan *plan);

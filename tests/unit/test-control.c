@@ -45,6 +45,7 @@ static const Case cases[] = {
     { "… too often", 2, FALSE, "r fx!", TRUE, TRUE, "-P 0", WEFT_CLUSTER_HEALING },
     { "a host is lost", 2, FALSE, "r rL", TRUE, TRUE, "-L 0", WEFT_CLUSTER_READY },
     { "a lost node is replaced", 2, FALSE, "r lL", FALSE, TRUE, "-P 0w", WEFT_CLUSTER_HEALING },
+    { "… unless there was no room just now", 2, FALSE, "r lLz", FALSE, TRUE, "-- 0w", WEFT_CLUSTER_HEALING },
     { "its host came back first", 2, FALSE, "r l", FALSE, TRUE, "-C 0w", WEFT_CLUSTER_HEALING },
     { "a host is emptied", 2, FALSE, "r rE", TRUE, TRUE, "-P 0", WEFT_CLUSTER_READY },
     { "delete", 2, TRUE, "r r", TRUE, TRUE, "RR 0", WEFT_CLUSTER_STOPPING },
