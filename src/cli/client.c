@@ -134,6 +134,10 @@ weft_client_prepare(WeftClient *client, CURL *easy, const char *path)
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)MIN(client->timeout_ms, CONNECT_TIMEOUT_MS));
     curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_tick);
+    if (client->token) {
+        curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+        curl_easy_setopt(easy, CURLOPT_XOAUTH2_BEARER, client->token);
+    }
     if (client->socket) {
         curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, client->socket);
         curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
@@ -142,10 +146,6 @@ weft_client_prepare(WeftClient *client, CURL *easy, const char *path)
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https");
     if (client->ca)
         curl_easy_setopt(easy, CURLOPT_CAINFO, client->ca);
-    if (client->token) {
-        curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
-        curl_easy_setopt(easy, CURLOPT_XOAUTH2_BEARER, client->token);
-    }
 }
 
 /* curl names the port even where there is none: the kernel's word is better. */

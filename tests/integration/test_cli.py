@@ -321,3 +321,11 @@ def test_completion_knows_names(weft, acme):
     script = f"source {SOURCE}/completions/weft.bash; COMP_WORDS=(weft rm ''); COMP_CWORD=2; _weft; echo ${{COMPREPLY[@]}}"
     environment = os.environ | {"PATH": f"{build_folder() / 'src/cli'}:{os.environ['PATH']}", "WEFT_URL": f"unix://{weft.socket}"}
     assert subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=True).stdout == "cfd run1\n"
+
+
+def test_token_counts_before_the_user(weft):
+    """Who runs with a viewer's token is no admin because the shell is root's."""
+    token = {"WEFT_TOKEN": weft.token("acme-viewer")}
+    assert weft.cli("whoami", env=token).stdout.startswith("acme-viewer: viewer")
+    assert weft.cli("tenant", "add", "mine", env=token, check=False).returncode == 3
+    assert weft.cli("whoami", env={"WEFT_TOKEN": "weft_1_wrong"}, check=False).returncode == 3
