@@ -12,6 +12,7 @@ typedef struct {
 
 struct WeftClusterTexts {
     WeftStore *store;
+    gboolean all;
     GHashTable *texts; /* key of the cluster → Text */
 };
 
@@ -24,10 +25,11 @@ text_free(gpointer data)
 }
 
 WeftClusterTexts *
-weft_cluster_texts_new(WeftStore *store)
+weft_cluster_texts_new(WeftStore *store, gboolean all)
 {
     WeftClusterTexts *texts = g_new0(WeftClusterTexts, 1);
     texts->store = store;
+    texts->all = all;
     texts->texts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, text_free);
     return texts;
 }
@@ -46,7 +48,7 @@ static Text *
 make_text(WeftClusterTexts *texts, const WeftRecord *record, gint64 progress, GError **error)
 {
     g_autoptr(WeftCluster) cluster = weft_record_cluster(record, error);
-    char *json = cluster ? weft_view_text(weft_view_cluster(texts->store, cluster, error)) : NULL;
+    char *json = cluster ? weft_view_text(weft_view_cluster(texts->store, cluster, texts->all, error)) : NULL;
     if (!json)
         return NULL;
     /* Those of clusters that are gone go too. */

@@ -8,7 +8,8 @@
 
 typedef struct WeftClusterTexts WeftClusterTexts;
 
-WeftClusterTexts *weft_cluster_texts_new(WeftStore *store);
+/* all: for eyes that may see hosts. */
+WeftClusterTexts *weft_cluster_texts_new(WeftStore *store, gboolean all);
 void weft_cluster_texts_free(WeftClusterTexts *texts);
 
 /* The text of a cluster's record; good until the next call. NULL: an error. */

@@ -56,7 +56,7 @@ weft_find_cluster(WeftRequest *request, gint64 *ret_revision, GError **error)
 static WeftReply *
 cluster_reply(WeftRequest *request, guint status, const WeftCluster *cluster, GError **error)
 {
-    json_t *view = weft_view_cluster(request->store, cluster, error);
+    json_t *view = weft_view_cluster(request->store, cluster, weft_request_sees_all(request), error);
     if (!view)
         return NULL;
     WeftReply *reply = weft_reply_new(status, view);
@@ -70,7 +70,7 @@ cluster_reply(WeftRequest *request, guint status, const WeftCluster *cluster, GE
 static char *
 cluster_view(WeftRequest *request, const WeftRecord *record, GError **error)
 {
-    return g_strdup(weft_cluster_texts_get(request->texts, record, error));
+    return g_strdup(weft_cluster_texts_get(request->texts[weft_request_sees_all(request)], record, error));
 }
 
 /* For a list over tenants: the cluster of this name in each. */

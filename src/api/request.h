@@ -30,7 +30,7 @@ typedef struct WeftHeaders {
 struct WeftRequest {
     WeftStore *store;
     WeftStreams *streams;
-    WeftClusterTexts *texts;
+    WeftClusterTexts **texts; /* for a tenant's eyes, and for those that see all */
     WeftWorks *works;
     const WeftRoute *route;
     char *method;

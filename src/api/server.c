@@ -23,7 +23,7 @@ struct WeftServer {
     WeftApiOptions options;
     WeftLimit *limit;
     WeftStreams *streams;
-    WeftClusterTexts *texts;
+    WeftClusterTexts *texts[2]; /* for a tenant's eyes, and for those that see all */
     WeftWorks *works;
     WeftConnections *connections;
     GHashTable *paused; /* WeftRequest */
@@ -486,7 +486,8 @@ weft_server_new(WeftStore *store, const WeftApiOptions *options)
     server->options = *options;
     server->limit = weft_limit_new(options->requests_per_second, options->requests_burst);
     server->streams = weft_streams_new(store, options->streams);
-    server->texts = weft_cluster_texts_new(store);
+    for (guint all = 0; all < 2; all++)
+        server->texts[all] = weft_cluster_texts_new(store, all);
     server->works = weft_works_new();
     server->connections = weft_connections_new(options->connections_per_address, PATIENCE * options->idle_timeout);
     server->paused = g_hash_table_new(NULL, NULL);
@@ -513,7 +514,8 @@ weft_server_free(WeftServer *server)
     weft_streams_free(server->streams);
     weft_connections_free(server->connections);
     weft_works_free(server->works);
-    weft_cluster_texts_free(server->texts);
+    for (guint all = 0; all < 2; all++)
+        weft_cluster_texts_free(server->texts[all]);
     weft_limit_free(server->limit);
     g_hash_table_unref(server->paused);
     g_free(server);

@@ -36,6 +36,31 @@ is_missing(GError **error)
     return TRUE;
 }
 
+/* Drivers begin with the host that they speak of, and call domains as they are called there. */
+static const struct {
+    const char *pattern;
+    const char *instead;
+} names[] = {
+    { "\\bhost [A-Za-z0-9._-]+(?=:)", "its host" },
+    { "\\bdomain weft-[0-9a-z]+-[0-9]+", "a domain" },
+};
+
+/* What somebody else's eyes may not see is said in general words; NULL is null. */
+static json_t *
+words_view(const char *text, gboolean all)
+{
+    static GRegex *patterns[G_N_ELEMENTS(names)];
+    g_autofree char *words = g_strdup(text);
+    for (guint i = 0; words && !all && i < G_N_ELEMENTS(names); i++) {
+        if (!patterns[i])
+            patterns[i] = g_regex_new(names[i].pattern, G_REGEX_OPTIMIZE, 0, NULL);
+        char *replaced = g_regex_replace_literal(patterns[i], words, -1, 0, names[i].instead, 0, NULL);
+        g_free(words);
+        words = replaced;
+    }
+    return words ? json_string(words) : json_null();
+}
+
 /* --- clusters --- */
 
 static json_t *
@@ -73,20 +98,20 @@ wish_view(const WeftCluster *cluster)
 
 /* The reconciler writes the status: a cluster that it has not seen yet is queued. */
 static json_t *
-progress_view(const WeftCluster *cluster, const WeftClusterStatus *status)
+progress_view(const WeftCluster *cluster, const WeftClusterStatus *status, gboolean all)
 {
     const char *phase = weft_cluster_phase_words[status ? status->phase : WEFT_CLUSTER_QUEUED];
     const char *fabric = status && status->fabric ? status->fabric : cluster->fabric;
     gboolean placed = status && status->pkey;
-    return json_pack("{s:s, s:s?, s:o, s:s?, s:o, s:o, s:i, s:i}", "phase", phase, "reason", status ? status->reason : NULL,
-                     "since", time_view(status ? status->since : cluster->created), "fabric", fabric, "partition",
-                     placed ? hex_view(status->pkey, 4) : json_null(), "vxlan",
-                     placed ? json_integer(status->vxlan) : json_null(), "nodes", status ? (int)status->nodes : 0, "ready",
-                     status ? (int)status->ready : 0);
+    return json_pack(
+        "{s:s, s:o, s:o, s:s?, s:o, s:o, s:i, s:i}", "phase", phase, "reason", words_view(status ? status->reason : NULL, all),
+        "since", time_view(status ? status->since : cluster->created), "fabric", fabric, "partition",
+        placed ? hex_view(status->pkey, 4) : json_null(), "vxlan", placed ? json_integer(status->vxlan) : json_null(), "nodes",
+        status ? (int)status->nodes : 0, "ready", status ? (int)status->ready : 0);
 }
 
 json_t *
-weft_view_cluster(WeftStore *store, const WeftCluster *cluster, GError **error)
+weft_view_cluster(WeftStore *store, const WeftCluster *cluster, gboolean all, GError **error)
 {
     GError *failure = NULL;
     g_autofree char *key = weft_cluster_key(cluster->tenant, cluster->name);
@@ -96,7 +121,7 @@ weft_view_cluster(WeftStore *store, const WeftCluster *cluster, GError **error)
         return NULL;
     }
     json_t *view = wish_view(cluster);
-    json_t *progress = progress_view(cluster, status);
+    json_t *progress = progress_view(cluster, status, all);
     json_object_update(view, progress);
     json_decref(progress);
     return view;
@@ -160,9 +185,9 @@ weft_view_node(const WeftNode *node, gboolean all)
         if (device->guid)
             json_array_append_new(guids, hex_view(device->guid, 16));
     }
-    json_t *view = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s?}", "id", node->id, "name", label, "hostname",
+    json_t *view = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:o}", "id", node->id, "name", label, "hostname",
                              hostname, "cluster", node->cluster, "tenant", node->tenant, "rank", (int)node->rank, "group",
-                             node->group, "phase", weft_node_phase_words[node->phase], "reason", node->reason);
+                             node->group, "phase", weft_node_phase_words[node->phase], "reason", words_view(node->reason, all));
     json_t *holds =
         json_pack("{s:i, s:I, s:i, s:o, s:s?, s:s, s:s?, s:o}", "cores", (int)node->cores->len, "memory",
                   (json_int_t)weft_node_memory(node), "gpus", (int)node->gpus->len, "guids", guids, "mac", node->mac, "path",
@@ -277,7 +302,7 @@ json_t *
 weft_view_event(const WeftEvent *event, gboolean all)
 {
     g_autofree char *id = weft_event_key(event->id);
-    return json_pack("{s:s, s:o, s:s, s:s?, s:s?, s:s?, s:s?, s:s?}", "id", id, "time", time_view(event->id), "type",
+    return json_pack("{s:s, s:o, s:s, s:s?, s:s?, s:s?, s:s?, s:o}", "id", id, "time", time_view(event->id), "type",
                      event->type, "tenant", event->tenant, "cluster", event->cluster, "cluster_name", event->cluster_name,
-                     "host", all ? event->host : NULL, "message", event->message);
+                     "host", all ? event->host : NULL, "message", words_view(event->message, all));
 }

@@ -6,12 +6,12 @@
 /* Takes the view; NULL is NULL. */
 char *weft_view_text(json_t *view);
 
-json_t *weft_view_cluster(WeftStore *store, const WeftCluster *cluster, GError **error);
 json_t *weft_view_host(WeftStore *store, const WeftHost *host, GError **error);
 json_t *weft_view_tenant(WeftStore *store, const WeftTenant *tenant, GError **error);
 json_t *weft_view_principal(const WeftPrincipal *principal);
 json_t *weft_view_token(const WeftToken *token);
 /* all: for eyes that may see hosts. */
+json_t *weft_view_cluster(WeftStore *store, const WeftCluster *cluster, gboolean all, GError **error);
 json_t *weft_view_node(const WeftNode *node, gboolean all);
 json_t *weft_view_event(const WeftEvent *event, gboolean all);
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import resource
 import socket
 import time
@@ -79,6 +80,24 @@ def test_a_conflict_tells_no_revision(weft):
         answers = finish_together(weft, [request_text("/v1/clusters/cfd", member.token, method="PATCH", body={"count": n % 3 + 1}) for n in range(60)])
         assert all(answer.startswith(("HTTP/1.1 200", "HTTP/1.1 429")) for answer in answers)
         assert all("revision" not in answer for answer in answers)
+
+
+def test_a_tenant_reads_of_no_host(weft):
+    """What a driver says of a failure names the host, and perhaps somebody else's domain there."""
+    viewer, token = tenant_client(weft, "acme-viewer"), weft.token("acme-viewer")
+    for host in weft.config["hosts"]:
+        weft.world.fault("fail start 0 domain weft-4kother00000-7 has core 3 already", host=host["name"])
+    weft.client.create("cfd", 1)
+    until(lambda: any(event["type"] == "node-failed" for event in weft.client.events()), lambda: weft.client.events())
+    until(lambda: "host n" in (weft.client.cluster("cfd")["reason"] or ""), lambda: weft.client.cluster("cfd"))
+    texts = [viewer.request("GET", path).text for path in ("/v1/clusters", "/v1/clusters/cfd", "/v1/clusters/cfd/nodes", "/v1/events")]
+    with contextlib.closing(raw(weft, request_text("/v1/events", token, "Accept: text/event-stream", "Last-Event-ID: " + "0" * 16))) as stream:
+        heard = ""
+        while "did not start" not in heard:
+            heard += stream.recv(1 << 16).decode()
+    for text in (*texts, heard):
+        assert not re.search(r"host n\d|weft-4kother", text), text
+    assert "its host: start: a domain has core 3 already" in texts[3]
 
 
 # --- what is remembered ---
