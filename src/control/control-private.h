@@ -85,6 +85,8 @@ WeftWiring *weft_subnets_wiring(const WeftSubnets *subnets, const char *name);
 /* A free partition number, held for the cluster; 0: none is left. */
 guint weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key);
 void weft_subnets_give_pkey(WeftSubnets *subnets, const char *fabric, guint pkey);
+/* So the fabric should have it while its cluster rests: a survey that finds it otherwise has it wired again. */
+void weft_subnets_expect(WeftSubnets *subnets, const char *fabric, const WeftPartition *partition);
 /* Is the number known to be the site's own? */
 gboolean weft_subnets_is_foreign(const WeftSubnets *subnets, const char *fabric, guint pkey);
 /* Looks at the fabric now: something is odd there. */

@@ -7,6 +7,7 @@ typedef struct Subnet {
     WeftFabric *fabric;
     WeftWiring *wiring;
     GHashTable *pkeys;    /* number to the key of the cluster that holds it; "" is the site's own */
+    GHashTable *expected; /* number to a digest of its partition, of clusters that have rested since the start */
     GHashTable *suspects; /* numbers that looked wrong in the last survey: a second look decides */
     guint next;           /* numbers are given in turn, so that a freed one rests */
 } Subnet;
@@ -23,6 +24,7 @@ subnet_free(gpointer data)
     Subnet *subnet = data;
     weft_wiring_free(subnet->wiring);
     g_hash_table_unref(subnet->pkeys);
+    g_hash_table_unref(subnet->expected);
     g_hash_table_unref(subnet->suspects);
     weft_fabric_free(subnet->fabric);
     g_free(subnet);
@@ -73,14 +75,46 @@ weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *clu
 void
 weft_subnets_give_pkey(WeftSubnets *subnets, const char *fabric, guint pkey)
 {
-    if (pkey)
-        g_hash_table_remove(find(subnets, fabric)->pkeys, GUINT_TO_POINTER(pkey));
+    Subnet *subnet = pkey ? find(subnets, fabric) : NULL;
+    if (!subnet)
+        return;
+    g_hash_table_remove(subnet->pkeys, GUINT_TO_POINTER(pkey));
+    g_hash_table_remove(subnet->expected, GUINT_TO_POINTER(pkey));
 }
 
 gboolean
 weft_subnets_is_foreign(const WeftSubnets *subnets, const char *fabric, guint pkey)
 {
     return g_strcmp0(g_hash_table_lookup(find(subnets, fabric)->pkeys, GUINT_TO_POINTER(pkey)), "") == 0;
+}
+
+/* --- what the fabric should have --- */
+
+static guint64
+mix(guint64 x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9U;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebU;
+    return x ^ x >> 31;
+}
+
+/* Of its name and its members' GUIDs, in whatever order: what keeps clusters apart. Members themselves would take memory. */
+static guint64
+digest_of(const WeftPartition *partition)
+{
+    guint64 digest = mix(g_str_hash(partition->name));
+    for (guint i = 0; i < partition->members->len; i++) {
+        const WeftMember *member = &g_array_index(partition->members, WeftMember, i);
+        digest += mix(mix(member->port_guid) + member->virtual_guid);
+    }
+    return digest;
+}
+
+void
+weft_subnets_expect(WeftSubnets *subnets, const char *fabric, const WeftPartition *partition)
+{
+    guint64 digest = digest_of(partition);
+    g_hash_table_insert(find(subnets, fabric)->expected, GUINT_TO_POINTER(partition->pkey), g_memdup2(&digest, sizeof digest));
 }
 
 /* --- looking for what no wish explains --- */
@@ -153,14 +187,24 @@ look_at_foreign(Subnet *subnet, const WeftPartition *partition)
         weft_control_pkey_taken(subnet->control, owner);
 }
 
+/* Of a cluster at rest: somebody else changed it, or an older manager took over. */
+static gboolean
+is_altered(const Subnet *subnet, const WeftPartition *partition, const char *owner)
+{
+    const guint64 *expected = g_hash_table_lookup(subnet->expected, GUINT_TO_POINTER(partition->pkey));
+    return expected && *expected != digest_of(partition) && !weft_control_is_working(subnet->control, owner);
+}
+
 static void
 look_at_partition(Subnet *subnet, GHashTable *suspects, const WeftPartition *partition)
 {
+    const char *owner = g_hash_table_lookup(subnet->pkeys, GUINT_TO_POINTER(partition->pkey));
     if (!weft_partition_is_ours(partition->name))
         look_at_foreign(subnet, partition);
-    else if (!g_hash_table_contains(subnet->pkeys, GUINT_TO_POINTER(partition->pkey)) &&
-             is_confirmed(subnet, suspects, partition->pkey))
+    else if (!owner && is_confirmed(subnet, suspects, partition->pkey))
         remove_garbage(subnet, partition);
+    else if (owner && *owner && is_altered(subnet, partition, owner) && is_confirmed(subnet, suspects, partition->pkey))
+        weft_control_rewire(subnet->control, owner);
 }
 
 /* A cluster at rest whose partition the manager does not have. */
@@ -244,6 +288,7 @@ subnet_new(WeftControl *control, WeftFabric *fabric, GHashTable *drivers, GError
     Subnet *subnet = g_new0(Subnet, 1);
     *subnet = (Subnet){ .control = control, .fabric = fabric, .wiring = wiring };
     subnet->pkeys = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+    subnet->expected = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     subnet->suspects = g_hash_table_new(NULL, NULL);
     return subnet;
 }

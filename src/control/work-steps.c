@@ -193,6 +193,19 @@ add_members(const WeftWork *work, const WeftNode *node, WeftPartition *partition
     }
 }
 
+WeftPartition *
+weft_work_partition(const WeftWork *work)
+{
+    g_autofree char *name = g_strconcat("weft-", work->cluster->id, NULL);
+    WeftPartition *partition = weft_partition_new(work->status->pkey, name);
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
+        if (node->phase != WEFT_NODE_STOPPING && node->phase != WEFT_NODE_LOST)
+            add_members(work, node, partition);
+    }
+    return partition;
+}
+
 void
 weft_work_wire(WeftWork *work)
 {
@@ -202,16 +215,8 @@ weft_work_wire(WeftWork *work)
     WeftWiring *wiring = weft_subnets_wiring(work->control->subnets, status->fabric);
     work->wiring = TRUE;
     work->wiring_generation = status->generation;
-    if (work->cluster->deleted) {
+    if (work->cluster->deleted)
         weft_wiring_remove(wiring, status->pkey, wired, work);
-        return;
-    }
-    g_autofree char *name = g_strconcat("weft-", work->cluster->id, NULL);
-    WeftPartition *partition = weft_partition_new(status->pkey, name);
-    for (guint i = 0; i < work->nodes->len; i++) {
-        const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
-        if (node->phase != WEFT_NODE_STOPPING && node->phase != WEFT_NODE_LOST)
-            add_members(work, node, partition);
-    }
-    weft_wiring_set(wiring, partition, wired, work);
+    else
+        weft_wiring_set(wiring, weft_work_partition(work), wired, work);
 }

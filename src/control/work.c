@@ -338,6 +338,17 @@ forget(WeftWork *work)
     g_hash_table_remove(work->control->works, work->key);
 }
 
+/* What the fabric has of it must stay as it is now. */
+static void
+put_away(WeftWork *work)
+{
+    const WeftClusterStatus *status = work->status;
+    g_autoptr(WeftPartition) partition = status->pkey ? weft_work_partition(work) : NULL;
+    if (partition && status->wired == status->generation)
+        weft_subnets_expect(work->control->subnets, status->fabric, partition);
+    forget(work);
+}
+
 /* Nothing more to do now: what the user sees must be what is so, and a settled cluster leaves the memory. */
 static void
 settle(WeftWork *work)
@@ -348,7 +359,7 @@ settle(WeftWork *work)
         return;
     }
     if (is_idle(work) && !work->timer && weft_cluster_phase_is_settled(work->status->phase))
-        forget(work);
+        put_away(work);
 }
 
 static void

@@ -76,6 +76,8 @@ void weft_work_renumber(WeftWork *work);
 
 /* work-steps.c: calls to hosts and fabric. */
 void weft_work_wire(WeftWork *work);
+/* What the fabric should have of it. */
+WeftPartition *weft_work_partition(const WeftWork *work);
 void weft_work_start(WeftWork *work, WeftNodeWork *item);
 void weft_work_stop(WeftWork *work, WeftNodeWork *item);
 

@@ -212,3 +212,18 @@ def test_replacements_get_room_as_soon_as_it_is_made(site, settle):
     until(lambda: moved not in [node["host"] for node in weft.client.nodes("one")], "its nodes are elsewhere")
     weft.client.wait_phase("one", "ready", ready=2)
     settle(weft)
+
+
+def test_members_changed_behind_its_back(weft, settle):
+    """As when a manager with older partitions takes over: a port too many, one too few, also after a restart."""
+    weft.client.create("cfd", 2)
+    partition = weft.client.wait_phase("cfd", "ready")["partition"]
+    path = next(weft.world.fabric.glob(f"**/partitions/{partition}"))
+    settle(weft)
+    right = path.read_text(encoding="utf-8")
+    path.write_text(right + "0x0002c90300000009 0x02c9010000000009 full -1\n", encoding="utf-8")
+    settle(weft)
+    weft.stop()
+    path.write_text("".join(right.splitlines(True)[:-1]), encoding="utf-8")
+    weft.start()
+    settle(weft)
