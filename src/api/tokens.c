@@ -3,6 +3,7 @@
 #include "fields.h"
 #include "handlers.h"
 #include "id.h"
+#include "names.h"
 #include "page.h"
 #include "views.h"
 
@@ -78,8 +79,9 @@ read_token(WeftRequest *request, const char **ret_principal, GError **error)
     *ret_principal = weft_fields_string(&f, "principal", NULL);
     const char *note = weft_fields_string(&f, "note", NULL);
     gint64 life = weft_fields_duration(&f, "expires_in", NO_END);
-    if (note && strlen(note) > WEFT_TEXT_MAX)
-        weft_fields_fail(&f, "note", "may have %d bytes, has %zu", WEFT_TEXT_MAX, strlen(note));
+    g_autoptr(GError) unfit = NULL;
+    if (note && *note && !weft_grammar_check(WEFT_GRAMMAR_TEXT, note, "the text", &unfit))
+        weft_fields_fail(&f, "note", "%s", unfit->message);
     if (life != NO_END && (life <= 0 || life > LIFE_MAX))
         weft_fields_fail(&f, "expires_in",
                          "must be more than 0 and at most 100 years; leave it out for a token that does not expire");

@@ -116,7 +116,8 @@ look(WeftCli *cli, const WeftAwait *await, Sight *sight, GError **error)
     }
     if (sight->object) {
         g_free(sight->text);
-        sight->text = await->goal->describe(sight->object);
+        g_autofree char *text = await->goal->describe(sight->object);
+        sight->text = weft_cli_clean(text);
     }
     return await->goal->reached(sight->object, &sight->reached, error);
 }

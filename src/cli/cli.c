@@ -161,7 +161,7 @@ weft_cli_clean(const char *text)
     g_autofree char *valid = g_utf8_make_valid(text, -1);
     for (const char *p = valid; *p; p = g_utf8_next_char(p)) {
         gunichar c = g_utf8_get_char(p);
-        g_string_append_unichar(clean, g_unichar_iscntrl(c) ? '?' : c);
+        g_string_append_unichar(clean, g_unichar_isprint(c) ? c : '?');
     }
     return g_string_free(clean, FALSE);
 }

@@ -210,6 +210,7 @@ REQUESTS = {
     "token-zero-expiry": ("POST", "/v1/tokens", {"principal": "ada", "expires_in": "0s"}, {}),
     "token-negative-expiry": ("POST", "/v1/tokens", {"principal": "ada", "expires_in": "-1d"}, {}),
     "token-long-note": ("POST", "/v1/tokens", {"principal": "ada", "note": "n" * 300}, {}),
+    "token-escape-note": ("POST", "/v1/tokens", {"principal": "ada", "note": "\x1b]0;mine\x07 \x9b2J \u202e"}, {}),
     "token-remove-absent": ("DELETE", "/v1/tokens/0aaaaaaaaaaa", None, {}),
 }
 

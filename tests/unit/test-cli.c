@@ -109,8 +109,8 @@ test_fit(void)
 static void
 test_clean(void)
 {
-    g_autofree char *clean = weft_cli_clean("a\033[2Jb\nc\302\233d é");
-    g_assert_cmpstr(clean, ==, "a?[2Jb?c?d é");
+    g_autofree char *clean = weft_cli_clean("a\033[2Jb\nc\302\233d é \342\200\256f");
+    g_assert_cmpstr(clean, ==, "a?[2Jb?c?d é ?f");
     g_autofree char *broken = weft_cli_clean("\xff");
     g_assert_true(g_utf8_validate(broken, -1, NULL));
     g_autofree char *none = weft_cli_clean(NULL);
