@@ -49,6 +49,7 @@ struct WeftRequest {
     GByteArray *upload;
     gsize uploaded;
     gboolean complete; /* the whole request has come */
+    gboolean last;     /* the connection ends after the answer */
     gboolean paused;
     guint tries;
     WeftReply *prepared;

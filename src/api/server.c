@@ -88,6 +88,8 @@ typedef struct {
     guint count;
     gsize size;
     const char *twice;
+    gboolean chunked;
+    gboolean broken; /* what others may read differently */
 } HeaderWalk;
 
 static enum MHD_Result
@@ -96,6 +98,8 @@ take_header(void *data, enum MHD_ValueKind kind, const char *name, const char *v
     HeaderWalk *walk = data;
     walk->count++;
     walk->size += strlen(name) + (value ? strlen(value) : 0);
+    walk->broken |= strpbrk(name, " \t") != NULL;
+    walk->chunked |= g_ascii_strcasecmp(name, "Transfer-Encoding") == 0;
     for (guint i = 0; i < G_N_ELEMENTS(headers); i++) {
         if (g_ascii_strcasecmp(headers[i].name, name) != 0)
             continue;
@@ -113,9 +117,16 @@ take_headers(WeftRequest *request, GError **error)
 {
     HeaderWalk walk = { .headers = &request->headers };
     MHD_get_connection_values(request->connection, MHD_HEADER_KIND, take_header, &walk);
+    /* Where this request ends is a matter of taste then, and what follows is no request of ours. */
+    request->last = walk.broken || (request->headers.content_length && (walk.chunked || walk.twice));
     if (walk.count > HEADERS_MAX || walk.size > HEADERS_SIZE_MAX) {
         g_set_error(error, WEFT_HTTP_ERROR, 431, "%u headers of %zu bytes: may be %d of %d in all", walk.count, walk.size,
                     HEADERS_MAX, HEADERS_SIZE_MAX);
+        return FALSE;
+    }
+    if (walk.broken || (walk.chunked && request->headers.content_length)) {
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID,
+                    "headers: no blank in a name, and either Content-Length or Transfer-Encoding");
         return FALSE;
     }
     if (walk.twice) {
@@ -259,6 +270,8 @@ refuse(WeftRequest *request, const GError *error)
     WeftReply *reply = weft_reply_problem(error);
     if (reply->status == 405)
         weft_reply_header(reply, "Allow", "%s", request->match.allow);
+    if (request->last)
+        weft_reply_header(reply, "Connection", "close");
     request->reply = reply;
 }
 
