@@ -10,7 +10,7 @@
 #include <glib.h>
 
 typedef struct WeftControlOptions {
-    guint workers;          /* calls to hosts at the same time, in all */
+    guint workers;          /* calls to hosts at the same time, in all; those that only await a guest are not among them */
     guint workers_per_host; /* … to one host */
     gint64 start_deadline;  /* microseconds for each step */
     gint64 await_deadline;

@@ -541,17 +541,16 @@ weft_hosts_changed(WeftHosts *hosts, const char *name, gboolean deleted)
             remove_host(hosts, host);
         return;
     }
+    gboolean was_evicting = host && host->evicting;
     describe(hosts, description, revision);
     launch(hosts);
     host = find(hosts, name);
-    if (host->evicting) {
+    if (host->evicting || was_evicting) {
         g_autoptr(GPtrArray) nodes = nodes_on(host);
         wake_clusters(host, nodes, TRUE);
-    } else if (host->answered) {
-        g_autoptr(GPtrArray) nodes = nodes_on(host);
-        wake_clusters(host, nodes, FALSE);
-        weft_control_room_made(hosts->control);
     }
+    if (host->answered && !host->evicting)
+        weft_control_room_made(hosts->control);
 }
 
 /* --- life --- */

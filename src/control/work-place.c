@@ -200,7 +200,7 @@ place_missing(Placing *placing, const WeftPlan *plan)
     if (work->place_not_before > now)
         return;
     gboolean waiting = count_missing(plan) > 0 && !place_nodes(placing, plan->missing, NULL);
-    weft_work_set_waiting(work, waiting);
+    weft_work_set_waiting(work, waiting || weft_work_has_homeless(work));
     work->place_attempts = waiting ? work->place_attempts + 1 : 0;
     /* Room that is made ends the rest at once; it is for what nobody tells. */
     if (waiting)

@@ -142,6 +142,17 @@ weft_work_input(const WeftWork *work, WeftNodeView **ret_views)
     return (WeftPlanInput){ work->cluster, work->status, views, n, work->control->options.starts_max };
 }
 
+gboolean
+weft_work_has_homeless(const WeftWork *work)
+{
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNodeWork *item = work->nodes->pdata[i];
+        if (item->homeless && weft_hosts_seen(work->control->hosts, item->node->host) != WEFT_SEEN_UP)
+            return TRUE;
+    }
+    return FALSE;
+}
+
 static WeftClusterPhase
 phase_of(const WeftWork *work)
 {
@@ -190,7 +201,7 @@ weft_work_update_status(WeftWork *work)
     ensure_status(work);
     set_phase(work, phase_of(work));
     WeftClusterStatus *status = work->status;
-    if (status->phase == WEFT_CLUSTER_READY)
+    if (status->phase == WEFT_CLUSTER_READY && !weft_work_has_homeless(work))
         weft_work_set_trouble(work, NULL);
 
     guint nodes = 0, ready = 0;

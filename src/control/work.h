@@ -65,6 +65,8 @@ gboolean weft_work_update_status(WeftWork *work);
 WeftPlanInput weft_work_input(const WeftWork *work, WeftNodeView **ret_views);
 WeftNodeWork *weft_work_add(WeftWork *work, WeftNode *node, gint64 revision);
 WeftNodeWork *weft_work_find(const WeftWork *work, const char *node_id);
+/* Is there a node that should be elsewhere, and no room for it? */
+gboolean weft_work_has_homeless(const WeftWork *work);
 /* Does it wait for room? Only while it is loaded. */
 void weft_work_set_waiting(WeftWork *work, gboolean waiting);
 

@@ -227,3 +227,15 @@ def test_members_changed_behind_its_back(weft, settle):
     path.write_text("".join(right.splitlines(True)[:-1]), encoding="utf-8")
     weft.start()
     settle(weft)
+
+
+def test_evict_without_room_tells_why(site, settle):
+    weft = site(hosts=1, changes={"control": {"backoff_base": "5m", "backoff_max": "5m"}})
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    weft.client.expect(200, "POST", "/v1/hosts/n1/drain", {"evict": True})
+    until(lambda: "no host can take nodes" in (weft.client.cluster("cfd")["reason"] or ""), "a reason why it stays")
+    weft.client.expect(200, "POST", "/v1/hosts/n1/undrain", {})
+    weft.client.wait_phase("cfd", "ready", reason=None)
+    settle(weft)
