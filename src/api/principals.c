@@ -45,7 +45,7 @@ expect_tenant(WeftRequest *request, WeftTxn *txn, const char *tenant, GError **e
     if (!record && !failure)
         g_set_error(&failure, WEFT_ERROR, WEFT_ERROR_INVALID, "tenant: \"%s\" is not known; add it with: weft tenant add %s",
                     tenant, tenant);
-    if (failure) {
+    if (!record) {
         g_propagate_error(error, failure);
         return FALSE;
     }

@@ -139,7 +139,7 @@ weft_handle_token_revoke(WeftRequest *request, GError **error)
         g_clear_error(&failure);
         weft_not_found("token", id, &failure);
     }
-    if (failure) {
+    if (!token || failure) {
         g_propagate_error(error, failure);
         return FALSE;
     }
