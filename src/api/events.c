@@ -18,7 +18,12 @@ weft_handle_event_list(WeftRequest *request, GError **error)
         return FALSE;
     if (weft_request_wants_stream(request))
         return weft_streams_open(request, tenant, NULL, error);
-    return weft_page_reply(request, (WeftQuery){ .kind = WEFT_KIND_EVENT, .scope = tenant }, event_view, error);
+    gint64 since;
+    if (!weft_request_since(request, &since, error))
+        return FALSE;
+    g_autofree char *after = since ? weft_event_key(since) : NULL;
+    WeftQuery query = { .kind = WEFT_KIND_EVENT, .scope = tenant, .after = after };
+    return weft_page_reply(request, query, event_view, error);
 }
 
 gboolean

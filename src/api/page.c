@@ -129,7 +129,8 @@ weft_page_reply(WeftRequest *request, WeftQuery query, WeftView view, GError **e
         return FALSE;
     }
     page.items = g_string_new(NULL);
-    query.after = after;
+    if (after && g_strcmp0(after, query.after) > 0)
+        query.after = after;
     gboolean ok = fill(&page, query, error);
     if (ok)
         weft_request_reply(request, page_reply(page.items->str, page.more ? page.last : NULL));

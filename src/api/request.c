@@ -276,6 +276,17 @@ weft_request_scope(WeftRequest *request, const char **ret_tenant, GError **error
     return TRUE;
 }
 
+gboolean
+weft_request_since(WeftRequest *request, gint64 *ret_since, GError **error)
+{
+    const char *own = request->principal->tenant;
+    g_autoptr(WeftTenant) tenant = own ? weft_store_load_tenant(request->store, own, NULL, error) : NULL;
+    if (own && !tenant)
+        return FALSE;
+    *ret_since = tenant ? tenant->created : 0;
+    return TRUE;
+}
+
 WeftTenant *
 weft_request_tenant(WeftRequest *request, gint64 *ret_revision, GError **error)
 {

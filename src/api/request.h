@@ -82,6 +82,9 @@ gboolean weft_request_wants_stream(const WeftRequest *request);
 /* The tenant that the request is about: the principal's own, or the one of ?tenant=; NULL for all. Another's and an unknown one
  * are both NOT_FOUND. */
 gboolean weft_request_scope(WeftRequest *request, const char **ret_tenant, GError **error);
+/* Since when the caller may look back: its tenant's beginning, for there may have been another of that name; 0 for operators.
+ */
+gboolean weft_request_since(WeftRequest *request, gint64 *ret_since, GError **error);
 /* The same where one must be named. */
 WeftTenant *weft_request_tenant(WeftRequest *request, gint64 *ret_revision, GError **error);
 

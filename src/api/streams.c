@@ -198,14 +198,29 @@ newest_event(WeftStore *store, GError **error)
     return page->len ? g_strdup(((const WeftRecord *)page->pdata[0])->key) : weft_event_key(0);
 }
 
+/* … but never before the caller's tenant began. */
 static char *
-first_position(const WeftRequest *request, GError **error)
+not_before(WeftRequest *request, char *position, GError **error)
+{
+    gint64 since;
+    if (!weft_request_since(request, &since, error)) {
+        g_free(position);
+        return NULL;
+    }
+    char *begin = weft_event_key(since);
+    gboolean late = strcmp(position, begin) < 0;
+    g_free(late ? position : begin);
+    return late ? begin : position;
+}
+
+static char *
+first_position(WeftRequest *request, GError **error)
 {
     const char *last = request->headers.last_event_id;
     if (!last)
         return newest_event(request->store, error);
     if (strlen(last) == EVENT_KEY_LENGTH && strspn(last, "0123456789abcdef") == EVENT_KEY_LENGTH)
-        return g_strdup(last);
+        return not_before(request, g_strdup(last), error);
     g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "Last-Event-ID: must be the id of an event, %d hexadecimal digits",
                 EVENT_KEY_LENGTH);
     return NULL;

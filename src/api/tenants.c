@@ -1,3 +1,4 @@
+#include "clock.h"
 #include "errors.h"
 #include "fields.h"
 #include "handlers.h"
@@ -60,11 +61,12 @@ gboolean
 weft_handle_tenant_add(WeftRequest *request, GError **error)
 {
     GError *failure = NULL;
-    if (!weft_body_without(request->body, "origin", error))
+    if (!weft_body_without(request->body, "origin", error) || !weft_body_without(request->body, "created", error))
         return FALSE;
     g_autoptr(WeftTenant) tenant = weft_tenant_from_json(request->body, "", error);
     if (!tenant)
         return FALSE;
+    tenant->created = weft_clock_now();
     g_autoptr(WeftRecord) other = weft_store_get(request->store, WEFT_KIND_TENANT, tenant->name, &failure);
     if (other)
         g_set_error(&failure, WEFT_ERROR, WEFT_ERROR_CONFLICT, "tenant %s exists already", tenant->name);

@@ -191,10 +191,10 @@ read_time(const WeftRequest *request, const char *name, gint64 *time, GError **e
 gboolean
 weft_handle_usage(WeftRequest *request, GError **error)
 {
-    gint64 from = 0, now = weft_clock_now(), to = now;
+    gint64 from = 0, since = 0, now = weft_clock_now(), to = now;
     const char *tenant = NULL;
-    if (!weft_request_scope(request, &tenant, error) || !read_time(request, "from", &from, error) ||
-        !read_time(request, "to", &to, error))
+    if (!weft_request_scope(request, &tenant, error) || !weft_request_since(request, &since, error) ||
+        !read_time(request, "from", &from, error) || !read_time(request, "to", &to, error))
         return FALSE;
     if (from > to) {
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "from: %s is after to", weft_request_query(request, "from"));
@@ -203,7 +203,7 @@ weft_handle_usage(WeftRequest *request, GError **error)
     Job *job = g_new0(Job, 1);
     job->request = weft_request_ref(request);
     job->tenant = g_strdup(tenant);
-    job->from = from;
+    job->from = MAX(from, since);
     job->to = MIN(to, now);
     job->sums = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     job->open = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);

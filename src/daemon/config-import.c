@@ -1,5 +1,6 @@
 #include "config.h"
 
+#include "clock.h"
 #include "errors.h"
 #include "records.h"
 
@@ -14,6 +15,7 @@ typedef struct Change {
     gconstpointer object;
     gboolean draining; /* the marks of a host, which the file does not know */
     gboolean evicting;
+    gint64 created; /* of a tenant, likewise */
 } Change;
 
 /* What is to be done, all of it checked before any of it is done. */
@@ -207,13 +209,17 @@ change_fabric(Plan *plan, const Old *old, json_t *new, GError **error)
 static json_t *
 encode_tenant(gconstpointer object, const Old *old, Change *change)
 {
-    return weft_tenant_to_json(object);
+    WeftTenant tenant = *(const WeftTenant *)object;
+    change->created = tenant.created = old ? json_integer_value(json_object_get(old->json, "created")) : weft_clock_now();
+    return weft_tenant_to_json(&tenant);
 }
 
 static void
 put_tenant(WeftTxn *txn, const Change *change)
 {
-    weft_txn_put_tenant(txn, change->object, change->expected);
+    WeftTenant tenant = *(const WeftTenant *)change->object;
+    tenant.created = change->created;
+    weft_txn_put_tenant(txn, &tenant, change->expected);
 }
 
 /* Those of the file go with the tenant: the file was checked to name no principal of a tenant that it does not have. */

@@ -17,6 +17,7 @@ const char *const weft_role_words[WEFT_ROLES + 1] = {
 static const WeftCodecField tenant_fields[] = {
     WEFT_FIELD(WeftTenant, name, TEXT, .grammar = WEFT_GRAMMAR_NAME, .what = "tenant name"),
     WEFT_FIELD(WeftTenant, origin, WORD, WEFT_OPTIONAL, .words = weft_origin_words),
+    WEFT_FIELD(WeftTenant, created, UINT64, WEFT_OPTIONAL),
     {},
 };
 

@@ -22,6 +22,7 @@ typedef struct WeftTenant {
     char *name;
     guint64 quota[WEFT_QUOTAS];
     WeftOrigin origin;
+    gint64 created; /* what an earlier tenant of this name did is not this one's to see */
 } WeftTenant;
 
 /* { "name": "acme", "quota": { "nodes": 64, "memory": "1T" }, "origin": "api" } */

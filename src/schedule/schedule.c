@@ -459,19 +459,19 @@ scarcest(const guint64 *room, guint n, const char *const *words)
     return words[least];
 }
 
+/* Tells what is scarce, not how much of it others have: a tenant reads this. */
 static void
 explain(const WeftFleet *fleet, const Trial *trial, const Shape *shape, guint count, GError **error)
 {
     static const char *const words[] = { "cores", "memory in pages of the right size", "virtual functions", "GPUs" };
     guint64 room[G_N_ELEMENTS(words)] = { 0 };
-    guint hosts = 0, most = 0;
+    guint hosts = 0;
     for (guint i = 0; i < fleet->slots->len; i++) {
         WeftSlot *slot = fleet->slots->pdata[i];
         if (!is_eligible(slot, trial->request, trial->fabric))
             continue;
         Fits f = fits(slot, shape);
         room[0] += f.cores, room[1] += f.memory, room[2] += f.vfs, room[3] += f.gpus;
-        most += fit(slot, shape);
         hosts++;
     }
     g_autofree char *memory = weft_size_format(shape->group->memory);
@@ -480,9 +480,9 @@ explain(const WeftFleet *fleet, const Trial *trial, const Shape *shape, guint co
                     "no host can take nodes now: none is up, open and has the wished labels on fabric %s", trial->fabric_name);
     else
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,
-                    "no room for %u node%s of %u cores, %s, %u GPUs, path %s: at most %u fit now on %u hosts; scarcest: %s",
-                    count, count == 1 ? "" : "s", shape->group->cores, memory, shape->group->gpus, weft_path_words[shape->path],
-                    most, hosts, scarcest(room, G_N_ELEMENTS(words), words));
+                    "no room now for %u node%s of %u cores, %s, %u GPUs, path %s; scarcest: %s", count, count == 1 ? "" : "s",
+                    shape->group->cores, memory, shape->group->gpus, weft_path_words[shape->path],
+                    scarcest(room, G_N_ELEMENTS(words), words));
 }
 
 /* --- the whole request --- */

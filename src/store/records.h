@@ -24,15 +24,15 @@ char *weft_cluster_key(const char *tenant, const char *name);
 char *weft_event_key(gint64 id);
 
 /* Loads and decodes; NULL with WEFT_ERROR_NOT_FOUND where there is none. ret_revision may be NULL. */
-WeftFabric *weft_store_load_fabric(WeftStore *store, const char *name, gint64 *ret_revision, GError **error);
-WeftHost *weft_store_load_host(WeftStore *store, const char *name, gint64 *ret_revision, GError **error);
-WeftHostStatus *weft_store_load_host_status(WeftStore *store, const char *name, gint64 *ret_revision, GError **error);
-WeftTenant *weft_store_load_tenant(WeftStore *store, const char *name, gint64 *ret_revision, GError **error);
-WeftPrincipal *weft_store_load_principal(WeftStore *store, const char *name, gint64 *ret_revision, GError **error);
-WeftToken *weft_store_load_token(WeftStore *store, const char *id, gint64 *ret_revision, GError **error);
+WeftFabric *weft_store_load_fabric(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
+WeftHost *weft_store_load_host(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
+WeftHostStatus *weft_store_load_host_status(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
+WeftTenant *weft_store_load_tenant(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
+WeftPrincipal *weft_store_load_principal(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
+WeftToken *weft_store_load_token(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftCluster *weft_store_load_cluster(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftClusterStatus *weft_store_load_cluster_status(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
-WeftNode *weft_store_load_node(WeftStore *store, const char *id, gint64 *ret_revision, GError **error);
+WeftNode *weft_store_load_node(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 
 /* Decoding of records that a list gave. */
 WeftFabric *weft_record_fabric(const WeftRecord *record, GError **error);

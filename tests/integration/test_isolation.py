@@ -1,11 +1,12 @@
 """Tenants do not exist for each other: every route of the route table, tried as somebody else."""
 
+import contextlib
 import json
 import re
 import subprocess
 
 import pytest
-from harness.weft import build_folder
+from harness.weft import Client, build_folder
 
 ROLES = ("viewer", "member", "operator", "admin")
 PRINCIPALS = {"viewer": "umbrella-viewer", "member": "umbrella-member", "operator": "olga", "admin": "ada"}
@@ -164,6 +165,37 @@ def test_idempotency_keys_are_ones_own(two_tenants):
     weft.client.expect(201, "POST", "/v1/clusters?tenant=acme", body, {"Idempotency-Key": "shared-key"})
     other = clients["member"].expect(201, "POST", "/v1/clusters", body, {"Idempotency-Key": "shared-key"})
     assert other["tenant"] == "umbrella"
+
+
+def test_a_tenant_inherits_nothing_by_its_name(weft):
+    """Removed and made again, a tenant sees nothing of what its namesake did; operators see both."""
+    def member():
+        weft.client.expect(201, "POST", "/v1/tenants", {"name": "phoenix"})
+        weft.client.expect(201, "POST", "/v1/principals", {"name": "bird", "tenant": "phoenix", "role": "member"})
+        return Client(weft.client.connect, weft.token("bird"))
+
+    first = member()
+    weft.client.create("ashes", 1, tenant="phoenix")
+    weft.client.wait_phase("ashes", "ready", tenant="phoenix")
+    weft.client.delete("ashes", tenant="phoenix")
+    weft.client.wait_gone("ashes", tenant="phoenix")
+    assert first.items("/v1/events") and first.get("/v1/usage")["tenants"][0]["nodes"] == 1
+    begin = first.items("/v1/events")[0]["id"]
+    weft.client.expect(204, "DELETE", "/v1/tenants/phoenix")
+
+    second = member()
+    assert second.items("/v1/events") == []
+    assert second.get("/v1/usage")["tenants"][0]["nodes"] == 0
+    weft.client.create("feather", 1, tenant="phoenix")
+    weft.client.wait_phase("feather", "ready", tenant="phoenix")
+    assert {event["cluster_name"] for event in second.items("/v1/events")} == {"feather"}
+    with contextlib.closing(second.connect()) as stream:
+        stream.request("GET", "/v1/events", headers={"Accept": "text/event-stream", "Last-Event-ID": begin,
+                                                     "Authorization": f"Bearer {second.token}"})
+        answer = stream.getresponse()
+        told = next(line for line in answer if line.startswith(b"data:"))
+        assert b"feather" in told and b"ashes" not in told
+    assert {"ashes", "feather"} <= {event["cluster_name"] for event in weft.client.events()}
 
 
 def test_operators_see_all(two_tenants):

@@ -245,14 +245,14 @@ static const struct {
     const char *expected;
 } refusals[] = {
     { "{\"name\":\"a\",\"count\":4,\"cores\":8,\"memory\":\"1G\"}",
-      "no room for 4 nodes of 8 cores, 1G, 0 GPUs, path sriov: at most 2 fit now on 2 hosts; scarcest: cores" },
+      "no room now for 4 nodes of 8 cores, 1G, 0 GPUs, path sriov; scarcest: cores" },
     { "{\"name\":\"a\",\"count\":1,\"cores\":1,\"memory\":\"1T\"}",
-      "no room for 1 node of 1 cores, 1T, 0 GPUs, path sriov: at most 0 fit now on 2 hosts; scarcest: memory in pages of the "
+      "no room now for 1 node of 1 cores, 1T, 0 GPUs, path sriov; scarcest: memory in pages of the "
       "right size" },
     { "{\"name\":\"a\",\"count\":13,\"cores\":1,\"memory\":\"64M\"}",
-      "no room for 13 nodes of 1 cores, 64M, 0 GPUs, path sriov: at most 12 fit now on 2 hosts; scarcest: virtual functions" },
+      "no room now for 13 nodes of 1 cores, 64M, 0 GPUs, path sriov; scarcest: virtual functions" },
     { "{\"name\":\"a\",\"count\":5,\"cores\":1,\"memory\":\"64M\",\"gpus\":1}",
-      "no room for 5 nodes of 1 cores, 64M, 1 GPUs, path sriov: at most 4 fit now on 2 hosts; scarcest: GPUs" },
+      "no room now for 5 nodes of 1 cores, 64M, 1 GPUs, path sriov; scarcest: GPUs" },
 };
 
 static void
