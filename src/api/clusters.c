@@ -42,9 +42,9 @@ weft_find_cluster(WeftRequest *request, gint64 *ret_revision, GError **error)
         record = record_by_id(request, text, &failure);
     else if (weft_name_check(text, "cluster name", NULL))
         record = record_by_name(request, text, &failure);
-    if (!record && !failure)
-        weft_not_found("cluster", text, &failure);
-    if (failure) {
+    if (!record) {
+        if (!failure)
+            weft_not_found("cluster", text, &failure);
         g_propagate_error(error, failure);
         return NULL;
     }

@@ -6,4 +6,4 @@
 /* A socket file that nobody listens on any more is replaced. group NULL: everybody may connect, and credentials decide. */
 int weft_listen_unix(const char *path, const char *group, GError **error);
 /* "127.0.0.1:7600", "[::1]:7600"; port 0 takes a free one. */
-int weft_listen_tcp(const char *address, guint *ret_port, GError **error);
+int weft_listen_tcp(const char *text, guint *ret_port, GError **error);

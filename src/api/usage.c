@@ -208,6 +208,6 @@ weft_handle_usage(WeftRequest *request, GError **error)
     job->sums = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     job->open = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     if (tenant)
-        sum_of(job, tenant);
+        g_hash_table_insert(job->sums, g_strdup(tenant), g_new0(Sum, 1));
     return weft_works_add(request, step, job, job_free, error);
 }

@@ -619,6 +619,13 @@ test_chunks(Env *env, gconstpointer data)
     g_assert_true(g_str_has_prefix(got, "HTTP/1.1 201"));
 }
 
+static gboolean
+has_record(WeftStore *store, WeftKind kind, const char *key)
+{
+    g_autoptr(WeftRecord) record = weft_store_get(store, kind, key, NULL);
+    return record != NULL;
+}
+
 /* --- life --- */
 
 /* The server goes while a commit is on its way: the commit ends, the answer does not, and nothing is used after its end. */
@@ -633,8 +640,7 @@ test_stop_with_a_commit_under_way(Env *env, gconstpointer data)
     Call call = { .socket = env->socket, .send = request, .size = strlen(request), .got = g_string_new(NULL) };
     GThread *thread = g_thread_new("client", call_thread, &call);
     /* The clock of the test is the store: once the cluster can be read, its callback is at hand or has run. */
-    g_autoptr(WeftRecord) record = NULL;
-    while (!(record = weft_store_get(env->store, WEFT_KIND_CLUSTER, "acme/cfd", NULL)))
+    while (!has_record(env->store, WEFT_KIND_CLUSTER, "acme/cfd"))
         g_main_context_iteration(NULL, FALSE);
     g_clear_pointer(&env->api, weft_api_free);
     g_thread_join(thread);
