@@ -188,7 +188,7 @@ test_many_nodes_or_none(Env *env, gconstpointer data)
     g_assert_cmpuint(records->len, ==, MANY);
     for (guint i = 0; i < records->len; i++) {
         const WeftRecord *record = records->pdata[i];
-        g_autofree char *core = g_strdup_printf("host/%s/core/%u", record->place, CLAIMS - 2);
+        g_autofree char *core = g_strdup_printf("host/%s/core/%d", record->place, CLAIMS - 2);
         g_autofree char *pages = g_strdup_printf("host/%s/pages", record->place);
         assert_holder(env, core, record->key);
         assert_used(env, pages, 512);
