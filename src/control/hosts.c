@@ -1,6 +1,7 @@
 #include "clock.h"
 #include "control-private.h"
 #include "errors.h"
+#include "look.h"
 
 #define TICK_MILLISECONDS 50
 
@@ -223,25 +224,23 @@ destroy_stale(Host *host, const char *domain)
     weft_jobs_submit(control->jobs, job);
 }
 
+/* Tells each once, and remembers those that are still there. */
 static void
-report_foreign(const Host *host, GHashTable *foreign, const char *domain)
+report_foreign(Host *host, const GPtrArray *domains)
 {
-    g_hash_table_add(foreign, g_strdup(domain));
-    if (g_hash_table_contains(host->reported, domain))
-        return;
-    WeftTxn *txn = weft_txn_new("domain-foreign-seen");
-    weft_txn_tell(txn, "foreign-domain", NULL, host->name,
-                  "host %s: domain %s is not weft's and uses resources there; it is left alone", host->name, domain);
-    weft_control_commit_quietly(host->control, txn);
-}
-
-static const WeftNode *
-find_node(const GPtrArray *nodes, const char *id)
-{
-    for (guint i = 0; i < nodes->len; i++)
-        if (g_strcmp0(((const WeftNode *)nodes->pdata[i])->id, id) == 0)
-            return nodes->pdata[i];
-    return NULL;
+    GHashTable *seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    for (guint i = 0; i < domains->len; i++) {
+        const char *domain = domains->pdata[i];
+        g_hash_table_add(seen, g_strdup(domain));
+        if (g_hash_table_contains(host->reported, domain))
+            continue;
+        WeftTxn *txn = weft_txn_new("domain-foreign-seen");
+        weft_txn_tell(txn, "foreign-domain", NULL, host->name,
+                      "host %s: domain %s is not weft's and uses resources there; it is left alone", host->name, domain);
+        weft_control_commit_quietly(host->control, txn);
+    }
+    g_hash_table_unref(host->reported);
+    host->reported = seen;
 }
 
 /* The first time it only becomes a suspect: what was looked at may have changed since the look began. */
@@ -252,51 +251,24 @@ is_confirmed(const Host *host, GHashTable *suspects, const char *name)
     return g_hash_table_contains(host->suspects, name);
 }
 
-/* Domains with weft's mark that no node explains. On a host that does not take nodes yet nothing can have been started
- * meanwhile: there one look is enough. Returns how many there are. */
-static guint
-look_for_stale(Host *host, const GPtrArray *domains, const GPtrArray *nodes, GHashTable *suspects)
+/* On a host that does not take nodes yet nothing can have been started meanwhile: there one look is enough. */
+static void
+destroy_confirmed(Host *host, const GPtrArray *domains, GHashTable *suspects)
 {
-    guint stale = 0;
-    GHashTable *foreign = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    for (guint i = 0; i < domains->len; i++) {
-        const WeftDomain *domain = domains->pdata[i];
-        if (!domain->node) {
-            report_foreign(host, foreign, domain->name);
-            continue;
-        }
-        const WeftNode *node = find_node(nodes, domain->node);
-        if (node && node->phase != WEFT_NODE_LOST)
-            continue;
-        stale++;
-        if (is_confirmed(host, suspects, domain->name) || host->state != WEFT_HOST_UP)
-            destroy_stale(host, domain->name);
-    }
-    g_hash_table_unref(host->reported);
-    host->reported = foreign;
-    return stale;
-}
-
-static gboolean
-runs(const GPtrArray *domains, const char *node_id)
-{
-    for (guint i = 0; i < domains->len; i++) {
-        const WeftDomain *domain = domains->pdata[i];
-        if (g_strcmp0(domain->node, node_id) == 0)
-            return domain->state == WEFT_DOMAIN_RUNNING;
-    }
-    return FALSE;
+    for (guint i = 0; i < domains->len; i++)
+        if (is_confirmed(host, suspects, domains->pdata[i]) || host->state != WEFT_HOST_UP)
+            destroy_stale(host, domains->pdata[i]);
 }
 
 static void
-look_for_gone(const Host *host, const GPtrArray *domains, const GPtrArray *nodes, GHashTable *suspects)
+report_gone(const Host *host, const GPtrArray *nodes, GHashTable *suspects)
 {
     for (guint i = 0; i < nodes->len; i++) {
         const WeftNode *node = nodes->pdata[i];
-        if (node->phase == WEFT_NODE_READY && !runs(domains, node->id) && is_confirmed(host, suspects, node->id)) {
-            weft_control_node_gone(host->control, node, "its domain ended by itself");
-            g_hash_table_remove(suspects, node->id); /* once it is started anew, one early look must not be enough */
-        }
+        if (!is_confirmed(host, suspects, node->id))
+            continue;
+        weft_control_node_gone(host->control, node, "its domain ended by itself");
+        g_hash_table_remove(suspects, node->id); /* once it is started anew, one early look must not be enough */
     }
 }
 
@@ -312,24 +284,36 @@ has_new(GHashTable *suspects, GHashTable *before)
     return FALSE;
 }
 
+/* Returns whether a second look is wanted; clean: nothing stale is there. */
+static gboolean
+act_on_look(Host *host, const GPtrArray *domains, const GPtrArray *nodes, gboolean *ret_clean)
+{
+    g_auto(WeftLook) look = { 0 };
+    g_autoptr(GHashTable) suspects = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    weft_look(domains, nodes, &look);
+    *ret_clean = look.stale->len == 0 && host->stopping == 0;
+    if (host->stopping == 0)
+        destroy_confirmed(host, look.stale, suspects);
+    report_foreign(host, look.foreign);
+    report_gone(host, look.gone, suspects);
+    gboolean again = has_new(suspects, host->suspects);
+    g_hash_table_unref(host->suspects);
+    host->suspects = g_steal_pointer(&suspects);
+    return again;
+}
+
 static void
 host_answered(Host *host, const GPtrArray *domains)
 {
+    gboolean clean;
     g_autoptr(GPtrArray) nodes = nodes_on(host);
     if (!nodes)
         return;
     host->silent_since = 0;
     g_clear_handle_id(&host->recheck, g_source_remove);
-    g_autoptr(GHashTable) suspects = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    guint stale = host->stopping ? 0 : look_for_stale(host, domains, nodes, suspects);
-    look_for_gone(host, domains, nodes, suspects);
-    gboolean again = has_new(suspects, host->suspects);
-    g_hash_table_unref(host->suspects);
-    host->suspects = g_steal_pointer(&suspects);
-
-    if (host->state != WEFT_HOST_UP && (stale || host->stopping))
+    gboolean again = act_on_look(host, domains, nodes, &clean);
+    if (host->state != WEFT_HOST_UP && !clean)
         return; /* fenced until they are gone; the end of their stops looks again */
-    gboolean clean = stale == 0 && host->stopping == 0;
     gboolean returned = !host->answered || (clean && !host->clean);
     host->answered = TRUE;
     host->clean = clean;

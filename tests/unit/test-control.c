@@ -1,5 +1,6 @@
 #include "errors.h"
 #include "jobs.h"
+#include "look.h"
 #include "plan.h"
 #include "wiring.h"
 
@@ -133,6 +134,55 @@ test_plan(gconstpointer data)
     g_assert_cmpint(weft_plan_phase(&input), ==, c->phase);
     for (guint i = 0; i < n; i++)
         weft_node_free((WeftNode *)views[i].node);
+}
+
+/* --- what a look at a host finds --- */
+
+static void
+add_domain(GPtrArray *domains, const char *name, const char *node, WeftDomainState state)
+{
+    WeftDomain *domain = g_new0(WeftDomain, 1);
+    *domain = (WeftDomain){ g_strdup(name), g_strdup(node), state };
+    g_ptr_array_add(domains, domain);
+}
+
+static void
+add_node(GPtrArray *nodes, const char *id, WeftNodePhase phase)
+{
+    WeftNode *node = weft_node_new();
+    node->id = g_strdup(id);
+    node->phase = phase;
+    g_ptr_array_add(nodes, node);
+}
+
+static void
+test_look(void)
+{
+    g_autoptr(GPtrArray) domains = g_ptr_array_new_with_free_func((GDestroyNotify)weft_domain_free);
+    g_autoptr(GPtrArray) nodes = g_ptr_array_new_with_free_func((GDestroyNotify)weft_node_free);
+    add_domain(domains, "weft-runs", "runs", WEFT_DOMAIN_RUNNING);
+    add_domain(domains, "weft-stopped", "stopped", WEFT_DOMAIN_STOPPED);
+    add_domain(domains, "weft-stopping", "stopping", WEFT_DOMAIN_RUNNING);
+    add_domain(domains, "weft-lost", "lost", WEFT_DOMAIN_RUNNING);
+    add_domain(domains, "weft-nobody", "nobody", WEFT_DOMAIN_RUNNING);
+    add_domain(domains, "mail-server", NULL, WEFT_DOMAIN_RUNNING);
+    add_node(nodes, "runs", WEFT_NODE_READY);
+    add_node(nodes, "stopped", WEFT_NODE_READY);
+    add_node(nodes, "stopping", WEFT_NODE_STOPPING);
+    add_node(nodes, "lost", WEFT_NODE_LOST);
+    add_node(nodes, "absent", WEFT_NODE_READY);
+    add_node(nodes, "not-yet", WEFT_NODE_CLAIMED);
+
+    g_auto(WeftLook) look = { 0 };
+    weft_look(domains, nodes, &look);
+    g_assert_cmpuint(look.stale->len, ==, 2);
+    g_assert_cmpstr(look.stale->pdata[0], ==, "weft-lost");
+    g_assert_cmpstr(look.stale->pdata[1], ==, "weft-nobody");
+    g_assert_cmpuint(look.foreign->len, ==, 1);
+    g_assert_cmpstr(look.foreign->pdata[0], ==, "mail-server");
+    g_assert_cmpuint(look.gone->len, ==, 2);
+    g_assert_cmpstr(((WeftNode *)look.gone->pdata[0])->id, ==, "stopped");
+    g_assert_cmpstr(((WeftNode *)look.gone->pdata[1])->id, ==, "absent");
 }
 
 /* --- jobs: bounds and deadlines, on a hypervisor that counts and blocks --- */
@@ -351,6 +401,7 @@ main(int argc, char **argv)
         g_autofree char *path = g_strdup_printf("/control/plan/%s", cases[i].name);
         g_test_add_data_func(path, &cases[i], test_plan);
     }
+    g_test_add_func("/control/look", test_look);
     g_test_add_func("/control/jobs/bounds", test_jobs_bounds);
     g_test_add_func("/control/jobs/deadline", test_jobs_deadline);
     g_test_add_func("/control/jobs/free-while-busy", test_jobs_free_while_busy);
