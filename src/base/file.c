@@ -81,19 +81,21 @@ char *
 weft_file_read(const char *path, gsize max, gsize *ret_length, GError **error)
 {
     g_return_val_if_fail(max < G_MAXUINT - 1, NULL);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    gboolean standard = strcmp(path, "-") == 0;
+    const char *name = standard ? "standard input" : path;
+    int fd = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        fail("open", path, error);
+        fail("open", name, error);
         return NULL;
     }
     g_autoptr(GByteArray) bytes = g_byte_array_new();
-    gboolean ok = read_up_to(fd, bytes, max + 1) || fail("read", path, error);
+    gboolean ok = read_up_to(fd, bytes, max + 1) || fail("read", name, error);
     close(fd);
     if (!ok)
         return NULL;
     if (bytes->len > max) {
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "%s: is longer than %" G_GSIZE_FORMAT " bytes, which is the limit",
-                    path, max);
+                    name, max);
         return NULL;
     }
     if (ret_length)

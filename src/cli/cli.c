@@ -113,7 +113,7 @@ json_t *
 weft_cli_read_file(const char *path, GError **error)
 {
     gsize length = 0;
-    g_autofree char *text = weft_file_read(strcmp(path, "-") == 0 ? "/dev/stdin" : path, FILE_MAX, &length, error);
+    g_autofree char *text = weft_file_read(path, FILE_MAX, &length, error);
     return text ? weft_yaml_parse(text, length, weft_cli_file_name(path), error) : NULL;
 }
 

@@ -103,7 +103,7 @@ read_at(const Host *host, const char *file, GError **error)
     }
     g_autoptr(GString) text = g_string_sized_new(8192);
     char buffer[8192];
-    gssize n;
+    gssize n = 0;
     while (text->len <= WEFT_DOMAIN_XML_MAX && (n = read(fd, buffer, sizeof buffer)) > 0)
         g_string_append_len(text, buffer, n);
     gboolean ok = text->len > WEFT_DOMAIN_XML_MAX || n == 0 || fail_errno(error, "reading", file);

@@ -36,7 +36,9 @@ def acme(weft):
 def started(weft, *arguments, **streams):
     """weft running beside us, not forever."""
     environment = os.environ | {"WEFT_URL": f"unix://{weft.socket}", "WEFT_TENANT": "acme"}
+    # Whoever runs the tests in the background has SIGINT ignored, and children inherit that.
     with subprocess.Popen([build_folder() / "src/cli/weft", *arguments], stdin=subprocess.DEVNULL, text=True,
+                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                           env=environment, **({"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams)) as process:
         watchdog = threading.Timer(PATIENCE * 2, process.kill)
         watchdog.start()
