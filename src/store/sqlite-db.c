@@ -137,6 +137,16 @@ weft_db_next(WeftDb *db, WeftRows *rows, GError **error)
 }
 
 gboolean
+weft_db_number(WeftDb *db, const char *sql, gint64 *ret_number, GError **error)
+{
+    g_autoptr(WeftRows) rows = weft_db_query(db, error, sql, "");
+    if (!rows || !weft_db_next(db, rows, error))
+        return FALSE;
+    *ret_number = sqlite3_column_int64(rows, 0);
+    return TRUE;
+}
+
+gboolean
 weft_db_run(WeftDb *db, GError **error, const char *sql, const char *types, ...)
 {
     va_list args;

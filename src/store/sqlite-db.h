@@ -13,7 +13,7 @@ typedef struct WeftDb {
     GHashTable *statements; /* by the address of their SQL, which is a literal */
 } WeftDb;
 
-/* The writer creates the file and may change it, the reader only reads. Neither touches a file before weft_db_migrate(). */
+/* The file must be there. The writer may change it, the reader only reads; weft_db_migrate() makes it a store. */
 WeftDb *weft_db_open(const char *path, gboolean writer, GError **error);
 void weft_db_free(WeftDb *db);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftDb, weft_db_free)
@@ -37,6 +37,8 @@ gboolean weft_db_script(WeftDb *db, const char *sql, GError **error);
 void weft_db_fail(WeftDb *db, GError **error);
 
 const char *weft_rows_text(WeftRows *rows, int column);
+/* The number that a query gives in its first row. */
+gboolean weft_db_number(WeftDb *db, const char *sql, gint64 *ret_number, GError **error);
 
 /* --- schema: sqlite-schema.c --- */
 
@@ -48,17 +50,18 @@ gboolean weft_db_migrate(WeftDb *db, const char *const *migrations, GError **err
 
 /* --- writing: sqlite-write.c --- */
 
-typedef struct WeftJob {
+/* A transaction on its way to the file and back. */
+typedef struct WeftCommit {
     WeftTxn *txn;
     WeftCommitted callback;
     gpointer data;
     gint64 revision;
     GError *error;
-} WeftJob;
+} WeftCommit;
 
-/* Runs the jobs in one SQLite transaction, each on its own: one that is refused leaves the others alone. *revision is the last
- * one that was committed. A delete that found its record leaves the record's scope and place in its operation. */
-void weft_db_write(WeftDb *db, gint64 *revision, GQueue *jobs);
+/* Runs the commits in one SQLite transaction, each on its own: one that is refused leaves the others alone. *revision is the
+ * last one that was committed. A delete that found its record leaves the record's scope and place in its operation. */
+void weft_db_write(WeftDb *db, gint64 *revision, GQueue *commits);
 
 /* --- reading: sqlite-read.c --- */
 

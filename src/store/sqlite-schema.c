@@ -64,22 +64,12 @@ static const char schema_1[] = "PRAGMA application_id = " G_STRINGIFY(
 const char *const weft_sqlite_migrations[] = { schema_1, NULL };
 
 static gboolean
-read_number(WeftDb *db, const char *sql, gint64 *ret_number, GError **error)
-{
-    g_autoptr(WeftRows) rows = weft_db_query(db, error, sql, "");
-    if (!rows || !weft_db_next(db, rows, error))
-        return FALSE;
-    *ret_number = sqlite3_column_int64(rows, 0);
-    return TRUE;
-}
-
-static gboolean
 check_origin(WeftDb *db, gint64 *ret_version, GError **error)
 {
     gint64 application, tables;
-    if (!read_number(db, "PRAGMA application_id", &application, error) ||
-        !read_number(db, "PRAGMA user_version", ret_version, error) ||
-        !read_number(db, "SELECT count(*) FROM sqlite_schema", &tables, error))
+    if (!weft_db_number(db, "PRAGMA application_id", &application, error) ||
+        !weft_db_number(db, "PRAGMA user_version", ret_version, error) ||
+        !weft_db_number(db, "SELECT count(*) FROM sqlite_schema", &tables, error))
         return FALSE;
     gboolean is_new = application == 0 && *ret_version == 0 && tables == 0;
     if (application == APPLICATION_ID || is_new)

@@ -244,54 +244,54 @@ apply_txn(WeftDb *db, WeftTxn *txn, gint64 revision, GError **error)
     return TRUE;
 }
 
-/* FALSE: the database fails, and with it all jobs. A job that is refused keeps its error and leaves no trace. */
+/* FALSE: the database fails, and with it all commits. A commit that is refused keeps its error and leaves no trace. */
 static gboolean
-apply_job(WeftDb *db, WeftJob *job, gint64 *last, GError **error)
+apply_commit(WeftDb *db, WeftCommit *commit, gint64 *last, GError **error)
 {
-    if (!weft_db_run(db, error, "SAVEPOINT job", ""))
+    if (!weft_db_run(db, error, "SAVEPOINT one", ""))
         return FALSE;
-    if (apply_txn(db, job->txn, *last + 1, &job->error)) {
-        job->revision = ++*last;
-    } else if (g_error_matches(job->error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE)) {
-        g_propagate_error(error, g_steal_pointer(&job->error));
+    if (apply_txn(db, commit->txn, *last + 1, &commit->error)) {
+        commit->revision = ++*last;
+    } else if (g_error_matches(commit->error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE)) {
+        g_propagate_error(error, g_steal_pointer(&commit->error));
         return FALSE;
-    } else if (!weft_db_run(db, error, "ROLLBACK TO job", "")) {
+    } else if (!weft_db_run(db, error, "ROLLBACK TO one", "")) {
         return FALSE;
     }
-    return weft_db_run(db, error, "RELEASE job", "");
+    return weft_db_run(db, error, "RELEASE one", "");
 }
 
 static gboolean
-apply_jobs(WeftDb *db, gint64 *last, GQueue *jobs, GError **error)
+apply_commits(WeftDb *db, gint64 *last, GQueue *commits, GError **error)
 {
     if (!weft_db_run(db, error, "BEGIN IMMEDIATE", ""))
         return FALSE;
-    for (GList *link = jobs->head; link; link = link->next)
-        if (!apply_job(db, link->data, last, error))
+    for (GList *link = commits->head; link; link = link->next)
+        if (!apply_commit(db, link->data, last, error))
             return FALSE;
     return weft_db_run(db, error, "UPDATE meta SET value = ?1 WHERE name = 'revision'", "i", *last) &&
            weft_db_run(db, error, "COMMIT", "");
 }
 
 void
-weft_db_write(WeftDb *db, gint64 *revision, GQueue *jobs)
+weft_db_write(WeftDb *db, gint64 *revision, GQueue *commits)
 {
     gint64 last = *revision;
     g_autoptr(GError) error = NULL;
-    gboolean ok = apply_jobs(db, &last, jobs, &error);
+    gboolean ok = apply_commits(db, &last, commits, &error);
     if (ok)
         *revision = last;
     else if (!sqlite3_get_autocommit(db->sqlite))
         sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
 
-    for (GList *link = jobs->head; link; link = link->next) {
-        WeftJob *job = link->data;
+    for (GList *link = commits->head; link; link = link->next) {
+        WeftCommit *commit = link->data;
         if (!ok) {
             /* Also those that were refused: perhaps only because of another that was not written either. */
-            g_clear_error(&job->error);
-            job->error = g_error_copy(error);
-        } else if (!job->error) {
-            weft_failpoint(job->txn->name);
+            g_clear_error(&commit->error);
+            commit->error = g_error_copy(error);
+        } else if (!commit->error) {
+            weft_failpoint(commit->txn->name);
         }
     }
 }

@@ -22,7 +22,7 @@ typedef struct WeftSqlite {
 
     GMutex mutex;
     GCond changed;
-    GQueue waiting; /* WeftJob; under mutex, as the next two */
+    GQueue waiting; /* WeftCommit; under mutex, as the next two */
     GQueue written;
     gboolean stop;
 
@@ -47,7 +47,7 @@ move_all(GQueue *from, GQueue *to)
 }
 
 static gpointer
-write_jobs(gpointer data)
+write_commits(gpointer data)
 {
     WeftSqlite *self = data;
     g_mutex_lock(&self->mutex);
@@ -56,12 +56,12 @@ write_jobs(gpointer data)
             g_cond_wait(&self->changed, &self->mutex);
             continue;
         }
-        GQueue jobs = G_QUEUE_INIT;
-        move_all(&self->waiting, &jobs);
+        GQueue commits = G_QUEUE_INIT;
+        move_all(&self->waiting, &commits);
         g_mutex_unlock(&self->mutex);
-        weft_db_write(self->writer, &self->revision, &jobs);
+        weft_db_write(self->writer, &self->revision, &commits);
         g_mutex_lock(&self->mutex);
-        move_all(&jobs, &self->written);
+        move_all(&commits, &self->written);
         g_cond_broadcast(&self->changed);
         g_source_set_ready_time(self->source, 0);
     }
@@ -72,38 +72,38 @@ write_jobs(gpointer data)
 /* --- back on the main thread --- */
 
 static void
-notify_changes(WeftSqlite *self, const WeftJob *job)
+notify_changes(WeftSqlite *self, const WeftCommit *commit)
 {
     if (self->base.watchers->len == 0)
         return;
     g_autoptr(GArray) changes = g_array_new(FALSE, FALSE, sizeof(WeftChange));
-    for (guint i = 0; i < job->txn->ops->len; i++) {
-        const WeftOp *op = &g_array_index(job->txn->ops, WeftOp, i);
+    for (guint i = 0; i < commit->txn->ops->len; i++) {
+        const WeftOp *op = &g_array_index(commit->txn->ops, WeftOp, i);
         /* A delete that found nothing has no scope. */
         if (op->type == WEFT_OP_EXPECT || !op->scope)
             continue;
-        WeftChange change = { op->kind, op->key, op->scope, op->place, job->revision, op->type == WEFT_OP_DELETE };
+        WeftChange change = { op->kind, op->key, op->scope, op->place, commit->revision, op->type == WEFT_OP_DELETE };
         g_array_append_val(changes, change);
     }
     weft_store_notify(&self->base, (const WeftChange *)changes->data, changes->len);
 }
 
-/* A callback may run the main loop: then the inner call goes on with the next job, and the order holds. */
+/* A callback may run the main loop: then the inner call goes on with the next commit, and the order holds. */
 static void
 tell_ended(WeftSqlite *self)
 {
     g_mutex_lock(&self->mutex);
     move_all(&self->written, &self->ended);
     g_mutex_unlock(&self->mutex);
-    for (WeftJob *job; (job = g_queue_pop_head(&self->ended));) {
+    for (WeftCommit *commit; (commit = g_queue_pop_head(&self->ended));) {
         self->pending--;
-        if (job->callback)
-            job->callback(job->error ? 0 : job->revision, job->error, job->data);
-        if (!job->error)
-            notify_changes(self, job);
-        weft_txn_free(job->txn);
-        g_clear_error(&job->error);
-        g_free(job);
+        if (commit->callback)
+            commit->callback(commit->error ? 0 : commit->revision, commit->error, commit->data);
+        if (!commit->error)
+            notify_changes(self, commit);
+        weft_txn_free(commit->txn);
+        g_clear_error(&commit->error);
+        g_free(commit);
     }
 }
 
@@ -162,11 +162,11 @@ static void
 sqlite_commit(WeftStore *store, WeftTxn *txn, WeftCommitted callback, gpointer data)
 {
     WeftSqlite *self = (WeftSqlite *)store;
-    WeftJob *job = g_new0(WeftJob, 1);
-    *job = (WeftJob){ .txn = txn, .callback = callback, .data = data };
+    WeftCommit *commit = g_new0(WeftCommit, 1);
+    *commit = (WeftCommit){ .txn = txn, .callback = callback, .data = data };
     self->pending++;
     g_mutex_lock(&self->mutex);
-    g_queue_push_tail(&self->waiting, job);
+    g_queue_push_tail(&self->waiting, commit);
     g_cond_broadcast(&self->changed);
     g_mutex_unlock(&self->mutex);
 }
@@ -256,20 +256,11 @@ create_file(const char *path, GError **error)
 }
 
 static gboolean
-read_revision(WeftSqlite *self, GError **error)
-{
-    g_autoptr(WeftRows) rows = weft_db_query(self->writer, error, "SELECT value FROM meta WHERE name = 'revision'", "");
-    if (!rows || !weft_db_next(self->writer, rows, error))
-        return FALSE;
-    self->revision = sqlite3_column_int64(rows, 0);
-    return TRUE;
-}
-
-static gboolean
 open_databases(WeftSqlite *self, const char *path, GError **error)
 {
     self->writer = weft_db_open(path, TRUE, error);
-    if (!self->writer || !weft_db_migrate(self->writer, weft_sqlite_migrations, error) || !read_revision(self, error))
+    if (!self->writer || !weft_db_migrate(self->writer, weft_sqlite_migrations, error) ||
+        !weft_db_number(self->writer, "SELECT value FROM meta WHERE name = 'revision'", &self->revision, error))
         return FALSE;
     self->reader = weft_db_open(path, FALSE, error);
     return self->reader != NULL;
@@ -287,7 +278,7 @@ weft_store_sqlite_open(const char *path, GError **error)
         return NULL;
     }
     self->source = attach_source(self);
-    self->thread = g_thread_new("store", write_jobs, self);
+    self->thread = g_thread_new("store", write_commits, self);
     return &self->base;
 }
 
