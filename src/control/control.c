@@ -2,6 +2,7 @@
 
 #include "clock.h"
 #include "errors.h"
+#include "wakeup.h"
 
 #define PUMP_SLICE 1000                /* microseconds of steps before the main loop looks at others */
 #define PRUNE_INTERVAL_MAX (60 * 1000) /* milliseconds */
@@ -64,7 +65,7 @@ void
 weft_control_room_made(WeftControl *control)
 {
     control->room_made = TRUE;
-    g_source_set_ready_time(control->pump, 0);
+    weft_wakeup_ask(control->pump);
 }
 
 static int
@@ -85,32 +86,22 @@ wake_waiting(WeftControl *control)
     control->room_made = FALSE;
 }
 
-static gboolean
+static void
 pump(gpointer data)
 {
     WeftControl *control = data;
     gint64 end = g_get_monotonic_time() + PUMP_SLICE;
-    g_source_set_ready_time(control->pump, -1);
     if (control->room_made)
         wake_waiting(control);
     WeftWork *work;
     while ((work = g_queue_pop_head(&control->awake))) {
         weft_work_step(work);
         if (g_get_monotonic_time() > end) {
-            g_source_set_ready_time(control->pump, 0);
+            weft_wakeup_ask(control->pump);
             break;
         }
     }
-    return G_SOURCE_CONTINUE;
 }
-
-static gboolean
-pump_dispatch(GSource *source, GSourceFunc callback, gpointer data)
-{
-    return callback(data);
-}
-
-static GSourceFuncs pump_funcs = { .dispatch = pump_dispatch };
 
 static void
 store_changed(const WeftChange *changes, gsize n, gpointer data)
@@ -244,9 +235,7 @@ weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, cons
     control->works = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)weft_work_free);
     control->waiting = g_hash_table_new(NULL, NULL);
     control->jobs = weft_jobs_new(hv, options->workers, options->workers_per_host);
-    control->pump = g_source_new(&pump_funcs, sizeof(GSource));
-    g_source_set_callback(control->pump, pump, control, NULL);
-    g_source_attach(control->pump, NULL);
+    control->pump = weft_wakeup_new(pump, control);
 
     advance_clock(control);
     control->hosts = weft_hosts_new(control, error);

@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "errors.h"
 #include "failpoint.h"
+#include "wakeup.h"
 
 const char *const weft_step_words[WEFT_STEPS + 1] = {
     [WEFT_STEP_START] = "start",
@@ -118,7 +119,7 @@ run(gpointer data, gpointer user_data)
     g_mutex_lock(&jobs->mutex);
     g_queue_push_tail(&jobs->done, job);
     g_mutex_unlock(&jobs->mutex);
-    g_source_set_ready_time(jobs->wakeup, 0);
+    weft_wakeup_ask(jobs->wakeup);
 }
 
 /* --- on the main thread --- */
@@ -165,28 +166,18 @@ pop_done(WeftJobs *jobs)
 }
 
 /* A few at a time, so that a burst of answers does not keep the API waiting. */
-static gboolean
+static void
 deliver(gpointer data)
 {
     WeftJobs *jobs = data;
-    g_source_set_ready_time(jobs->wakeup, -1);
     for (guint i = 0; i < 8; i++) {
         WeftJob *job = pop_done(jobs);
         if (!job)
-            return G_SOURCE_CONTINUE;
+            return;
         finish(jobs, job);
     }
-    g_source_set_ready_time(jobs->wakeup, 0);
-    return G_SOURCE_CONTINUE;
+    weft_wakeup_ask(jobs->wakeup);
 }
-
-static gboolean
-dispatch(GSource *source, GSourceFunc callback, gpointer data)
-{
-    return callback(data);
-}
-
-static GSourceFuncs wakeup_funcs = { .dispatch = dispatch };
 
 WeftJobs *
 weft_jobs_new(WeftHypervisor *hv, guint workers, guint workers_per_host)
@@ -198,10 +189,8 @@ weft_jobs_new(WeftHypervisor *hv, guint workers, guint workers_per_host)
     jobs->awaiting = g_thread_pool_new(run, jobs, (int)workers * AWAITING_PER_WORKER, FALSE, NULL);
     jobs->lanes = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, lane_free);
     jobs->pending = g_hash_table_new(NULL, NULL);
-    jobs->wakeup = g_source_new(&wakeup_funcs, sizeof(GSource));
+    jobs->wakeup = weft_wakeup_new(deliver, jobs);
     g_mutex_init(&jobs->mutex);
-    g_source_set_callback(jobs->wakeup, deliver, jobs, NULL);
-    g_source_attach(jobs->wakeup, NULL);
     return jobs;
 }
 

@@ -2,6 +2,7 @@
 
 #include "clock.h"
 #include "errors.h"
+#include "wakeup.h"
 
 /* --- waking --- */
 
@@ -39,7 +40,7 @@ weft_work_wake(WeftWork *work)
         return;
     work->awake = TRUE;
     g_queue_push_tail(&work->control->awake, work);
-    g_source_set_ready_time(work->control->pump, 0);
+    weft_wakeup_ask(work->control->pump);
 }
 
 static gboolean

@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "sqlite-db.h"
 #include "txn.h"
+#include "wakeup.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,16 +27,10 @@ typedef struct WeftSqlite {
     GQueue written;
     gboolean stop;
 
-    GSource *source; /* thread: main, as the next two */
-    GQueue ended;    /* taken from written, not yet told */
+    GSource *wakeup; /* runs tell_ended() on the main thread */
+    GQueue ended;    /* thread: main, as the next: taken from written, not yet told */
     guint pending;   /* commits that were not yet told */
 } WeftSqlite;
-
-/* A GSource can carry one pointer after its head. */
-typedef struct EndedSource {
-    GSource base;
-    WeftSqlite *sqlite;
-} EndedSource;
 
 /* --- the writer's thread --- */
 
@@ -63,7 +58,7 @@ write_commits(gpointer data)
         g_mutex_lock(&self->mutex);
         move_all(&commits, &self->written);
         g_cond_broadcast(&self->changed);
-        g_source_set_ready_time(self->source, 0);
+        weft_wakeup_ask(self->wakeup);
     }
     g_mutex_unlock(&self->mutex);
     return NULL;
@@ -90,8 +85,9 @@ notify_changes(WeftSqlite *self, const WeftCommit *commit)
 
 /* A callback may run the main loop: then the inner call goes on with the next commit, and the order holds. */
 static void
-tell_ended(WeftSqlite *self)
+tell_ended(gpointer data)
 {
+    WeftSqlite *self = data;
     g_mutex_lock(&self->mutex);
     move_all(&self->written, &self->ended);
     g_mutex_unlock(&self->mutex);
@@ -105,25 +101,6 @@ tell_ended(WeftSqlite *self)
         g_clear_error(&commit->error);
         g_free(commit);
     }
-}
-
-static gboolean
-dispatch_ended(GSource *source, GSourceFunc callback, gpointer data)
-{
-    g_source_set_ready_time(source, -1);
-    tell_ended(((EndedSource *)source)->sqlite);
-    return G_SOURCE_CONTINUE;
-}
-
-static GSource *
-attach_source(WeftSqlite *self)
-{
-    static GSourceFuncs functions = { .dispatch = dispatch_ended };
-    GSource *source = g_source_new(&functions, sizeof(EndedSource));
-    ((EndedSource *)source)->sqlite = self;
-    g_source_set_can_recurse(source, TRUE);
-    g_source_attach(source, NULL);
-    return source;
 }
 
 /* --- the operations of store.h --- */
@@ -186,8 +163,8 @@ stop_writer(WeftSqlite *self)
     g_cond_broadcast(&self->changed);
     g_mutex_unlock(&self->mutex);
     g_thread_join(self->thread);
-    g_source_destroy(self->source);
-    g_source_unref(self->source);
+    g_source_destroy(self->wakeup);
+    g_source_unref(self->wakeup);
 }
 
 static void
@@ -277,7 +254,8 @@ weft_store_sqlite_open(const char *path, GError **error)
         sqlite_free(&self->base);
         return NULL;
     }
-    self->source = attach_source(self);
+    self->wakeup = weft_wakeup_new(tell_ended, self);
+    g_source_set_can_recurse(self->wakeup, TRUE);
     self->thread = g_thread_new("store", write_commits, self);
     return &self->base;
 }
