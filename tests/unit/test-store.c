@@ -107,6 +107,32 @@ test_private(Env *env, gconstpointer data)
 }
 
 static void
+assert_setting(WeftDb *db, const char *pragma, const char *expected)
+{
+    GError *error = NULL;
+    g_autoptr(WeftRows) rows = weft_db_query(db, &error, pragma, "");
+    g_assert_true(rows && weft_db_next(db, rows, &error));
+    g_test_message("%s", pragma);
+    g_assert_cmpstr(weft_rows_text(rows, 0), ==, expected);
+}
+
+/* No test can cut the power: this asks for what makes an answered commit outlive that. */
+static void
+test_durable(Env *env, gconstpointer data)
+{
+    weft_store_free(open_store(env));
+    GError *error = NULL;
+    g_autoptr(WeftDb) writer = weft_db_open(env->path, TRUE, &error);
+    g_assert_no_error(error);
+    assert_setting(writer, "PRAGMA journal_mode", "wal");
+    assert_setting(writer, "PRAGMA synchronous", "2"); /* FULL */
+    assert_setting(writer, "PRAGMA foreign_keys", "1");
+    g_autoptr(WeftDb) reader = weft_db_open(env->path, FALSE, &error);
+    g_assert_no_error(error);
+    assert_setting(reader, "PRAGMA query_only", "1");
+}
+
+static void
 test_second_opener(Env *env, gconstpointer data)
 {
     WeftStore *store = open_store(env);
@@ -402,6 +428,7 @@ main(int argc, char **argv)
         void (*run)(Env *env, gconstpointer data);
     } tests[] = {
         { "/store/private", test_private },
+        { "/store/durable", test_durable },
         { "/store/second-opener", test_second_opener },
         { "/store/no-folder", test_no_folder },
         { "/store/foreign-file", test_foreign_file },
