@@ -1,7 +1,5 @@
 #include "wiring.h"
 
-#include "clock.h"
-#include "errors.h"
 #include "failpoint.h"
 
 /* A wish that waits or is being applied. */
@@ -13,6 +11,12 @@ typedef struct Wish {
     struct Wish *older; /* replaced by this one before it was sent */
 } Wish;
 
+/* A call to the driver; it is cancelled when its time is up. */
+typedef struct Call {
+    GCancellable *cancellable; /* NULL: none is under way */
+    guint timer;
+} Call;
+
 struct WeftWiring {
     char *fabric;
     WeftFabricDriver *driver;
@@ -20,13 +24,11 @@ struct WeftWiring {
     guint64 generation;
     GQueue waiting;    /* Wish, one for each number */
     GPtrArray *flying; /* Wish, being applied; NULL: none */
-    GCancellable *cancellable;
-    guint timer;
+    Call apply;
     guint alone;           /* so many go one by one: a batch failed, and one bad wish must not hold up the others */
     WeftSurveyed surveyed; /* NULL: no survey is under way */
     gpointer survey_data;
-    GCancellable *survey_cancellable;
-    guint survey_timer;
+    Call survey;
 };
 
 static void send(WeftWiring *wiring);
@@ -49,6 +51,31 @@ answer(const Wish *wish, const GError *error)
     wish->callback(error, wish->data);
 }
 
+/* --- calls --- */
+
+static gboolean
+deadline_passed(gpointer data)
+{
+    Call *call = data;
+    call->timer = 0;
+    g_cancellable_cancel(call->cancellable);
+    return G_SOURCE_REMOVE;
+}
+
+static void
+call_begin(Call *call, gint64 deadline)
+{
+    call->cancellable = g_cancellable_new();
+    call->timer = g_timeout_add((guint)(deadline / 1000), deadline_passed, call);
+}
+
+static void
+call_end(Call *call)
+{
+    g_clear_handle_id(&call->timer, g_source_remove);
+    g_clear_object(&call->cancellable);
+}
+
 /* --- one change at a time --- */
 
 static void
@@ -66,8 +93,7 @@ applied(const GError *error, gpointer data)
     WeftWiring *wiring = data;
     weft_failpoint_edge("apply", "after");
 
-    g_clear_handle_id(&wiring->timer, g_source_remove);
-    g_clear_object(&wiring->cancellable);
+    call_end(&wiring->apply);
     g_autoptr(GPtrArray) wishes = g_steal_pointer(&wiring->flying);
     if (error && wishes->len > 1)
         put_back(wiring, wishes);
@@ -75,15 +101,6 @@ applied(const GError *error, gpointer data)
         for (guint i = 0; i < wishes->len; i++)
             answer(wishes->pdata[i], error);
     send(wiring);
-}
-
-static gboolean
-deadline_passed(gpointer data)
-{
-    WeftWiring *wiring = data;
-    wiring->timer = 0;
-    g_cancellable_cancel(wiring->cancellable);
-    return G_SOURCE_REMOVE;
 }
 
 static WeftPartition *
@@ -119,10 +136,9 @@ send(WeftWiring *wiring)
     if (wiring->flying || g_queue_is_empty(&wiring->waiting))
         return;
     WeftFabricChange *change = gather(wiring);
-    wiring->cancellable = g_cancellable_new();
-    wiring->timer = g_timeout_add((guint)(wiring->deadline / 1000), deadline_passed, wiring);
+    call_begin(&wiring->apply, wiring->deadline);
     weft_failpoint_edge("apply", "before");
-    wiring->driver->ops->apply(wiring->driver, change, wiring->cancellable, applied, wiring);
+    wiring->driver->ops->apply(wiring->driver, change, wiring->apply.cancellable, applied, wiring);
 }
 
 /* --- wishes --- */
@@ -166,19 +182,9 @@ listed(GPtrArray *partitions, const GError *error, gpointer data)
 {
     WeftWiring *wiring = data;
     weft_failpoint_edge("survey", "after");
-    g_clear_handle_id(&wiring->survey_timer, g_source_remove);
-    g_clear_object(&wiring->survey_cancellable);
+    call_end(&wiring->survey);
     WeftSurveyed surveyed = g_steal_pointer(&wiring->surveyed);
     surveyed(wiring->fabric, partitions, error, wiring->survey_data);
-}
-
-static gboolean
-survey_deadline_passed(gpointer data)
-{
-    WeftWiring *wiring = data;
-    wiring->survey_timer = 0;
-    g_cancellable_cancel(wiring->survey_cancellable);
-    return G_SOURCE_REMOVE;
 }
 
 void
@@ -188,10 +194,9 @@ weft_wiring_survey(WeftWiring *wiring, WeftSurveyed callback, gpointer data)
         return;
     wiring->surveyed = callback;
     wiring->survey_data = data;
-    wiring->survey_cancellable = g_cancellable_new();
-    wiring->survey_timer = g_timeout_add((guint)(wiring->deadline / 1000), survey_deadline_passed, wiring);
+    call_begin(&wiring->survey, wiring->deadline);
     weft_failpoint_edge("survey", "before");
-    wiring->driver->ops->list(wiring->driver, wiring->survey_cancellable, listed, wiring);
+    wiring->driver->ops->list(wiring->driver, wiring->survey.cancellable, listed, wiring);
 }
 
 WeftWiring *
@@ -216,10 +221,8 @@ weft_wiring_free(WeftWiring *wiring)
 {
     if (!wiring)
         return;
-    g_clear_handle_id(&wiring->timer, g_source_remove);
-    g_clear_handle_id(&wiring->survey_timer, g_source_remove);
-    g_clear_object(&wiring->cancellable);
-    g_clear_object(&wiring->survey_cancellable);
+    call_end(&wiring->apply);
+    call_end(&wiring->survey);
     g_clear_pointer(&wiring->flying, g_ptr_array_unref);
     g_queue_clear_full(&wiring->waiting, wish_free);
     g_free(wiring->fabric);
