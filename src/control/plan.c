@@ -1,8 +1,5 @@
 #include "plan.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static gboolean
 is_wired(const WeftPlanInput *input)
 {
@@ -51,15 +48,6 @@ plan_node(const WeftPlanInput *input, const WeftNodeView *view)
 
 /* --- how many --- */
 
-static guint
-group_index(const WeftCluster *cluster, const char *name)
-{
-    for (guint g = 0; g < cluster->groups->len; g++)
-        if (strcmp(((const WeftGroup *)cluster->groups->pdata[g])->name, name) == 0)
-            return g;
-    g_assert_not_reached();
-}
-
 static gboolean
 is_wanted_phase(const WeftNode *node)
 {
@@ -74,7 +62,7 @@ retire_surplus(const WeftPlanInput *input, guint group, guint surplus, WeftActio
         int highest = -1;
         for (guint i = 0; i < input->n_nodes; i++) {
             const WeftNode *node = input->nodes[i].node;
-            if (is_wanted_phase(node) && actions[i] != WEFT_DO_RETIRE && group_index(input->cluster, node->group) == group &&
+            if (is_wanted_phase(node) && actions[i] != WEFT_DO_RETIRE && weft_node_group(node, input->cluster) == group &&
                 (highest < 0 || node->rank > input->nodes[highest].node->rank))
                 highest = (int)i;
         }
@@ -88,7 +76,7 @@ plan_counts(const WeftPlanInput *input, WeftPlan *plan)
     guint have[WEFT_GROUPS_MAX] = { 0 };
     for (guint i = 0; i < input->n_nodes; i++)
         if (is_wanted_phase(input->nodes[i].node))
-            have[group_index(input->cluster, input->nodes[i].node->group)]++;
+            have[weft_node_group(input->nodes[i].node, input->cluster)]++;
     for (guint g = 0; g < input->cluster->groups->len; g++) {
         guint want = input->cluster->deleted ? 0 : ((const WeftGroup *)input->cluster->groups->pdata[g])->count;
         if (have[g] > want)

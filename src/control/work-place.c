@@ -4,8 +4,6 @@
 #include "schedule.h"
 #include "work.h"
 
-#include <string.h>
-
 /* A placement on its way into a transaction. */
 typedef struct Placing {
     WeftWork *work;
@@ -14,15 +12,6 @@ typedef struct Placing {
     guint placed;
     gboolean full[WEFT_GROUPS_MAX]; /* a node of the group whose host is closed found no room: the next would not either */
 } Placing;
-
-static guint
-group_index(const WeftCluster *cluster, const char *name)
-{
-    guint g = 0;
-    while (strcmp(((const WeftGroup *)cluster->groups->pdata[g])->name, name) != 0)
-        g++;
-    return g;
-}
 
 static gboolean
 rank_is_taken(const WeftWork *work, guint rank)
@@ -164,7 +153,7 @@ static void
 replace(Placing *placing, WeftNodeWork *item)
 {
     WeftWork *work = placing->work;
-    guint counts[WEFT_GROUPS_MAX] = { 0 }, group = group_index(work->cluster, item->node->group);
+    guint counts[WEFT_GROUPS_MAX] = { 0 }, group = weft_node_group(item->node, work->cluster);
     counts[group] = 1;
 
     gboolean closed = item->node->phase != WEFT_NODE_FAILED;
@@ -176,11 +165,7 @@ replace(Placing *placing, WeftNodeWork *item)
     g_autofree char *label = weft_node_label(item->node);
     weft_txn_tell(placing->txn, "node-replaced", work->cluster, item->node->host, "%s is placed anew (%s)", label,
                   item->node->reason ? item->node->reason : "its host is being emptied");
-    item->node->phase = WEFT_NODE_STOPPING;
-    item->dirty = TRUE;
-    GCancellable *running = g_hash_table_lookup(work->jobs, item->node->id);
-    if (running)
-        g_cancellable_cancel(running);
+    weft_work_retire(work, item);
 }
 
 static guint

@@ -35,10 +35,7 @@ start_failed(WeftWork *work, WeftNodeWork *item, const GError *error)
             return;
         item->node->starts = work->control->options.starts_max;
     }
-    item->node->phase = WEFT_NODE_FAILED;
-    g_free(item->node->reason);
-    item->node->reason = g_strdup(error->message);
-    item->dirty = TRUE;
+    weft_work_set_phase(item, WEFT_NODE_FAILED, error->message);
     item->stopped = FALSE;
     if (code == WEFT_ERROR_INVALID) {
         g_autofree char *label = weft_node_label(item->node);
@@ -78,11 +75,10 @@ awaited(const WeftJob *job, GPtrArray *domains, const GError *error)
         start_failed(job->owner, item, error);
         return;
     }
-    item->node->phase = WEFT_NODE_READY;
-    item->node->starts = 0;
+    weft_work_set_phase(item, WEFT_NODE_READY, NULL);
     g_clear_pointer(&item->node->reason, g_free);
+    item->node->starts = 0;
     item->attempts = 0;
-    item->dirty = TRUE;
 }
 
 static void
@@ -196,7 +192,7 @@ add_members(const WeftWork *work, const WeftNode *node, WeftPartition *partition
 WeftPartition *
 weft_work_partition(const WeftWork *work)
 {
-    g_autofree char *name = g_strconcat("weft-", work->cluster->id, NULL);
+    g_autofree char *name = weft_partition_name(work->cluster->id);
     WeftPartition *partition = weft_partition_new(work->status->pkey, name);
     for (guint i = 0; i < work->nodes->len; i++) {
         const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;

@@ -32,6 +32,33 @@ weft_work_find(const WeftWork *work, const char *node_id)
 }
 
 void
+weft_work_set_phase(WeftNodeWork *item, WeftNodePhase phase, const char *reason)
+{
+    WeftNode *node = item->node;
+    if (!weft_node_phase_may_follow(node->phase, phase)) {
+        g_critical("node %s: phase %s must not follow %s", node->id, weft_node_phase_words[phase],
+                   weft_node_phase_words[node->phase]);
+        return;
+    }
+    node->phase = phase;
+    item->dirty = TRUE;
+    if (reason) {
+        g_free(node->reason);
+        node->reason = g_strdup(reason);
+    }
+}
+
+void
+weft_work_retire(WeftWork *work, WeftNodeWork *item)
+{
+    GCancellable *running = g_hash_table_lookup(work->jobs, item->node->id);
+    if (running)
+        g_cancellable_cancel(running);
+    weft_work_set_phase(item, WEFT_NODE_STOPPING, NULL);
+    item->not_before = 0;
+}
+
+void
 weft_work_set_waiting(WeftWork *work, gboolean waiting)
 {
     if (waiting)

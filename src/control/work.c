@@ -144,12 +144,8 @@ hear_reports(WeftWork *work)
     g_hash_table_iter_init(&iter, work->gone);
     while (g_hash_table_iter_next(&iter, &id, &reason)) {
         WeftNodeWork *item = weft_work_find(work, id);
-        if (item && item->node->phase == WEFT_NODE_READY) {
-            item->node->phase = WEFT_NODE_FAILED;
-            g_free(item->node->reason);
-            item->node->reason = g_strdup(reason);
-            item->dirty = TRUE;
-        }
+        if (item && item->node->phase == WEFT_NODE_READY)
+            weft_work_set_phase(item, WEFT_NODE_FAILED, reason);
     }
     g_hash_table_remove_all(work->gone);
     if (work->rewire && work->status && work->status->generation == work->status->wired) {
@@ -174,42 +170,22 @@ tell_node(const WeftWork *work, WeftTxn *txn, const char *type, const WeftNode *
     weft_txn_tell(txn, type, work->cluster, node->host, "%s: %s", label, node->reason);
 }
 
-static void
-retire(WeftWork *work, WeftNodeWork *item)
-{
-    GCancellable *running = g_hash_table_lookup(work->jobs, item->node->id);
-    if (running)
-        g_cancellable_cancel(running);
-    item->node->phase = WEFT_NODE_STOPPING;
-    item->not_before = 0;
-}
-
-static void
-set_reason(WeftNode *node, const char *reason)
-{
-    g_free(node->reason);
-    node->reason = g_strdup(reason);
-}
-
 /* Changes the node's phase as planned; TRUE when the partition's members change with it. */
 static gboolean
 mark(WeftWork *work, WeftNodeWork *item, WeftAction action)
 {
-    item->dirty = TRUE;
     switch (action) {
     case WEFT_DO_RETIRE:
-        retire(work, item);
+        weft_work_retire(work, item);
         return TRUE;
     case WEFT_DO_LOSE:
-        item->node->phase = WEFT_NODE_LOST;
-        set_reason(item->node, "its host is lost");
+        weft_work_set_phase(item, WEFT_NODE_LOST, "its host is lost");
         return TRUE;
     case WEFT_DO_RECOVER:
-        item->node->phase = WEFT_NODE_FAILED;
-        set_reason(item->node, "its host was lost and came back");
+        weft_work_set_phase(item, WEFT_NODE_FAILED, "its host was lost and came back");
         return TRUE;
     case WEFT_DO_RETRY:
-        item->node->phase = WEFT_NODE_CLAIMED;
+        weft_work_set_phase(item, WEFT_NODE_CLAIMED, NULL);
         item->node->starts++;
         return FALSE;
     default:

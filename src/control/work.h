@@ -50,7 +50,7 @@ struct WeftWork {
     gint64 timer_at;
 };
 
-/* work-store.c: reading and writing its records. */
+/* work-store.c: reading, changing and writing its records. */
 
 typedef enum { WEFT_WORK_LOADED, WEFT_WORK_GONE, WEFT_WORK_LATER } WeftLoad;
 
@@ -63,6 +63,10 @@ void weft_work_commit(WeftWork *work, WeftTxn *txn);
 gboolean weft_work_update_status(WeftWork *work);
 /* What weft_plan() looks at; *ret_views is to be freed. */
 WeftPlanInput weft_work_input(const WeftWork *work, WeftNodeView **ret_views);
+/* Moves a node on; it is written with the next commit. reason NULL: what was said of it before stands. */
+void weft_work_set_phase(WeftNodeWork *item, WeftNodePhase phase, const char *reason);
+/* Nobody wants the node any more: ends what runs for it. */
+void weft_work_retire(WeftWork *work, WeftNodeWork *item);
 WeftNodeWork *weft_work_add(WeftWork *work, WeftNode *node, gint64 revision);
 WeftNodeWork *weft_work_find(const WeftWork *work, const char *node_id);
 /* Is there a node that should be elsewhere, and no room for it? */

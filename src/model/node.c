@@ -258,6 +258,15 @@ weft_node_memory(const WeftNode *node)
     return bytes;
 }
 
+guint
+weft_node_group(const WeftNode *node, const WeftCluster *cluster)
+{
+    for (guint i = 0; i < cluster->groups->len; i++)
+        if (g_str_equal(((const WeftGroup *)g_ptr_array_index(cluster->groups, i))->name, node->group))
+            return i;
+    g_assert_not_reached();
+}
+
 WeftUsage *
 weft_usage_from_json(json_t *json, GError **error)
 {

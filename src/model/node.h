@@ -57,6 +57,8 @@ char *weft_node_domain(const WeftNode *node);   /* "weft-<id>" */
 char *weft_node_hostname(const WeftNode *node); /* "<cluster name>-<rank>" */
 char *weft_node_label(const WeftNode *node);    /* "cfd[3]", for messages */
 guint64 weft_node_memory(const WeftNode *node); /* bytes */
+/* Which of its cluster's groups it is of, by index: groups never go. */
+guint weft_node_group(const WeftNode *node, const WeftCluster *cluster);
 
 /* An interval in which a node held resources. */
 typedef struct WeftUsage {

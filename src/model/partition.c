@@ -65,6 +65,12 @@ weft_partition_equal(const WeftPartition *a, const WeftPartition *b)
     return TRUE;
 }
 
+char *
+weft_partition_name(const char *cluster_id)
+{
+    return g_strconcat(MARK, cluster_id, NULL);
+}
+
 gboolean
 weft_partition_is_ours(const char *name)
 {

@@ -15,7 +15,7 @@ typedef struct WeftMember {
 
 typedef struct WeftPartition {
     guint pkey;      /* 15 bits */
-    char *name;      /* "weft-<cluster id>": weft's mark */
+    char *name;      /* weft_partition_name(), or the site's own */
     GArray *members; /* WeftMember */
 } WeftPartition;
 
@@ -27,5 +27,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftPartition, weft_partition_free)
 void weft_partition_add(WeftPartition *partition, const WeftMember *member);
 /* Same number, name and members, in whatever order. */
 gboolean weft_partition_equal(const WeftPartition *a, const WeftPartition *b);
-/* Does the name carry weft's mark? */
+/* "weft-<cluster id>": weft's mark, and whether a name carries it. */
+char *weft_partition_name(const char *cluster_id);
 gboolean weft_partition_is_ours(const char *name);
