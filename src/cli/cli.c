@@ -31,14 +31,30 @@ weft_cli_set_usage(GError **error, const char *format, ...)
     g_set_error_literal(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, message);
 }
 
+/* What people call users, the API calls principals. */
+static void
+speak_of_users(GError **error)
+{
+    static const char word[] = "principal ";
+    if (!g_str_has_prefix((*error)->message, word))
+        return;
+    char *message = g_strconcat("user ", (*error)->message + strlen(word), NULL);
+    g_free((*error)->message);
+    (*error)->message = message;
+}
+
 void
 weft_cli_blame(GError **error, const char *kind, const char *name)
 {
     g_autofree char *object = g_strdup_printf("%s %s", kind, name);
+    g_autofree char *quoted = g_strdup_printf("\"%s\"", name);
+    if (strcmp(kind, "user") == 0)
+        speak_of_users(error);
     gboolean elsewhere = g_error_matches(*error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE) ||
                          g_error_matches(*error, WEFT_ERROR, WEFT_ERROR_UNAUTHENTICATED) ||
                          g_error_matches(*error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
-    if (!elsewhere && !g_str_has_prefix((*error)->message, object))
+    gboolean named = g_str_has_prefix((*error)->message, object) || strstr((*error)->message, quoted);
+    if (!elsewhere && !named)
         g_prefix_error(error, "%s: ", object);
 }
 

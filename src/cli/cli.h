@@ -31,7 +31,7 @@ typedef struct WeftVerb {
 
 /* Wrong usage: exit code 2 and a pointer to --help. */
 void weft_cli_set_usage(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-/* Puts "cluster cfd: " before the message, unless it says so already or has nothing to do with it (weftd not reachable). */
+/* Puts "cluster cfd: " before the message, unless it names it already or has nothing to do with it (weftd not reachable). */
 void weft_cli_blame(GError **error, const char *kind, const char *name);
 /* Reports an error and goes on, for verbs with several names; the first one decides the exit code: it moves into first. */
 void weft_cli_keep_first(GError **first, GError *error);

@@ -5,6 +5,7 @@
 #include "id.h"
 #include "yaml.h"
 
+#include <errno.h>
 #include <gio/gio.h>
 #include <signal.h>
 
@@ -159,6 +160,14 @@ why_lost(WeftClient *client, CURLcode result, const char *detail)
     return g_strdup(detail[0] ? detail : curl_easy_strerror(result));
 }
 
+static gboolean
+is_denied(WeftClient *client)
+{
+    long number = 0;
+    curl_easy_getinfo(client->easy, CURLINFO_OS_ERRNO, &number);
+    return number == EACCES;
+}
+
 static void
 set_lost(WeftClient *client, CURLcode result, const char *detail, GError **error)
 {
@@ -168,6 +177,8 @@ set_lost(WeftClient *client, CURLcode result, const char *detail, GError **error
     const char *format = "cannot reach weftd at %s: %s: is it running? (weftd --config FILE, or set WEFT_URL)";
     if (result == CURLE_OPERATION_TIMEDOUT || result == CURLE_GOT_NOTHING || result == CURLE_RECV_ERROR)
         format = "weftd at %s gave no answer: %s";
+    else if (result == CURLE_COULDNT_CONNECT && is_denied(client))
+        format = "cannot reach weftd at %s: %s: you may not open its socket; an admin can add you to its group, or use https";
     else if (result == CURLE_PEER_FAILED_VERIFICATION || result == CURLE_SSL_CACERT_BADFILE)
         format = "cannot trust weftd at %s: %s (--ca FILE names its authority)";
     else if (result == CURLE_WRITE_ERROR)

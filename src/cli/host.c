@@ -15,14 +15,14 @@ static gboolean evict, wait_until_empty;
 
 /* clang-format off */
 static const GOptionEntry add_options[] = {
-    { "uri", 0, 0, G_OPTION_ARG_STRING, &add_flags.uri, "of its libvirtd: qemu+tls://n1/system", "URI" },
+    { "uri", 0, 0, G_OPTION_ARG_STRING, &add_flags.uri, "of its libvirtd (qemu+tls://NAME/system)", "URI" },
     { "fabric", 0, 0, G_OPTION_ARG_STRING, &add_flags.fabric, "fabric that it hangs on", "NAME" },
     { "leaf", 0, 0, G_OPTION_ARG_STRING, &add_flags.leaf, "leaf switch that it hangs on", "NAME" },
     { "numa", 0, 0, G_OPTION_ARG_INT, &add_flags.numa, "NUMA nodes (1)", "N" },
     { "cores", 0, 0, G_OPTION_ARG_INT, &add_flags.cores, "cores of each NUMA node", "N" },
     { "threads", 0, 0, G_OPTION_ARG_INT, &add_flags.threads, "hardware threads of each core (1)", "N" },
     { "housekeeping", 0, 0, G_OPTION_ARG_INT, &add_flags.housekeeping,
-      "cores of each NUMA node kept for the host itself", "N" },
+      "cores of each NUMA node kept for the host itself (0)", "N" },
     { "pages", 0, 0, G_OPTION_ARG_STRING_ARRAY, &add_flags.pages,
       "huge pages of each NUMA node: 2M=1024; may be repeated", "SIZE=COUNT" },
     { "hca", 0, 0, G_OPTION_ARG_STRING_ARRAY, &add_flags.hcas,
@@ -113,6 +113,10 @@ host_from_flags(const char *name, GError **error)
         weft_cli_set_usage(error, "host add: how many cores has each NUMA node? (--cores N, --numa N)");
         return NULL;
     }
+    if (!add_flags.fabric || !add_flags.leaf) {
+        weft_cli_set_usage(error, "host add: where does it hang? (--fabric NAME, --leaf NAME)");
+        return NULL;
+    }
     json_t *host = json_pack("{s:s}", "name", name);
     json_t *pages = json_object(), *numa = json_array();
     put_text(host, "uri", add_flags.uri);
@@ -155,6 +159,7 @@ tell(WeftCli *cli, json_t *host, const char *what)
         weft_cli_print_json(json_incref(host));
     else
         printf("host %s is %s\n", name, what);
+    fflush(stdout);
 }
 
 static gboolean
@@ -179,15 +184,72 @@ run_add(WeftCli *cli, char **args, GError **error)
 }
 
 static void
+print_numa(json_t *host)
+{
+    size_t i;
+    json_t *numa;
+    json_array_foreach (json_object_get(host, "numa"), i, numa) {
+        g_autofree char *cores = weft_cli_count(weft_cli_number(numa, "cores"), "core");
+        printf("  numa %-7zu  %s", i, cores);
+        if (weft_cli_number(numa, "threads") > 1)
+            printf(" of %" G_GINT64_FORMAT " threads", weft_cli_number(numa, "threads"));
+        const char *size;
+        json_t *count;
+        json_object_foreach (json_object_get(numa, "pages"), size, count) {
+            g_autofree char *clean = weft_cli_clean(size);
+            printf(", %" JSON_INTEGER_FORMAT " pages of %s", json_integer_value(count), clean);
+        }
+        putchar('\n');
+    }
+}
+
+static void
+print_devices(json_t *host)
+{
+    size_t i;
+    json_t *device;
+    json_array_foreach (json_object_get(host, "hcas"), i, device) {
+        g_autofree char *name = weft_cli_field(device, "name");
+        g_autofree char *port = weft_cli_field(device, "port_guid");
+        g_autofree char *vfs = weft_cli_count(weft_cli_number(device, "vfs"), "VF");
+        printf("  hca           %s: port %s, %s, NUMA node %" G_GINT64_FORMAT "\n", name, port, vfs,
+               weft_cli_number(device, "numa"));
+    }
+    json_array_foreach (json_object_get(host, "gpus"), i, device) {
+        g_autofree char *name = weft_cli_field(device, "name");
+        printf("  gpu           %s: NUMA node %" G_GINT64_FORMAT "\n", name, weft_cli_number(device, "numa"));
+    }
+}
+
+static void
+print_labels(json_t *host)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach (json_object_get(host, "labels"), key, value) {
+        g_autofree char *name = weft_cli_clean(key);
+        g_autofree char *text = weft_cli_clean(json_string_value(value));
+        printf("  label         %s=%s\n", name, text);
+    }
+}
+
+static void
 print_host(json_t *host)
 {
-    static const char *const fields[] = { "name",  "state",      "since",       "reason",   "fabric",   "leaf",  "uri",
-                                          "nodes", "cores_used", "cores_total", "draining", "evicting", "origin" };
+    static const char *const fields[] = { "state", "since", "reason", "fabric", "leaf", "uri", "nodes", "draining", "origin" };
+    g_autofree char *name = weft_cli_field(host, "name");
+    printf("host %s\n", name);
     for (guint i = 0; i < G_N_ELEMENTS(fields); i++) {
         g_autofree char *value = weft_cli_field(host, fields[i]);
+        gboolean evicting = strcmp(fields[i], "draining") == 0 && json_is_true(json_object_get(host, "evicting"));
         if (json_object_get(host, fields[i]) && strcmp(value, "-") != 0)
-            printf("  %-12s  %s\n", fields[i], value);
+            printf("  %-12s  %s%s\n", fields[i], value, evicting ? ", its nodes go elsewhere" : "");
     }
+    printf("  cores         %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " in use\n", weft_cli_number(host, "cores_used"),
+           weft_cli_number(host, "cores_total"));
+    print_numa(host);
+    print_devices(host);
+    print_labels(host);
 }
 
 static gboolean
@@ -311,8 +373,10 @@ run_rm(WeftCli *cli, char **args, GError **error)
 const WeftVerb weft_host_verbs[] = {
     {
         .name = "host add",
-        .arguments = "NAME --cores N",
+        .arguments = "NAME --fabric F --leaf L --cores N",
         .summary = "add a host, described by flags or a file",
+        .about =
+            "Adds a host, or with -f those of a file. There each host stands alone, with its fabric and leaf: no hostlists.",
         .examples =
             "weft host add n1 --uri qemu+tls://n1/system --fabric ib0 --leaf leaf1 --numa 2 --cores 16 --pages 2M=30720\n"
             "weft host add -f hosts.yaml",
@@ -324,6 +388,7 @@ const WeftVerb weft_host_verbs[] = {
         .name = "host show",
         .arguments = "NAME…",
         .summary = "show hosts",
+        .about = "Shows hosts: state, place, cores in use, NUMA nodes with their huge pages, adapters, GPUs, labels.",
         .examples = "weft host show n1\n"
                     "weft host show 'n[1-4]' --json",
         .min_args = 1,

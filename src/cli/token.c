@@ -1,13 +1,15 @@
 /* weft token: what a program or a person on another machine shows to be let in. */
+#include "clock.h"
+#include "errors.h"
 #include "table.h"
 #include "verbs.h"
 
 static char *principal, *note, *expires;
 
 static const GOptionEntry create_options[] = {
-    { "user", 0, 0, G_OPTION_ARG_STRING, &principal, "whose token, for admins (your own)", "NAME" },
+    { "user", 0, 0, G_OPTION_ARG_STRING, &principal, "whose token, for admins (your own; root has none)", "NAME" },
     { "note", 0, 0, G_OPTION_ARG_STRING, &note, "what it is for", "TEXT" },
-    { "expires", 0, 0, G_OPTION_ARG_STRING, &expires, "after which time it ends (never)", "30d" },
+    { "expires", 0, 0, G_OPTION_ARG_STRING, &expires, "after which time it ends: 12h, 30d (never)", "TIME" },
     { NULL },
 };
 
@@ -18,10 +20,27 @@ put(json_t *body, const char *name, const char *value)
         json_object_set_new(body, name, json_string(value));
 }
 
+/* root has no tokens of its own, and the API knows no options. */
+static void
+explain(GError **error)
+{
+    if (principal) {
+        weft_cli_blame(error, "user", principal);
+    } else if (g_str_has_prefix((*error)->message, "principal: ")) {
+        g_clear_error(error);
+        weft_cli_set_usage(error, "token create: whose token? You have none of your own here (--user NAME)");
+    }
+}
+
 /* The token alone on the standard output, so that it can go into a file. */
 static gboolean
 run_create(WeftCli *cli, char **args, GError **error)
 {
+    gint64 life = 0;
+    if (expires && !weft_duration_parse(expires, &life, error)) {
+        g_prefix_error(error, "--expires: ");
+        return FALSE;
+    }
     json_t *body = json_object();
     put(body, "principal", principal);
     put(body, "note", note);
@@ -29,8 +48,10 @@ run_create(WeftCli *cli, char **args, GError **error)
     g_auto(WeftResponse) response = { 0 };
     gboolean ok = weft_client_call(cli->client, &(WeftCall){ "POST", "/v1/tokens", body }, &response, error);
     json_decref(body);
-    if (!ok)
+    if (!ok) {
+        explain(error);
         return FALSE;
+    }
     if (cli->json) {
         weft_cli_print_json(g_steal_pointer(&response.body));
         return TRUE;
@@ -92,7 +113,7 @@ const WeftVerb weft_token_verbs[] = {
         .arguments = "",
         .summary = "make a token; it is shown only once",
         .about = "Makes a token and prints it, the only time that it is shown.",
-        .examples = "weft token create --note laptop --expires 30d > ~/.weft-token\n"
+        .examples = "weft token create --note laptop --expires 30d\n"
                     "weft token create --user alice",
         .options = create_options,
         .run = run_create,

@@ -10,12 +10,21 @@ static const GOptionEntry add_options[] = {
     { NULL },
 };
 
+/* Who belongs to no tenant does so also where WEFT_TENANT is set; --tenant is a mistake that weftd explains. */
+static const char *
+tenant_of(const WeftCli *cli)
+{
+    gboolean has_none = g_strcmp0(role, "operator") == 0 || g_strcmp0(role, "admin") == 0;
+    return has_none && g_strcmp0(cli->tenant, g_getenv("WEFT_TENANT")) == 0 ? NULL : cli->tenant;
+}
+
 static gboolean
 run_add(WeftCli *cli, char **args, GError **error)
 {
     json_t *body = json_pack("{s:s, s:s}", "name", args[0], "role", role ? role : "member");
-    if (cli->tenant)
-        json_object_set_new(body, "tenant", json_string(cli->tenant));
+    const char *tenant = tenant_of(cli);
+    if (tenant)
+        json_object_set_new(body, "tenant", json_string(tenant));
     if (unix_user)
         json_object_set_new(body, "unix_user", json_string(unix_user));
     g_auto(WeftResponse) response = { 0 };

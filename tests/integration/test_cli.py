@@ -136,7 +136,7 @@ def test_relative_changes_add_up(acme):
 
 @pytest.mark.parametrize("code, arguments, message", [
     (2, ["create", "cfd", "-n", "0", *SHAPE], "weft: cluster cfd: count: must be 1 to 1024, is 0"),
-    (2, ["create", "CFD", "-n", "1", *SHAPE], "weft: cluster CFD: "),
+    (2, ["create", "CFD", "-n", "1", *SHAPE], 'weft: name: cluster name "CFD" is not allowed'),
     (4, ["show", "none"], "weft: cluster none: not found"),
     (4, ["wait", "none"], "weft: cluster none: not found"),
     (4, ["events", "none"], "weft: cluster none: not found"),
@@ -147,6 +147,9 @@ def test_relative_changes_add_up(acme):
     (4, ["tenant", "show", "none"], "weft: tenant none: not found"),
     (5, ["host", "rm", "n1"], "weft: host n1: is described in weft.yaml"),
     (5, ["tenant", "add", "acme"], "weft: tenant acme"),
+    (4, ["user", "rm", "none"], "weft: user none: not found"),
+    (4, ["token", "create", "--user", "none"], "weft: user none: not found"),
+    (2, ["token", "create"], "weft: token create: whose token?"),
 ])
 def test_errors(acme, code, arguments, message):
     assert acme(*arguments, code=code).stderr.startswith(message)
@@ -157,6 +160,11 @@ def test_wrong_name_does_not_keep_others(acme):
     done = acme("rm", "run[0-1]", code=4)
     assert done.stdout == "cluster run1 is removed\n"
     assert done.stderr.endswith("weft: cluster run0: not found\n")
+
+
+def test_operators_have_no_tenant(acme):
+    acme("user", "add", "oscar", "--role", "operator")
+    assert "belongs to no tenant" in acme("user", "add", "ada", "--role", "admin", "--tenant", "umbrella", code=2).stderr
 
 
 def test_operator_is_told_to_name_a_tenant(weft):
@@ -276,6 +284,8 @@ def test_hosts(weft, acme):
     added = json.loads(acme("host", "show", "h8", "--json").stdout)
     assert added["labels"] == {"rack": "r8"} and added["hcas"][0]["vfs"] == 4 and len(added["numa"]) == 2
     assert added["numa"][1]["pages"] == {"2M": 64}
+    shown = acme("host", "show", "h8").stdout
+    assert "4 cores, 64 pages of 2M" in shown and "mlx5_0: port 0x0002c903000000ff, 4 VFs" in shown and "rack=r8" in shown
     text = "[{name: h9, fabric: ib0, leaf: leaf9, uri: 'fake://h9/', numa: [{cores: 2, pages: {2M: 8}}]}]"
     assert acme("host", "add", "-f", "-", text=text).stdout == "host h9 is added\n"
     assert acme("host", "rm", "h[8-9]").stdout == "host h8 is removed\nhost h9 is removed\n"
