@@ -17,13 +17,13 @@ static gboolean no_wait;
 /* clang-format off */
 static const GOptionEntry options[] = {
     { "nodes", 'n', 0, G_OPTION_ARG_INT, &count, "how many nodes", "N" },
-    { "cores", 'c', 0, G_OPTION_ARG_INT, &cores, "cores of each node", "N" },
-    { "memory", 'm', 0, G_OPTION_ARG_STRING, &memory, "memory of each node: 8G, 512Mi", "SIZE" },
-    { "image", 0, 0, G_OPTION_ARG_STRING, &image, "what the nodes boot", "NAME" },
-    { "path", 0, 0, G_OPTION_ARG_STRING, &path, "how fabric traffic flows", "auto|sriov|passthrough|bridge" },
-    { "gpus", 0, 0, G_OPTION_ARG_INT, &gpus, "GPUs of each node", "N" },
-    { "rails", 0, 0, G_OPTION_ARG_INT, &rails, "fabric devices of each node", "N" },
-    { "pages", 0, 0, G_OPTION_ARG_STRING, &pages, "size of the huge pages: 2M, 1G", "SIZE" },
+    { "cores", 'c', 0, G_OPTION_ARG_INT, &cores, "cores of each node (1)", "N" },
+    { "memory", 'm', 0, G_OPTION_ARG_STRING, &memory, "memory of each node: 8G, 512Mi (1G)", "SIZE" },
+    { "image", 0, 0, G_OPTION_ARG_STRING, &image, "what the nodes boot (default)", "NAME" },
+    { "path", 0, 0, G_OPTION_ARG_STRING, &path, "how fabric traffic flows (auto)", "auto|sriov|passthrough|bridge" },
+    { "gpus", 0, 0, G_OPTION_ARG_INT, &gpus, "GPUs of each node (0)", "N" },
+    { "rails", 0, 0, G_OPTION_ARG_INT, &rails, "fabric devices of each node (1)", "N" },
+    { "pages", 0, 0, G_OPTION_ARG_STRING, &pages, "size of the huge pages: 2M, 1G (the largest that fits)", "SIZE" },
     { "fabric", 0, 0, G_OPTION_ARG_STRING, &fabric, "only on this fabric", "NAME" },
     { "label", 'l', 0, G_OPTION_ARG_STRING_ARRAY, &labels, "only on hosts with this label; may be repeated", "KEY=VALUE" },
     { "file", 'f', 0, G_OPTION_ARG_FILENAME, &file, "specification in YAML or JSON; - is the standard input", "FILE" },
@@ -115,7 +115,7 @@ make_spec(const char *name, GError **error)
         weft_cli_set_usage(error, "create: a name is missing: weft create NAME -n N");
         ok = FALSE;
     } else if (ok && !json_object_get(spec, "count") && !json_object_get(spec, "groups")) {
-        weft_cli_set_usage(error, "create: how many nodes? (-n N)");
+        weft_cli_set_usage(error, "create: how many nodes? (-n N%s)", file ? ", or count: N in the file" : "");
         ok = FALSE;
     }
     if (!ok)

@@ -86,13 +86,33 @@ weft_help_group(const char *word)
 void
 weft_help_verb(const WeftVerb *verb)
 {
-    printf("Usage: weft %s [OPTION…] %s\n\n%s\n", verb->name, verb->arguments, verb->about ? verb->about : verb->summary);
+    printf("Usage: weft %s [OPTION…]%s%s\n\n", verb->name, verb->arguments[0] ? " " : "", verb->arguments);
+    if (verb->about)
+        puts(verb->about);
+    else
+        printf("%c%s.\n", g_ascii_toupper(verb->summary[0]), verb->summary + 1);
     print_options("Options", verb->options);
     print_options("Options of every verb", weft_global_options);
     g_auto(GStrv) examples = g_strsplit(verb->examples, "\n", -1);
     puts("\nExamples:");
     for (guint i = 0; examples[i]; i++)
         printf("  %s\n", examples[i]);
+}
+
+/* What other tools call it: no misspelling leads from one to the other. */
+static const char *const other_words[][2] = {
+    { "delete", "rm" },   { "remove", "rm" },   { "destroy", "rm" },     { "add", "create" },   { "new", "create" },
+    { "status", "show" }, { "info", "show" },   { "describe", "show" },  { "get", "ls" },       { "resize", "scale" },
+    { "log", "events" },  { "logs", "events" }, { "principal", "user" }, { "quota", "tenant" },
+};
+
+static const char *
+translate(const char *word)
+{
+    for (gsize i = 0; i < G_N_ELEMENTS(other_words); i++)
+        if (strcmp(word, other_words[i][0]) == 0)
+            return other_words[i][1];
+    return word;
 }
 
 char *
@@ -107,5 +127,5 @@ weft_help_nearest(const char *group, const char *word)
         else if (strcmp(group, words[0]) == 0)
             g_ptr_array_add(candidates, g_strdup(words[1]));
     }
-    return g_strdup(weft_text_nearest(word, (const char *const *)candidates->pdata, candidates->len));
+    return g_strdup(weft_text_nearest(translate(word), (const char *const *)candidates->pdata, candidates->len));
 }

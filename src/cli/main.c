@@ -172,7 +172,8 @@ check_arguments(const WeftVerb *verb, char **args, GError **error)
     if (n >= verb->min_args && n <= verb->max_args)
         return TRUE;
     if (n > verb->max_args)
-        weft_cli_set_usage(error, "%s: '%s' is one argument too many", verb->name, args[verb->max_args]);
+        weft_cli_set_usage(error, "%s: '%s' is one argument too many: weft %s%s%s", verb->name, args[verb->max_args],
+                           verb->name, verb->arguments[0] ? " " : "", verb->arguments);
     else
         weft_cli_set_usage(error, "%s: an argument is missing: weft %s %s", verb->name, verb->name, verb->arguments);
     return FALSE;
@@ -235,12 +236,25 @@ complete(char **words)
     return TRUE;
 }
 
+/* "weft help create" is "weft --help create". */
+static void
+take_help(char **words)
+{
+    if (g_strcmp0(words[1], "help") != 0)
+        return;
+    global.help = TRUE;
+    g_free(words[1]);
+    for (char **word = words + 1; *word; word++)
+        word[0] = word[1];
+}
+
 static gboolean
 run(char **argv, GError **error)
 {
     g_auto(GStrv) words = g_strdupv(argv);
     if (!parse_options(&words, NULL, TRUE, error))
         return FALSE;
+    take_help(words);
     if (g_strcmp0(words[1], "__complete") == 0)
         return complete(words + 2);
     if (global.version)

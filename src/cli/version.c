@@ -45,7 +45,7 @@ const WeftVerb weft_version_verbs[] = {
         .arguments = "",
         .summary = "tell who you are to weftd, and your role",
         .examples = "weft whoami\n"
-                    "weft whoami --url https://weft.example.org:7443 --token-file ~/.weft-token",
+                    "weft whoami --url https://weft.example.org:7600 --token-file ~/.weft-token",
         .run = run_whoami,
     },
     {

@@ -53,6 +53,7 @@ def test_help_of_each_verb():
         examples = done.stdout.split("Examples:\n")[1].splitlines()
         assert len(examples) == 2 and all(example.startswith("  weft " + " ".join(verb)) for example in examples), verb
         golden(f"help-{'-'.join(verb)}.txt", done.stdout)
+        assert run("help", *verb).stdout == done.stdout
     assert {path.name for path in GOLDEN.glob("help-*.txt")} == {f"help-{'-'.join(verb)}.txt" for verb in verbs}
 
 
@@ -63,10 +64,15 @@ def test_help_of_groups():
         assert re.findall(rf"^  {group} (\w+)", done.stdout, re.M) == candidates(group, "")
 
 
+PLACE = ["n1", "--fabric", "ib0", "--leaf", "leaf1"]
+
 WRONG = [
     [],
     ["crate"],
     ["frobnicate"],
+    ["delete", "cfd"],
+    ["help", "frobnicate"],
+    ["host", "delete", "n1"],
     ["host"],
     ["host", "dran", "n1"],
     ["--frob", "ls"],
@@ -81,6 +87,7 @@ WRONG = [
     ["create"],
     ["create", "cfd"],
     ["create", "cfd", "-n", "many"],
+    ["create", "cfd", "-n", "2", "--memory", "8", "GB"],
     ["create", "cfd", "-n", "2", "--memory", "8Q"],
     ["create", "cfd", "-n", "2", "--memory", "1.0000001K"],
     ["create", "cfd", "-n", "2", "--pages", "big"],
@@ -97,12 +104,14 @@ WRONG = [
     ["usage", "--from", "2026-02-30"],
     ["host", "add"],
     ["host", "add", "n1"],
-    ["host", "add", "n1", "--cores", "4", "--pages", "1024"],
-    ["host", "add", "n1", "--cores", "4", "--pages", "2Q=4"],
-    ["host", "add", "n1", "--cores", "4", "--hca", "mlx5_0,vfs"],
+    ["host", "add", "n1", "--cores", "4"],
+    ["host", "add", *PLACE, "--cores", "4", "--pages", "1024"],
+    ["host", "add", *PLACE, "--cores", "4", "--pages", "2Q=4"],
+    ["host", "add", *PLACE, "--cores", "4", "--hca", "mlx5_0,vfs"],
     ["tenant", "set", "acme"],
     ["tenant", "add", "acme", "--nodes", "lots"],
     ["tenant", "add", "acme", "--memory", "lots"],
+    ["token", "create", "--expires", "30"],
     ["ls"],
     ["version"],
 ]
