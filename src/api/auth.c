@@ -75,8 +75,7 @@ find_token(WeftStore *store, const char *bearer, GError **error)
     if (g_strv_length(parts) != 3 || strcmp(parts[0], "weft") != 0)
         return NULL;
     g_autofree char *hash = weft_auth_hash(parts[2]);
-    g_autofree char *claim = g_strconcat("token/", hash, NULL);
-    g_autoptr(WeftRecord) record = weft_store_holder(store, claim, error);
+    g_autoptr(WeftRecord) record = weft_store_token_of_hash(store, hash, error);
     g_autoptr(WeftToken) token = record ? weft_record_token(record, error) : NULL;
     if (!token || strcmp(token->id, parts[1]) != 0 || (token->expires && token->expires <= weft_clock_now()))
         return NULL;
@@ -111,8 +110,7 @@ by_peer(WeftStore *store, const WeftPeer *peer, GError **error)
         admin->role = WEFT_ROLE_ADMIN;
         return admin;
     }
-    g_autofree char *claim = g_strconcat("unix/", peer->user, NULL);
-    g_autoptr(WeftRecord) record = weft_store_holder(store, claim, error);
+    g_autoptr(WeftRecord) record = weft_store_principal_of_user(store, peer->user, error);
     return record ? weft_record_principal(record, error) : NULL;
 }
 

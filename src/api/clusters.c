@@ -17,8 +17,7 @@ record_by_id(WeftRequest *request, const char *id, GError **error)
     const char *tenant = NULL;
     if (!weft_request_scope(request, &tenant, error))
         return NULL;
-    g_autofree char *claim = g_strconcat("cluster/", id, NULL);
-    g_autoptr(WeftRecord) record = weft_store_holder(request->store, claim, error);
+    g_autoptr(WeftRecord) record = weft_store_cluster_of_id(request->store, id, error);
     return record && (!tenant || strcmp(record->scope, tenant) == 0) ? g_steal_pointer(&record) : NULL;
 }
 
@@ -146,10 +145,9 @@ static gboolean
 check_quota(WeftRequest *request, const WeftTenant *tenant, WeftQuota quota, guint64 more, GError **error)
 {
     guint64 used = 0, limit = tenant->quota[quota];
-    g_autofree char *resource = weft_quota_resource(tenant->name, quota);
     if (!limit || !more)
         return TRUE;
-    if (!weft_store_used(request->store, resource, &used, error))
+    if (!weft_store_quota_used(request->store, tenant->name, quota, &used, error))
         return FALSE;
     if (used <= limit && more <= limit - used)
         return TRUE;

@@ -20,11 +20,10 @@ static gboolean
 check_free(WeftRequest *request, const WeftPrincipal *principal, GError **error)
 {
     GError *failure = NULL;
-    g_autofree char *claim = g_strdup_printf("unix/%s", principal->unix_user);
     g_autoptr(WeftRecord) other = weft_store_get(request->store, WEFT_KIND_PRINCIPAL, principal->name, &failure);
     g_autoptr(WeftRecord) holder = NULL;
     if (!failure && principal->unix_user)
-        holder = weft_store_holder(request->store, claim, &failure);
+        holder = weft_store_principal_of_user(request->store, principal->unix_user, &failure);
     if (failure)
         g_propagate_error(error, failure);
     else if (other)

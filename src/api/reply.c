@@ -1,6 +1,5 @@
 #include "reply.h"
 
-#include "errors.h"
 #include "problem.h"
 #include "streams.h"
 

@@ -61,8 +61,7 @@ static gboolean
 check_count(WeftRequest *request, const WeftPrincipal *principal, GError **error)
 {
     guint64 count = 0;
-    g_autofree char *resource = g_strdup_printf("principal/%s/tokens", principal->name);
-    if (!weft_store_used(request->store, resource, &count, error))
+    if (!weft_store_tokens_used(request->store, principal->name, &count, error))
         return FALSE;
     if (count < WEFT_TOKENS_MAX)
         return TRUE;

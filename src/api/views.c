@@ -270,8 +270,7 @@ weft_view_tenant(WeftStore *store, const WeftTenant *tenant, GError **error)
                              weft_origin_words[tenant->origin]);
     for (guint i = 0; i < WEFT_QUOTAS; i++) {
         guint64 amount = 0;
-        g_autofree char *resource = weft_quota_resource(tenant->name, (WeftQuota)i);
-        if (!weft_store_used(store, resource, &amount, error)) {
+        if (!weft_store_quota_used(store, tenant->name, (WeftQuota)i, &amount, error)) {
             json_decref(view);
             return NULL;
         }

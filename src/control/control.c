@@ -1,7 +1,6 @@
 #include "control-private.h"
 
 #include "clock.h"
-#include "errors.h"
 #include "wakeup.h"
 
 #define PUMP_SLICE 1000                /* microseconds of steps before the main loop looks at others */

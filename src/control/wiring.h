@@ -2,8 +2,7 @@
  * with the next: a manager that sweeps the whole fabric for a change then sweeps once for many clusters. */
 #pragma once
 
-#include "control.h"
-#include "topology.h"
+#include "fabric.h"
 
 typedef struct WeftWiring WeftWiring;
 

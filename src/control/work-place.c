@@ -1,5 +1,4 @@
 #include "clock.h"
-#include "errors.h"
 #include "id.h"
 #include "schedule.h"
 #include "work.h"

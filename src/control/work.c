@@ -1,7 +1,6 @@
 #include "work.h"
 
 #include "clock.h"
-#include "errors.h"
 #include "wakeup.h"
 
 /* --- waking --- */

@@ -3,7 +3,6 @@
 #include "errors.h"
 #include "host.h"
 #include "hostlist.h"
-#include "text.h"
 
 #include <string.h>
 

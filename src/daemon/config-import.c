@@ -277,13 +277,11 @@ put_principal(WeftTxn *txn, const Change *change)
 static gboolean
 remove_tokens(Plan *plan, const char *principal, GError **error)
 {
-    WeftQuery query = { .kind = WEFT_KIND_TOKEN };
+    WeftQuery query = { .kind = WEFT_KIND_TOKEN, .place = principal };
     g_autoptr(GPtrArray) records = weft_store_list(plan->store, &query, error);
     for (guint i = 0; records && i < records->len; i++) {
         const WeftRecord *record = g_ptr_array_index(records, i);
-        json_auto_t *json = json_loads(record->value, 0, NULL);
-        if (g_strcmp0(text_of(json, "principal"), principal) == 0)
-            plan_delete(plan, WEFT_KIND_TOKEN, record->key, record->revision);
+        plan_delete(plan, WEFT_KIND_TOKEN, record->key, record->revision);
     }
     return records != NULL;
 }

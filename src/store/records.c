@@ -6,6 +6,15 @@
 
 #include <stdarg.h>
 
+/* Resources that more than one place names. */
+#define CLUSTER_ID "cluster/%s"
+#define TOKEN_HASH "token/%s"
+#define UNIX_USER "unix/%s"
+#define GUID "fabric/%s/guid/0x%016" G_GINT64_MODIFIER "x"
+#define QUOTA "tenant/%s/%s"
+#define PRINCIPALS "tenant/%s/principals"
+#define TOKENS "principal/%s/tokens"
+
 char *
 weft_cluster_key(const char *tenant, const char *name)
 {
@@ -16,12 +25,6 @@ char *
 weft_event_key(gint64 id)
 {
     return g_strdup_printf("%016" G_GINT64_MODIFIER "x", id);
-}
-
-char *
-weft_quota_resource(const char *tenant, WeftQuota quota)
-{
-    return g_strdup_printf("tenant/%s/%s", tenant, weft_quota_words[quota]);
 }
 
 /* --- reading --- */
@@ -68,7 +71,7 @@ load(WeftStore *store, WeftKind kind, const char *key, gint64 *ret_revision, GEr
         return record ? weft_record_##type(record, error) : NULL;                                                              \
     }
 
-DECODE_AND_LOAD(WeftFabric, fabric, WEFT_KIND_FABRIC, weft_fabric_from_json(json, "", error))
+DECODE(WeftFabric, fabric, weft_fabric_from_json(json, "", error))
 DECODE_AND_LOAD(WeftHost, host, WEFT_KIND_HOST, weft_host_from_json(json, "", error))
 DECODE_AND_LOAD(WeftHostStatus, host_status, WEFT_KIND_HOST_STATUS, weft_host_status_from_json(json, error))
 DECODE_AND_LOAD(WeftTenant, tenant, WEFT_KIND_TENANT, weft_tenant_from_json(json, "", error))
@@ -79,6 +82,50 @@ DECODE_AND_LOAD(WeftClusterStatus, cluster_status, WEFT_KIND_CLUSTER_STATUS, wef
 DECODE_AND_LOAD(WeftNode, node, WEFT_KIND_NODE, weft_node_from_json(json, error))
 DECODE(WeftEvent, event, weft_event_from_json(json, error))
 DECODE(WeftUsage, usage, weft_usage_from_json(json, error))
+
+/* --- who has it, and how much --- */
+
+WeftRecord *
+weft_store_cluster_of_id(WeftStore *store, const char *id, GError **error)
+{
+    g_autofree char *resource = g_strdup_printf(CLUSTER_ID, id);
+    return weft_store_holder(store, resource, error);
+}
+
+WeftRecord *
+weft_store_token_of_hash(WeftStore *store, const char *hash, GError **error)
+{
+    g_autofree char *resource = g_strdup_printf(TOKEN_HASH, hash);
+    return weft_store_holder(store, resource, error);
+}
+
+WeftRecord *
+weft_store_principal_of_user(WeftStore *store, const char *unix_user, GError **error)
+{
+    g_autofree char *resource = g_strdup_printf(UNIX_USER, unix_user);
+    return weft_store_holder(store, resource, error);
+}
+
+WeftRecord *
+weft_store_holder_of_guid(WeftStore *store, const char *fabric, guint64 guid, GError **error)
+{
+    g_autofree char *resource = g_strdup_printf(GUID, fabric, guid);
+    return weft_store_holder(store, resource, error);
+}
+
+gboolean
+weft_store_quota_used(WeftStore *store, const char *tenant, WeftQuota quota, guint64 *ret_used, GError **error)
+{
+    g_autofree char *resource = g_strdup_printf(QUOTA, tenant, weft_quota_words[quota]);
+    return weft_store_used(store, resource, ret_used, error);
+}
+
+gboolean
+weft_store_tokens_used(WeftStore *store, const char *principal, guint64 *ret_used, GError **error)
+{
+    g_autofree char *resource = g_strdup_printf(TOKENS, principal);
+    return weft_store_used(store, resource, ret_used, error);
+}
 
 /* --- writing --- */
 
@@ -94,7 +141,7 @@ weft_txn_put_host(WeftTxn *txn, const WeftHost *host, gint64 expected)
     weft_txn_put(txn, WEFT_KIND_HOST, host->name, NULL, NULL, weft_host_to_json(host), expected);
     for (guint i = 0; i < host->hcas->len; i++) {
         const WeftHca *hca = host->hcas->pdata[i];
-        weft_txn_claim(txn, "fabric/%s/guid/0x%016" G_GINT64_MODIFIER "x", host->fabric, hca->port_guid);
+        weft_txn_claim(txn, GUID, host->fabric, hca->port_guid);
     }
 }
 
@@ -116,17 +163,17 @@ weft_txn_put_principal(WeftTxn *txn, const WeftPrincipal *principal, gint64 expe
     weft_txn_put(txn, WEFT_KIND_PRINCIPAL, principal->name, principal->tenant, NULL, weft_principal_to_json(principal),
                  expected);
     if (principal->unix_user)
-        weft_txn_claim(txn, "unix/%s", principal->unix_user);
+        weft_txn_claim(txn, UNIX_USER, principal->unix_user);
     if (principal->tenant)
-        weft_txn_share(txn, 1, 0, "tenant/%s/principals", principal->tenant);
+        weft_txn_share(txn, 1, 0, PRINCIPALS, principal->tenant);
 }
 
 void
 weft_txn_put_token(WeftTxn *txn, const WeftToken *token, gint64 expected)
 {
     weft_txn_put(txn, WEFT_KIND_TOKEN, token->id, token->tenant, token->principal, weft_token_to_json(token), expected);
-    weft_txn_claim(txn, "token/%s", token->hash);
-    weft_txn_share(txn, 1, WEFT_TOKENS_MAX, "principal/%s/tokens", token->principal);
+    weft_txn_claim(txn, TOKEN_HASH, token->hash);
+    weft_txn_share(txn, 1, WEFT_TOKENS_MAX, TOKENS, token->principal);
 }
 
 void
@@ -140,11 +187,9 @@ weft_txn_put_cluster(WeftTxn *txn, const WeftCluster *cluster, const WeftTenant 
     }
     guint64 demand[WEFT_QUOTAS];
     weft_cluster_demand(cluster, demand);
-    weft_txn_claim(txn, "cluster/%s", cluster->id);
-    for (WeftQuota quota = 0; quota < WEFT_QUOTAS; quota++) {
-        g_autofree char *resource = weft_quota_resource(cluster->tenant, quota);
-        weft_txn_share(txn, demand[quota], tenant->quota[quota], "%s", resource);
-    }
+    weft_txn_claim(txn, CLUSTER_ID, cluster->id);
+    for (WeftQuota quota = 0; quota < WEFT_QUOTAS; quota++)
+        weft_txn_share(txn, demand[quota], tenant->quota[quota], QUOTA, cluster->tenant, weft_quota_words[quota]);
 }
 
 void
@@ -183,7 +228,7 @@ static void
 claim_device(WeftTxn *txn, const WeftDevice *device, const WeftHost *host)
 {
     if (device->guid)
-        weft_txn_claim(txn, "fabric/%s/guid/0x%016" G_GINT64_MODIFIER "x", host->fabric, device->guid);
+        weft_txn_claim(txn, GUID, host->fabric, device->guid);
     if (device->vf >= 0) {
         weft_txn_claim(txn, "host/%s/vf/%s/%d", host->name, device->hca, device->vf);
         return;
@@ -246,8 +291,8 @@ void
 weft_txn_remove_tenant(WeftTxn *txn, const WeftTenant *tenant, gint64 expected)
 {
     weft_txn_put_tenant(txn, tenant, expected);
-    weft_txn_share(txn, 1, 1, "tenant/%s/%s", tenant->name, weft_quota_words[WEFT_QUOTA_CLUSTERS]);
-    weft_txn_share(txn, 1, 1, "tenant/%s/principals", tenant->name);
+    weft_txn_share(txn, 1, 1, QUOTA, tenant->name, weft_quota_words[WEFT_QUOTA_CLUSTERS]);
+    weft_txn_share(txn, 1, 1, PRINCIPALS, tenant->name);
     weft_txn_delete(txn, WEFT_KIND_TENANT, tenant->name, WEFT_ANY);
 }
 
@@ -255,7 +300,7 @@ void
 weft_txn_remove_principal(WeftTxn *txn, const WeftPrincipal *principal, gint64 expected)
 {
     weft_txn_put_principal(txn, principal, expected);
-    weft_txn_share(txn, 1, 1, "principal/%s/tokens", principal->name);
+    weft_txn_share(txn, 1, 1, TOKENS, principal->name);
     weft_txn_delete(txn, WEFT_KIND_PRINCIPAL, principal->name, WEFT_ANY);
 }
 

@@ -15,16 +15,16 @@
  *   node                      "<id>"                       scope cluster id, place host; claims what it holds, GUIDs and MAC
  *   host, host status         "<name>"                     a host claims its ports' GUIDs, so that no other port has them
  *   fabric, tenant            "<name>"
- *   token                     "<id>"                       scope tenant; claims "token/<hash>"
+ *   token                     "<id>"                       scope tenant, place principal; claims "token/<hash>"
  *   principal                 "<name>"                     scope tenant; claims "unix/<user>"
  *   event                     "<id, 16 hex digits>"        scope tenant, place cluster id
  *   usage                     "<node id>/<start, 16 hex>"  scope tenant, place cluster id
+ *   request                   "<account>/<key>"            made and read by the API; "created" in it tells its age
  */
 char *weft_cluster_key(const char *tenant, const char *name);
 char *weft_event_key(gint64 id);
 
 /* Loads and decodes; NULL with WEFT_ERROR_NOT_FOUND where there is none. ret_revision may be NULL. */
-WeftFabric *weft_store_load_fabric(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftHost *weft_store_load_host(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftHostStatus *weft_store_load_host_status(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftTenant *weft_store_load_tenant(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
@@ -33,6 +33,15 @@ WeftToken *weft_store_load_token(WeftStore *store, const char *key, gint64 *ret_
 WeftCluster *weft_store_load_cluster(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftClusterStatus *weft_store_load_cluster_status(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftNode *weft_store_load_node(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
+
+/* The record that holds what only one can have; NULL and no error: none does. */
+WeftRecord *weft_store_cluster_of_id(WeftStore *store, const char *id, GError **error);
+WeftRecord *weft_store_token_of_hash(WeftStore *store, const char *hash, GError **error);
+WeftRecord *weft_store_principal_of_user(WeftStore *store, const char *unix_user, GError **error);
+WeftRecord *weft_store_holder_of_guid(WeftStore *store, const char *fabric, guint64 guid, GError **error);
+/* How much of a quota a tenant uses, and how many tokens a principal has. */
+gboolean weft_store_quota_used(WeftStore *store, const char *tenant, WeftQuota quota, guint64 *ret_used, GError **error);
+gboolean weft_store_tokens_used(WeftStore *store, const char *principal, guint64 *ret_used, GError **error);
 
 /* Decoding of records that a list gave. */
 WeftFabric *weft_record_fabric(const WeftRecord *record, GError **error);
@@ -75,6 +84,3 @@ void weft_txn_put_event(WeftTxn *txn, WeftEvent *event);
 /* Formats and puts an event of a cluster (NULL: of the site). */
 void weft_txn_tell(WeftTxn *txn, const char *type, const WeftCluster *cluster, const char *host, const char *format, ...)
     G_GNUC_PRINTF(5, 6);
-
-/* The name of a quota's shared resource. */
-char *weft_quota_resource(const char *tenant, WeftQuota quota);

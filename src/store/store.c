@@ -1,4 +1,3 @@
-#include "errors.h"
 #include "txn.h"
 
 const char *const weft_kind_words[WEFT_KINDS + 1] = {
