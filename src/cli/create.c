@@ -177,7 +177,7 @@ const WeftVerb weft_create_verbs[] = {
         .name = "create",
         .arguments = "NAME -n N",
         .summary = "ask for a cluster and wait until it is ready",
-        .about = "Asks for a cluster and waits until all its nodes were seen working. Flags go before what the file says.",
+        .about = "Asks for a cluster and waits until all its nodes were seen working. Flags win over the file.",
         .examples = "weft create cfd -n 8 --cores 4 --memory 8G\n"
                     "weft create -f cfd.yaml --no-wait",
         .max_args = 1,
