@@ -1,8 +1,10 @@
 """What weft says without a weftd: help, wrong usage, the manual, and the completion."""
 
+import json
 import os
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -171,6 +173,12 @@ def test_reader_that_goes_away_is_no_complaint():
 def test_every_verb_has_its_page():
     pages = {path.name for path in MANUAL.glob("weft-*.1")}
     assert pages == {f"weft-{verb}.1" for verb in candidates("")}
+
+
+def test_every_page_is_installed():
+    plan = subprocess.run(["meson", "introspect", "--installed", build_folder()], capture_output=True, text=True, check=True).stdout
+    installed = {Path(path).name for path in json.loads(plan)}
+    assert {path.name for path in MANUAL.iterdir()} | {"weft.yaml.example", "weft.bash"} <= installed
 
 
 def test_page_tells_every_option():
