@@ -127,7 +127,6 @@ stopped(const WeftJob *job, GPtrArray *domains, const GError *error)
         return;
     if (!error) {
         item->stopped = TRUE;
-        item->attempts = 0;
         return;
     }
     node_rest(work, item, "stop", error);

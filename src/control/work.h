@@ -11,7 +11,7 @@ typedef struct WeftNodeWork {
     gboolean writing;  /* the commit under way puts its record */
     gboolean leaving;  /* … or deletes it */
     gboolean homeless; /* is to be placed elsewhere, and there is no room */
-    guint attempts;    /* failed steps in a row */
+    guint attempts;    /* failed steps since it was ready; its stops do not end the row */
     gint64 not_before; /* backs off until then, monotonic */
 } WeftNodeWork;
 
