@@ -239,3 +239,61 @@ def test_evict_without_room_tells_why(site, settle):
     weft.client.expect(200, "POST", "/v1/hosts/n1/undrain", {})
     weft.client.wait_phase("cfd", "ready", reason=None)
     settle(weft)
+
+
+# --- what was looked at may have changed since the look began: only a second look is acted on ---
+
+
+def restarted(weft, settle):
+    """Restarts weftd, waits until all is well, and returns what it did, in order. Looks take their time: who acts without the
+    second one does so before it has ended."""
+    log = weft.root / "failpoints.log"
+    weft.world.fault("slow list 50")
+    weft.world.fabric_fault("slow list 50")
+    weft.start(failpoint_log=log)
+    settle(weft)
+    weft.stop()
+    return log.read_text(encoding="utf-8").split()
+
+
+def looks_before(steps, look, act):
+    return steps[:steps.index(act)].count(look)
+
+
+def test_stray_domain_is_looked_at_twice(site, settle):
+    weft = site(hosts=1)
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    node = weft.client.nodes("cfd")[0]
+    settle(weft)
+    weft.stop()
+    weft.world.add_stray("n1", "weft-0zzzzzzzzzzz-7", like=f"weft-{node['id']}")
+    assert looks_before(restarted(weft, settle), "list-after", "stop-before") >= 2
+
+
+def test_missing_domain_is_looked_for_twice(site, settle):
+    weft = site(hosts=1)
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    node = weft.client.nodes("cfd")[0]
+    settle(weft)
+    weft.stop()
+    weft.world.remove_domain("n1", f"weft-{node['id']}")
+    assert looks_before(restarted(weft, settle), "list-after", "nodes-marked") >= 2
+
+
+def test_stray_partition_is_looked_at_twice(site, settle):
+    weft = site(hosts=1)
+    weft.stop()
+    weft.world.add_foreign_partition(77, "weft-0zzzzzzzzzzz")
+    assert looks_before(restarted(weft, settle), "survey-after", "apply-before") >= 2
+
+
+def test_altered_partition_is_looked_at_twice(site, settle):
+    weft = site(hosts=1)
+    weft.client.create("cfd", 1)
+    partition = weft.client.wait_phase("cfd", "ready")["partition"]
+    settle(weft)
+    weft.stop()
+    next(weft.world.fabric.glob(f"**/partitions/{partition}")).unlink()
+    assert looks_before(restarted(weft, settle), "survey-after", "apply-before") >= 2

@@ -1,5 +1,7 @@
 """The life of clusters on the fakes: what a user asks for, what the world does, and what weft makes of both."""
 
+import re
+
 from harness.wait import until
 from harness.weft import host
 
@@ -139,6 +141,23 @@ def test_lost_host_is_replaced_and_fenced(weft, settle):
     assert not weft.world.domains().get(lost)
 
 
+def test_lost_host_is_lost_until_it_is_clean(weft, settle):
+    weft.client.create("cfd", 4)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    lost = hosts_of(weft, "cfd")[0]
+    weft.world.lose(lost)
+    until(lambda: weft.client.get(f"/v1/hosts/{lost}")["state"] == "lost", "the host is lost")
+    until(lambda: lost not in hosts_of(weft, "cfd"), "its nodes are elsewhere")
+    weft.world.fault("fail stop 0 it is stuck", host=lost)
+    until(lambda: weft.log.read_text(encoding="utf-8").count("it is stuck") >= 3, "it was looked at, and its stale domains tried")
+    assert weft.client.get(f"/v1/hosts/{lost}")["state"] == "lost"
+    weft.world.fault(host=lost)
+    until(lambda: weft.client.get(f"/v1/hosts/{lost}")["state"] == "up", "the host is back")
+    assert not weft.world.domains().get(lost), "its stale domains are gone first"
+    settle(weft)
+
+
 def test_short_silence_of_a_host_changes_nothing(site, settle):
     weft = site(changes={"control": {"host_grace": "60s"}})
     weft.client.create("cfd", 2)
@@ -182,7 +201,8 @@ def test_evict_moves_the_nodes_away(weft, settle):
     assert not weft.world.domains().get(drained)
 
 
-def test_delete_wins_over_a_hanging_create(weft, settle):
+def test_delete_wins_over_a_hanging_create(site, settle):
+    weft = site(changes={"control": {"start_deadline": "5m"}})
     weft.world.fault("hang start")
     weft.client.create("cfd", 2)
     weft.client.wait_phase("cfd", "starting")
@@ -191,6 +211,19 @@ def test_delete_wins_over_a_hanging_create(weft, settle):
     weft.world.fault()
     settle(weft)
     assert not any(weft.world.domains().values())
+
+
+def test_evict_wins_over_a_hanging_start(site, settle):
+    weft = site(changes={"control": {"start_deadline": "5m"}})
+    weft.world.fault("hang start")
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "starting")
+    left = hosts_of(weft, "cfd")[0]
+    weft.world.fault()
+    weft.client.expect(200, "POST", f"/v1/hosts/{left}/drain", {"evict": True})
+    weft.client.wait_phase("cfd", "ready", nodes=1)
+    settle(weft)
+    assert hosts_of(weft, "cfd") != [left]
 
 
 def test_delete_wins_over_a_hanging_fabric(weft, settle):
@@ -221,6 +254,22 @@ def test_backoff_tells_its_reason(weft, settle):
     weft.world.fault()
     ready = weft.client.wait_phase("cfd", "ready")
     assert ready["reason"] is None
+    settle(weft)
+
+
+def test_backoff_grows(site, settle):
+    """Also where each failed start is cleaned up, and no other host can take the node."""
+    weft = site(hosts=1, changes={"control": {"backoff_base": "5ms", "backoff_max": "50ms"}})
+    weft.world.fault("fail start 0 the machine room is on fire")
+    weft.client.create("cfd", 1)
+
+    def tries():
+        told = re.search(r"on fire; try (\d+) in", weft.client.cluster("cfd")["reason"] or "")
+        return int(told[1]) if told else 0
+
+    until(lambda: tries() >= 7, lambda: weft.client.cluster("cfd"))
+    weft.world.fault()
+    weft.client.wait_phase("cfd", "ready")
     settle(weft)
 
 
