@@ -123,6 +123,27 @@ def test_a_list_is_as_fresh_as_the_cluster(weft):
     assert [cluster["id"] for cluster in listed()] == [made["id"], weft.client.cluster("md")["id"]]
 
 
+# --- at the same moment: what is made must not outlive what it belongs to; the ledger at the end tells ---
+
+
+def test_a_tenant_goes_while_it_gets_a_cluster(weft):
+    token, body = weft.token("ada"), {"name": "cfd", "count": 1, "cores": 16, "memory": "256M", "image": "mpi"}
+    for n in range(20):
+        weft.client.expect(201, "POST", "/v1/tenants", {"name": f"brief{n}"})
+        gone, made = finish_together(weft, [request_text(f"/v1/tenants/brief{n}", token, method="DELETE"),
+                                            request_text(f"/v1/clusters?tenant=brief{n}", token, method="POST", body=body)])
+        assert (gone[9:12], made[9:12]) in (("204", "404"), ("409", "201")), (gone, made)
+
+
+def test_a_principal_goes_while_it_gets_a_token(weft):
+    token = weft.token("ada")
+    for n in range(20):
+        weft.client.expect(201, "POST", "/v1/principals", {"name": f"brief{n}", "role": "operator"})
+        gone, made = finish_together(weft, [request_text(f"/v1/principals/brief{n}", token, method="DELETE"),
+                                            request_text("/v1/tokens", token, method="POST", body={"principal": f"brief{n}"})])
+        assert made[9:12] in ("404", "201") and gone[9:12] == "204", (gone, made)
+
+
 # --- taking everything ---
 
 
