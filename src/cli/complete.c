@@ -85,10 +85,18 @@ option_with_value(const WeftVerb *verb, const char *word)
     return option && option->arg != G_OPTION_ARG_NONE ? option : NULL;
 }
 
+static const struct {
+    const char *option;
+    WeftNames names;
+} named_values[] = { { "tenant", WEFT_NAMES_TENANTS }, { "user", WEFT_NAMES_PRINCIPALS } };
+
 /* A value that is one of several words says so in its description: "ready|deleted". */
 static void
-offer_values(const GOptionEntry *option, const char *begun)
+offer_values(WeftCli *cli, const GOptionEntry *option, const char *begun)
 {
+    for (gsize i = 0; i < G_N_ELEMENTS(named_values); i++)
+        if (strcmp(option->long_name, named_values[i].option) == 0)
+            offer_names(cli, named_values[i].names, begun);
     if (!option->arg_description || !strchr(option->arg_description, '|'))
         return;
     g_auto(GStrv) values = g_strsplit(option->arg_description, "|", -1);
@@ -125,7 +133,7 @@ weft_complete(WeftCli *cli, char **words)
     const GOptionEntry *option = n > 1 ? option_with_value(verb, words[n - 2]) : NULL;
 
     if (option) {
-        offer_values(option, begun);
+        offer_values(cli, option, begun);
     } else if (begun[0] == '-') {
         offer_options(verb ? verb->options : NULL, begun);
         offer_options(weft_global_options, begun);

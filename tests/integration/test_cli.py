@@ -330,6 +330,7 @@ def test_completion_knows_names(weft, acme):
     acme("create", "cfd", "-n", "1", *SHAPE)
     assert acme("__complete", "show", "r").stdout == "run1\n"
     assert acme("__complete", "host", "drain", "").stdout == "n1\nn2\nn3\nn4\n"
+    assert acme("__complete", "ls", "--tenant", "u").stdout == "umbrella\n"
     script = f"source {SOURCE}/completions/weft.bash; COMP_WORDS=(weft rm ''); COMP_CWORD=2; _weft; echo ${{COMPREPLY[@]}}"
     environment = os.environ | {"PATH": f"{build_folder() / 'src/cli'}:{os.environ['PATH']}", "WEFT_URL": f"unix://{weft.socket}"}
     assert subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=True).stdout == "cfd run1\n"
