@@ -2,12 +2,9 @@
 
 import re
 
+import pytest
 from harness.wait import until
 from harness.weft import host
-
-
-def types(weft, **query):
-    return [event["type"] for event in weft.client.events(**query)]
 
 
 def hosts_of(weft, name):
@@ -238,13 +235,24 @@ def test_delete_wins_over_a_hanging_fabric(weft, settle):
     settle(weft)
 
 
-def test_deadline_of_a_hanging_step(site, settle):
+@pytest.mark.parametrize("step", ["start", "await", "stop", "apply"])
+def test_deadline_of_a_hanging_step(site, settle, step):
     """A step that hangs once is cut off at its deadline and done again."""
-    weft = site(changes={"control": {"start_deadline": "200ms"}})
-    weft.world.fault("hang start 1")
+    weft = site(changes={"control": {f"{step}_deadline": "200ms"}})
+    (weft.world.fabric_fault if step == "apply" else weft.world.fault)(f"hang {step} 1")
     weft.client.create("cfd", 1)
     weft.client.wait_phase("cfd", "ready")
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
     settle(weft)
+
+
+def test_deadline_of_a_hanging_look(site):
+    weft = site(changes={"control": {"list_deadline": "200ms"}})
+    weft.world.fault("hang list 1", host="n1")
+    until(lambda: not (weft.world.hosts / "n1/faults").read_text(encoding="utf-8"), "it is being looked at")
+    weft.world.lose("n1")
+    until(lambda: weft.client.get("/v1/hosts/n1")["state"] == "lost", "it is looked at again")
 
 
 def test_backoff_tells_its_reason(weft, settle):
@@ -347,6 +355,36 @@ def test_quota_is_a_wall(weft):
     assert weft.client.get("/v1/tenants/initech")["used"]["nodes"] == 3
     weft.client.expect(200, "PATCH", "/v1/tenants/initech", {"quota": {"nodes": 4}})
     weft.client.scale("cfd", 4, tenant="initech")
+
+
+def revision_of(dump, kind, **wanted):
+    """Of the last record of this kind whose value has these fields."""
+    found = [record["revision"] for record in dump.records[kind].values() if wanted.items() <= record["value"].items()]
+    return max(found)
+
+
+def test_what_belongs_together_is_written_together(weft, settle):
+    """A change, its event and the answer that is kept for it have one revision: they were one transaction."""
+    weft.client.create("cfd", 2, key="once")
+    dump = weft.dump()
+    made = revision_of(dump, "cluster", name="cfd")
+    assert revision_of(dump, "event", type="cluster-created") == made
+    assert revision_of(dump, "request") == made
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    dump = weft.dump()
+    assert revision_of(dump, "event", type="cluster-ready") == revision_of(dump, "cluster-status", phase="ready")
+    weft.client.scale("cfd", 1)
+    dump = weft.dump()
+    assert revision_of(dump, "event", type="cluster-scaled") == revision_of(dump, "cluster", name="cfd")
+    weft.client.wait_phase("cfd", "ready", nodes=1)
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+    settle(weft)
+    dump = weft.dump()
+    assert revision_of(dump, "event", type="cluster-deleted") == revision_of(dump, "usage")
+    wishes = ("cluster-created", "cluster-scaled", "cluster-deleting", "cluster-deleted")
+    assert [event["type"] for event in weft.client.events() if event["type"] in wishes] == list(wishes)
 
 
 def test_restart_changes_nothing(weft, settle):
