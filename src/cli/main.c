@@ -101,8 +101,14 @@ parse_options(char ***words, const GOptionEntry *own, gboolean stop_at_verb, GEr
     if (own)
         g_option_context_add_main_entries(context, own, NULL);
     g_option_context_add_main_entries(context, weft_global_options, NULL);
-    if (!g_option_context_parse_strv(context, words, error))
+    GError *local = NULL;
+    if (!g_option_context_parse_strv(context, words, &local)) {
+        /* GLib's words name no remedy; those of a missing value need none. */
+        const char *remedy = strstr(local->message, "nteger value") ? "; write a whole number, such as 8" : "";
+        g_set_error(error, local->domain, local->code, "%s%s", local->message, remedy);
+        g_error_free(local);
         return FALSE;
+    }
     for (guint i = 1; (*words)[i]; i++) {
         const char *word = (*words)[i];
         if (word[0] == '-' && word[1] != '\0' && !g_ascii_isdigit(word[1])) {
