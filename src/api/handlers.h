@@ -17,7 +17,7 @@ gboolean weft_handle_cluster_scale(WeftRequest *request, GError **error);
 gboolean weft_handle_cluster_delete(WeftRequest *request, GError **error);
 gboolean weft_handle_node_list(WeftRequest *request, GError **error);
 /* The cluster that the path names, by id or name, if the caller may see it. */
-struct WeftCluster *weft_find_cluster(WeftRequest *request, gint64 *ret_revision, GError **error);
+WeftCluster *weft_find_cluster(WeftRequest *request, gint64 *ret_revision, GError **error);
 
 /* events.c */
 gboolean weft_handle_event_list(WeftRequest *request, GError **error);

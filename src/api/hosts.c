@@ -7,14 +7,10 @@
 static WeftHost *
 find_host(WeftRequest *request, gint64 *ret_revision, GError **error)
 {
-    GError *failure = NULL;
-    WeftHost *host = weft_store_load_host(request->store, request->match.params[0], ret_revision, &failure);
-    if (g_error_matches(failure, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
-        g_clear_error(&failure);
-        weft_not_found("host", request->match.params[0], &failure);
-    }
-    if (failure)
-        g_propagate_error(error, failure);
+    const char *name = request->match.params[0];
+    WeftHost *host = weft_store_load_host(request->store, name, ret_revision, error);
+    if (!host)
+        weft_reword_not_found("host", name, error);
     return host;
 }
 

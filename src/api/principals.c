@@ -87,15 +87,10 @@ weft_principal_discard(WeftRequest *request, WeftTxn *txn, const WeftPrincipal *
 static WeftPrincipal *
 find_principal(WeftRequest *request, gint64 *ret_revision, GError **error)
 {
-    GError *failure = NULL;
     const char *name = request->match.params[0];
-    WeftPrincipal *principal = weft_store_load_principal(request->store, name, ret_revision, &failure);
-    if (g_error_matches(failure, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
-        g_clear_error(&failure);
-        weft_not_found("principal", name, &failure);
-    }
-    if (failure)
-        g_propagate_error(error, failure);
+    WeftPrincipal *principal = weft_store_load_principal(request->store, name, ret_revision, error);
+    if (!principal)
+        weft_reword_not_found("principal", name, error);
     return principal;
 }
 

@@ -24,7 +24,9 @@ static const char *const titles[WEFT_ERROR_COUNT] = {
     [WEFT_ERROR_TIMEOUT] = "Timeout",
 };
 
-G_DEFINE_QUARK(weft - http - error - quark, weft_http_error)
+/* clang-format off */
+G_DEFINE_QUARK(weft-http-error, weft_http_error)
+/* clang-format on */
 
 static WeftErrorCode
 problem_code(const GError *error)

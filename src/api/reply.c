@@ -10,7 +10,6 @@ weft_reply_text(guint status, const char *type, const char *body)
     reply->status = status;
     reply->type = type;
     reply->body = g_strdup(body);
-    reply->length = body ? strlen(body) : 0;
     reply->headers = g_ptr_array_new_with_free_func(g_free);
     return reply;
 }

@@ -8,9 +8,8 @@ typedef struct WeftStream WeftStream;
 
 typedef struct WeftReply {
     guint status;
-    const char *type; /* of the body, static */
-    char *body;       /* NULL: none */
-    gsize length;
+    const char *type;   /* of the body, static */
+    char *body;         /* a text; NULL: none */
     GPtrArray *headers; /* name, value, name, value, … */
     gboolean once;      /* the body is a secret: a repetition of the request must not get it again */
     WeftStream *stream; /* instead of a body; belongs to the reply until it is sent */

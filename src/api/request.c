@@ -118,11 +118,10 @@ recall(const WeftRequest *request, GError **error)
 {
     g_autofree char *key = memory_key(request);
     g_autoptr(WeftRecord) record = weft_store_get(request->store, WEFT_KIND_REQUEST, key, error);
-    json_t *memory = record ? weft_json_parse(record->value, strlen(record->value), error) : NULL;
+    json_auto_t *memory = record ? weft_json_parse(record->value, strlen(record->value), error) : NULL;
     if (!memory)
         return NULL;
     g_autofree char *hash = fingerprint(request);
-    WeftReply *reply = NULL;
     if (g_strcmp0(json_string_value(json_object_get(memory, "hash")), hash) != 0)
         g_set_error(error, WEFT_HTTP_ERROR, 422, "Idempotency-Key %s: was used for another request; take a fresh one",
                     request->headers.idempotency_key);
@@ -133,9 +132,8 @@ recall(const WeftRequest *request, GError **error)
             " another",
             request->headers.idempotency_key);
     else
-        reply = restore(memory);
-    json_decref(memory);
-    return reply;
+        return restore(memory);
+    return NULL;
 }
 
 /* --- how it ends --- */
@@ -251,6 +249,15 @@ void
 weft_not_found(const char *what, const char *name, GError **error)
 {
     g_set_error(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND, "%s %s: not found", what, name);
+}
+
+void
+weft_reword_not_found(const char *what, const char *name, GError **error)
+{
+    if (!g_error_matches(*error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))
+        return;
+    g_clear_error(error);
+    weft_not_found(what, name, error);
 }
 
 gboolean

@@ -82,14 +82,16 @@ gboolean weft_request_wants_stream(const WeftRequest *request);
 /* The tenant that the request is about: the principal's own, or the one of ?tenant=; NULL for all. Another's and an unknown one
  * are both NOT_FOUND. */
 gboolean weft_request_scope(WeftRequest *request, const char **ret_tenant, GError **error);
+/* The same where one must be named. */
+WeftTenant *weft_request_tenant(WeftRequest *request, gint64 *ret_revision, GError **error);
 /* Since when the caller may look back: its tenant's beginning, for there may have been another of that name; 0 for operators.
  */
 gboolean weft_request_since(WeftRequest *request, gint64 *ret_since, GError **error);
-/* The same where one must be named. */
-WeftTenant *weft_request_tenant(WeftRequest *request, gint64 *ret_revision, GError **error);
 
 /* The error for what is not there, or not the caller's to see: one wording for both. */
 void weft_not_found(const char *what, const char *name, GError **error);
+/* After a load that failed: in these words, if it found nothing. */
+void weft_reword_not_found(const char *what, const char *name, GError **error);
 /* FALSE where the file describes the object: what is "tenant acme". */
 gboolean weft_origin_check(WeftOrigin origin, const char *what, const char *name, GError **error);
 /* Refuses a field that is weft's own to set. */

@@ -243,7 +243,8 @@ make_response(WeftReply *reply)
 {
     if (reply->stream)
         return weft_stream_response(g_steal_pointer(&reply->stream));
-    return MHD_create_response_from_buffer(reply->length, g_steal_pointer(&reply->body), MHD_RESPMEM_MUST_FREE);
+    gsize length = reply->body ? strlen(reply->body) : 0;
+    return MHD_create_response_from_buffer(length, g_steal_pointer(&reply->body), MHD_RESPMEM_MUST_FREE);
 }
 
 static enum MHD_Result

@@ -125,11 +125,8 @@ append_event(WeftStream *stream, const WeftRecord *record, GError **error)
     g_autoptr(WeftEvent) event = weft_record_event(record, error);
     if (!event)
         return FALSE;
-    json_t *view = weft_view_event(event, weft_request_sees_all(stream->request));
-    char *text = json_dumps(view, JSON_COMPACT);
+    g_autofree char *text = weft_view_text(weft_view_event(event, weft_request_sees_all(stream->request)));
     g_string_append_printf(stream->text, "id: %s\nevent: %s\ndata: %s\n\n", record->key, event->type, text);
-    free(text);
-    json_decref(view);
     return TRUE;
 }
 

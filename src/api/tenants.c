@@ -9,18 +9,15 @@
 static WeftTenant *
 find_tenant(WeftRequest *request, gint64 *ret_revision, GError **error)
 {
-    GError *failure = NULL;
     const char *own = request->principal->tenant;
     const char *name = request->match.params[0];
-    WeftTenant *tenant = NULL;
-    if (!own || strcmp(own, name) == 0)
-        tenant = weft_store_load_tenant(request->store, name, ret_revision, &failure);
-    if (!tenant && (!failure || g_error_matches(failure, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))) {
-        g_clear_error(&failure);
-        weft_not_found("tenant", name, &failure);
+    if (own && strcmp(own, name) != 0) {
+        weft_not_found("tenant", name, error);
+        return NULL;
     }
-    if (failure)
-        g_propagate_error(error, failure);
+    WeftTenant *tenant = weft_store_load_tenant(request->store, name, ret_revision, error);
+    if (!tenant)
+        weft_reword_not_found("tenant", name, error);
     return tenant;
 }
 

@@ -130,16 +130,15 @@ weft_handle_token_make(WeftRequest *request, GError **error)
 gboolean
 weft_handle_token_revoke(WeftRequest *request, GError **error)
 {
-    GError *failure = NULL;
     gint64 revision = 0;
     const char *id = request->match.params[0];
-    g_autoptr(WeftToken) token = weft_store_load_token(request->store, id, &revision, &failure);
-    if (token ? !may_see(request, token) : g_error_matches(failure, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
-        g_clear_error(&failure);
-        weft_not_found("token", id, &failure);
+    g_autoptr(WeftToken) token = weft_store_load_token(request->store, id, &revision, error);
+    if (!token) {
+        weft_reword_not_found("token", id, error);
+        return FALSE;
     }
-    if (!token || failure) {
-        g_propagate_error(error, failure);
+    if (!may_see(request, token)) {
+        weft_not_found("token", id, error);
         return FALSE;
     }
 

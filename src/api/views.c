@@ -26,7 +26,7 @@ hex_view(guint64 number, int digits)
     return json_sprintf("0x%0*" G_GINT64_MODIFIER "x", digits, number);
 }
 
-/* A missing record is no error here: ret_error is set for all others. */
+/* A missing record is no error here; any other stays. */
 static gboolean
 is_missing(GError **error)
 {
