@@ -17,8 +17,8 @@ fail(const char *verb, const char *path, GError **error)
     return FALSE;
 }
 
-static gboolean
-write_all(int fd, const char *data, gsize length)
+gboolean
+weft_file_write(int fd, const char *data, gsize length)
 {
     while (length > 0) {
         ssize_t n = write(fd, data, length);
@@ -51,7 +51,7 @@ weft_file_replace(const char *path, const char *data, gsize length, gboolean dur
     int fd = g_mkstemp_full(temporary, O_WRONLY | O_CLOEXEC, 0644);
     if (fd < 0)
         return fail("write beside", path, error);
-    gboolean ok = write_all(fd, data, length) && (!durable || fsync(fd) == 0);
+    gboolean ok = weft_file_write(fd, data, length) && (!durable || fsync(fd) == 0);
     ok = close(fd) == 0 && ok;
     if (!ok || g_rename(temporary, path) < 0) {
         fail("write", path, error);

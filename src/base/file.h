@@ -7,5 +7,8 @@
  * reach the disk before it returns. */
 gboolean weft_file_replace(const char *path, const char *data, gsize length, gboolean durable, GError **error);
 
+/* Writes all of it, however many calls that takes; FALSE: errno tells why not. */
+gboolean weft_file_write(int fd, const char *data, gsize length);
+
 /* The file's content, "-" being standard input; more than max bytes is WEFT_ERROR_INVALID. */
 char *weft_file_read(const char *path, gsize max, gsize *ret_length, GError **error);

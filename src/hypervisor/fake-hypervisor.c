@@ -3,6 +3,7 @@
 #include "domain-xml.h"
 #include "errors.h"
 #include "faults.h"
+#include "file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -111,21 +112,6 @@ read_at(const Host *host, const char *file, GError **error)
     return ok ? g_string_free(g_steal_pointer(&text), FALSE) : NULL;
 }
 
-static gboolean
-write_all(int fd, const char *text, gsize length)
-{
-    while (length > 0) {
-        gssize n = write(fd, text, length);
-        if (n < 0 && errno != EINTR)
-            return FALSE;
-        if (n > 0) {
-            text += n;
-            length -= n;
-        }
-    }
-    return TRUE;
-}
-
 /* Whole or not at all, whenever weftd is killed. */
 static gboolean
 replace_at(const Host *host, const char *file, const GString *text, GError **error)
@@ -133,7 +119,7 @@ replace_at(const Host *host, const char *file, const GString *text, GError **err
     int fd = openat(host->fd, FRESH, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
         return fail_errno(error, "writing", file);
-    gboolean written = write_all(fd, text->str, text->len);
+    gboolean written = weft_file_write(fd, text->str, text->len);
     if (close(fd) < 0 || !written || renameat(host->fd, FRESH, host->fd, file) < 0)
         return fail_errno(error, "writing", file);
     return TRUE;

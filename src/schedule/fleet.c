@@ -62,8 +62,8 @@ mark_device(WeftSlot *slot, const WeftDevice *device, gboolean taken)
         mark_vf(slot, (guint)hca, vf, taken);
 }
 
-static guint64
-free_bytes_of(const WeftPages *pages, guint64 used)
+guint64
+weft_pages_free(const WeftPages *pages, guint64 used)
 {
     return (pages->count - MIN(pages->count, used)) * pages->size;
 }
@@ -77,9 +77,9 @@ mark_memory(WeftSlot *slot, const WeftMemory *memory, gboolean taken)
     for (guint i = 0; i < numa->n_pages; i++)
         if (numa->pages[i].size == memory->page_size) {
             guint64 *used = &slot->pages[memory->numa][i];
-            slot->free_bytes -= free_bytes_of(&numa->pages[i], *used);
+            slot->free_bytes -= weft_pages_free(&numa->pages[i], *used);
             *used = taken ? *used + memory->pages : *used - MIN(*used, memory->pages);
-            slot->free_bytes += free_bytes_of(&numa->pages[i], *used);
+            slot->free_bytes += weft_pages_free(&numa->pages[i], *used);
         }
 }
 
@@ -134,7 +134,7 @@ slot_init(WeftSlot *slot)
     for (guint n = 0; n < host->numa->len; n++) {
         const WeftNuma *numa = &g_array_index(host->numa, WeftNuma, n);
         for (guint i = 0; i < numa->n_pages; i++)
-            slot->free_bytes += free_bytes_of(&numa->pages[i], 0);
+            slot->free_bytes += weft_pages_free(&numa->pages[i], 0);
     }
 }
 
@@ -231,12 +231,6 @@ weft_fleet_host(const WeftFleet *fleet, const char *name)
 {
     const WeftSlot *slot = g_hash_table_lookup(fleet->by_name, name);
     return slot ? slot->host : NULL;
-}
-
-guint
-weft_fleet_size(const WeftFleet *fleet)
-{
-    return fleet->slots->len;
 }
 
 void

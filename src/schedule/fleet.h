@@ -16,7 +16,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftFleet, weft_fleet_free)
 void weft_fleet_put_host(WeftFleet *fleet, WeftHost *host);
 void weft_fleet_remove_host(WeftFleet *fleet, const char *name);
 const WeftHost *weft_fleet_host(const WeftFleet *fleet, const char *name);
-guint weft_fleet_size(const WeftFleet *fleet);
 
 /* An open host takes new nodes: the reconciler opens it once it was seen up and clean, and closes it when it is lost. */
 void weft_fleet_set_open(WeftFleet *fleet, const char *name, gboolean open);

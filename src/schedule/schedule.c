@@ -106,9 +106,7 @@ pick_rail(const WeftSlot *slot, const Shape *shape, guint rail, int numa, WeftNo
         int vf = pick_function(slot, i, shape->path);
         if (vf == -2)
             continue;
-        WeftDevice *device = g_new0(WeftDevice, 1);
-        *device = (WeftDevice){ .rail = rail, .hca = g_strdup(hca->name), .vf = vf };
-        g_ptr_array_add(node->devices, device);
+        g_ptr_array_add(node->devices, weft_device_new(rail, hca->name, vf));
         return TRUE;
     }
     return FALSE;
@@ -250,7 +248,7 @@ free_bytes(const WeftSlot *slot, guint64 page_size)
         const WeftNuma *numa = &g_array_index(slot->host->numa, WeftNuma, n);
         for (guint i = 0; i < numa->n_pages; i++)
             if (numa->pages[i].size == page_size)
-                bytes += (numa->pages[i].count - MIN(numa->pages[i].count, slot->pages[n][i])) * numa->pages[i].size;
+                bytes += weft_pages_free(&numa->pages[i], slot->pages[n][i]);
     }
     return bytes;
 }
