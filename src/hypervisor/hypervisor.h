@@ -3,7 +3,8 @@
  * thread: the operations run on workers and may block; several may run at once, also for one host. Each returns soon after its
  * cancellable was cancelled, with what it had begun done, undone, or left to the next call: all are idempotent.
  *
- * Errors: UNAVAILABLE when the host cannot be reached, TIMEOUT when cancelled, INVALID when trying again cannot help. */
+ * Errors: UNAVAILABLE when the host cannot be reached, TIMEOUT when cancelled, INVALID when trying again cannot help. A message
+ * names the host as "host NAME:" and a domain as "domain NAME": so the API finds these names, which are not for tenants. */
 #pragma once
 
 #include <gio/gio.h>
