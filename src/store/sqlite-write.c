@@ -4,16 +4,28 @@
 #include "sqlite-db.h"
 #include "txn.h"
 
-/* A record as it is now; id 0: there is none. scope and place are only good while its rows are open. */
+/* A record as it is now; id 0: there is none. */
 typedef struct Found {
     gint64 id;
     gint64 revision;
-    const char *scope;
-    const char *place;
+    gboolean moves; /* the operation puts it into another scope or place */
 } Found;
 
-static WeftRows *
-find_record(WeftDb *db, const WeftOp *op, Found *ret_found, GError **error)
+static void
+read_found(WeftRows *rows, WeftOp *op, Found *ret_found)
+{
+    const char *scope = weft_rows_text(rows, 2), *place = weft_rows_text(rows, 3);
+    *ret_found = (Found){ .id = sqlite3_column_int64(rows, 0), .revision = sqlite3_column_int64(rows, 1) };
+    if (op->type == WEFT_OP_PUT)
+        ret_found->moves = !(g_str_equal(scope, op->scope) && g_str_equal(place, op->place));
+    if (op->type == WEFT_OP_DELETE) {
+        op->scope = g_strdup(scope);
+        op->place = g_strdup(place);
+    }
+}
+
+static gboolean
+find_record(WeftDb *db, WeftOp *op, Found *ret_found, GError **error)
 {
     g_autoptr(WeftRows) rows =
         weft_db_query(db, error, "SELECT id, revision, scope, place FROM record WHERE kind = ?1 AND key = ?2", "ss",
@@ -21,12 +33,10 @@ find_record(WeftDb *db, const WeftOp *op, Found *ret_found, GError **error)
     GError *failure = NULL;
     *ret_found = (Found){ 0 };
     if (rows && weft_db_next(db, rows, &failure))
-        *ret_found = (Found){ sqlite3_column_int64(rows, 0), sqlite3_column_int64(rows, 1), weft_rows_text(rows, 2),
-                              weft_rows_text(rows, 3) };
-    if (!failure)
-        return g_steal_pointer(&rows);
-    g_propagate_error(error, failure);
-    return NULL;
+        read_found(rows, op, ret_found);
+    if (failure)
+        g_propagate_error(error, failure);
+    return rows && !failure;
 }
 
 static gboolean
@@ -199,35 +209,27 @@ insert_record(WeftDb *db, const WeftOp *op, gint64 revision, GError **error)
 }
 
 static gboolean
-update_record(WeftDb *db, const WeftOp *op, gint64 id, gboolean moved, gint64 revision, GError **error)
+update_record(WeftDb *db, const WeftOp *op, const Found *found, gint64 revision, GError **error)
 {
     /* Most updates leave scope and place alone, and then need not touch their indices. */
     gboolean ok =
-        moved ? weft_db_run(db, error, "UPDATE record SET revision = ?2, value = ?3, scope = ?4, place = ?5 WHERE id = ?1",
-                            "iisss", id, revision, op->value, op->scope, op->place)
-              : weft_db_run(db, error, "UPDATE record SET revision = ?2, value = ?3 WHERE id = ?1", "iis", id, revision,
-                            op->value);
-    return ok && (op->keep_claims || replace_claims(db, id, op->claims, error));
+        found->moves
+            ? weft_db_run(db, error, "UPDATE record SET revision = ?2, value = ?3, scope = ?4, place = ?5 WHERE id = ?1",
+                          "iisss", found->id, revision, op->value, op->scope, op->place)
+            : weft_db_run(db, error, "UPDATE record SET revision = ?2, value = ?3 WHERE id = ?1", "iis", found->id, revision,
+                          op->value);
+    return ok && (op->keep_claims || replace_claims(db, found->id, op->claims, error));
 }
 
 static gboolean
 apply_op(WeftDb *db, WeftOp *op, gint64 revision, GError **error)
 {
     Found found;
-    g_autoptr(WeftRows) rows = find_record(db, op, &found, error);
-    if (!rows || !check_expected(op, &found, error))
+    if (!find_record(db, op, &found, error) || !check_expected(op, &found, error))
         return FALSE;
-    gboolean moved =
-        found.id && op->type == WEFT_OP_PUT && !(g_str_equal(found.scope, op->scope) && g_str_equal(found.place, op->place));
-    if (found.id && op->type == WEFT_OP_DELETE) {
-        op->scope = g_strdup(found.scope);
-        op->place = g_strdup(found.place);
-    }
-    weft_rows_end(g_steal_pointer(&rows));
-
     switch (op->type) {
     case WEFT_OP_PUT:
-        return found.id ? update_record(db, op, found.id, moved, revision, error) : insert_record(db, op, revision, error);
+        return found.id ? update_record(db, op, &found, revision, error) : insert_record(db, op, revision, error);
     case WEFT_OP_DELETE:
         return !found.id || weft_db_run(db, error, "DELETE FROM record WHERE id = ?1", "i", found.id);
     default:
