@@ -31,7 +31,7 @@ struct WeftFleet {
 };
 
 /* Bytes in pages of which so many are used. */
-guint64 weft_pages_free(const WeftPages *pages, guint64 used);
+guint64 weft_free_bytes(const WeftPages *pages, guint64 used);
 gboolean weft_slot_core_is_free(const WeftSlot *slot, guint core);
 gboolean weft_slot_vf_is_free(const WeftSlot *slot, guint hca, guint vf);
 

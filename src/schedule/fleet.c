@@ -63,7 +63,7 @@ mark_device(WeftSlot *slot, const WeftDevice *device, gboolean taken)
 }
 
 guint64
-weft_pages_free(const WeftPages *pages, guint64 used)
+weft_free_bytes(const WeftPages *pages, guint64 used)
 {
     return (pages->count - MIN(pages->count, used)) * pages->size;
 }
@@ -77,9 +77,9 @@ mark_memory(WeftSlot *slot, const WeftMemory *memory, gboolean taken)
     for (guint i = 0; i < numa->n_pages; i++)
         if (numa->pages[i].size == memory->page_size) {
             guint64 *used = &slot->pages[memory->numa][i];
-            slot->free_bytes -= weft_pages_free(&numa->pages[i], *used);
+            slot->free_bytes -= weft_free_bytes(&numa->pages[i], *used);
             *used = taken ? *used + memory->pages : *used - MIN(*used, memory->pages);
-            slot->free_bytes += weft_pages_free(&numa->pages[i], *used);
+            slot->free_bytes += weft_free_bytes(&numa->pages[i], *used);
         }
 }
 
@@ -134,7 +134,7 @@ slot_init(WeftSlot *slot)
     for (guint n = 0; n < host->numa->len; n++) {
         const WeftNuma *numa = &g_array_index(host->numa, WeftNuma, n);
         for (guint i = 0; i < numa->n_pages; i++)
-            slot->free_bytes += weft_pages_free(&numa->pages[i], 0);
+            slot->free_bytes += weft_free_bytes(&numa->pages[i], 0);
     }
 }
 

@@ -248,7 +248,7 @@ free_bytes(const WeftSlot *slot, guint64 page_size)
         const WeftNuma *numa = &g_array_index(slot->host->numa, WeftNuma, n);
         for (guint i = 0; i < numa->n_pages; i++)
             if (numa->pages[i].size == page_size)
-                bytes += weft_pages_free(&numa->pages[i], slot->pages[n][i]);
+                bytes += weft_free_bytes(&numa->pages[i], slot->pages[n][i]);
     }
     return bytes;
 }
