@@ -4,6 +4,8 @@ Each function returns the list of what is wrong, in words; an empty one is what 
 
 from collections import Counter, defaultdict
 
+from .world import Member
+
 QUOTAS = ("clusters", "nodes", "cores", "memory", "gpus", "vfs")
 
 
@@ -177,8 +179,8 @@ def partitions(dump, world):
     members = defaultdict(set)
     for node in dump.values("node").values():
         ports = {hca["name"]: int(hca["port_guid"], 16) for hca in hosts[node["host"]].get("hcas", [])}
-        for _rail, hca, _vf, guid in node.get("devices", []):
-            members[node["cluster"]].add((ports[hca], int(guid, 16)))
+        for _rail, hca, vf, guid in node.get("devices", []):
+            members[node["cluster"]].add(Member(ports[hca], int(guid, 16), "full", 0 if vf < 0 else -1))
     wanted = {}
     for status in dump.values("cluster-status").values():
         if status.get("pkey"):
@@ -189,9 +191,8 @@ def partitions(dump, world):
         if number not in found:
             wrong.append(f"partition 0x{number:04x} of {name} is not in the fabric")
             continue
-        there = {(member.port, member.virtual) for member in found[number].members}
-        if found[number].name != name or there != ports:
-            wrong.append(f"partition 0x{number:04x} is {found[number].name} {there}, not {name} {ports}")
+        if found[number].name != name or found[number].members != ports:
+            wrong.append(f"partition 0x{number:04x} is {found[number]}, not {name} {ports}")
     return wrong
 
 

@@ -10,6 +10,7 @@ class Member:
     port: int
     virtual: int
     membership: str
+    index: int  # where its P_Key must be in the port's table; -1: anywhere
 
 
 @dataclass
@@ -106,8 +107,8 @@ class World:
 
     @staticmethod
     def _member(line):
-        port, virtual, membership = re.split(r"\s+", line.strip())[:3]
-        return Member(int(port, 16), int(virtual, 16), membership)
+        port, virtual, membership, index = re.split(r"\s+", line.strip())
+        return Member(int(port, 16), int(virtual, 16), membership, int(index))
 
     def add_foreign_partition(self, number, name="storage"):
         folder = self._fabric_folders()[0] / "partitions"

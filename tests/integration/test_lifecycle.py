@@ -81,6 +81,55 @@ def test_queued_until_there_is_room(site, settle):
     settle(weft)
 
 
+def test_oldest_gets_the_room(site, settle):
+    weft = site(hosts=1, changes={"control": {"backoff_base": "5m", "backoff_max": "5m"}})
+    weft.client.create("big", 2, cores=3)
+    weft.client.wait_phase("big", "ready")
+    for name in ("second", "third", "fourth", "fifth"):
+        weft.client.create(name, 1, cores=3)
+        until(lambda name=name: weft.client.cluster(name)["reason"], "it waits")
+    weft.client.scale("big", 1)
+    weft.client.wait_phase("second", "ready")
+    weft.client.delete("big")
+    weft.client.wait_phase("third", "ready")
+    settle(weft)
+    assert [weft.client.cluster(name)["phase"] for name in ("fourth", "fifth")] == ["queued", "queued"]
+
+
+def test_partition_numbers_are_used_again(site, settle):
+    weft = site(hosts=1, changes={"fabrics": [{"name": "ib0", "pkey_first": "0x0001", "pkey_last": "0x0002",
+                                               "guid_prefix": "0x02c9010000000000", "vxlan_base": 10000}]})
+    for number in (1, 2, 1):
+        weft.client.create("cfd", 1)
+        assert int(weft.client.wait_phase("cfd", "ready")["partition"], 16) == number
+        weft.client.delete("cfd")
+        weft.client.wait_gone("cfd")
+    settle(weft)
+
+
+def test_whole_adapters(weft, settle):
+    """One on each host, and no virtual function beside it."""
+    weft.client.create("whole", 3, path="passthrough")
+    weft.client.wait_phase("whole", "ready", ready=3)
+    weft.client.create("parts", 4)
+    weft.client.wait_phase("parts", "ready", ready=4)
+    settle(weft)
+    assert len(set(hosts_of(weft, "whole"))) == 3
+    assert not set(hosts_of(weft, "whole")) & set(hosts_of(weft, "parts"))
+
+
+def test_two_rails(site, settle):
+    """Every port of every node is in the partition."""
+    hosts = [host(f"n{i}") for i in (1, 2)]
+    for number, described in enumerate(hosts):
+        described["hcas"].append(described["hcas"][0] | {"name": "mlx5_1", "rail": 1, "port_guid": f"0x{0x0002C90300000100 + number:016x}"})
+    weft = site(changes={"hosts": hosts})
+    weft.client.create("cfd", 3, rails=2)
+    partition = weft.client.wait_phase("cfd", "ready", ready=3)["partition"]
+    settle(weft)
+    assert len(weft.world.partitions()[int(partition, 16)].members) == 6
+
+
 def test_new_host_gives_room(site, settle):
     weft = site(hosts=1)
     weft.client.create("wide", 2, cores=3)
@@ -103,6 +152,19 @@ def test_dead_domain_is_healed(weft, settle):
     until(lambda: weft.world.where(f"weft-{victim['id']}") or weft.client.nodes("cfd")[0]["id"] != victim["id"], "a new start")
     weft.client.wait_phase("cfd", "ready", ready=3)
     settle(weft)
+
+
+def test_healed_node_keeps_its_place(weft, settle):
+    """However often its domain dies: only starts that fail in a row move it."""
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    node = weft.client.nodes("cfd")[0]
+    for _ in range(5):
+        weft.world.end_domain(node["host"], f"weft-{node['id']}")
+        until(lambda: weft.world.where(f"weft-{node['id']}"), "it runs again")
+        weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    assert weft.client.nodes("cfd")[0]["id"] == node["id"]
 
 
 def test_node_that_never_starts_moves_on(weft, settle):
