@@ -5,8 +5,10 @@ import json
 import sqlite3
 import time
 
+from harness.invariants import ledger
 from harness.wait import PATIENCE, until
 from harness.weft import host
+from harness.wire import finish_together, request_text
 
 REFUSE = """CREATE TRIGGER refuse_{when} BEFORE {when} ON record WHEN NEW.kind = '{kind}' AND {condition}
             BEGIN SELECT RAISE(ABORT, 'refused'); END"""
@@ -44,6 +46,16 @@ def test_progress_that_could_not_be_written(weft, settle):
         weft.client.create("cfd", 2)
         until(lambda: log_has(weft, "cannot be written", 3), "the store refused thrice")
         assert time.monotonic() - begin > 1, "over and over"
+    weft.client.wait_phase("cfd", "ready", ready=2)
+    settle(weft)
+
+
+def test_placement_that_could_not_be_written(site, settle):
+    """What was reserved for it is free again."""
+    weft = site(hosts=1)
+    with refusing(weft, "node"):
+        weft.client.create("cfd", 2, cores=3)
+        until(lambda: log_has(weft, "cannot be written"), "the store refused")
     weft.client.wait_phase("cfd", "ready", ready=2)
     settle(weft)
 
@@ -190,6 +202,13 @@ def test_stray_that_cannot_be_removed(weft):
     weft.client.wait_phase("again", "ready")
 
 
+def test_answers_and_events_have_ages_of_their_own(site):
+    weft = site(changes={"control": {"request_age": "100ms"}})
+    weft.client.create("cfd", 1, key="once")
+    until(lambda: not weft.dump().values("request"), "the answer is forgotten")
+    assert "cluster-created" in [event["type"] for event in weft.client.events()]
+
+
 def test_many_old_answers_are_dropped_soon(weft):
     weft.stop()
     with contextlib.closing(sqlite3.connect(weft.config["store"]["path"])) as db, db:
@@ -212,6 +231,44 @@ def test_replacements_get_room_as_soon_as_it_is_made(site, settle):
     until(lambda: moved not in [node["host"] for node in weft.client.nodes("one")], "its nodes are elsewhere")
     weft.client.wait_phase("one", "ready", ready=2)
     settle(weft)
+
+
+def test_members_leave_with_their_nodes(weft, settle):
+    """At once, not only when a look at the fabric finds them."""
+    weft.client.create("cfd", 3)
+    weft.client.wait_phase("cfd", "ready")
+    weft.world.fabric_fault("fail list 0 not now")
+    weft.client.scale("cfd", 1)
+    weft.client.wait_phase("cfd", "ready", nodes=1)
+    settle(weft)
+
+
+def test_members_leave_with_their_host(site):
+    """Also while there is no room for those that replace them."""
+    weft = site(hosts=2)
+    weft.client.create("cfd", 4, cores=3)
+    partition = int(weft.client.wait_phase("cfd", "ready")["partition"], 16)
+    weft.world.lose("n1")
+    until(lambda: len(weft.world.partitions()[partition].members) == 2, "those on n1 are out")
+
+
+def test_host_goes_while_it_gets_a_node(site):
+    """No node may be left on a host that is not there."""
+    weft = site(hosts=1)
+    weft.client.expect(200, "POST", "/v1/hosts/n1/drain", {})
+    token = weft.token("ada")
+    for n in range(8):
+        weft.client.expect(201, "POST", "/v1/hosts", host("n9"))
+        until(lambda: weft.client.get("/v1/hosts/n9")["state"] == "up", "it is up")
+        body = {"name": f"cfd{n}", "count": 1, "cores": 1, "memory": "256M", "image": "mpi"}
+        made, gone = finish_together(weft, [request_text("/v1/clusters?tenant=acme", token, method="POST", body=body),
+                                            request_text("/v1/hosts/n9", token, method="DELETE")])
+        assert made[9:12] == "201" and gone[9:12] in ("204", "409"), (made, gone)
+        until(lambda name=body["name"]: weft.client.cluster(name)["reason"] or weft.client.cluster(name)["ready"], "it waits or runs")
+        assert ledger(weft.dump()) == []
+        weft.client.delete(body["name"])
+        weft.client.wait_gone(body["name"])
+        weft.client.request("DELETE", "/v1/hosts/n9")
 
 
 def test_members_changed_behind_its_back(weft, settle):

@@ -1,7 +1,6 @@
 """Clients that mean harm, or are only careless: what one of them does must neither reach another nor stop weftd."""
 
 import contextlib
-import json
 import os
 import re
 import resource
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from harness.wait import until
 from harness.weft import Client, UnixConnection, fresh_key
+from harness.wire import finish_together, raw, request_text
 
 NOBODY = 65534
 PROMPT = 2.0  # seconds in which anybody must get an answer, whatever the others do
@@ -19,34 +19,6 @@ PROMPT = 2.0  # seconds in which anybody must get an answer, whatever the others
 
 def tenant_client(weft, principal):
     return Client(lambda: UnixConnection(weft.socket), weft.token(principal))
-
-
-def raw(weft, text=b""):
-    """A connection on which this was sent."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(10)
-    connection.connect(str(weft.socket))
-    connection.sendall(text)
-    return connection
-
-
-def request_text(path, token, *headers, method="GET", body=None):
-    lines = [f"{method} {path} HTTP/1.1", "Host: weft", f"Authorization: Bearer {token}", *headers]
-    data = json.dumps(body) if body is not None else ""
-    if data:
-        lines += ["Content-Type: application/json", f"Content-Length: {len(data)}"]
-    return "\r\n".join([*lines, "", data]).encode()
-
-
-def finish_together(weft, texts):
-    """The answers to requests whose last bytes are sent together: weftd reads them all in one turn."""
-    connections = [raw(weft, text[:-1]) for text in texts]
-    for connection, text in zip(connections, texts):
-        connection.sendall(text[-1:])
-    answers = [connection.recv(1 << 16).decode() for connection in connections]
-    for connection in connections:
-        connection.close()
-    return answers
 
 
 def stream_text(token):
@@ -268,16 +240,22 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
-def test_broken_http_leaves_nothing_behind(weft, text):
-    for _ in range(20):
-        with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as connection:
-            connection.settimeout(PROMPT)
-            connection.connect(str(weft.socket))
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError, TimeoutError):
+def test_broken_http_leaves_nothing_behind(site, text):
+    """Each is answered or given up: weftd ends the connection."""
+    weft = site(changes={"api": {"idle_timeout": "1s"}})
+    weft.client.get("/v1/clusters")
+    before = descriptors(weft)
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(contextlib.closing(raw(weft))) for _ in range(20)]
+        for connection in connections:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.sendall(text)
                 connection.shutdown(socket.SHUT_WR)
+        for connection in connections:
+            with contextlib.suppress(ConnectionResetError):
                 while connection.recv(1 << 16):
                     pass
+        until(lambda: descriptors(weft) <= before, "nothing of them is left")
     assert seconds(lambda: weft.client.get("/v1/version")) < PROMPT
 
 

@@ -1,0 +1,32 @@
+"""Requests as bytes, for what no decent client sends."""
+
+import json
+import socket
+
+
+def raw(weft, text=b""):
+    """A connection on which this was sent."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(10)
+    connection.connect(str(weft.socket))
+    connection.sendall(text)
+    return connection
+
+
+def request_text(path, token, *headers, method="GET", body=None):
+    lines = [f"{method} {path} HTTP/1.1", "Host: weft", f"Authorization: Bearer {token}", *headers]
+    data = json.dumps(body) if body is not None else ""
+    if data:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(data)}"]
+    return "\r\n".join([*lines, "", data]).encode()
+
+
+def finish_together(weft, texts):
+    """The answers to requests whose last bytes are sent together: weftd reads them all in one turn."""
+    connections = [raw(weft, text[:-1]) for text in texts]
+    for connection, text in zip(connections, texts):
+        connection.sendall(text[-1:])
+    answers = [connection.recv(1 << 16).decode() for connection in connections]
+    for connection in connections:
+        connection.close()
+    return answers
