@@ -102,7 +102,7 @@ place_nodes(Placing *placing, const guint *counts, const WeftNode *replaced)
     g_autoptr(GHashTable) avoid = replaced ? g_hash_table_new(g_str_hash, g_str_equal) : NULL;
     if (replaced)
         g_hash_table_add(avoid, replaced->host);
-    WeftRequest request = { work->cluster, work->status->fabric, counts, avoid };
+    WeftPlaceRequest request = { work->cluster, work->status->fabric, counts, avoid };
     g_autoptr(GError) error = NULL;
     weft_fleet_sort(work->control->fleet);
     g_autoptr(GPtrArray) nodes = weft_schedule(work->control->fleet, &request, &error);

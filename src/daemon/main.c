@@ -177,6 +177,10 @@ main(int argc, char **argv)
         fprintf(stderr, "weftd: %s; see weftd --help\n", error->message);
         return 2;
     }
+    if (argc > 1) {
+        fprintf(stderr, "weftd: %s: takes no arguments, only options; see weftd --help\n", argv[1]);
+        return 2;
+    }
     if (!options.config)
         options.config = g_strdup("/etc/weft/weft.yaml");
     if (options.verbose)

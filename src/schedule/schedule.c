@@ -29,7 +29,7 @@ typedef struct Leaf {
 
 /* One attempt to place the whole request in one fabric. */
 typedef struct Trial {
-    const WeftRequest *request;
+    const WeftPlaceRequest *request;
     guint fabric; /* as slots are numbered */
     const char *fabric_name;
     GArray *candidates;
@@ -300,7 +300,7 @@ labels_match(const WeftCluster *cluster, const WeftHost *host)
 }
 
 static gboolean
-is_eligible(const WeftSlot *slot, const WeftRequest *request, guint fabric)
+is_eligible(const WeftSlot *slot, const WeftPlaceRequest *request, guint fabric)
 {
     return slot->open && slot->fabric == fabric &&
            !(request->avoid && g_hash_table_contains(request->avoid, slot->host->name)) &&
@@ -457,6 +457,12 @@ scarcest(const guint64 *room, guint n, const char *const *words)
     return words[least];
 }
 
+static const char *
+plural(guint n)
+{
+    return n == 1 ? "" : "s";
+}
+
 /* Tells what is scarce, not how much of it others have: a tenant reads this. */
 static void
 explain(const WeftFleet *fleet, const Trial *trial, const Shape *shape, guint count, GError **error)
@@ -478,15 +484,15 @@ explain(const WeftFleet *fleet, const Trial *trial, const Shape *shape, guint co
                     "no host can take nodes now: none is up, open and has the wished labels on fabric %s", trial->fabric_name);
     else
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,
-                    "no room now for %u node%s of %u cores, %s, %u GPUs, path %s; scarcest: %s", count, count == 1 ? "" : "s",
-                    shape->group->cores, memory, shape->group->gpus, weft_path_words[shape->path],
-                    scarcest(room, G_N_ELEMENTS(words), words));
+                    "no room now for %u node%s of %u core%s, %s, %u GPU%s, path %s; scarcest: %s", count, plural(count),
+                    shape->group->cores, plural(shape->group->cores), memory, shape->group->gpus, plural(shape->group->gpus),
+                    weft_path_words[shape->path], scarcest(room, G_N_ELEMENTS(words), words));
 }
 
 /* --- the whole request --- */
 
 static GPtrArray *
-place_in_fabric(const WeftFleet *fleet, const WeftRequest *request, const WeftSlot *first, GError **error)
+place_in_fabric(const WeftFleet *fleet, const WeftPlaceRequest *request, const WeftSlot *first, GError **error)
 {
     g_autoptr(GArray) candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
     g_autoptr(GArray) leaves = g_array_new(FALSE, FALSE, sizeof(Leaf));
@@ -507,7 +513,7 @@ place_in_fabric(const WeftFleet *fleet, const WeftRequest *request, const WeftSl
 
 /* In the first fabric that has room; the reason is that of the last one tried. */
 GPtrArray *
-weft_schedule(const WeftFleet *fleet, const WeftRequest *request, GError **error)
+weft_schedule(const WeftFleet *fleet, const WeftPlaceRequest *request, GError **error)
 {
     const char *only = request->fabric ? request->fabric : request->cluster->fabric;
     const WeftSlot *tried = NULL;

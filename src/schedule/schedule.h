@@ -6,14 +6,14 @@
 
 #include <glib.h>
 
-typedef struct WeftRequest {
+typedef struct WeftPlaceRequest {
     const WeftCluster *cluster;
     const char *fabric;  /* where the cluster already is; NULL: anywhere the wish allows */
     const guint *counts; /* nodes to place of each of the cluster's groups */
     GHashTable *avoid;   /* names of hosts not to use; NULL: none */
-} WeftRequest;
+} WeftPlaceRequest;
 
 /* All nodes or none. Returns WeftNode skeletons in order of groups, with group, host, cores, memory, devices (without GUIDs),
  * gpus, image and path filled in. WEFT_ERROR_EXHAUSTED: it does not fit, and the message names what is scarcest. The fleet is
  * not changed. */
-GPtrArray *weft_schedule(const WeftFleet *fleet, const WeftRequest *request, GError **error);
+GPtrArray *weft_schedule(const WeftFleet *fleet, const WeftPlaceRequest *request, GError **error);

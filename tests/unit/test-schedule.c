@@ -55,7 +55,7 @@ place(const WeftFleet *fleet, const char *spec, GError **error)
     guint counts[WEFT_GROUPS_MAX] = { 0 };
     for (guint i = 0; i < cluster->groups->len; i++)
         counts[i] = ((const WeftGroup *)cluster->groups->pdata[i])->count;
-    return weft_schedule(fleet, &(WeftRequest){ cluster, NULL, counts, NULL }, error);
+    return weft_schedule(fleet, &(WeftPlaceRequest){ cluster, NULL, counts, NULL }, error);
 }
 
 static GPtrArray *
@@ -247,12 +247,12 @@ static const struct {
     { "{\"name\":\"a\",\"count\":4,\"cores\":8,\"memory\":\"1G\"}",
       "no room now for 4 nodes of 8 cores, 1G, 0 GPUs, path sriov; scarcest: cores" },
     { "{\"name\":\"a\",\"count\":1,\"cores\":1,\"memory\":\"1T\"}",
-      "no room now for 1 node of 1 cores, 1T, 0 GPUs, path sriov; scarcest: memory in pages of the "
+      "no room now for 1 node of 1 core, 1T, 0 GPUs, path sriov; scarcest: memory in pages of the "
       "right size" },
     { "{\"name\":\"a\",\"count\":13,\"cores\":1,\"memory\":\"64M\"}",
-      "no room now for 13 nodes of 1 cores, 64M, 0 GPUs, path sriov; scarcest: virtual functions" },
+      "no room now for 13 nodes of 1 core, 64M, 0 GPUs, path sriov; scarcest: virtual functions" },
     { "{\"name\":\"a\",\"count\":5,\"cores\":1,\"memory\":\"64M\",\"gpus\":1}",
-      "no room now for 5 nodes of 1 cores, 64M, 1 GPUs, path sriov; scarcest: GPUs" },
+      "no room now for 5 nodes of 1 core, 64M, 1 GPU, path sriov; scarcest: GPUs" },
 };
 
 static void
