@@ -56,12 +56,19 @@ add_goldens(void)
 {
     g_autofree char *folder = g_test_build_filename(G_TEST_DIST, "..", "golden", "domain", NULL);
     g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
-    for (const char *file; dir && (file = g_dir_read_name(dir));) {
+    g_assert_nonnull(dir);
+    guint cases = 0, expected = 0;
+    for (const char *file; (file = g_dir_read_name(dir));) {
+        expected += g_str_has_suffix(file, ".xml") || g_str_has_suffix(file, ".error");
         if (!g_str_has_suffix(file, ".json"))
             continue;
+        cases++;
         g_autofree char *path = g_strdup_printf("/domain-xml/golden/%s", file);
         g_test_add_data_func_full(path, g_build_filename(folder, file, NULL), check_golden, g_free);
     }
+    g_assert_cmpuint(cases, >, 0);
+    if (!REWRITE)
+        g_assert_cmpuint(expected, ==, cases); /* none that nobody compares */
 }
 
 /* --- reading --- */
