@@ -39,20 +39,6 @@ concerns(const WeftStream *stream, const WeftChange *change)
                            : !stream->tenant || strcmp(stream->tenant, change->scope) == 0;
 }
 
-static void
-on_change(const WeftChange *changes, gsize n, gpointer data)
-{
-    WeftStreams *streams = data;
-    for (guint i = 0; i < streams->all->len; i++) {
-        WeftStream *stream = streams->all->pdata[i];
-        gsize j = 0;
-        while (j < n && !concerns(stream, &changes[j]))
-            j++;
-        if (j < n)
-            weft_server_wake(stream->request);
-    }
-}
-
 /* A token that was revoked ends its streams too. */
 static gboolean
 is_still_allowed(const WeftRequest *request)
@@ -64,16 +50,53 @@ is_still_allowed(const WeftRequest *request)
     return now->role >= request->principal->role && g_strcmp0(now->tenant, request->principal->tenant) == 0;
 }
 
+static void
+end_forbidden(WeftStreams *streams)
+{
+    for (guint i = 0; i < streams->all->len; i++) {
+        WeftStream *stream = streams->all->pdata[i];
+        if (!stream->request->connection || is_still_allowed(stream->request))
+            continue;
+        stream->over = TRUE;
+        weft_server_wake(stream->request);
+    }
+}
+
+static gboolean
+touch_rights(const WeftChange *changes, gsize n)
+{
+    for (gsize i = 0; i < n; i++)
+        if (changes[i].kind == WEFT_KIND_TOKEN || changes[i].kind == WEFT_KIND_PRINCIPAL)
+            return TRUE;
+    return FALSE;
+}
+
+static void
+on_change(const WeftChange *changes, gsize n, gpointer data)
+{
+    WeftStreams *streams = data;
+    if (touch_rights(changes, n))
+        end_forbidden(streams);
+    for (guint i = 0; i < streams->all->len; i++) {
+        WeftStream *stream = streams->all->pdata[i];
+        gsize j = 0;
+        while (j < n && !concerns(stream, &changes[j]))
+            j++;
+        if (j < n)
+            weft_server_wake(stream->request);
+    }
+}
+
 /* Writing is also how we learn that a client is gone. */
 static gboolean
 keep_alive(gpointer data)
 {
     WeftStreams *streams = data;
+    end_forbidden(streams); /* time alone ends a token too */
     for (guint i = 0; i < streams->all->len; i++) {
         WeftStream *stream = streams->all->pdata[i];
         if (!stream->request->connection)
             continue;
-        stream->over = !is_still_allowed(stream->request);
         if (!stream->text->len)
             g_string_append(stream->text, ":\n\n");
         weft_server_wake(stream->request);

@@ -43,6 +43,16 @@ class Stream:
         self.connection.close()
 
 
+@contextlib.contextmanager
+def opened(weft, token):
+    """The raw answer of a stream of all events that this token may see."""
+    with contextlib.closing(UnixConnection(weft.socket)) as connection:
+        connection.request("GET", "/v1/events", headers={"Accept": "text/event-stream", "Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        assert answer.status == 200
+        yield answer
+
+
 def test_stream_tells_the_life_of_a_cluster(weft):
     with contextlib.closing(Stream(weft)) as stream:
         weft.client.create("cfd", 2)
@@ -117,6 +127,17 @@ def test_stop_ends_the_streams(weft):
         with contextlib.suppress(ConnectionError):
             while line := stream.answer.readline():
                 assert line.startswith(b":") or not line.strip(), "only comments until the end"
+
+
+def test_revoked_token_ends_its_stream(weft):
+    """At once, not at the next sign of life; others' streams go on."""
+    made = weft.client.expect(201, "POST", "/v1/tokens", {"principal": "acme-viewer"})
+    kept = weft.client.expect(201, "POST", "/v1/tokens", {"principal": "acme-member"})
+    with opened(weft, made["token"]) as doomed, opened(weft, kept["token"]) as other:
+        weft.client.expect(204, "DELETE", f"/v1/tokens/{made['id']}")
+        assert doomed.read() == b""
+        weft.client.create("cfd", 1)
+        assert next(line for line in other if line.startswith(b"event:")) == b"event: cluster-created\n"
 
 
 def test_list_pages(weft):
