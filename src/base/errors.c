@@ -64,3 +64,14 @@ weft_error_from_name(const char *name)
             return (WeftErrorCode)i;
     return WEFT_ERROR_FAILED;
 }
+
+gboolean
+weft_error_refuse(GError **error, WeftErrorCode code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    g_autofree char *message = g_strdup_vprintf(format, args);
+    va_end(args);
+    g_set_error_literal(error, WEFT_ERROR, (int)code, message);
+    return FALSE;
+}

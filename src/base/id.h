@@ -7,7 +7,7 @@
 #define WEFT_ID_LENGTH 12
 
 /* A fresh identifier: lower-case letters and digits, the first a digit, so that it can never be taken for a name.
- * 58 random bits from the kernel. */
+ * 60 random bits from the kernel. */
 char *weft_id_new(void);
 gboolean weft_id_is_valid(const char *text);
 

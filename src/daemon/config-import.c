@@ -44,19 +44,6 @@ plan_delete(Plan *plan, WeftKind kind, const char *key, gint64 expected)
     g_array_append_val(plan->changes, change);
 }
 
-static gboolean refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-
-static gboolean
-refuse(GError **error, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    g_autofree char *message = g_strdup_vprintf(format, args);
-    va_end(args);
-    g_set_error_literal(error, WEFT_ERROR, WEFT_ERROR_CONFLICT, message);
-    return FALSE;
-}
-
 static const char *
 text_of(const json_t *json, const char *field)
 {
@@ -108,10 +95,11 @@ remove_host(Plan *plan, const Old *old, GError **error)
     if (!any(plan->store, (WeftQuery){ .kind = WEFT_KIND_NODE, .place = name }, &busy, error))
         return FALSE;
     if (busy)
-        return refuse(error,
-                      "host %s is no longer in the file, but nodes are on it; put it back, \"weft host drain --evict %s\", "
-                      "then take it out",
-                      name, name);
+        return weft_error_refuse(
+            error, WEFT_ERROR_CONFLICT,
+            "host %s is no longer in the file, but nodes are on it; put it back, \"weft host drain --evict %s\", "
+            "then take it out",
+            name, name);
     plan_delete(plan, WEFT_KIND_HOST_STATUS, name, WEFT_ANY);
     return TRUE;
 }
@@ -131,10 +119,11 @@ change_host(Plan *plan, const Old *old, json_t *new, GError **error)
     if (field && !any(plan->store, (WeftQuery){ .kind = WEFT_KIND_NODE, .place = name }, &busy, error))
         return FALSE;
     if (busy)
-        return refuse(error,
-                      "host %s: %s changed in the file while nodes are on it; change it back, \"weft host drain --evict "
-                      "%s\", then change it",
-                      name, field, name);
+        return weft_error_refuse(
+            error, WEFT_ERROR_CONFLICT,
+            "host %s: %s changed in the file while nodes are on it; change it back, \"weft host drain --evict "
+            "%s\", then change it",
+            name, field, name);
     return TRUE;
 }
 
@@ -180,8 +169,9 @@ check_fabric_unused(Plan *plan, const char *name, WeftKind kind, gboolean (*coun
     g_autoptr(GError) failed = NULL;
     g_autofree char *user = user_of_fabric(plan->store, kind, name, counts, &failed);
     if (user)
-        return refuse(error, "fabric %s: %s, but %s %s uses it; undo that, or remove the %s first", name, what,
-                      kind == WEFT_KIND_HOST ? "host" : "cluster", user, kind == WEFT_KIND_HOST ? "host" : "cluster");
+        return weft_error_refuse(
+            error, WEFT_ERROR_CONFLICT, "fabric %s: %s, but %s %s uses it; undo that, or remove the %s first", name, what,
+            kind == WEFT_KIND_HOST ? "host" : "cluster", user, kind == WEFT_KIND_HOST ? "host" : "cluster");
     if (failed)
         g_propagate_error(error, g_steal_pointer(&failed));
     return failed == NULL;
@@ -232,10 +222,11 @@ check_no_principals(Plan *plan, const char *tenant, GError **error)
         const WeftRecord *record = g_ptr_array_index(records, i);
         json_auto_t *json = json_loads(record->value, 0, NULL);
         if (!is_from_file(json))
-            return refuse(error,
-                          "tenant %s is no longer in the file, but principal %s, made through the API, belongs to it; put "
-                          "it back and remove the principal first",
-                          tenant, record->key);
+            return weft_error_refuse(
+                error, WEFT_ERROR_CONFLICT,
+                "tenant %s is no longer in the file, but principal %s, made through the API, belongs to it; put "
+                "it back and remove the principal first",
+                tenant, record->key);
     }
     return records != NULL;
 }
@@ -248,8 +239,9 @@ remove_tenant(Plan *plan, const Old *old, GError **error)
     if (!any(plan->store, (WeftQuery){ .kind = WEFT_KIND_CLUSTER, .scope = name }, &busy, error))
         return FALSE;
     if (busy)
-        return refuse(error, "tenant %s is no longer in the file, but has clusters; put it back, remove them, then take it out",
-                      name);
+        return weft_error_refuse(
+            error, WEFT_ERROR_CONFLICT,
+            "tenant %s is no longer in the file, but has clusters; put it back, remove them, then take it out", name);
     return check_no_principals(plan, name, error);
 }
 
@@ -370,8 +362,9 @@ check_owner(const Section *section, const Old *old, GError **error)
     if (!section->has_origin || is_from_file(old->json))
         return TRUE;
     const char *kind = weft_kind_words[section->kind], *key = old->record->key;
-    return refuse(error, "%s %s is in the file, but was made through the API; remove it there, or take it out of the file",
-                  kind, key);
+    return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
+                             "%s %s is in the file, but was made through the API; remove it there, or take it out of the file",
+                             kind, key);
 }
 
 /* Plans the write of one object, unless the store has it like that. */

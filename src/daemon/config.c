@@ -239,19 +239,6 @@ add_default_fabric(WeftConfig *config)
 
 /* --- what one entry cannot know of the others --- */
 
-static gboolean refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-
-static gboolean
-refuse(GError **error, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    g_autofree char *message = g_strdup_vprintf(format, args);
-    va_end(args);
-    g_set_error_literal(error, WEFT_ERROR, WEFT_ERROR_INVALID, message);
-    return FALSE;
-}
-
 /* Every described object begins with its name. */
 static const char *
 name_of(const GPtrArray *objects, guint i)
@@ -269,7 +256,8 @@ collect_names(const GPtrArray *objects, const char *list, GError **error)
     g_autoptr(GHashTable) names = g_hash_table_new(g_str_hash, g_str_equal);
     for (guint i = 0; i < objects->len; i++) {
         if (!g_hash_table_add(names, (gpointer)name_of(objects, i))) {
-            refuse(error, "%s: \"%s\" is described twice; keep one of them", list, name_of(objects, i));
+            weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: \"%s\" is described twice; keep one of them", list,
+                              name_of(objects, i));
             return NULL;
         }
     }
@@ -286,8 +274,9 @@ check_vxlans(const WeftConfig *config, GError **error)
             const WeftFabric *b = g_ptr_array_index(config->fabrics, j);
             if (a->vxlan_base + a->pkey_first <= b->vxlan_base + b->pkey_last &&
                 b->vxlan_base + b->pkey_first <= a->vxlan_base + a->pkey_last)
-                return refuse(error, "fabrics: \"%s\" and \"%s\" share VXLAN ids; give one another vxlan_base", b->name,
-                              a->name);
+                return weft_error_refuse(error, WEFT_ERROR_INVALID,
+                                         "fabrics: \"%s\" and \"%s\" share VXLAN ids; give one another vxlan_base", b->name,
+                                         a->name);
         }
     }
     return TRUE;
@@ -301,10 +290,10 @@ check_ports(const WeftHost *host, GHashTable *ports, GError **error)
         const WeftHca *hca = g_ptr_array_index(host->hcas, i);
         const WeftHost *other = g_hash_table_lookup(ports, &hca->port_guid);
         if (other)
-            return refuse(error,
-                          "hosts: \"%s\" and \"%s\" have the same port GUID 0x%016" G_GINT64_MODIFIER
-                          "x; each port has its own (an entry of several hosts counts up by 0x%x)",
-                          other->name, host->name, hca->port_guid, WEFT_GUID_STRIDE);
+            return weft_error_refuse(error, WEFT_ERROR_INVALID,
+                                     "hosts: \"%s\" and \"%s\" have the same port GUID 0x%016" G_GINT64_MODIFIER
+                                     "x; each port has its own (an entry of several hosts counts up by 0x%x)",
+                                     other->name, host->name, hca->port_guid, WEFT_GUID_STRIDE);
         g_hash_table_insert(ports, (gpointer)&hca->port_guid, (gpointer)host);
     }
     return TRUE;
@@ -320,8 +309,9 @@ check_hosts(const WeftConfig *config, GHashTable *fabrics, GError **error)
     for (guint i = 0; i < config->hosts->len; i++) {
         const WeftHost *host = g_ptr_array_index(config->hosts, i);
         if (!g_hash_table_contains(fabrics, host->fabric))
-            return refuse(error, "hosts: \"%s\" is on fabric \"%s\", which is not among fabrics; describe it there", host->name,
-                          host->fabric);
+            return weft_error_refuse(error, WEFT_ERROR_INVALID,
+                                     "hosts: \"%s\" is on fabric \"%s\", which is not among fabrics; describe it there",
+                                     host->name, host->fabric);
         if (!check_ports(host, ports, error))
             return FALSE;
     }
@@ -338,11 +328,14 @@ check_principals(const WeftConfig *config, GHashTable *tenants, GError **error)
     for (guint i = 0; i < config->principals->len; i++) {
         const WeftPrincipal *principal = g_ptr_array_index(config->principals, i);
         if (principal->tenant && !g_hash_table_contains(tenants, principal->tenant))
-            return refuse(error, "principals: \"%s\" belongs to tenant \"%s\", which is not among tenants; describe it there",
-                          principal->name, principal->tenant);
+            return weft_error_refuse(
+                error, WEFT_ERROR_INVALID,
+                "principals: \"%s\" belongs to tenant \"%s\", which is not among tenants; describe it there", principal->name,
+                principal->tenant);
         if (principal->unix_user && !g_hash_table_add(users, principal->unix_user))
-            return refuse(error, "principals: \"%s\" is Unix user \"%s\", as another is; each user is one principal",
-                          principal->name, principal->unix_user);
+            return weft_error_refuse(error, WEFT_ERROR_INVALID,
+                                     "principals: \"%s\" is Unix user \"%s\", as another is; each user is one principal",
+                                     principal->name, principal->unix_user);
     }
     return TRUE;
 }
