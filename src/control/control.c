@@ -217,7 +217,7 @@ advance_clock(WeftControl *control)
 }
 
 static void
-host_hinted(const char *host, gpointer data)
+host_hinted(const char *host, gboolean hardware, gpointer data)
 {
     WeftControl *control = data;
     weft_hosts_hint(control->hosts, host);

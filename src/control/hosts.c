@@ -193,7 +193,7 @@ set_lost(Host *host, const char *reason)
 static void end_removal(WeftHosts *hosts, Host *host);
 
 static void
-stale_stopped(const WeftJob *job, GPtrArray *domains, const GError *error)
+stale_stopped(const WeftJob *job, WeftContents *contents, const GError *error)
 {
     WeftControl *control = job->owner;
     Host *host = find(control->hosts, job->host);
@@ -356,7 +356,7 @@ host_silent(Host *host, const char *reason)
 /* --- looking --- */
 
 static void
-scanned(const WeftJob *job, GPtrArray *domains, const GError *error)
+scanned(const WeftJob *job, WeftContents *contents, const GError *error)
 {
     WeftControl *control = job->owner;
     WeftHosts *hosts = control->hosts;
@@ -369,7 +369,7 @@ scanned(const WeftJob *job, GPtrArray *domains, const GError *error)
     else if (error)
         host_silent(host, error->message);
     else
-        host_answered(host, domains);
+        host_answered(host, contents->domains);
     launch(hosts);
 }
 

@@ -47,7 +47,7 @@ job_free(WeftJob *job)
     g_free(job->uri);
     g_free(job->text);
     g_free(job->subject);
-    g_clear_pointer(&job->domains, g_ptr_array_unref);
+    g_clear_pointer(&job->contents, weft_contents_free);
     g_clear_error(&job->error);
     g_object_unref(job->cancellable);
     g_free(job);
@@ -75,7 +75,7 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
     weft_failpoint_edge(weft_step_words[job->step], "before");
     switch (job->step) {
     case WEFT_STEP_START:
-        hv->ops->start(hv, &host, job->text, job->cancellable, &job->error);
+        hv->ops->start(hv, &host, &(WeftStart){ .xml = job->text }, job->cancellable, &job->error);
         break;
     case WEFT_STEP_AWAIT:
         hv->ops->await(hv, &host, job->text, job->cancellable, &job->error);
@@ -84,7 +84,7 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
         hv->ops->stop(hv, &host, job->text, job->cancellable, &job->error);
         break;
     case WEFT_STEP_LIST:
-        job->domains = hv->ops->list(hv, &host, job->cancellable, &job->error);
+        job->contents = hv->ops->list(hv, &host, job->cancellable, &job->error);
         break;
     case WEFT_STEPS:
         g_assert_not_reached();
@@ -152,7 +152,7 @@ finish(WeftJobs *jobs, WeftJob *job)
         leave_lane(jobs, job);
     g_hash_table_remove(jobs->pending, job);
     name_deadline(job);
-    job->done(job, job->domains, job->error);
+    job->done(job, job->contents, job->error);
     job_free(job);
 }
 

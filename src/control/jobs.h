@@ -16,8 +16,8 @@ extern const char *const weft_step_words[WEFT_STEPS + 1];
 typedef struct WeftJobs WeftJobs;
 typedef struct WeftJob WeftJob;
 
-/* domains: what a list found, borrowed. A job that was cancelled or ran into its deadline ends with WEFT_ERROR_TIMEOUT. */
-typedef void (*WeftJobDone)(const WeftJob *job, GPtrArray *domains, const GError *error);
+/* contents: what a list found, borrowed. A job that was cancelled or ran into its deadline ends with WEFT_ERROR_TIMEOUT. */
+typedef void (*WeftJobDone)(const WeftJob *job, WeftContents *contents, const GError *error);
 
 struct WeftJob {
     WeftStepType step;
@@ -30,7 +30,7 @@ struct WeftJob {
     char *subject;  /* the caller's: the node that it is about */
     GCancellable *cancellable;
 
-    GPtrArray *domains; /* the outcome */
+    WeftContents *contents; /* the outcome */
     GError *error;
     gboolean late; /* its deadline passed */
 };

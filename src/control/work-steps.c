@@ -66,7 +66,7 @@ job_ended(const WeftJob *job)
 }
 
 static void
-awaited(const WeftJob *job, GPtrArray *domains, const GError *error)
+awaited(const WeftJob *job, WeftContents *contents, const GError *error)
 {
     WeftNodeWork *item = job_ended(job);
     if (!item || item->node->phase != WEFT_NODE_CLAIMED)
@@ -82,7 +82,7 @@ awaited(const WeftJob *job, GPtrArray *domains, const GError *error)
 }
 
 static void
-started(const WeftJob *job, GPtrArray *domains, const GError *error)
+started(const WeftJob *job, WeftContents *contents, const GError *error)
 {
     WeftWork *work = job->owner;
     WeftNodeWork *item = job_ended(job);
@@ -119,7 +119,7 @@ weft_work_start(WeftWork *work, WeftNodeWork *item)
 }
 
 static void
-stopped(const WeftJob *job, GPtrArray *domains, const GError *error)
+stopped(const WeftJob *job, WeftContents *contents, const GError *error)
 {
     WeftWork *work = job->owner;
     WeftNodeWork *item = job_ended(job);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "host.h"
+#include "image.h"
 #include "node.h"
 
 #include <glib.h>
@@ -9,8 +10,12 @@
 typedef struct WeftDomainSpec {
     const WeftNode *node;
     const WeftHost *host;
-    guint pkey;  /* partition number of its cluster */
-    guint vxlan; /* VXLAN id of its partition */
+    guint pkey;             /* partition number of its cluster */
+    guint vxlan;            /* VXLAN id of its partition */
+    const WeftImage *image; /* NULL: boots from nothing (the fake) */
+    gboolean tcg;           /* there is no usable KVM on the host: emulate */
+    gboolean shm;           /* ivshmem between the cluster's nodes on this host, beside its path */
+    guint64 shm_size;       /* bytes, a power of two; with shm */
 } WeftDomainSpec;
 
 /* The namespace of weft's element in <metadata>: a domain that has it is weft's. */

@@ -326,17 +326,18 @@ pass(WeftHypervisor *hv, const WeftHostAddress *host, const char *op, GCancellab
 }
 
 static gboolean
-fake_start(WeftHypervisor *hv, const WeftHostAddress *address, const char *xml, GCancellable *cancellable, GError **error)
+fake_start(WeftHypervisor *hv, const WeftHostAddress *address, const WeftStart *start, GCancellable *cancellable,
+           GError **error)
 {
     if (!pass(hv, address, "start", cancellable, error))
         return FALSE;
-    g_autoptr(WeftDomainFacts) facts = weft_domain_xml_read(xml, error);
+    g_autoptr(WeftDomainFacts) facts = weft_domain_xml_read(start->xml, error);
     if (!facts || !check_name(facts->name, error))
         return FALSE;
     Host host;
     if (!host_open_locked(hv, address, &host, error))
         return FALSE;
-    gboolean ok = start_locked(&host, facts, xml, error);
+    gboolean ok = start_locked(&host, facts, start->xml, error);
     host_close(&host);
     return ok;
 }
@@ -394,17 +395,17 @@ compare_domains(gconstpointer a, gconstpointer b)
     return strcmp((*(WeftDomain *const *)a)->name, (*(WeftDomain *const *)b)->name);
 }
 
-static GPtrArray *
+static WeftContents *
 fake_list(WeftHypervisor *hv, const WeftHostAddress *address, GCancellable *cancellable, GError **error)
 {
     Host host;
     if (!pass(hv, address, "list", cancellable, error) || !host_open(hv, address, &host, error))
         return NULL;
-    g_autoptr(GPtrArray) domains = g_ptr_array_new_with_free_func((GDestroyNotify)weft_domain_free);
-    gboolean ok = host.fd < 0 || visit_domains(&host, add_domain, domains, error);
+    g_autoptr(WeftContents) contents = weft_contents_new();
+    gboolean ok = host.fd < 0 || visit_domains(&host, add_domain, contents->domains, error);
     host_close(&host);
-    g_ptr_array_sort(domains, compare_domains);
-    return ok ? g_steal_pointer(&domains) : NULL;
+    g_ptr_array_sort(contents->domains, compare_domains);
+    return ok ? g_steal_pointer(&contents) : NULL;
 }
 
 /* Nothing happens in this world by itself: whoever changes its files can wait for the reconciler's next look, as with a real

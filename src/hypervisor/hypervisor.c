@@ -16,3 +16,24 @@ weft_hypervisor_free(WeftHypervisor *hv)
     if (hv)
         hv->ops->free(hv);
 }
+
+WeftContents *
+weft_contents_new(void)
+{
+    WeftContents *contents = g_new0(WeftContents, 1);
+    contents->domains = g_ptr_array_new_with_free_func((GDestroyNotify)weft_domain_free);
+    contents->images = g_ptr_array_new_with_free_func(g_free);
+    contents->networks = g_ptr_array_new_with_free_func((GDestroyNotify)weft_host_network_free);
+    return contents;
+}
+
+void
+weft_contents_free(WeftContents *contents)
+{
+    if (!contents)
+        return;
+    g_ptr_array_unref(contents->domains);
+    g_ptr_array_unref(contents->images);
+    g_ptr_array_unref(contents->networks);
+    g_free(contents);
+}

@@ -17,6 +17,10 @@
 #define WEFT_NUMA_MAX 64
 #define WEFT_PAGE_SIZES_MAX 4
 #define WEFT_CORE_CPUS_MAX 8 /* hardware threads of one core */
+#define WEFT_SSH_KEYS_MAX 32
+#define WEFT_SSH_KEY_MAX 2048
+#define WEFT_USER_DATA_MAX (64 << 10)
+#define WEFT_IMAGE_SIZE_MAX (1ULL << 42)
 #define WEFT_LABELS_MAX 16
 #define WEFT_HOSTS_MAX 100000
 #define WEFT_TENANTS_MAX 10000

@@ -58,6 +58,7 @@ static const WeftCodecField status_fields[] = {
     WEFT_FIELD(WeftClusterStatus, name, TEXT),
     WEFT_FIELD(WeftClusterStatus, phase, WORD, .words = weft_cluster_phase_words),
     WEFT_FIELD(WeftClusterStatus, reason, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, detail, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, since, UINT64),
     WEFT_FIELD(WeftClusterStatus, fabric, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, pkey, UINT, WEFT_OPTIONAL),
@@ -84,6 +85,7 @@ cluster_new(void)
     WeftCluster *cluster = g_new0(WeftCluster, 1);
     cluster->groups = g_ptr_array_new_with_free_func((GDestroyNotify)group_free);
     cluster->labels = weft_labels_new();
+    cluster->ssh_keys = g_ptr_array_new_with_free_func(g_free);
     return cluster;
 }
 
@@ -240,6 +242,12 @@ weft_cluster_to_json(const WeftCluster *cluster)
 }
 
 static gpointer
+copy_text(gconstpointer text, gpointer data)
+{
+    return g_strdup(text);
+}
+
+static gpointer
 copy_group(gconstpointer group, gpointer data)
 {
     WeftGroup *copy = g_memdup2(group, sizeof *copy);
@@ -256,6 +264,8 @@ weft_cluster_copy(const WeftCluster *cluster)
     weft_codec_own(grant_fields, copy);
     copy->groups = g_ptr_array_copy(cluster->groups, copy_group, NULL);
     copy->labels = weft_labels_new();
+    copy->ssh_keys = g_ptr_array_copy(cluster->ssh_keys, copy_text, NULL);
+    copy->user_data = g_strdup(cluster->user_data);
     GHashTableIter iter;
     gpointer name, value;
     g_hash_table_iter_init(&iter, cluster->labels);
@@ -271,6 +281,8 @@ weft_cluster_free(WeftCluster *cluster)
         return;
     g_clear_pointer(&cluster->groups, g_ptr_array_unref);
     g_clear_pointer(&cluster->labels, g_hash_table_unref);
+    g_clear_pointer(&cluster->ssh_keys, g_ptr_array_unref);
+    g_free(cluster->user_data);
     weft_codec_clear(spec_fields, cluster);
     weft_codec_free(grant_fields, cluster);
 }

@@ -27,10 +27,13 @@ typedef struct WeftCluster {
     char *id;   /* weft_id_new(); names domains and is never used again */
     char *name; /* unique within its tenant */
     char *tenant;
-    char *fabric;       /* NULL: any */
-    GPtrArray *groups;  /* WeftGroup */
-    GHashTable *labels; /* a host must carry all of these; never NULL */
-    char *creator;      /* principal */
+    char *fabric;        /* NULL: any */
+    GPtrArray *groups;   /* WeftGroup */
+    GHashTable *labels;  /* a host must carry all of these; never NULL */
+    GPtrArray *ssh_keys; /* char *, public keys that may log in, a line each as in authorized_keys */
+    char *user_data;     /* the user's own cloud-init user-data; NULL: none */
+    gboolean slurm;      /* the nodes form a Slurm cluster too, rank 0 its controller */
+    char *creator;       /* principal */
     gint64 created;
     gboolean deleted; /* the wish is that it be gone */
 } WeftCluster;
@@ -38,7 +41,8 @@ typedef struct WeftCluster {
 /* What a user may write; id, tenant, creator, created and deleted are not among it:
  *
  *     { "name": "cfd", "count": 8, "cores": 4, "memory": "8G", "image": "mpi", "path": "auto", "gpus": 0, "rails": 1,
- *       "pages": "2M", "fabric": "ib0", "labels": {…} }            one group, or
+ *       "pages": "2M" (or "transparent", the same as "4K"), "fabric": "ib0", "labels": {…}, "ssh_keys": ["ssh-ed25519 AAAA…"],
+ *       "user_data": "#cloud-config\n…", "slurm": false }          one group, or
  *     { "name": "cfd", "groups": [ { "name": "gpu", "count": 4, … }, … ] }
  */
 WeftCluster *weft_cluster_from_spec(json_t *json, GError **error);
@@ -61,6 +65,7 @@ typedef struct WeftClusterStatus {
     char *name;
     WeftClusterPhase phase;
     char *reason;       /* why it is not further, in words for the user; NULL: nothing to say */
+    char *detail;       /* the driver's words, for operators only; NULL: none */
     gint64 since;       /* of this phase */
     char *fabric;       /* NULL until placed */
     guint pkey;         /* partition number, 0 until placed */

@@ -212,3 +212,39 @@ weft_labels_write(GHashTable *labels)
         json_object_set_new_nocheck(object, l->data, json_string_nocheck(g_hash_table_lookup(labels, l->data)));
     return object;
 }
+
+static gboolean
+read_text_item(WeftFields *fields, const char *name, const json_t *item, WeftGrammar grammar, const char *what,
+               GPtrArray *texts)
+{
+    g_autoptr(GError) error = NULL;
+    if (!json_is_string(item)) {
+        weft_fields_fail(fields, name, "must be a list of texts");
+        return FALSE;
+    }
+    if (!weft_grammar_check(grammar, json_string_value(item), what, &error)) {
+        weft_fields_fail(fields, name, "%s", error->message);
+        return FALSE;
+    }
+    g_ptr_array_add(texts, g_strdup(json_string_value(item)));
+    return TRUE;
+}
+
+void
+weft_codec_read_texts(WeftFields *fields, const char *name, guint max, WeftGrammar grammar, const char *what, GPtrArray *texts)
+{
+    json_t *array = weft_fields_array(fields, name, max), *item;
+    gsize i;
+    json_array_foreach (array, i, item)
+        if (!read_text_item(fields, name, item, grammar, what, texts))
+            return;
+}
+
+json_t *
+weft_codec_write_texts(const GPtrArray *texts)
+{
+    json_t *array = json_array();
+    for (guint i = 0; i < texts->len; i++)
+        json_array_append_new(array, json_string(g_ptr_array_index(texts, i)));
+    return array;
+}

@@ -57,6 +57,11 @@ void weft_codec_free(const WeftCodecField *table, gpointer object);
 typedef void (*WeftCodecItem)(WeftFields *item, guint index, gpointer owner);
 void weft_codec_read_items(WeftFields *fields, const char *name, guint max, WeftCodecItem read, gpointer owner);
 
+/* An array of texts, each of which the grammar allows; read into an array that owns them. Absent is empty. */
+void
+weft_codec_read_texts(WeftFields *fields, const char *name, guint max, WeftGrammar grammar, const char *what, GPtrArray *texts);
+json_t *weft_codec_write_texts(const GPtrArray *texts);
+
 GHashTable *weft_labels_new(void);
 void weft_labels_read(WeftFields *fields, GHashTable *labels);
 json_t *weft_labels_write(GHashTable *labels);

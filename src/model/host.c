@@ -10,9 +10,11 @@ const char *const weft_host_state_words[] = { "unknown", "up", "lost", NULL };
 static const WeftCodecField host_fields[] = {
     WEFT_FIELD(WeftHost, name, TEXT, .grammar = WEFT_GRAMMAR_HOST, .what = "host name"),
     WEFT_FIELD(WeftHost, uri, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_TEXT, .what = "URI"),
+    WEFT_FIELD(WeftHost, address, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_DEVICE, .what = "address"),
     WEFT_FIELD(WeftHost, fabric, TEXT, .grammar = WEFT_GRAMMAR_NAME, .what = "fabric name"),
     WEFT_FIELD(WeftHost, leaf, TEXT, .grammar = WEFT_GRAMMAR_TEXT, .what = "leaf switch"),
     WEFT_FIELD(WeftHost, origin, WORD, WEFT_OPTIONAL, .fallback = WEFT_ORIGIN_API, .words = weft_origin_words),
+    WEFT_FIELD(WeftHost, discovered, BOOL),
     WEFT_FIELD(WeftHost, draining, BOOL),
     WEFT_FIELD(WeftHost, evicting, BOOL),
     {},
@@ -25,6 +27,8 @@ static const WeftCodecField hca_fields[] = {
     WEFT_FIELD(WeftHca, port_guid, GUID),
     WEFT_FIELD(WeftHca, vfs, UINT, WEFT_OPTIONAL, .max = WEFT_VFS_MAX),
     WEFT_FIELD(WeftHca, leaf, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_TEXT, .what = "leaf switch"),
+    WEFT_FIELD(WeftHca, pci, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_DEVICE, .what = "PCI address"),
+    WEFT_FIELD(WeftHca, root, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_TEXT, .what = "PCIe root"),
     {},
 };
 
@@ -46,7 +50,16 @@ static const WeftCodecField status_fields[] = {
 static void
 hca_free(WeftHca *hca)
 {
+    g_clear_pointer(&hca->vf_pci, g_ptr_array_unref);
     weft_codec_free(hca_fields, hca);
+}
+
+WeftHca *
+weft_hca_new(void)
+{
+    WeftHca *hca = g_new0(WeftHca, 1);
+    hca->vf_pci = g_ptr_array_new_with_free_func(g_free);
+    return hca;
 }
 
 static void
@@ -55,8 +68,8 @@ gpu_free(WeftGpu *gpu)
     weft_codec_free(gpu_fields, gpu);
 }
 
-static WeftHost *
-host_new(void)
+WeftHost *
+weft_host_new(void)
 {
     WeftHost *host = g_new0(WeftHost, 1);
     host->labels = weft_labels_new();
@@ -78,6 +91,8 @@ static void
 check_hca(WeftFields *f, const WeftHost *host, const WeftHca *hca)
 {
     check_numa(f, host, hca->numa);
+    if (hca->vf_pci->len && hca->vf_pci->len != hca->vfs)
+        weft_fields_fail(f, "vf_pci", "%u addresses for %u virtual functions; name each, or none", hca->vf_pci->len, hca->vfs);
     if (hca->port_guid == 0)
         weft_fields_fail(f, "port_guid", "0 is no GUID; ibstat shows the port's");
     for (guint i = 0; i + 1 < host->hcas->len; i++) {
@@ -93,9 +108,10 @@ static void
 read_hca(WeftFields *f, guint index, gpointer owner)
 {
     WeftHost *host = owner;
-    WeftHca *hca = g_new0(WeftHca, 1);
+    WeftHca *hca = weft_hca_new();
     g_ptr_array_add(host->hcas, hca);
     weft_codec_read(f, hca_fields, hca);
+    weft_codec_read_texts(f, "vf_pci", WEFT_VFS_MAX, WEFT_GRAMMAR_DEVICE, "PCI address", hca->vf_pci);
     hca->rail = weft_fields_uint(f, "rail", 0, WEFT_RAILS_MAX - 1, index < WEFT_RAILS_MAX ? index : WEFT_REQUIRED);
     if (!hca->leaf)
         hca->leaf = g_strdup(host->leaf);
@@ -132,7 +148,7 @@ finish_host(WeftFields *f, WeftHost *host)
 WeftHost *
 weft_host_from_json(json_t *json, const char *where, GError **error)
 {
-    g_autoptr(WeftHost) host = host_new();
+    g_autoptr(WeftHost) host = weft_host_new();
     WeftFields f;
     weft_fields_begin(&f, json, "%s", where);
     weft_codec_read(&f, host_fields, host);
@@ -153,6 +169,8 @@ write_hcas(const WeftHost *host)
         const WeftHca *hca = g_ptr_array_index(host->hcas, i);
         json_t *item = weft_codec_write(hca_fields, hca);
         json_object_set_new_nocheck(item, "rail", json_integer(hca->rail));
+        if (hca->vf_pci->len)
+            json_object_set_new_nocheck(item, "vf_pci", weft_codec_write_texts(hca->vf_pci));
         if (g_strcmp0(hca->leaf, host->leaf) == 0)
             json_object_del(item, "leaf");
         json_array_append_new(array, item);
@@ -196,6 +214,16 @@ weft_host_free(WeftHost *host)
     weft_codec_free(host_fields, host);
 }
 
+char *
+weft_host_address(const WeftHost *host)
+{
+    if (host->address)
+        return g_strdup(host->address);
+    g_autoptr(GUri) uri = host->uri ? g_uri_parse(host->uri, G_URI_FLAGS_NONE, NULL) : NULL;
+    const char *name = uri ? g_uri_get_host(uri) : NULL;
+    return g_strdup(name && *name ? name : host->name);
+}
+
 const WeftHca *
 weft_host_hca(const WeftHost *host, const char *name)
 {
@@ -223,4 +251,26 @@ void
 weft_host_status_free(WeftHostStatus *status)
 {
     weft_codec_free(status_fields, status);
+}
+
+WeftInventory *
+weft_inventory_new(void)
+{
+    WeftInventory *inventory = g_new0(WeftInventory, 1);
+    inventory->hardware = weft_host_new();
+    return inventory;
+}
+
+void
+weft_inventory_free(WeftInventory *inventory)
+{
+    if (!inventory)
+        return;
+    weft_host_free(inventory->hardware);
+    g_free(inventory->cpu_model);
+    g_free(inventory->libvirt);
+    g_free(inventory->qemu);
+    g_free(inventory->hook_error);
+    json_decref(inventory->hook);
+    g_free(inventory);
 }

@@ -37,8 +37,11 @@ typedef struct WeftHca {
     guint numa;
     guint rail;
     guint64 port_guid;
-    guint vfs;  /* virtual functions, numbered from 0 */
-    char *leaf; /* switch of this port; the host's leaf unless told */
+    guint vfs;         /* virtual functions, numbered from 0 */
+    char *leaf;        /* switch of this port; the host's leaf unless told */
+    char *pci;         /* address of the physical function, "0000:41:00.0"; NULL: not known */
+    GPtrArray *vf_pci; /* char *, addresses of the virtual functions by number; empty: not known */
+    char *root;        /* PCIe root that it shares with other devices; NULL: unknown */
 } WeftHca;
 
 typedef struct WeftGpu {
@@ -49,7 +52,8 @@ typedef struct WeftGpu {
 
 typedef struct WeftHost {
     char *name;
-    char *uri; /* libvirt's */
+    char *uri;     /* libvirt's */
+    char *address; /* by which the other hosts reach it, for the nodes' network: a name or an address; NULL: as in the URI */
     char *fabric;
     char *leaf;
     GHashTable *labels; /* text to text, never NULL */
@@ -58,8 +62,9 @@ typedef struct WeftHost {
     GPtrArray *hcas;    /* WeftHca */
     GPtrArray *gpus;    /* WeftGpu */
     WeftOrigin origin;
-    gboolean draining; /* takes no new nodes */
-    gboolean evicting; /* and its nodes are to be re-created elsewhere */
+    gboolean discovered; /* its hardware was not described but read from the host, and is read again when it changes */
+    gboolean draining;   /* takes no new nodes */
+    gboolean evicting;   /* and its nodes are to be re-created elsewhere */
 } WeftHost;
 
 /* where is the path for messages ("hosts[3]"). The same form is read from the configuration, the API and the store:
@@ -67,9 +72,10 @@ typedef struct WeftHost {
  *     { "name": "n1", "fabric": "ib0", "leaf": "leaf1", "labels": {"rack": "r1"},
  *       "numa": [ { "cores": 16, "threads": 2, "pages": {"2M": 30720, "1G": 4}, "cpus": [[0,32],[1,33],…] }, … ],
  *       "housekeeping": 1,                                         cores per NUMA node kept for the host, the first ones
- *       "hcas": [ { "name": "mlx5_0", "driver": "mlx5", "numa": 0, "rail": 0, "port_guid": "0x…", "vfs": 8, "leaf": … } ],
+ *       "hcas": [ { "name": "mlx5_0", "driver": "mlx5", "numa": 0, "rail": 0, "port_guid": "0x…", "vfs": 8, "leaf": …,
+ *                   "pci": "0000:41:00.0", "vf_pci": ["0000:41:00.1", …], "root": "…" } ],
  *       "gpus": [ { "name": "0000:41:00.0", "numa": 1, "root": "…" } ],
- *       "uri": "qemu+tls://n1/system", "draining": false, "evicting": false, "origin": "config" }
+ *       "address": "10.1.0.1", "uri": "qemu+tls://n1/system", "draining": false, "evicting": false, "origin": "config" }
  *
  * Without "cpus" the threads are numbered as Linux does on x86: all first threads, then all second ones. A NUMA node may have
  * no cores (memory only) and then keeps none for the host. What may be left out, and what it is then: labels, pages, cpus,
@@ -77,11 +83,17 @@ typedef struct WeftHost {
  * rail its place in the list, vfs 0; of a GPU numa 0. */
 WeftHost *weft_host_from_json(json_t *json, const char *where, GError **error);
 json_t *weft_host_to_json(const WeftHost *host);
+/* Its lists are there and empty, and own what they hold. */
+WeftHost *weft_host_new(void);
+WeftHca *weft_hca_new(void);
 void weft_host_free(WeftHost *host);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftHost, weft_host_free)
 
 /* Is this a page size that some Linux has? The error tells which are. */
 gboolean weft_page_size_check(guint64 size, GError **error);
+
+/* How the other hosts reach it: its address, or the host of its URI; its name where that has none. */
+char *weft_host_address(const WeftHost *host);
 
 /* NULL when there is none of that name. */
 const WeftHca *weft_host_hca(const WeftHost *host, const char *name);
@@ -106,3 +118,19 @@ WeftHostStatus *weft_host_status_from_json(json_t *json, GError **error);
 json_t *weft_host_status_to_json(const WeftHostStatus *status);
 void weft_host_status_free(WeftHostStatus *status);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftHostStatus, weft_host_status_free)
+
+/* What a host is able to, as it says itself: for placement where its hardware is not described, and for weft doctor. */
+typedef struct WeftInventory {
+    WeftHost *hardware; /* only cores, numa, hcas and gpus are filled in; fabric, leaf and port GUIDs may be missing */
+    gboolean kvm;       /* the kernel module and the CPU's flag are there */
+    char *cpu_model;    /* NULL: unknown */
+    char *libvirt;      /* versions, "9.0.0"; NULL: unknown */
+    char *qemu;
+    gboolean iommu;   /* as libvirt says */
+    json_t *hook;     /* what weft-hook says of the host (see hook.h); NULL: it is not installed or did not answer */
+    char *hook_error; /* why not; NULL: it answered */
+} WeftInventory;
+
+WeftInventory *weft_inventory_new(void);
+void weft_inventory_free(WeftInventory *inventory);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftInventory, weft_inventory_free)

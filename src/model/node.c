@@ -18,6 +18,8 @@ static const WeftCodecField node_fields[] = {
     WEFT_FIELD(WeftNode, path, WORD, .words = weft_path_words),
     WEFT_FIELD(WeftNode, phase, WORD, .words = weft_node_phase_words),
     WEFT_FIELD(WeftNode, reason, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftNode, detail, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftNode, met, UINT64, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, starts, UINT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, since, UINT64),
     {},

@@ -36,7 +36,9 @@ typedef struct WeftNode {
     char *image;
     WeftPath path; /* never auto */
     WeftNodePhase phase;
-    char *reason; /* NULL: none */
+    char *reason; /* in weft's own words; NULL: none */
+    char *detail; /* the driver's words, for operators only; NULL: none */
+    guint64 met;  /* the generation of the cluster's members that it has met; 0: none */
     guint starts; /* how often it was started anew after a failure, in a row */
     gint64 since; /* when its resources were claimed: the start of its usage interval */
 } WeftNode;

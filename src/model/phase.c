@@ -18,8 +18,8 @@ const char *const weft_cluster_phase_words[WEFT_CLUSTER_PHASES + 1] = {
 };
 
 const char *const weft_node_phase_words[WEFT_NODE_PHASES + 1] = {
-    [WEFT_NODE_CLAIMED] = "claimed", [WEFT_NODE_READY] = "ready",       [WEFT_NODE_FAILED] = "failed",
-    [WEFT_NODE_LOST] = "lost",       [WEFT_NODE_STOPPING] = "stopping",
+    [WEFT_NODE_CLAIMED] = "claimed", [WEFT_NODE_UP] = "up",     [WEFT_NODE_READY] = "ready",
+    [WEFT_NODE_FAILED] = "failed",   [WEFT_NODE_LOST] = "lost", [WEFT_NODE_STOPPING] = "stopping",
 };
 
 #define C(phase) (1u << WEFT_CLUSTER_##phase)
@@ -49,7 +49,8 @@ static const guint cluster_next[WEFT_CLUSTER_PHASES] = {
 
 /* A lost node is failed again when its host comes back before it was replaced; it never turns ready by itself. */
 static const guint node_next[WEFT_NODE_PHASES] = {
-    [WEFT_NODE_CLAIMED] = N(READY) | N(FAILED) | N(LOST) | N(STOPPING),
+    [WEFT_NODE_CLAIMED] = N(UP) | N(READY) | N(FAILED) | N(LOST) | N(STOPPING),
+    [WEFT_NODE_UP] = N(READY) | N(FAILED) | N(LOST) | N(STOPPING),
     [WEFT_NODE_READY] = N(FAILED) | N(LOST) | N(STOPPING),
     [WEFT_NODE_FAILED] = N(CLAIMED) | N(LOST) | N(STOPPING),
     [WEFT_NODE_LOST] = N(FAILED) | N(STOPPING),

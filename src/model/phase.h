@@ -23,7 +23,8 @@ typedef enum {
 
 typedef enum {
     WEFT_NODE_CLAIMED,  /* has its resources; not yet seen running */
-    WEFT_NODE_READY,    /* seen working from inside */
+    WEFT_NODE_UP,       /* answers from inside; has not met the others yet */
+    WEFT_NODE_READY,    /* has reached every other node on the partition */
     WEFT_NODE_FAILED,   /* its domain died or never came; to be started again where it is */
     WEFT_NODE_LOST,     /* its host is gone: to be replaced, never to be trusted again */
     WEFT_NODE_STOPPING, /* to be stopped, taken out of the partition, and released */

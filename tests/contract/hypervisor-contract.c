@@ -35,7 +35,7 @@ start_on(Site *site, const WeftHostAddress *host, const char *node, guint memory
 {
     GError *error = NULL;
     g_autofree char *xml = site->fixture->definition(node, memory);
-    gboolean ok = site->hv->ops->start(site->hv, host, xml, NULL, &error);
+    gboolean ok = site->hv->ops->start(site->hv, host, &(WeftStart){ .xml = xml }, NULL, &error);
     expect(ok, error, code);
 }
 
@@ -68,8 +68,9 @@ static char *
 listing_of(Site *site, const WeftHostAddress *host)
 {
     g_autoptr(GError) error = NULL;
-    g_autoptr(GPtrArray) domains = site->hv->ops->list(site->hv, host, NULL, &error);
+    g_autoptr(WeftContents) contents = site->hv->ops->list(site->hv, host, NULL, &error);
     g_assert_no_error(error);
+    const GPtrArray *domains = contents->domains;
     GString *text = g_string_new(NULL);
     for (guint i = 0; i < domains->len; i++) {
         const WeftDomain *domain = g_ptr_array_index(domains, i);
@@ -152,7 +153,7 @@ bad_definition(Site *site)
                                 "<domain><name></name></domain>" };
     for (gsize i = 0; i < G_N_ELEMENTS(bad); i++) {
         GError *error = NULL;
-        gboolean ok = site->hv->ops->start(site->hv, site->host, bad[i], NULL, &error);
+        gboolean ok = site->hv->ops->start(site->hv, site->host, &(WeftStart){ .xml = bad[i] }, NULL, &error);
         expect(ok, error, WEFT_ERROR_INVALID);
     }
     expect_listing(site, "");
@@ -228,7 +229,7 @@ run_call(gpointer data)
     Call *call = data;
     WeftHypervisor *hv = call->site->hv;
     g_autofree char *xml = call->site->fixture->definition(NODE, call->memory);
-    hv->ops->start(hv, call->site->host, xml, call->cancellable, &call->error);
+    hv->ops->start(hv, call->site->host, &(WeftStart){ .xml = xml }, call->cancellable, &call->error);
     return NULL;
 }
 
@@ -287,7 +288,8 @@ concurrent_starts(Site *site)
         threads[i] = g_thread_new("starter", start_many, site);
     for (guint i = 0; i < THREADS; i++)
         g_thread_join(threads[i]);
-    g_autoptr(GPtrArray) domains = site->hv->ops->list(site->hv, site->host, NULL, NULL);
+    g_autoptr(WeftContents) contents = site->hv->ops->list(site->hv, site->host, NULL, NULL);
+    const GPtrArray *domains = contents->domains;
     g_assert_nonnull(domains);
     g_assert_cmpuint(domains->len, ==, ROUNDS);
 }

@@ -115,17 +115,17 @@ check_neighbours(gsize i)
     g_autofree char *first = definition_with("1a-1", neighbours[i].first, neighbours[i].first_cpu);
     g_autofree char *second = definition_with("1a-2", neighbours[i].second, neighbours[i].second_cpu);
 
-    g_assert_true(hv->ops->start(hv, &fake.hosts[0], first, NULL, NULL));
-    gboolean ok = hv->ops->start(hv, &fake.hosts[0], second, NULL, &error);
+    g_assert_true(hv->ops->start(hv, &fake.hosts[0], &(WeftStart){ .xml = first }, NULL, NULL));
+    gboolean ok = hv->ops->start(hv, &fake.hosts[0], &(WeftStart){ .xml = second }, NULL, &error);
     g_assert_cmpint(ok, ==, neighbours[i].twice == NULL);
     if (!ok) {
         g_autofree char *message =
             g_strdup_printf("host n1: domain weft-1a-2 cannot have %s: domain weft-1a-1 has it already", neighbours[i].twice);
         g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
         g_assert_cmpstr(error->message, ==, message);
-        g_assert_true(hv->ops->start(hv, &fake.hosts[1], second, NULL, NULL));
+        g_assert_true(hv->ops->start(hv, &fake.hosts[1], &(WeftStart){ .xml = second }, NULL, NULL));
         g_assert_true(hv->ops->stop(hv, &fake.hosts[0], "weft-1a-1", NULL, NULL));
-        g_assert_true(hv->ops->start(hv, &fake.hosts[0], second, NULL, NULL));
+        g_assert_true(hv->ops->start(hv, &fake.hosts[0], &(WeftStart){ .xml = second }, NULL, NULL));
     }
     scratch_free(world);
 }
@@ -147,7 +147,7 @@ double_use_beside_dropped_file(void)
     g_autofree char *dropped = definition_with("1a-1", VF0, 1);
     g_autofree char *second = definition_with("1a-2", VF0, 2);
     scratch_write(world, "n1/domains/weft-1a-1.xml", dropped);
-    g_assert_false(hv->ops->start(hv, &fake.hosts[0], second, NULL, &error));
+    g_assert_false(hv->ops->start(hv, &fake.hosts[0], &(WeftStart){ .xml = second }, NULL, &error));
     g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
     scratch_free(world);
 }
@@ -162,7 +162,7 @@ race_for_vf(gpointer data)
     guint mine = (guint)g_atomic_int_add(&serial, 1) + 1;
     g_autofree char *node = g_strdup_printf("1a-%u", mine);
     g_autofree char *xml = definition_with(node, VF0, mine);
-    return GINT_TO_POINTER(hv->ops->start(hv, &fake.hosts[0], xml, NULL, NULL));
+    return GINT_TO_POINTER(hv->ops->start(hv, &fake.hosts[0], &(WeftStart){ .xml = xml }, NULL, NULL));
 }
 
 static void
@@ -197,7 +197,7 @@ start_fleet(gpointer data)
         g_autofree char *node = g_strdup_printf("1a-%d-%u", mine, i);
         g_autofree char *xml = definition_with(node, "", i / HOSTS_EACH);
         WeftHostAddress host = { name, "" };
-        g_assert_true(hv->ops->start(hv, &host, xml, NULL, NULL));
+        g_assert_true(hv->ops->start(hv, &host, &(WeftStart){ .xml = xml }, NULL, NULL));
     }
     return NULL;
 }

@@ -236,7 +236,7 @@ typedef struct Ends {
 } Ends;
 
 static void
-job_ended(const WeftJob *job, GPtrArray *domains, const GError *error)
+job_ended(const WeftJob *job, WeftContents *contents, const GError *error)
 {
     Ends *ends = job->owner;
     if (error)

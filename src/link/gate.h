@@ -1,0 +1,35 @@
+/* How the API reaches nodes and hosts without knowing the drivers. Implemented by control. thread: main, nothing blocks; each
+ * callback runs once, later, unless it was cancelled before. */
+#pragma once
+
+#include <gio/gio.h>
+#include <glib.h>
+#include <jansson.h>
+
+typedef struct WeftGate WeftGate;
+
+typedef enum {
+    WEFT_GATE_SESSION, /* frames, one session (weft_link_connect()) */
+    WEFT_GATE_CONSOLE, /* the bytes of the serial console, as they are */
+} WeftGateKind;
+
+/* fd: the caller's from now on; -1 with an error (NOT_FOUND: no such node; CONFLICT: it is not running; UNAVAILABLE: its host
+ * or the guest program does not answer; BUSY). */
+typedef void (*WeftGateOpened)(int fd, const GError *error, gpointer data);
+/* report: borrowed. */
+typedef void (*WeftGateReported)(json_t *report, const GError *error, gpointer data);
+
+typedef struct WeftGateOps {
+    void (*open)(WeftGate *gate, const char *node_id, WeftGateKind kind, GCancellable *cancellable, WeftGateOpened opened,
+                 gpointer data);
+    /* What is there and what is missing on a host: { "host": …, "checks": [ { "check": "iommu", "state":
+     * "ok|warn|fail|unknown", "found": "text", "remedy": "command or text" or null }, … ] }. */
+    void (*doctor)(WeftGate *gate, const char *host, GCancellable *cancellable, WeftGateReported reported, gpointer data);
+    /* How busy the nodes of a cluster are: { "nodes": [ { "id": …, "cpu": seconds so far, "time": when, "memory": bytes }, … ]
+     * } */
+    void (*load)(WeftGate *gate, const char *cluster_id, GCancellable *cancellable, WeftGateReported reported, gpointer data);
+} WeftGateOps;
+
+struct WeftGate {
+    const WeftGateOps *ops;
+};

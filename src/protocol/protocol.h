@@ -1,0 +1,81 @@
+/* What weftd, the command line and the guest program say to each other. Plain C without GLib: the guest program has none.
+ *
+ * weftd reaches a node through one byte stream, its virtio-serial port WEFT_PORT_NAME. Several sessions share it. The command
+ * line speaks the same frames to weftd over an upgraded HTTP connection that carries one session, number 1.
+ *
+ * A conversation begins with a sync from weftd: WEFT_SYNC and a nonce of 16 random bytes; the guest program drops whatever came
+ * before, ends the sessions of an earlier conversation, and answers with WEFT_SYNC, the same nonce and a WELCOME. weftd drops
+ * whatever it reads until then. A sync may come at any time between frames: its first four bytes are no session.
+ *
+ * Then frames go both ways, each a header of WEFT_FRAME_HEADER bytes and up to WEFT_FRAME_MAX bytes of payload:
+ *
+ *     be32 session   be16 type   be16 length
+ *
+ * Flow: a sender of DATA, ERROR_DATA holds at most what the receiver allowed it. Each direction of a session begins with
+ * WEFT_WINDOW bytes; WINDOW allows more. Who sends more than allowed, or a malformed frame, has its session (or, where that is
+ * unknown, its connection) ended. */
+#pragma once
+
+#include <stdint.h>
+
+#define WEFT_PROTOCOL_VERSION 1
+#define WEFT_PORT_NAME "dev.weft.guest.0"
+
+#define WEFT_SYNC "\xff\xff\xff\xffweft-sync-1\n"
+#define WEFT_SYNC_LENGTH 16 /* without a NUL */
+#define WEFT_NONCE_LENGTH 16
+
+#define WEFT_FRAME_HEADER 8
+#define WEFT_FRAME_MAX 8192
+#define WEFT_WINDOW 65536
+#define WEFT_SESSIONS_MAX 64 /* in one node */
+
+enum weft_frame_type {
+    /* guest to weftd, session 0: "key=value" texts, each ended by NUL: version, hostname, boot (boot id) */
+    WEFT_FRAME_WELCOME = 1,
+    /* begins a session. Payload: NUL-ended texts, first the kind, then "key=value":
+     *   exec  arg=… (repeated; none: a login shell), tty=1, rows=, cols=, env=NAME=VALUE (repeated), dir=, user= (root if
+     * absent) meet  the roster (see roster.h of src/seed) follows as DATA and EOF; answers lines of text as DATA and EXIT 0
+     * when this node has written its hosts and hostfile, and has reached every other node on the partition; only weftd may ask
+     */
+    WEFT_FRAME_OPEN,
+    WEFT_FRAME_DATA,       /* to the guest: standard input; from it: standard output, or the terminal */
+    WEFT_FRAME_ERROR_DATA, /* standard error */
+    WEFT_FRAME_EOF,        /* no more DATA in this direction */
+    WEFT_FRAME_WINDOW,     /* be32: so many bytes more may be sent to me */
+    WEFT_FRAME_SIGNAL,     /* be32, to the guest: for the session's process group */
+    WEFT_FRAME_RESIZE,     /* be16 rows, be16 columns, to the guest */
+    WEFT_FRAME_EXIT,       /* be32, from the guest, last: exit status, or 128 + signal */
+    WEFT_FRAME_REFUSE,     /* from the guest or weftd, last: a text that says why the session ended or did not begin */
+    WEFT_FRAME_CLOSE,      /* to the guest, last: nobody listens any more; hang up (SIGHUP, then SIGKILL) */
+    WEFT_FRAME_TYPES
+};
+
+struct weft_frame {
+    uint32_t session;
+    uint16_t type;
+    uint16_t length;
+};
+
+static inline void
+weft_frame_encode(const struct weft_frame *frame, uint8_t header[WEFT_FRAME_HEADER])
+{
+    header[0] = (uint8_t)(frame->session >> 24);
+    header[1] = (uint8_t)(frame->session >> 16);
+    header[2] = (uint8_t)(frame->session >> 8);
+    header[3] = (uint8_t)frame->session;
+    header[4] = (uint8_t)(frame->type >> 8);
+    header[5] = (uint8_t)frame->type;
+    header[6] = (uint8_t)(frame->length >> 8);
+    header[7] = (uint8_t)frame->length;
+}
+
+/* 0 when the header cannot be one. */
+static inline int
+weft_frame_decode(const uint8_t header[WEFT_FRAME_HEADER], struct weft_frame *ret_frame)
+{
+    ret_frame->session = (uint32_t)header[0] << 24 | (uint32_t)header[1] << 16 | (uint32_t)header[2] << 8 | header[3];
+    ret_frame->type = (uint16_t)(header[4] << 8 | header[5]);
+    ret_frame->length = (uint16_t)(header[6] << 8 | header[7]);
+    return ret_frame->type > 0 && ret_frame->type < WEFT_FRAME_TYPES && ret_frame->length <= WEFT_FRAME_MAX;
+}

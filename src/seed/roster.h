@@ -1,0 +1,17 @@
+/* Who is in a cluster: what each node is told when its members change, so that it writes /etc/hosts and the hostfile and tries
+ * to reach every other. Pure.
+ *
+ *     generation 7
+ *     self 3
+ *     node 0 cfd-0 10.64.0.1 4                        rank, hostname, address, slots (physical cores)
+ *     ipoib 0 0 10.65.0.1                             rank, rail, address
+ *     leaf 0 leaf1                                     rank, the leaf switch of its host: for topology.conf
+ */
+#pragma once
+
+#include "node.h"
+
+#include <glib.h>
+
+/* nodes: WeftNode, sorted by rank. leaves: the leaf of each, same order. */
+char *weft_roster_format(guint64 generation, guint self, const GPtrArray *nodes, const GPtrArray *leaves);
