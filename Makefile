@@ -1,6 +1,6 @@
 # The commands that a person types. On a fresh Debian 12, as root, each does everything, packages included.
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-asan lint robustness bench-control fuzz install clean
+.PHONY: help build images demo test test-lab test-lab-full test-asan lint robustness bench-control bench-start fuzz install clean
 
 SEED ?= 1
 STEPS ?= 2000
@@ -14,6 +14,9 @@ help: ## this list
 
 build: ## compile weftd and weft into build/
 	@tools/packages build && tools/build build
+
+images: build ## the images tiny and mpi, from Debian's packages, into build/images
+	@tools/packages images && images/build tiny build/images && images/build mpi build/images
 
 demo: build ## two tenants, two clusters, on a described fleet; leaves nothing running
 	@demo/run build
