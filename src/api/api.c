@@ -18,6 +18,7 @@ const WeftApiOptions weft_api_defaults = {
     .requests_per_second = 200,
     .requests_burst = 400,
     .streams = 256,
+    .sessions = 256,
     .idle_timeout = 10 * G_USEC_PER_SEC,
 };
 

@@ -1,6 +1,8 @@
-/* The API: HTTP/1.1 and JSON under /v1. It reads and writes the store and nothing else: what is to happen is a wish there. */
+/* The API: HTTP/1.1 and JSON under /v1. It reads and writes the store: what is to happen is a wish there. What is
+ * in the nodes and on the hosts now it learns through the gate. */
 #pragma once
 
+#include "gate.h"
 #include "store.h"
 
 #include <glib.h>
@@ -17,7 +19,9 @@ typedef struct WeftApiOptions {
     guint requests_per_second; /* of one principal, in the mean */
     guint requests_burst;
     guint streams;       /* event streams at the same time, in all */
+    guint sessions;      /* sessions and consoles at the same time, in all */
     gint64 idle_timeout; /* microseconds before an idle connection is closed */
+    WeftGate *gate;      /* to nodes and hosts, borrowed; NULL: whoever asks for it is told that it is UNAVAILABLE */
 } WeftApiOptions;
 
 extern const WeftApiOptions weft_api_defaults;

@@ -1,5 +1,6 @@
 /* How the API reaches nodes and hosts without knowing the drivers. Implemented by control. thread: main, nothing blocks; each
- * callback runs once, later, unless it was cancelled before. */
+ * callback runs once, later, unless it was cancelled before. Messages are for operators: the API tells tenants in
+ * its own words. */
 #pragma once
 
 #include <gio/gio.h>
@@ -23,10 +24,11 @@ typedef struct WeftGateOps {
     void (*open)(WeftGate *gate, const char *node_id, WeftGateKind kind, GCancellable *cancellable, WeftGateOpened opened,
                  gpointer data);
     /* What is there and what is missing on a host: { "host": …, "checks": [ { "check": "iommu", "state":
-     * "ok|warn|fail|unknown", "found": "text", "remedy": "command or text" or null }, … ] }. */
+     * "ok|warn|fail|unknown", "found": "text", "remedy": "command or text" or null }, … ] }. host NULL: what belongs to no
+     * host, the fabrics and weftd itself; "host" is null then. */
     void (*doctor)(WeftGate *gate, const char *host, GCancellable *cancellable, WeftGateReported reported, gpointer data);
-    /* How busy the nodes of a cluster are: { "nodes": [ { "id": …, "cpu": seconds so far, "time": when, "memory": bytes }, … ]
-     * } */
+    /* How busy the nodes of a cluster are: { "nodes": [ { "id": …, "cpu": seconds so far, "time": microseconds as of
+     * weft_clock_now(), "memory": bytes }, … ] }; a node of which nothing is known is left out. */
     void (*load)(WeftGate *gate, const char *cluster_id, GCancellable *cancellable, WeftGateReported reported, gpointer data);
 } WeftGateOps;
 
