@@ -5,7 +5,8 @@
  *     self 3
  *     node 0 cfd-0 10.64.0.1 4                        rank, hostname, address, slots (physical cores)
  *     ipoib 0 0 10.65.0.1                             rank, rail, address
- *     leaf 0 leaf1                                     rank, the leaf switch of its host: for topology.conf
+ *     leaf 0 leaf0                                     rank, the leaf switch of its host: for topology.conf. Numbered as they
+ *                                                      appear: which nodes share one matters, not what the site calls it
  */
 #pragma once
 
@@ -13,5 +14,5 @@
 
 #include <glib.h>
 
-/* nodes: WeftNode, sorted by rank. leaves: the leaf of each, same order. */
+/* nodes: WeftNode, sorted by rank. leaves: char *, the leaf of each, same order. */
 char *weft_roster_format(guint64 generation, guint self, const GPtrArray *nodes, const GPtrArray *leaves);

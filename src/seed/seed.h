@@ -1,18 +1,21 @@
 /* A node's seed: a small ISO 9660 file system labelled CIDATA, as cloud-init's NoCloud source wants it, with the guest program
  * beside. The same spec gives the same bytes. Pure but for libisofs.
  *
- *     meta-data, user-data, network-config      cloud-init's. user-data is a MIME archive: a boothook of ours that starts the
- *                                                guest program, then the user's own, whatever its type: nothing of either is
- * lost weft/guest                                 the guest program; an image without cloud-init runs it as "guest start
- * MOUNTPOINT" weft/node                                  what this node is, a line each: see below weft/files/… what belongs
- * into the node as it is: ssh keys, munge key
+ *     meta-data, user-data, network-config   cloud-init's. user-data is a MIME archive: a boothook of ours that mounts the seed
+ *                                            at WEFT_SEED_MOUNT and starts the guest program, then the user's own, whatever
+ *                                            its type: nothing of either is lost
+ *     weft/guest                             the guest program; an image without cloud-init runs it as "guest start MOUNTPOINT"
+ *     weft/node                              what this node is, a line each: see below
+ *     weft/files/…                           what belongs into the node as it is: ssh/id_ed25519, ssh/id_ed25519.pub,
+ *                                            ssh/host_ed25519, ssh/host_ed25519.pub, munge.key
  *
  * weft/node: "key value" lines, in this order, some more than once:
  *     hostname cfd-3            rank 3                 cluster cfd
  *     mac 02:… 10.64.0.4/16 1450                       the partition's Ethernet
- *     ipoib 0 0x… 10.65.0.4/16                         rail, port GUID, address
+ *     ipoib 0 0x… 10.65.0.4/16                         rail, port GUID (0x0000000000000000 of a whole HCA: nobody else knows
+ *                                                      it; then the rails are the devices in order), address
  *     pkey 0x8012               sl 0                   for UCX_IB_PKEY, UCX_IB_SL; full membership bit set
- *     path bridge               slots 4                slurm 1
+ *     path bridge               slots 4                slurm 1 (absent: none)
  *     login ssh-ed25519 AAAA…                          a public key that may log in, the cluster's own first */
 #pragma once
 
@@ -22,6 +25,8 @@
 
 #include <glib.h>
 
+#define WEFT_SEED_MOUNT "/run/weft/seed"
+
 typedef struct WeftSeedSpec {
     const WeftNode *node;
     const WeftCluster *cluster;
@@ -30,4 +35,5 @@ typedef struct WeftSeedSpec {
     GBytes *guest; /* the guest program */
 } WeftSeedSpec;
 
+/* thread: any, one at a time (it takes a lock); a few milliseconds, mostly for copying the guest program. */
 GBytes *weft_seed_make(const WeftSeedSpec *spec, GError **error);

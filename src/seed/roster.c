@@ -1,0 +1,50 @@
+#include "roster.h"
+
+#include "network.h"
+
+static void
+add_node(GString *text, const WeftNode *node)
+{
+    g_autofree char *hostname = weft_node_hostname(node);
+    g_autofree char *address = weft_node_address(node);
+    g_string_append_printf(text, "node %u %s %s %u\n", node->rank, hostname, address, node->cores->len);
+}
+
+static void
+add_rails(GString *text, const WeftNode *node)
+{
+    for (guint i = 0; i < node->devices->len; i++) {
+        const WeftDevice *device = g_ptr_array_index(node->devices, i);
+        g_autofree char *address = weft_node_ipoib_address(node, device->rail);
+        g_string_append_printf(text, "ipoib %u %u %s\n", node->rank, device->rail, address);
+    }
+}
+
+/* Equal names get the same number. */
+static guint
+leaf_number(GHashTable *numbers, const char *leaf)
+{
+    gpointer number;
+    if (!g_hash_table_lookup_extended(numbers, leaf, NULL, &number)) {
+        number = GUINT_TO_POINTER(g_hash_table_size(numbers));
+        g_hash_table_insert(numbers, (gpointer)leaf, number);
+    }
+    return GPOINTER_TO_UINT(number);
+}
+
+char *
+weft_roster_format(guint64 generation, guint self, const GPtrArray *nodes, const GPtrArray *leaves)
+{
+    g_autoptr(GHashTable) numbers = g_hash_table_new(g_str_hash, g_str_equal);
+    GString *text = g_string_new(NULL);
+    g_string_append_printf(text, "generation %" G_GUINT64_FORMAT "\nself %u\n", generation, self);
+    for (guint i = 0; i < nodes->len; i++)
+        add_node(text, g_ptr_array_index(nodes, i));
+    for (guint i = 0; i < nodes->len; i++)
+        add_rails(text, g_ptr_array_index(nodes, i));
+    for (guint i = 0; i < nodes->len; i++) {
+        const WeftNode *node = g_ptr_array_index(nodes, i);
+        g_string_append_printf(text, "leaf %u leaf%u\n", node->rank, leaf_number(numbers, g_ptr_array_index(leaves, i)));
+    }
+    return g_string_free(text, FALSE);
+}
