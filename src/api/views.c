@@ -36,29 +36,11 @@ is_missing(GError **error)
     return TRUE;
 }
 
-/* Drivers begin with the host that they speak of, and call domains as they are called there. */
-static const struct {
-    const char *pattern;
-    const char *instead;
-} names[] = {
-    { "\\bhost [A-Za-z0-9._-]+(?=:)", "its host" },
-    { "\\bdomain weft-[0-9a-z]+-[0-9]+", "a domain" },
-};
-
-/* What somebody else's eyes may not see is said in general words; NULL is null. */
+/* NULL is null. */
 static json_t *
-words_view(const char *text, gboolean all)
+text_view(const char *text)
 {
-    static GRegex *patterns[G_N_ELEMENTS(names)];
-    g_autofree char *words = g_strdup(text);
-    for (guint i = 0; words && !all && i < G_N_ELEMENTS(names); i++) {
-        if (!patterns[i])
-            patterns[i] = g_regex_new(names[i].pattern, G_REGEX_OPTIMIZE, 0, NULL);
-        char *replaced = g_regex_replace_literal(patterns[i], words, -1, 0, names[i].instead, 0, NULL);
-        g_free(words);
-        words = replaced;
-    }
-    return words ? json_string(words) : json_null();
+    return text ? json_string(text) : json_null();
 }
 
 /* --- clusters --- */
@@ -103,11 +85,14 @@ progress_view(const WeftCluster *cluster, const WeftClusterStatus *status, gbool
     const char *phase = weft_cluster_phase_words[status ? status->phase : WEFT_CLUSTER_QUEUED];
     const char *fabric = status && status->fabric ? status->fabric : cluster->fabric;
     gboolean placed = status && status->pkey;
-    return json_pack(
-        "{s:s, s:o, s:o, s:s?, s:o, s:o, s:i, s:i}", "phase", phase, "reason", words_view(status ? status->reason : NULL, all),
+    json_t *view = json_pack(
+        "{s:s, s:o, s:o, s:s?, s:o, s:o, s:i, s:i}", "phase", phase, "reason", text_view(status ? status->reason : NULL),
         "since", time_view(status ? status->since : cluster->created), "fabric", fabric, "partition",
         placed ? hex_view(status->pkey, 4) : json_null(), "vxlan", placed ? json_integer(status->vxlan) : json_null(), "nodes",
         status ? (int)status->nodes : 0, "ready", status ? (int)status->ready : 0);
+    if (all)
+        json_object_set_new(view, "detail", text_view(status ? status->detail : NULL));
+    return view;
 }
 
 json_t *
@@ -168,6 +153,7 @@ add_placement(json_t *view, const WeftNode *node)
     for (guint i = 0; i < node->gpus->len; i++)
         json_array_append_new(gpus, json_string(node->gpus->pdata[i]));
     json_object_set_new(view, "host", json_string(node->host));
+    json_object_set_new(view, "detail", text_view(node->detail));
     json_object_set_new(view, "core_ids", cores);
     json_object_set_new(view, "memory_nodes", memory);
     json_object_set_new(view, "devices", devices);
@@ -187,7 +173,7 @@ weft_view_node(const WeftNode *node, gboolean all)
     }
     json_t *view = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:o}", "id", node->id, "name", label, "hostname",
                              hostname, "cluster", node->cluster, "tenant", node->tenant, "rank", (int)node->rank, "group",
-                             node->group, "phase", weft_node_phase_words[node->phase], "reason", words_view(node->reason, all));
+                             node->group, "phase", weft_node_phase_words[node->phase], "reason", text_view(node->reason));
     json_t *holds =
         json_pack("{s:i, s:I, s:i, s:o, s:s?, s:s, s:s?, s:o}", "cores", (int)node->cores->len, "memory",
                   (json_int_t)weft_node_memory(node), "gpus", (int)node->gpus->len, "guids", guids, "mac", node->mac, "path",
@@ -301,7 +287,7 @@ json_t *
 weft_view_event(const WeftEvent *event, gboolean all)
 {
     g_autofree char *id = weft_event_key(event->id);
-    return json_pack("{s:s, s:o, s:s, s:s?, s:s?, s:s?, s:s?, s:o}", "id", id, "time", time_view(event->id), "type",
+    return json_pack("{s:s, s:o, s:s, s:s?, s:s?, s:s?, s:s?, s:s, s:s?}", "id", id, "time", time_view(event->id), "type",
                      event->type, "tenant", event->tenant, "cluster", event->cluster, "cluster_name", event->cluster_name,
-                     "host", all ? event->host : NULL, "message", words_view(event->message, all));
+                     "host", all ? event->host : NULL, "message", event->message, "detail", all ? event->detail : NULL);
 }

@@ -85,7 +85,7 @@ ensure_partition(WeftWork *work, const WeftNode *first)
     const char *fabric = weft_fleet_host(work->control->fleet, first->host)->fabric;
     guint pkey = weft_subnets_take_pkey(work->control->subnets, fabric, work->key);
     if (!pkey) {
-        weft_work_set_trouble(work, g_strdup_printf("every partition number of fabric %s is in use", fabric));
+        weft_work_set_trouble(work, g_strdup_printf("every partition number of fabric %s is in use", fabric), NULL);
         return FALSE;
     }
     g_free(status->fabric);
@@ -107,7 +107,7 @@ place_nodes(Placing *placing, const guint *counts, const WeftNode *replaced)
     weft_fleet_sort(work->control->fleet);
     g_autoptr(GPtrArray) nodes = weft_schedule(work->control->fleet, &request, &error);
     if (!nodes) {
-        weft_work_set_trouble(work, g_strdup(error->message));
+        weft_work_set_trouble(work, g_strdup(error->message), NULL);
         return FALSE;
     }
     if (!ensure_partition(work, nodes->pdata[0]))

@@ -1,6 +1,7 @@
 #include "clock.h"
 #include "domain-xml.h"
 #include "errors.h"
+#include "words.h"
 #include "work.h"
 
 /* --- trouble --- */
@@ -11,36 +12,38 @@ rest(WeftWork *work, guint attempt, const char *what, const GError *error)
 {
     gint64 delay = weft_backoff_delay(&work->control->options.backoff, attempt);
     g_autofree char *wait = weft_duration_format(delay);
-    weft_work_set_trouble(work, g_strdup_printf("%s: %s; try %u in %s", what, error->message, attempt + 1, wait));
+    weft_work_set_trouble(work, g_strdup_printf("%s; try %u in %s", what, attempt + 1, wait), error->message);
     return g_get_monotonic_time() + delay;
 }
 
 static void
-node_rest(WeftWork *work, WeftNodeWork *item, const char *verb, const GError *error)
+node_rest(WeftWork *work, WeftNodeWork *item, const char *words, const GError *error)
 {
     g_autofree char *label = weft_node_label(item->node);
-    g_autofree char *what = g_strdup_printf("%s did not %s", label, verb);
+    g_autofree char *what = g_strdup_printf("%s: %s", label, words);
     item->not_before = rest(work, ++item->attempts, what, error);
 }
 
 /* A start that went wrong. A host that cannot be reached gets a few tries before its node looks for another. */
 static void
-start_failed(WeftWork *work, WeftNodeWork *item, const GError *error)
+start_failed(WeftWork *work, WeftNodeWork *item, WeftDeed deed, gint64 deadline, const GError *error)
 {
     WeftErrorCode code = weft_error_code(error);
-    node_rest(work, item, "start", error);
+    g_autofree char *words = weft_words(deed, error, deadline);
+    node_rest(work, item, words, error);
     if (code == WEFT_ERROR_UNAVAILABLE) {
         weft_hosts_hint(work->control->hosts, item->node->host);
         if (item->attempts < work->control->options.starts_max)
             return;
         item->node->starts = work->control->options.starts_max;
     }
-    weft_work_set_phase(item, WEFT_NODE_FAILED, error->message);
+    g_autofree char *reason = g_strdup_printf("%s (try %u)", words, item->attempts);
+    weft_work_set_phase(item, WEFT_NODE_FAILED, reason, error->message);
     item->stopped = FALSE;
     if (code == WEFT_ERROR_INVALID) {
         g_autofree char *label = weft_node_label(item->node);
         work->fatal = TRUE;
-        weft_work_set_trouble(work, g_strdup_printf("%s cannot start: %s", label, error->message));
+        weft_work_set_trouble(work, g_strdup_printf("%s cannot start: %s", label, words), error->message);
     }
 }
 
@@ -72,11 +75,12 @@ awaited(const WeftJob *job, WeftContents *contents, const GError *error)
     if (!item || item->node->phase != WEFT_NODE_CLAIMED)
         return;
     if (error) {
-        start_failed(job->owner, item, error);
+        start_failed(job->owner, item, WEFT_DEED_GREET, job->deadline, error);
         return;
     }
-    weft_work_set_phase(item, WEFT_NODE_READY, NULL);
+    weft_work_set_phase(item, WEFT_NODE_READY, NULL, NULL);
     g_clear_pointer(&item->node->reason, g_free);
+    g_clear_pointer(&item->node->detail, g_free);
     item->node->starts = 0;
     item->attempts = 0;
 }
@@ -89,7 +93,7 @@ started(const WeftJob *job, WeftContents *contents, const GError *error)
     if (!item || item->node->phase != WEFT_NODE_CLAIMED)
         return;
     if (error) {
-        start_failed(work, item, error);
+        start_failed(work, item, WEFT_DEED_START, job->deadline, error);
         return;
     }
     g_autofree char *domain = weft_node_domain(item->node);
@@ -108,7 +112,7 @@ weft_work_start(WeftWork *work, WeftNodeWork *item)
     g_autoptr(GError) error = NULL;
     g_autofree char *xml = weft_domain_xml_format(&spec, &error);
     if (!xml) {
-        start_failed(work, item, error);
+        start_failed(work, item, WEFT_DEED_START, 0, error);
         return;
     }
     item->stopped = FALSE;
@@ -129,7 +133,8 @@ stopped(const WeftJob *job, WeftContents *contents, const GError *error)
         item->stopped = TRUE;
         return;
     }
-    node_rest(work, item, "stop", error);
+    g_autofree char *words = weft_words(WEFT_DEED_STOP, error, job->deadline);
+    node_rest(work, item, words, error);
     if (weft_error_code(error) == WEFT_ERROR_UNAVAILABLE)
         weft_hosts_hint(work->control->hosts, item->node->host);
 }
@@ -160,11 +165,12 @@ wired(const GError *error, gpointer data)
     }
     /* A partition of that number that is not weft's is not ours to remove: ours is gone. */
     if (error && !(conflict && work->cluster && work->cluster->deleted)) {
-        work->wire_not_before = rest(work, ++work->wire_attempts, "the fabric was not wired", error);
+        g_autofree char *words = weft_words(WEFT_DEED_WIRE, error, work->control->options.apply_deadline);
+        work->wire_not_before = rest(work, ++work->wire_attempts, words, error);
         return;
     }
     work->wire_attempts = 0;
-    weft_work_set_trouble(work, NULL);
+    weft_work_set_trouble(work, NULL, NULL);
     if (work->status && work->status->wired < work->wiring_generation) {
         work->status->wired = work->wiring_generation;
         work->status_dirty = TRUE;

@@ -32,7 +32,7 @@ weft_work_find(const WeftWork *work, const char *node_id)
 }
 
 void
-weft_work_set_phase(WeftNodeWork *item, WeftNodePhase phase, const char *reason)
+weft_work_set_phase(WeftNodeWork *item, WeftNodePhase phase, const char *reason, const char *detail)
 {
     WeftNode *node = item->node;
     if (!weft_node_phase_may_follow(node->phase, phase)) {
@@ -45,6 +45,8 @@ weft_work_set_phase(WeftNodeWork *item, WeftNodePhase phase, const char *reason)
     if (reason) {
         g_free(node->reason);
         node->reason = g_strdup(reason);
+        g_free(node->detail);
+        node->detail = g_strdup(detail);
     }
 }
 
@@ -54,7 +56,7 @@ weft_work_retire(WeftWork *work, WeftNodeWork *item)
     GCancellable *running = g_hash_table_lookup(work->jobs, item->node->id);
     if (running)
         g_cancellable_cancel(running);
-    weft_work_set_phase(item, WEFT_NODE_STOPPING, NULL);
+    weft_work_set_phase(item, WEFT_NODE_STOPPING, NULL, NULL);
     item->not_before = 0;
 }
 
@@ -222,6 +224,17 @@ set_phase(WeftWork *work, WeftClusterPhase phase)
     work->status_dirty = TRUE;
 }
 
+/* TRUE: it was another one. */
+static gboolean
+set_text(char **text, const char *value)
+{
+    if (g_strcmp0(*text, value) == 0)
+        return FALSE;
+    g_free(*text);
+    *text = g_strdup(value);
+    return TRUE;
+}
+
 gboolean
 weft_work_update_status(WeftWork *work)
 {
@@ -229,7 +242,7 @@ weft_work_update_status(WeftWork *work)
     set_phase(work, phase_of(work));
     WeftClusterStatus *status = work->status;
     if (status->phase == WEFT_CLUSTER_READY && !weft_work_has_homeless(work))
-        weft_work_set_trouble(work, NULL);
+        weft_work_set_trouble(work, NULL, NULL);
 
     guint nodes = 0, ready = 0;
     for (guint i = 0; i < work->nodes->len; i++) {
@@ -237,13 +250,11 @@ weft_work_update_status(WeftWork *work)
         nodes += !item->leaving;
         ready += item->node->phase == WEFT_NODE_READY;
     }
-    if (status->nodes != nodes || status->ready != ready || g_strcmp0(status->reason, work->trouble) != 0) {
-        status->nodes = nodes;
-        status->ready = ready;
-        g_free(status->reason);
-        status->reason = g_strdup(work->trouble);
-        work->status_dirty = TRUE;
-    }
+    work->status_dirty |= status->nodes != nodes || status->ready != ready;
+    status->nodes = nodes;
+    status->ready = ready;
+    work->status_dirty |= set_text(&status->reason, work->trouble);
+    work->status_dirty |= set_text(&status->detail, work->detail);
     return work->status_dirty;
 }
 
@@ -338,7 +349,7 @@ static void
 bury(WeftWork *work)
 {
     weft_work_unload(work);
-    weft_work_set_trouble(work, NULL);
+    weft_work_set_trouble(work, NULL, NULL);
     work->wire_attempts = work->place_attempts = 0;
     work->wire_not_before = work->place_not_before = 0;
 }

@@ -28,6 +28,7 @@ weft_work_free(WeftWork *work)
     g_hash_table_unref(work->jobs);
     g_hash_table_unref(work->gone);
     g_free(work->trouble);
+    g_free(work->detail);
     g_free(work->key);
     g_free(work);
 }
@@ -63,10 +64,12 @@ weft_work_wake_at(WeftWork *work, gint64 time)
 }
 
 void
-weft_work_set_trouble(WeftWork *work, char *trouble)
+weft_work_set_trouble(WeftWork *work, char *trouble, const char *detail)
 {
     g_free(work->trouble);
     work->trouble = trouble;
+    g_free(work->detail);
+    work->detail = g_strdup(detail);
 }
 
 void
@@ -144,7 +147,7 @@ hear_reports(WeftWork *work)
     while (g_hash_table_iter_next(&iter, &id, &reason)) {
         WeftNodeWork *item = weft_work_find(work, id);
         if (item && item->node->phase == WEFT_NODE_READY)
-            weft_work_set_phase(item, WEFT_NODE_FAILED, reason);
+            weft_work_set_phase(item, WEFT_NODE_FAILED, reason, NULL);
     }
     g_hash_table_remove_all(work->gone);
     if (work->rewire && work->status && work->status->generation == work->status->wired) {
@@ -165,8 +168,17 @@ hear_reports(WeftWork *work)
 static void
 tell_node(const WeftWork *work, WeftTxn *txn, const char *type, const WeftNode *node)
 {
+    const WeftCluster *cluster = work->cluster;
     g_autofree char *label = weft_node_label(node);
-    weft_txn_tell(txn, type, work->cluster, node->host, "%s: %s", label, node->reason);
+    g_autofree char *message = g_strdup_printf("%s: %s", label, node->reason);
+    WeftEvent event = { .type = (char *)type,
+                        .tenant = cluster->tenant,
+                        .cluster = cluster->id,
+                        .cluster_name = cluster->name,
+                        .host = node->host,
+                        .message = message,
+                        .detail = node->detail };
+    weft_txn_put_event(txn, &event);
 }
 
 /* Changes the node's phase as planned; TRUE when the partition's members change with it. */
@@ -178,13 +190,13 @@ mark(WeftWork *work, WeftNodeWork *item, WeftAction action)
         weft_work_retire(work, item);
         return TRUE;
     case WEFT_DO_LOSE:
-        weft_work_set_phase(item, WEFT_NODE_LOST, "its host is lost");
+        weft_work_set_phase(item, WEFT_NODE_LOST, "its host is lost", NULL);
         return TRUE;
     case WEFT_DO_RECOVER:
-        weft_work_set_phase(item, WEFT_NODE_FAILED, "its host was lost and came back");
+        weft_work_set_phase(item, WEFT_NODE_FAILED, "its host was lost and came back", NULL);
         return TRUE;
     case WEFT_DO_RETRY:
-        weft_work_set_phase(item, WEFT_NODE_CLAIMED, NULL);
+        weft_work_set_phase(item, WEFT_NODE_CLAIMED, NULL, NULL);
         item->node->starts++;
         return FALSE;
     default:

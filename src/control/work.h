@@ -28,6 +28,7 @@ struct WeftWork {
     GHashTable *jobs; /* node id to GCancellable, borrowed: what runs; outlives a reload */
     GHashTable *gone; /* node id to reason: reported by the world, not yet looked at */
     char *trouble;    /* why it is not further; NULL: nothing to say */
+    char *detail;     /* the driver's words on it; NULL: none */
     gboolean fatal;   /* trying again cannot help until the wish changes */
     int told_phase;   /* the last that an event told; -1: none */
     gboolean status_dirty;
@@ -64,7 +65,7 @@ gboolean weft_work_update_status(WeftWork *work);
 /* What weft_plan() looks at; *ret_views is to be freed. */
 WeftPlanInput weft_work_input(const WeftWork *work, WeftNodeView **ret_views);
 /* Moves a node on; it is written with the next commit. reason NULL: what was said of it before stands. */
-void weft_work_set_phase(WeftNodeWork *item, WeftNodePhase phase, const char *reason);
+void weft_work_set_phase(WeftNodeWork *item, WeftNodePhase phase, const char *reason, const char *detail);
 /* Nobody wants the node any more: ends what runs for it. */
 void weft_work_retire(WeftWork *work, WeftNodeWork *item);
 WeftNodeWork *weft_work_add(WeftWork *work, WeftNode *node, gint64 revision);
@@ -90,5 +91,5 @@ void weft_work_stop(WeftWork *work, WeftNodeWork *item);
 void weft_work_wake(WeftWork *work);
 /* Wakes it at that monotonic time at the latest. */
 void weft_work_wake_at(WeftWork *work, gint64 time);
-/* Remembers what to tell the user; takes the text over. */
-void weft_work_set_trouble(WeftWork *work, char *trouble);
+/* Remembers what to tell the user, and the driver's words for operators (NULL: none). Takes the first over. */
+void weft_work_set_trouble(WeftWork *work, char *trouble, const char *detail);

@@ -10,6 +10,7 @@ static const WeftCodecField fields[] = {
     WEFT_FIELD(WeftEvent, cluster_name, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftEvent, host, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftEvent, message, TEXT),
+    WEFT_FIELD(WeftEvent, detail, TEXT, WEFT_OPTIONAL),
     {},
 };
 

@@ -12,6 +12,7 @@ typedef struct WeftEvent {
     char *cluster_name;
     char *host; /* NULL: none; never shown to tenants */
     char *message;
+    char *detail; /* a driver's words, NULL: none; never shown to tenants */
 } WeftEvent;
 
 WeftEvent *weft_event_from_json(json_t *json, GError **error);

@@ -203,7 +203,7 @@ def test_interrupt_ends_only_the_waiting(weft):
 def test_waits_across_a_restart(weft):
     weft.world.fault("fail start 0 not yet")
     with started(weft, "create", "cfd", "-n", "2", *SHAPE) as process:
-        read_until(process.stderr, "not yet")
+        read_until(process.stderr, "its host cannot be reached")
         weft.kill()
         read_until(process.stderr, "does not answer")
         weft.world.fault()

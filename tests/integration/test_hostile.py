@@ -61,15 +61,16 @@ def test_a_tenant_reads_of_no_host(weft):
         weft.world.fault("fail start 0 domain weft-4kother00000-7 has core 3 already", host=host["name"])
     weft.client.create("cfd", 1)
     until(lambda: any(event["type"] == "node-failed" for event in weft.client.events()), lambda: weft.client.events())
-    until(lambda: "host n" in (weft.client.cluster("cfd")["reason"] or ""), lambda: weft.client.cluster("cfd"))
+    until(lambda: "host n" in (weft.client.cluster("cfd")["detail"] or ""), lambda: weft.client.cluster("cfd"))
     texts = [viewer.request("GET", path).text for path in ("/v1/clusters", "/v1/clusters/cfd", "/v1/clusters/cfd/nodes", "/v1/events")]
     with contextlib.closing(raw(weft, request_text("/v1/events", token, "Accept: text/event-stream", "Last-Event-ID: " + "0" * 16))) as stream:
         heard = ""
-        while "did not start" not in heard:
+        while "its host" not in heard:
             heard += stream.recv(1 << 16).decode()
     for text in (*texts, heard):
         assert not re.search(r"host n\d|weft-4kother", text), text
-    assert "its host: start: a domain has core 3 already" in texts[3]
+    assert "cfd[0]: its host cannot be reached" in texts[3]
+    assert "core 3" in weft.client.request("GET", "/v1/events").text
 
 
 # --- what is remembered ---

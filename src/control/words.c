@@ -1,0 +1,54 @@
+#include "words.h"
+
+#include "clock.h"
+#include "errors.h"
+
+typedef struct Words {
+    const char *unreached;
+    const char *late; /* … within its deadline */
+    const char *wrong;
+    const char *other;
+} Words;
+
+/* clang-format off */
+static const Words words[WEFT_DEEDS] = {
+    [WEFT_DEED_START] = {
+        "its host cannot be reached", "its host did not start it",
+        "its host cannot run it as it is", "its host refused the start" },
+    [WEFT_DEED_GREET] = {
+        "its host lost it before it answered", "no answer from inside",
+        "its host cannot reach into it", "it ended before it answered" },
+    [WEFT_DEED_MEET] = {
+        "it answers no more", "no word from inside whether it reaches the others",
+        "its image cannot tell whether it reaches the others", "it does not reach all others on the partition" },
+    [WEFT_DEED_STOP] = {
+        "its host cannot be reached", "its host did not stop it",
+        "its host cannot stop it", "its host refused to stop it" },
+    [WEFT_DEED_CONNECT] = {
+        "a host of it cannot be reached", "a host of it did not join the partition's network",
+        "a host of it cannot join the partition's network", "a host of it refused to join the partition's network" },
+    [WEFT_DEED_BRING] = {
+        "its host cannot be reached", "the image did not reach its host",
+        "its host cannot take the image", "the image was not brought to its host" },
+    [WEFT_DEED_WIRE] = {
+        "the subnet manager cannot be reached", "the subnet manager did not answer",
+        "the subnet manager cannot do it", "the subnet manager refused it" },
+};
+/* clang-format on */
+
+char *
+weft_words(WeftDeed deed, const GError *error, gint64 deadline)
+{
+    switch (weft_error_code(error)) {
+    case WEFT_ERROR_UNAVAILABLE:
+        return g_strdup(words[deed].unreached);
+    case WEFT_ERROR_TIMEOUT: {
+        g_autofree char *limit = weft_duration_format(deadline);
+        return g_strdup_printf("%s within %s", words[deed].late, limit);
+    }
+    case WEFT_ERROR_INVALID:
+        return g_strdup(words[deed].wrong);
+    default:
+        return g_strdup(words[deed].other);
+    }
+}

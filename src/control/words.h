@@ -1,0 +1,19 @@
+/* What went wrong, in weft's own words, for whoever owns the cluster: never the name of a host or a domain, and nothing that a
+ * driver said. Pure. */
+#pragma once
+
+#include <glib.h>
+
+typedef enum {
+    WEFT_DEED_START,
+    WEFT_DEED_GREET, /* the first answer from inside */
+    WEFT_DEED_MEET,  /* reaching the others */
+    WEFT_DEED_STOP,
+    WEFT_DEED_CONNECT, /* the partition's network on a host */
+    WEFT_DEED_BRING,   /* the image's files */
+    WEFT_DEED_WIRE,    /* the partition in the fabric */
+    WEFT_DEEDS
+} WeftDeed;
+
+/* deadline: what it had, microseconds; told when it was not enough. */
+char *weft_words(WeftDeed deed, const GError *error, gint64 deadline);
