@@ -1,11 +1,28 @@
-/* weft-hook: what libvirt cannot do on a host. It is both libvirt's qemu hook and its network hook.
+/* weft-hook: what libvirt cannot do on a host. It is both libvirt's qemu hook and its network hook, installed as
+ * /etc/libvirt/hooks/qemu.d/weft and network.d/weft, and knows by the path that it is run by which of them it is. By hand its
+ * first argument tells:
  *
  *     qemu DOMAIN prepare|start|started|stopped|release|migrate|restore|reconnect|attach …   the domain's XML on standard input
  *     network NAME start|started|stopped|updated|port-created|port-deleted …                 the network's XML
  *
- * The qemu hook sets up the virtual functions and the bridge that a node's metadata names, and undoes it at release. The
- * network hook is the one carrier for what changes on a host while nodes run there: weftd creates a transient libvirt network
- * "weft-<vxlan>" whose metadata names the VXLAN's peers, and creates it anew when they change; the bridge and its ports stay.
+ * The qemu hook sets up the virtual functions and the bridge that a node's metadata names (see domain-xml.h), and undoes it at
+ * release. The network hook is the one carrier for what changes on a host while nodes run there: weftd creates a transient
+ * libvirt network "weft-<vxlan>" whose metadata names the VXLAN's peers, and creates it anew when they change; the bridge and
+ * its ports stay:
+ *
+ *     <network>
+ *       <name>weft-10001</name>
+ *       <metadata>
+ *         <weft:network xmlns:weft="NAMESPACE" cluster="4k2m8w9x1a2b" vxlan="10001">
+ *           <weft:peer address="n2.example.org"/>
+ *         </weft:network>
+ *       </metadata>
+ *       <forward mode="bridge"/>
+ *       <bridge name="weft10001"/>
+ *     </network>
+ *
+ * A peer is a name that resolves on the host, or an IPv4 address. The network is never destroyed to be created anew unless both
+ * follow each other at once: between them the peers are kept as long as a node is on the bridge.
  *
  * A network "weft-probe" is a question: at start the hook answers on standard error, after the line "weft-hook: report", with
  * one line of JSON about the host, and fails, so that nothing is created and the answer reaches weftd as libvirt's error:
@@ -13,8 +30,19 @@
  *     { "version": "0.1.0", "kernel": "6.1.0", "cmdline": "…", "iommu_groups": 41, "vfio": true, "kvm": true, "tun": true,
  *       "hugepages": [ { "node": 0, "size": 2097152, "total": 1024, "free": 900 }, … ],
  *       "hcas": [ { "name": "mlx5_0", "driver": "mlx5", "pci": "…", "port_guid": "0x…", "state": "active", "vfs": 8,
- * "vfs_total": 16, "numa": 0 } ], "machine": { "uptime": 12345, "load": 0.4 } }
- */
+ *                   "vfs_total": 16, "numa": 0 } ],
+ *       "machine": { "uptime": 12345, "load": 0.4 } }
+ *
+ * What lacks on the host is absent or null there: no port, no NUMA.
+ *
+ * What the hook refuses it says in one line on standard error, which libvirt passes on. Domains and networks without weft's
+ * mark are none of its business. */
 #pragma once
 
 #define WEFT_NETWORK_NAMESPACE "https://weft.dev/xmlns/network/1"
+
+/* The carriers' names: "weft-<vxlan>", and the question's. */
+#define WEFT_NETWORK_PREFIX "weft-"
+#define WEFT_NETWORK_PROBE "weft-probe"
+/* What comes before the answer to it. */
+#define WEFT_HOOK_REPORT "weft-hook: report"
