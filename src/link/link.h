@@ -7,8 +7,8 @@
 
 typedef struct WeftLink WeftLink;
 
-/* Once, when the guest program has answered the sync. facts: its WELCOME, text to text, borrowed. Or error: the stream ended.
- */
+/* Once, when the guest program has answered the sync. facts: its WELCOME, text to text, borrowed. Or error: the stream ended,
+ * lost() will not run, free it. A callback may free the link. */
 typedef void (*WeftLinkGreeted)(WeftLink *link, GHashTable *facts, const GError *error, gpointer data);
 /* The stream ended or broke after the greeting; every session has been told. The link is of no use any more: free it. */
 typedef void (*WeftLinkLost)(WeftLink *link, const GError *error, gpointer data);
@@ -20,13 +20,13 @@ WeftLink *weft_link_new(int fd, WeftLinkGreeted greeted, WeftLinkLost lost, gpoi
 void weft_link_free(WeftLink *link);
 
 /* A connection for a client that speaks frames itself, with one session, number 1, which it begins with OPEN. Only the kinds
- * that a tenant may ask for are let through. Its other end is the caller's; closing it ends the session. -1 with an error:
- * BUSY when the node has WEFT_SESSIONS_MAX. */
+ * that a tenant may ask for are let through. Its other end is the caller's, non-blocking; closing it ends the session. -1 with
+ * an error: BUSY when the node has WEFT_SESSIONS_MAX, UNAVAILABLE before the greeting and after the loss. */
 int weft_link_connect(WeftLink *link, GError **error);
 
 /* weftd's own question: opens a session of this kind, sends input and EOF, and gathers its output (at most 64 KiB).
- * error: UNAVAILABLE when the link is lost, TIMEOUT when cancelled, FAILED with the output's last line when it did not exit
- * with 0, INVALID when it was refused. */
+ * Answers once, later. error: UNAVAILABLE before the greeting and when the link is lost, TIMEOUT when cancelled, FAILED with
+ * the output's last line when it did not exit with 0, INVALID when it was refused. */
 typedef void (*WeftLinkAnswered)(const char *output, const GError *error, gpointer data);
 void weft_link_ask(WeftLink *link, const char *kind, const char *input, GCancellable *cancellable, WeftLinkAnswered answered,
                    gpointer data);

@@ -5,7 +5,10 @@
  *
  * A conversation begins with a sync from weftd: WEFT_SYNC and a nonce of 16 random bytes; the guest program drops whatever came
  * before, ends the sessions of an earlier conversation, and answers with WEFT_SYNC, the same nonce and a WELCOME. weftd drops
- * whatever it reads until then. A sync may come at any time between frames: its first four bytes are no session.
+ * whatever it reads until then. A sync may come at any time between frames: its first four bytes are no session. Whoever reads
+ * something that is no frame looks for the next sync (the guest program) or gives the stream up (weftd). So that a frame which
+ * an earlier weftd left half-written does not swallow the sync, weftd sends as many bytes 0xff before it as a frame can have.
+ * A guest program that was started anew sends a sync of its own, its nonce all zeros: weftd's sessions are lost.
  *
  * Then frames go both ways, each a header of WEFT_FRAME_HEADER bytes and up to WEFT_FRAME_MAX bytes of payload:
  *
@@ -28,21 +31,29 @@
 #define WEFT_FRAME_HEADER 8
 #define WEFT_FRAME_MAX 8192
 #define WEFT_WINDOW 65536
-#define WEFT_SESSIONS_MAX 64 /* in one node */
+#define WEFT_WINDOW_MAX 1048576 /* what WINDOW may make of it */
+#define WEFT_SESSIONS_MAX 64    /* in one node */
+
+#define WEFT_MEET_SECONDS 30
+#define WEFT_MEET_PORT 7447 /* UDP, on which each guest program answers the others on the partition */
 
 enum weft_frame_type {
     /* guest to weftd, session 0: "key=value" texts, each ended by NUL: version, hostname, boot (boot id) */
     WEFT_FRAME_WELCOME = 1,
     /* begins a session. Payload: NUL-ended texts, first the kind, then "key=value":
+     *
      *   exec  arg=… (repeated; none: a login shell), tty=1, rows=, cols=, env=NAME=VALUE (repeated), dir=, user= (root if
-     * absent) meet  the roster (see roster.h of src/seed) follows as DATA and EOF; answers lines of text as DATA and EXIT 0
-     * when this node has written its hosts and hostfile, and has reached every other node on the partition; only weftd may ask
-     */
+     *         absent). At most WEFT_SESSIONS_MAX at once.
+     *
+     *   meet  the roster (see roster.h of src/seed) follows as DATA and EOF, with a line "within SECONDS" where weftd wants
+     *         another time limit than WEFT_MEET_SECONDS. Answers lines of text as DATA, and EXIT 0 when this node has written
+     *         its hosts and hostfile, and has reached every other node on the partition; else EXIT 1, and the last line says
+     *         which nodes do not answer. Only weftd may ask. */
     WEFT_FRAME_OPEN,
     WEFT_FRAME_DATA,       /* to the guest: standard input; from it: standard output, or the terminal */
     WEFT_FRAME_ERROR_DATA, /* standard error */
     WEFT_FRAME_EOF,        /* no more DATA in this direction */
-    WEFT_FRAME_WINDOW,     /* be32: so many bytes more may be sent to me */
+    WEFT_FRAME_WINDOW,     /* be32: so many bytes more may be sent to me, as I have taken that many */
     WEFT_FRAME_SIGNAL,     /* be32, to the guest: for the session's process group */
     WEFT_FRAME_RESIZE,     /* be16 rows, be16 columns, to the guest */
     WEFT_FRAME_EXIT,       /* be32, from the guest, last: exit status, or 128 + signal */
