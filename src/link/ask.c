@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define OUTPUT_MAX WEFT_WINDOW /* so that no window need ever be given for more */
-#define LINE_MAX 500
+#define ANSWER_MAX 500
 
 struct WeftAsk {
     WeftSession session;
@@ -78,7 +78,7 @@ last_line(const char *output, gssize length)
     g_autofree char *text = g_utf8_make_valid(output, length);
     g_strchomp(text);
     const char *start = strrchr(text, '\n');
-    char *line = g_utf8_substring(start ? start + 1 : text, 0, MIN(g_utf8_strlen(start ? start + 1 : text, -1), LINE_MAX));
+    char *line = g_utf8_substring(start ? start + 1 : text, 0, MIN(g_utf8_strlen(start ? start + 1 : text, -1), ANSWER_MAX));
     for (char *p = line; *p; p++)
         if (g_ascii_iscntrl(*p))
             *p = '?';
