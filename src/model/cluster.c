@@ -7,7 +7,8 @@
 #include "tenant.h"
 #include "text.h"
 
-#define ALIGNMENT (2ULL << 20) /* of a node's memory, whatever its pages */
+#define TRANSPARENT_PAGES "transparent" /* how users call pages of 4K */
+#define ALIGNMENT (2ULL << 20)          /* of a node's memory, whatever its pages */
 
 const char *const weft_path_words[WEFT_PATHS + 1] = {
     [WEFT_PATH_AUTO] = "auto",
@@ -22,11 +23,15 @@ static const WeftCodecField shape_fields[] = {
     WEFT_FIELD(WeftGroup, count, UINT, .max = WEFT_NODES_MAX),
     WEFT_FIELD(WeftGroup, cores, UINT, WEFT_OPTIONAL, .fallback = 1, .min = 1, .max = WEFT_CORES_MAX),
     WEFT_FIELD(WeftGroup, memory, SIZE, WEFT_OPTIONAL, .fallback = 1 << 30, .min = WEFT_MEMORY_MIN, .max = WEFT_MEMORY_MAX),
-    WEFT_FIELD_AS("pages", WeftGroup, page_size, SIZE, WEFT_OPTIONAL, .min = 4 << 10, .max = 16ULL << 30),
     WEFT_FIELD(WeftGroup, gpus, UINT, WEFT_OPTIONAL, .max = WEFT_GPUS_MAX),
     WEFT_FIELD(WeftGroup, path, WORD, WEFT_OPTIONAL, .fallback = WEFT_PATH_AUTO, .words = weft_path_words),
     WEFT_FIELD(WeftGroup, rails, UINT, WEFT_OPTIONAL, .fallback = 1, .max = WEFT_RAILS_MAX),
     WEFT_FIELD(WeftGroup, image, TEXT, WEFT_OPTIONAL, .text = "default", .grammar = WEFT_GRAMMAR_IMAGE, .what = "image"),
+    {},
+};
+
+static const WeftCodecField pages_field[] = {
+    WEFT_FIELD_AS("pages", WeftGroup, page_size, SIZE, WEFT_OPTIONAL, .min = 4 << 10, .max = 16ULL << 30),
     {},
 };
 
@@ -38,6 +43,8 @@ static const WeftCodecField group_name[] = {
 static const WeftCodecField spec_fields[] = {
     WEFT_FIELD(WeftCluster, name, TEXT, .grammar = WEFT_GRAMMAR_NAME, .what = "cluster name"),
     WEFT_FIELD(WeftCluster, fabric, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_NAME, .what = "fabric name"),
+    WEFT_FIELD(WeftCluster, user_data, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftCluster, slurm, BOOL),
     {},
 };
 
@@ -139,11 +146,22 @@ check_shape(WeftFields *f, const WeftGroup *group)
 }
 
 static void
+read_wished_pages(WeftFields *f, WeftGroup *group)
+{
+    const char *word = weft_fields_has(f, "pages") ? json_string_value(json_object_get(f->object, "pages")) : NULL;
+    if (g_strcmp0(word, TRANSPARENT_PAGES) == 0)
+        group->page_size = 4 << 10;
+    else
+        weft_codec_read(f, pages_field, group);
+}
+
+static void
 read_wished_shape(WeftFields *f, WeftGroup *group)
 {
     /* Only scaling may leave a group empty: asked for first, this range is the one that holds. */
     weft_fields_uint(f, "count", 1, WEFT_NODES_MAX, WEFT_REQUIRED);
     weft_codec_read(f, shape_fields, group);
+    read_wished_pages(f, group);
     if (group->path == WEFT_PATH_BRIDGE && !json_is_integer(json_object_get(f->object, "rails")))
         group->rails = 0;
     if (!f->error)
@@ -164,6 +182,7 @@ read_stored_group(WeftFields *f, guint index, gpointer owner)
     WeftGroup *group = add_group(owner);
     weft_codec_read(f, group_name, group);
     weft_codec_read(f, shape_fields, group);
+    weft_codec_read(f, pages_field, group);
 }
 
 static void
@@ -182,14 +201,80 @@ check_groups(WeftFields *f, const WeftCluster *cluster)
 }
 
 static void
-read_wished_groups(WeftFields *f, WeftCluster *cluster)
+refuse_beside_groups(WeftFields *f, const WeftCodecField *table)
 {
-    for (const WeftCodecField *field = shape_fields; field->name; field++)
+    for (const WeftCodecField *field = table; field->name; field++)
         if (weft_fields_has(f, field->name))
             weft_fields_fail(f, field->name, "cannot stand beside \"groups\"; write it into each group");
+}
+
+static void
+read_wished_groups(WeftFields *f, WeftCluster *cluster)
+{
+    refuse_beside_groups(f, shape_fields);
+    refuse_beside_groups(f, pages_field);
     weft_codec_read_items(f, "groups", WEFT_GROUPS_MAX, read_wished_group, cluster);
     if (!f->error)
         check_groups(f, cluster);
+}
+
+/* A key's own bytes are texts with their lengths before them, the first the name of its type (RFC 4253). */
+static gboolean
+is_key_of(const guchar *blob, gsize length, const char *type)
+{
+    guint texts = 0;
+    for (gsize at = 0; at != length; texts++) {
+        if (length - at < 4)
+            return FALSE;
+        gsize size = (gsize)blob[at] << 24 | (gsize)blob[at + 1] << 16 | (gsize)blob[at + 2] << 8 | blob[at + 3];
+        at += 4;
+        if (size > length - at || (texts == 0 && (size != strlen(type) || memcmp(blob + at, type, size) != 0)))
+            return FALSE;
+        at += size;
+    }
+    return texts >= 2;
+}
+
+/* "TYPE BASE64 COMMENT", without the options that authorized_keys would allow: they are not the user's to set. */
+static gboolean
+is_ssh_key(const char *text)
+{
+    if (strlen(text) > WEFT_SSH_KEY_MAX)
+        return FALSE;
+    for (const char *at = text; *at; at++)
+        if (g_ascii_iscntrl(*at))
+            return FALSE;
+    g_auto(GStrv) words = g_strsplit(text, " ", 3);
+    if (g_strv_length(words) < 2 ||
+        words[1][strspn(words[1], "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")])
+        return FALSE;
+    gsize length;
+    g_autofree guchar *blob = g_base64_decode(words[1], &length);
+    return is_key_of(blob, length, words[0]);
+}
+
+static void
+check_access(WeftFields *f, const WeftCluster *cluster)
+{
+    for (guint i = 0; i < cluster->ssh_keys->len; i++) {
+        const char *key = g_ptr_array_index(cluster->ssh_keys, i);
+        g_autofree char *quoted = weft_text_quote(key);
+        if (!is_ssh_key(key))
+            weft_fields_fail(f, "ssh_keys", "%s is no public key; give the line of a .pub file, as ssh-keygen writes it",
+                             quoted);
+    }
+    gsize length = cluster->user_data ? strlen(cluster->user_data) : 0;
+    if (length > WEFT_USER_DATA_MAX)
+        weft_fields_fail(f, "user_data", "%zu bytes; at most %d are allowed: have it fetch the rest", length,
+                         WEFT_USER_DATA_MAX);
+    else if (cluster->user_data && !length)
+        weft_fields_fail(f, "user_data", "is empty; leave it out, or write what cloud-init takes");
+}
+
+static void
+read_ssh_keys(WeftFields *f, WeftCluster *cluster)
+{
+    weft_codec_read_texts(f, "ssh_keys", WEFT_SSH_KEYS_MAX, WEFT_GRAMMAR_NONE, "ssh key", cluster->ssh_keys);
 }
 
 WeftCluster *
@@ -200,6 +285,9 @@ weft_cluster_from_spec(json_t *json, GError **error)
     weft_fields_begin(&f, json, "%s", "");
     weft_codec_read(&f, spec_fields, cluster);
     weft_labels_read(&f, cluster->labels);
+    read_ssh_keys(&f, cluster);
+    if (!f.error)
+        check_access(&f, cluster);
     if (weft_fields_array(&f, "groups", WEFT_GROUPS_MAX)) {
         read_wished_groups(&f, cluster);
     } else {
@@ -219,6 +307,7 @@ weft_cluster_from_json(json_t *json, GError **error)
     weft_codec_read(&f, spec_fields, cluster);
     weft_codec_read(&f, grant_fields, cluster);
     weft_labels_read(&f, cluster->labels);
+    read_ssh_keys(&f, cluster);
     weft_codec_read_items(&f, "groups", WEFT_GROUPS_MAX, read_stored_group, cluster);
     return weft_fields_end(&f, error) ? g_steal_pointer(&cluster) : NULL;
 }
@@ -230,11 +319,14 @@ weft_cluster_to_json(const WeftCluster *cluster)
     json_object_update_new(json, weft_codec_write(grant_fields, cluster));
     if (g_hash_table_size(cluster->labels))
         json_object_set_new_nocheck(json, "labels", weft_labels_write(cluster->labels));
+    if (cluster->ssh_keys->len)
+        json_object_set_new_nocheck(json, "ssh_keys", weft_codec_write_texts(cluster->ssh_keys));
     json_t *groups = json_array();
     for (guint i = 0; i < cluster->groups->len; i++) {
         const WeftGroup *group = g_ptr_array_index(cluster->groups, i);
         json_t *item = weft_codec_write(group_name, group);
         json_object_update_new(item, weft_codec_write(shape_fields, group));
+        json_object_update_new(item, weft_codec_write(pages_field, group));
         json_array_append_new(groups, item);
     }
     json_object_set_new_nocheck(json, "groups", groups);
@@ -265,7 +357,6 @@ weft_cluster_copy(const WeftCluster *cluster)
     copy->groups = g_ptr_array_copy(cluster->groups, copy_group, NULL);
     copy->labels = weft_labels_new();
     copy->ssh_keys = g_ptr_array_copy(cluster->ssh_keys, copy_text, NULL);
-    copy->user_data = g_strdup(cluster->user_data);
     GHashTableIter iter;
     gpointer name, value;
     g_hash_table_iter_init(&iter, cluster->labels);
@@ -282,7 +373,6 @@ weft_cluster_free(WeftCluster *cluster)
     g_clear_pointer(&cluster->groups, g_ptr_array_unref);
     g_clear_pointer(&cluster->labels, g_hash_table_unref);
     g_clear_pointer(&cluster->ssh_keys, g_ptr_array_unref);
-    g_free(cluster->user_data);
     weft_codec_clear(spec_fields, cluster);
     weft_codec_free(grant_fields, cluster);
 }

@@ -2,6 +2,7 @@
 #include "errors.h"
 #include "event.h"
 #include "host.h"
+#include "image.h"
 #include "names.h"
 #include "node.h"
 #include "partition.h"
@@ -103,6 +104,7 @@ READ_BACK(WeftClusterStatus, cluster_status)
 READ_BACK(WeftEvent, event)
 READ_BACK(WeftFabric, fabric, "fabrics[0]")
 READ_BACK(WeftHostStatus, host_status)
+READ_BACK(WeftImage, image, "")
 READ_BACK(WeftNode, node)
 READ_BACK(WeftPrincipal, principal, "principals[1]")
 READ_BACK(WeftTenant, tenant, "tenants[1]")
@@ -117,8 +119,13 @@ assert_equal_clusters(const WeftCluster *a, const WeftCluster *b)
     SAME_TEXT(a, b, tenant);
     SAME_TEXT(a, b, fabric);
     SAME_TEXT(a, b, creator);
+    SAME_TEXT(a, b, user_data);
+    SAME(a, b, slurm);
     SAME(a, b, created);
     SAME(a, b, deleted);
+    g_assert_cmpuint(a->ssh_keys->len, ==, b->ssh_keys->len);
+    for (guint i = 0; i < a->ssh_keys->len; i++)
+        g_assert_cmpstr(g_ptr_array_index(a->ssh_keys, i), ==, g_ptr_array_index(b->ssh_keys, i));
     g_assert_cmpuint(a->groups->len, ==, b->groups->len);
     for (guint i = 0; i < a->groups->len; i++) {
         const WeftGroup *x = g_ptr_array_index(a->groups, i), *y = g_ptr_array_index(b->groups, i);
@@ -491,11 +498,12 @@ test_phases(void)
         "deleted       ............x.\n"
         "failed        xxxx.xx....x.x\n";
     static const char nodes[] = "\n"
-        "claimed       xxxxx\n"
-        "ready         .xxxx\n"
-        "failed        x.xxx\n"
-        "lost          ..xxx\n"
-        "stopping      ....x\n";
+        "claimed       xxxxxx\n"
+        "up            .xxxxx\n"
+        "ready         ..xxxx\n"
+        "failed        x..xxx\n"
+        "lost          ...xxx\n"
+        "stopping      .....x\n";
     /* clang-format on */
     g_autofree char *cluster_matrix = matrix(weft_cluster_phase_words, WEFT_CLUSTER_PHASES, cluster_may_follow);
     g_autofree char *node_matrix = matrix(weft_node_phase_words, WEFT_NODE_PHASES, node_may_follow);
@@ -606,9 +614,10 @@ static const Golden goldens[] = {
     { "fabric", 11, read_back_fabric },
     { "host", 60, read_back_host },
     { "host-status", 5, read_back_host_status },
+    { "image", 17, read_back_image },
     { "node", 20, read_back_node },
     { "principal", 9, read_back_principal },
-    { "spec", 80, read_back_spec },
+    { "spec", 98, read_back_spec },
     { "tenant", 11, read_back_tenant },
     { "token", 4, read_back_token },
     { "usage", 4, read_back_usage },
