@@ -1,0 +1,151 @@
+"""The verbs of weft lab."""
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+
+from . import tools
+from .lab import Lab, say
+from .plan import Plan, folder_of, parse_size
+from .process import LabError
+
+EXIT_FAILED, EXIT_USAGE = 1, 2
+SWITCH = "switch"
+
+
+def make_parser():
+    parser = argparse.ArgumentParser(prog="weft lab", description="A whole HPC cloud on one machine: hosts as namespaces, each with "
+                                     "its own libvirtd and described hardware, on a simulated InfiniBand fabric.")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+
+    def verb(name, run, text):
+        made = verbs.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        made.add_argument("--name", default=None, help="name of the lab (lab)")
+        made.add_argument("--dir", default=None, help="its folder (/var/lib/weft-lab/NAME)")
+        made.set_defaults(run=run)
+        return made
+
+    up = verb("up", run_up, "make a lab, or complete one that is there")
+    for option, text in (("hosts", "hosts (4)"), ("sockets", "sockets of a host, each a NUMA node (2)"), ("cores", "cores of a socket (8)"),
+                         ("threads", "hardware threads of a core (1)"), ("pages", "huge pages of 2M on each NUMA node (3/4 of its memory)"),
+                         ("leaves", "leaf switches (2)")):
+        up.add_argument(f"--{option}", type=int, metavar="N", help=text)
+    up.add_argument("--memory", metavar="SIZE", help="memory of a host (8G)")
+    up.add_argument("--hook", metavar="PATH", help="weft-hook to install on the hosts (the build's)")
+    up.add_argument("--no-weftd", action="store_true", help="start no weftd")
+    verb("down", run_down, "remove a lab and everything that belongs to it")
+    verb("status", run_status, "show the hosts and the fabric").add_argument("--json", action="store_true", help="as JSON")
+    for name, run, text in (("cut", run_cut, "unplug a host's cable"), ("heal", run_heal, "plug it in again; boot the host if it is dead"),
+                            ("kill", run_kill, "take a host's power away: everything on it ends at once, its files stay")):
+        verb(name, run, text).add_argument("host", metavar="HOST")
+    libvirtd = verb("libvirtd", run_libvirtd, "stop or start libvirtd on a host; its guests live on")
+    libvirtd.add_argument("host", metavar="HOST")
+    libvirtd.add_argument("what", choices=("stop", "start"))
+    execute = verb("exec", run_exec, "run a command on a host, or on the switch")
+    execute.add_argument("host", metavar="HOST")
+    execute.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD")
+    return parser
+
+
+def lab_of(options, hook=None):
+    return Lab(folder_of(options.name or "lab", options.dir), tools.find(hook))
+
+
+def plan_of(options, present):
+    """The given options over those of the lab that is there, which cannot change."""
+    given = {field.name: getattr(options, field.name) for field in dataclasses.fields(Plan)
+             if getattr(options, field.name, None) is not None}
+    if "memory" in given:
+        given["memory"] = parse_size(given["memory"])
+    if "hook" in given:
+        given["hook"] = os.path.abspath(given["hook"])
+    if present is None:
+        return Plan(**given).check()
+    for field, value in given.items():
+        if getattr(present, field) != value:
+            raise LabError(f"the lab is there with {field} {getattr(present, field)}, not {value}; remove it first with weft lab down")
+    return present
+
+
+def run_up(options):
+    lab = lab_of(options)
+    with lab.locked():
+        plan = plan_of(options, lab.plan)
+        if plan.hook and not os.access(plan.hook, os.X_OK):
+            raise LabError(f"--hook {plan.hook}: no such program")
+        lab.tools = tools.find(plan.hook)
+        lab.up(plan)
+    return 0
+
+
+def run_down(options):
+    lab = lab_of(options)
+    with lab.locked():
+        say(f"lab in {lab.folder}: " + ("removed" if lab.down() else "there is none"))
+    return 0
+
+
+def run_status(options):
+    status = lab_of(options).status()
+    if options.json:
+        print(json.dumps(status, indent=2))
+        return 0
+    print(f"lab {status['name']} in {status['folder']}: {'running' if status['running'] else 'not running'}\n")
+    print(f"{'HOST':6}{'STATE':7}{'ADDRESS':14}{'LEAF':8}{'LIBVIRTD':10}DOMAINS")
+    for host in status["hosts"]:
+        print(f"{host['name']:6}{host['state']:7}{host['address']:14}{host['leaf']:8}{'answers' if host['libvirtd'] else 'silent':10}"
+              f"{' '.join(sorted(host['domains'])) or '-'}")
+    return 0
+
+
+def with_host(action):
+    def run(options):
+        lab = lab_of(options)
+        with lab.locked():
+            action(lab.running().host(options.host), options)
+        return 0
+
+    return run
+
+
+def _heal(host, _):
+    host.heal()
+    host.await_libvirtd()
+
+
+def _libvirtd(host, options):
+    if options.what == "stop":
+        host.stop_libvirtd()
+    else:
+        host.start_libvirtd()
+        host.await_libvirtd()
+
+
+run_cut = with_host(lambda host, _: host.cut())
+run_heal = with_host(_heal)
+run_kill = with_host(lambda host, _: host.kill())
+run_libvirtd = with_host(_libvirtd)
+
+
+def run_exec(options):
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if not command:
+        raise LabError("exec: which command? weft lab exec HOST -- CMD …")
+    lab = lab_of(options).running()
+    return lab.execute(command) if options.host == SWITCH else lab.host(options.host).execute(command)
+
+
+def main(arguments):
+    options = make_parser().parse_args(arguments)
+    if os.geteuid() != 0:
+        print("weft lab: it makes namespaces, which takes root; run it with sudo", file=sys.stderr)
+        return EXIT_FAILED
+    try:
+        return options.run(options)
+    except LabError as error:
+        print(f"weft lab: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        return 130

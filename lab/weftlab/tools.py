@@ -1,0 +1,33 @@
+"""What the lab needs of a build: found beside an installation, or in the build folder that the program was started from."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional
+
+LAB = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Tools:
+    folder: Path  # of this package
+    hook: Optional[Path]  # weft-hook
+    fold: Optional[Path]  # libweftfold.so
+    weftd: Optional[Path]
+
+
+def _first(candidates):
+    for path in candidates:
+        if path and Path(path).exists():
+            return Path(path).resolve()
+    return None
+
+
+def find(hook=None):
+    """WEFT_BUILD names a build folder; else the source tree's build/, else what is installed."""
+    given = os.environ.get("WEFT_BUILD")
+    build = Path(given).resolve() if given else LAB.parent / "build"
+    return Tools(folder=LAB,
+                 hook=_first([hook] if hook else [build / "src/hook/weft-hook", LAB.parent / "weft-hook"]),
+                 fold=_first([build / "lab/libweftfold.so", LAB / "libweftfold.so"]),
+                 weftd=_first([build / "src/daemon/weftd", LAB.parent.parent.parent / "sbin/weftd"]))
