@@ -136,3 +136,12 @@ weft_auth_identify(WeftStore *store, const WeftPeer *peer, const char *authoriza
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_UNAUTHENTICATED, "send a token: Authorization: Bearer weft_…");
     return NULL;
 }
+
+gboolean
+weft_auth_is_touched(const WeftChange *changes, gsize n)
+{
+    for (gsize i = 0; i < n; i++)
+        if (changes[i].kind == WEFT_KIND_TOKEN || changes[i].kind == WEFT_KIND_PRINCIPAL)
+            return TRUE;
+    return FALSE;
+}

@@ -21,6 +21,9 @@ gboolean weft_peer_is_admin(const WeftPeer *peer);
 /* authorization is the header of that name, NULL: none; on the Unix socket it counts before the peer's user. */
 WeftPrincipal *weft_auth_identify(WeftStore *store, const WeftPeer *peer, const char *authorization, GError **error);
 
+/* Do these changes touch who may do what? */
+gboolean weft_auth_is_touched(const WeftChange *changes, gsize n);
+
 /* A fresh secret, and what of it is stored. */
 char *weft_auth_secret(void);
 char *weft_auth_hash(const char *secret);

@@ -23,6 +23,16 @@ WeftCluster *weft_find_cluster(WeftRequest *request, gint64 *ret_revision, GErro
 gboolean weft_handle_event_list(WeftRequest *request, GError **error);
 gboolean weft_handle_cluster_event_list(WeftRequest *request, GError **error);
 
+/* nodes.c */
+gboolean weft_handle_node_session(WeftRequest *request, GError **error);
+gboolean weft_handle_node_console(WeftRequest *request, GError **error);
+gboolean weft_handle_cluster_hostfile(WeftRequest *request, GError **error);
+gboolean weft_handle_cluster_load(WeftRequest *request, GError **error);
+
+/* doctor.c */
+gboolean weft_handle_host_doctor(WeftRequest *request, GError **error);
+gboolean weft_handle_doctor(WeftRequest *request, GError **error);
+
 /* usage.c */
 gboolean weft_handle_usage(WeftRequest *request, GError **error);
 

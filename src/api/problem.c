@@ -8,7 +8,7 @@ static const struct {
     WeftErrorCode code;
 } http_statuses[] = {
     { 405, WEFT_ERROR_INVALID }, { 412, WEFT_ERROR_CONFLICT }, { 413, WEFT_ERROR_INVALID }, { 414, WEFT_ERROR_INVALID },
-    { 415, WEFT_ERROR_INVALID }, { 422, WEFT_ERROR_INVALID },  { 431, WEFT_ERROR_INVALID },
+    { 415, WEFT_ERROR_INVALID }, { 422, WEFT_ERROR_INVALID },  { 426, WEFT_ERROR_INVALID }, { 431, WEFT_ERROR_INVALID },
 };
 
 static const char *const titles[WEFT_ERROR_COUNT] = {

@@ -8,11 +8,12 @@ typedef struct WeftStream WeftStream;
 
 typedef struct WeftReply {
     guint status;
-    const char *type;   /* of the body, static */
-    char *body;         /* a text; NULL: none */
-    GPtrArray *headers; /* name, value, name, value, … */
-    gboolean once;      /* the body is a secret: a repetition of the request must not get it again */
-    WeftStream *stream; /* instead of a body; belongs to the reply until it is sent */
+    const char *type;    /* of the body, static */
+    char *body;          /* a text; NULL: none */
+    GPtrArray *headers;  /* name, value, name, value, … */
+    gboolean once;       /* the body is a secret: a repetition of the request must not get it again */
+    WeftStream *stream;  /* instead of a body; belongs to the reply until it is sent */
+    const char *upgrade; /* instead of both: the protocol that the request's session goes on with */
 } WeftReply;
 
 /* The body is taken over; NULL: none. */

@@ -58,8 +58,17 @@ weft_request_unref(WeftRequest *request)
 }
 
 void
+weft_request_hold(WeftRequest *request, gpointer held, GDestroyNotify end)
+{
+    request->held = held;
+    request->end_held = end;
+}
+
+void
 weft_request_abandon(WeftRequest *request)
 {
+    if (request->held)
+        request->end_held(request->held);
     request->connection = NULL;
     request->peer = NULL;
     weft_works_cancel(request);
@@ -243,6 +252,16 @@ gboolean
 weft_request_wants_stream(const WeftRequest *request)
 {
     return request->headers.accept && strstr(request->headers.accept, "text/event-stream");
+}
+
+gboolean
+weft_request_is_still_allowed(const WeftRequest *request)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftPrincipal) now = weft_auth_identify(request->store, request->peer, request->headers.authorization, &error);
+    if (!now)
+        return !g_error_matches(error, WEFT_ERROR, WEFT_ERROR_UNAUTHENTICATED);
+    return now->role >= request->principal->role && g_strcmp0(now->tenant, request->principal->tenant) == 0;
 }
 
 void

@@ -9,6 +9,7 @@
 #include "cluster-texts.h"
 #include "reply.h"
 #include "router.h"
+#include "sessions.h"
 #include "store.h"
 #include "streams.h"
 #include "works.h"
@@ -30,6 +31,8 @@ typedef struct WeftHeaders {
 struct WeftRequest {
     WeftStore *store;
     WeftStreams *streams;
+    WeftSessions *sessions;
+    WeftGate *gate;           /* NULL: none */
     WeftClusterTexts **texts; /* for a tenant's eyes, and for those that see all */
     WeftWorks *works;
     const WeftRoute *route;
@@ -52,6 +55,8 @@ struct WeftRequest {
     gboolean last;     /* the connection ends after the answer */
     gboolean paused;
     guint tries;
+    gpointer held; /* what ends with the connection */
+    GDestroyNotify end_held;
     WeftReply *prepared;
     WeftReply *reply;
 };
@@ -66,6 +71,9 @@ void weft_request_run(WeftRequest *request);
 /* The client is gone; commits that are on their way end without an answer. */
 void weft_request_abandon(WeftRequest *request);
 
+/* What is under way for the request: ended when the client is gone. NULL: nothing any more. */
+void weft_request_hold(WeftRequest *request, gpointer held, GDestroyNotify end);
+
 /* --- how a handler ends; each returns TRUE, and takes over what it is given --- */
 
 gboolean weft_request_reply(WeftRequest *request, WeftReply *reply);
@@ -78,6 +86,8 @@ void weft_request_fail(WeftRequest *request, const GError *error);
 const char *weft_request_query(const WeftRequest *request, const char *name);
 gboolean weft_request_sees_all(const WeftRequest *request);
 gboolean weft_request_wants_stream(const WeftRequest *request);
+/* Has the caller still the rights that it came with? A revoked token ends what it began. */
+gboolean weft_request_is_still_allowed(const WeftRequest *request);
 
 /* The tenant that the request is about: the principal's own, or the one of ?tenant=; NULL for all. Another's and an unknown one
  * are both NOT_FOUND. */

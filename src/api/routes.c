@@ -15,6 +15,10 @@ const WeftRoute weft_routes[] = {
     { "DELETE", "/v1/clusters/:cluster",          WEFT_ROLE_MEMBER,   weft_handle_cluster_delete,     WEFT_BODY_NONE,     { "tenant" } },
     { "GET",    "/v1/clusters/:cluster/nodes",    WEFT_ROLE_VIEWER,   weft_handle_node_list,          WEFT_BODY_NONE,     { "tenant", "limit", "after" } },
     { "GET",    "/v1/clusters/:cluster/events",   WEFT_ROLE_VIEWER,   weft_handle_cluster_event_list, WEFT_BODY_NONE,     { "tenant", "limit", "after" } },
+    { "GET",    "/v1/clusters/:cluster/load",     WEFT_ROLE_VIEWER,   weft_handle_cluster_load,       WEFT_BODY_NONE,     { "tenant" } },
+    { "GET",    "/v1/clusters/:cluster/hostfile", WEFT_ROLE_VIEWER,   weft_handle_cluster_hostfile,   WEFT_BODY_NONE,     { "tenant" } },
+    { "GET",    "/v1/clusters/:cluster/nodes/:rank/session", WEFT_ROLE_MEMBER, weft_handle_node_session, WEFT_BODY_NONE,  { "tenant" } },
+    { "GET",    "/v1/clusters/:cluster/nodes/:rank/console", WEFT_ROLE_MEMBER, weft_handle_node_console, WEFT_BODY_NONE,  { "tenant" } },
 
     { "GET",    "/v1/events",                     WEFT_ROLE_VIEWER,   weft_handle_event_list,         WEFT_BODY_NONE,     { "tenant", "limit", "after" } },
     { "GET",    "/v1/usage",                      WEFT_ROLE_VIEWER,   weft_handle_usage,              WEFT_BODY_NONE,     { "tenant", "from", "to" } },
@@ -25,6 +29,8 @@ const WeftRoute weft_routes[] = {
     { "DELETE", "/v1/hosts/:host",                WEFT_ROLE_ADMIN,    weft_handle_host_remove },
     { "POST",   "/v1/hosts/:host/drain",          WEFT_ROLE_OPERATOR, weft_handle_host_drain,         WEFT_BODY_OPTIONAL },
     { "POST",   "/v1/hosts/:host/undrain",        WEFT_ROLE_OPERATOR, weft_handle_host_undrain,       WEFT_BODY_OPTIONAL },
+    { "GET",    "/v1/hosts/:host/doctor",         WEFT_ROLE_OPERATOR, weft_handle_host_doctor },
+    { "GET",    "/v1/doctor",                     WEFT_ROLE_OPERATOR, weft_handle_doctor },
     { "GET",    "/v1/fabrics",                    WEFT_ROLE_OPERATOR, weft_handle_fabric_list,        WEFT_BODY_NONE,     { "limit", "after" } },
 
     { "GET",    "/v1/tenants",                    WEFT_ROLE_VIEWER,   weft_handle_tenant_list,        WEFT_BODY_NONE,     { "limit", "after" } },

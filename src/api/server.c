@@ -23,6 +23,7 @@ struct WeftServer {
     WeftApiOptions options;
     WeftLimit *limit;
     WeftStreams *streams;
+    WeftSessions *sessions;
     WeftClusterTexts *texts[2]; /* for a tenant's eyes, and for those that see all */
     WeftWorks *works;
     WeftConnections *connections;
@@ -243,6 +244,8 @@ make_response(WeftReply *reply)
 {
     if (reply->stream)
         return weft_stream_response(g_steal_pointer(&reply->stream));
+    if (reply->upgrade)
+        return weft_session_response();
     gsize length = reply->body ? strlen(reply->body) : 0;
     return MHD_create_response_from_buffer(length, g_steal_pointer(&reply->body), MHD_RESPMEM_MUST_FREE);
 }
@@ -254,7 +257,10 @@ send_reply(WeftRequest *request)
     struct MHD_Response *response = make_response(reply);
     if (!response)
         return MHD_NO;
-    MHD_add_response_header(response, "Content-Type", reply->type);
+    if (reply->upgrade)
+        MHD_add_response_header(response, "Upgrade", reply->upgrade);
+    else
+        MHD_add_response_header(response, "Content-Type", reply->type);
     MHD_add_response_header(response, "Cache-Control", "no-store");
     for (guint i = 0; i + 1 < reply->headers->len; i += 2)
         MHD_add_response_header(response, reply->headers->pdata[i], reply->headers->pdata[i + 1]);
@@ -291,6 +297,8 @@ on_target(void *data, const char *target, struct MHD_Connection *connection)
     WeftRequest *request = weft_request_new(daemon->server, target);
     request->store = daemon->server->store;
     request->streams = daemon->server->streams;
+    request->sessions = daemon->server->sessions;
+    request->gate = daemon->server->options.gate;
     request->texts = daemon->server->texts;
     request->works = daemon->server->works;
     request->connection = connection;
@@ -392,6 +400,15 @@ on_connection(void *data, struct MHD_Connection *connection, void **state, enum 
     }
 }
 
+/* A client that does not take what is left is as one that does not send its request. */
+void
+weft_server_hang_up(WeftRequest *request, struct MHD_UpgradeResponseHandle *handle)
+{
+    weft_connection_waits(connection_of(request->connection));
+    MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);
+    run_soon(request->server);
+}
+
 /* --- in the main loop --- */
 
 static void
@@ -456,7 +473,8 @@ static struct MHD_Daemon *
 start_http(Daemon *daemon, const WeftListener *listener)
 {
     const WeftApiOptions *options = &daemon->server->options;
-    guint flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | (listener->certificate ? MHD_USE_TLS : 0);
+    guint flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE | MHD_USE_ERROR_LOG;
+    flags |= listener->certificate ? MHD_USE_TLS : 0;
     struct MHD_OptionItem tls[] = {
         { listener->certificate ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0, daemon->certificate },
         { MHD_OPTION_HTTPS_MEM_KEY, 0, daemon->key },
@@ -500,6 +518,7 @@ weft_server_new(WeftStore *store, const WeftApiOptions *options)
     server->options = *options;
     server->limit = weft_limit_new(options->requests_per_second, options->requests_burst);
     server->streams = weft_streams_new(store, options->streams);
+    server->sessions = weft_sessions_new(store, options->gate, options->sessions);
     for (guint all = 0; all < 2; all++)
         server->texts[all] = weft_cluster_texts_new(store, all);
     server->works = weft_works_new();
@@ -524,8 +543,10 @@ weft_server_free(WeftServer *server)
     if (!server)
         return;
     wake_all(server);
+    weft_sessions_end(server->sessions);
     g_ptr_array_unref(server->daemons);
     weft_streams_free(server->streams);
+    weft_sessions_free(server->sessions);
     weft_connections_free(server->connections);
     weft_works_free(server->works);
     for (guint all = 0; all < 2; all++)

@@ -23,3 +23,5 @@ gboolean weft_server_listen(WeftServer *server, const WeftListener *listener, GE
 void weft_server_pause(WeftRequest *request);
 /* Fine at any time. */
 void weft_server_wake(WeftRequest *request);
+/* Ends an upgraded connection; what was written to it may still be taken for a while. */
+void weft_server_hang_up(WeftRequest *request, struct MHD_UpgradeResponseHandle *handle);

@@ -39,43 +39,23 @@ concerns(const WeftStream *stream, const WeftChange *change)
                            : !stream->tenant || strcmp(stream->tenant, change->scope) == 0;
 }
 
-/* A token that was revoked ends its streams too. */
-static gboolean
-is_still_allowed(const WeftRequest *request)
-{
-    g_autoptr(GError) error = NULL;
-    g_autoptr(WeftPrincipal) now = weft_auth_identify(request->store, request->peer, request->headers.authorization, &error);
-    if (!now)
-        return !g_error_matches(error, WEFT_ERROR, WEFT_ERROR_UNAUTHENTICATED);
-    return now->role >= request->principal->role && g_strcmp0(now->tenant, request->principal->tenant) == 0;
-}
-
 static void
 end_forbidden(WeftStreams *streams)
 {
     for (guint i = 0; i < streams->all->len; i++) {
         WeftStream *stream = streams->all->pdata[i];
-        if (!stream->request->connection || is_still_allowed(stream->request))
+        if (!stream->request->connection || weft_request_is_still_allowed(stream->request))
             continue;
         stream->over = TRUE;
         weft_server_wake(stream->request);
     }
 }
 
-static gboolean
-touch_rights(const WeftChange *changes, gsize n)
-{
-    for (gsize i = 0; i < n; i++)
-        if (changes[i].kind == WEFT_KIND_TOKEN || changes[i].kind == WEFT_KIND_PRINCIPAL)
-            return TRUE;
-    return FALSE;
-}
-
 static void
 on_change(const WeftChange *changes, gsize n, gpointer data)
 {
     WeftStreams *streams = data;
-    if (touch_rights(changes, n))
+    if (weft_auth_is_touched(changes, n))
         end_forbidden(streams);
     for (guint i = 0; i < streams->all->len; i++) {
         WeftStream *stream = streams->all->pdata[i];

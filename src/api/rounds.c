@@ -1,0 +1,113 @@
+#include "rounds.h"
+
+#include "errors.h"
+
+#define AT_ONCE 32
+#define ROUND_SECONDS 25 /* less than clients wait */
+
+typedef struct {
+    WeftRequest *request;
+    WeftGateAsk ask;
+    WeftRoundDone done;
+    GCancellable *cancellable;
+    guint deadline;
+    guint n, asked, answered;
+    WeftRoundItem *items;
+} Round;
+
+typedef struct {
+    Round *round;
+    guint item;
+} Question;
+
+/* Nothing is called back after the cancellation: the questions that are open go with their round. */
+typedef struct {
+    Round round;
+    Question questions[];
+} WholeRound;
+
+static void
+round_end(gpointer data)
+{
+    Round *round = data;
+    WeftRequest *request = round->request;
+    weft_request_hold(request, NULL, NULL);
+    g_cancellable_cancel(round->cancellable);
+    g_object_unref(round->cancellable);
+    g_clear_handle_id(&round->deadline, g_source_remove);
+    for (guint i = 0; i < round->n; i++) {
+        g_free(round->items[i].name);
+        json_decref(round->items[i].report);
+        g_clear_error(&round->items[i].error);
+    }
+    g_free(round->items);
+    g_free(round);
+    weft_request_unref(request);
+}
+
+static void
+finish(Round *round)
+{
+    for (guint i = 0; i < round->n; i++)
+        if (!round->items[i].report && !round->items[i].error)
+            round->items[i].error = g_error_new(WEFT_ERROR, WEFT_ERROR_TIMEOUT, "no answer in %d s", ROUND_SECONDS);
+    round->done(round->request, round->items, round->n);
+    round_end(round);
+}
+
+static gboolean
+on_deadline(gpointer data)
+{
+    Round *round = data;
+    round->deadline = 0;
+    finish(round);
+    return G_SOURCE_REMOVE;
+}
+
+static void on_reported(json_t *report, const GError *error, gpointer data);
+
+static void
+ask_more(Round *round)
+{
+    while (round->asked < round->n && round->asked - round->answered < AT_ONCE) {
+        Question *question = &((WholeRound *)round)->questions[round->asked];
+        *question = (Question){ round, round->asked };
+        const char *name = round->items[round->asked++].name;
+        round->ask(round->request->gate, name, round->cancellable, on_reported, question);
+    }
+}
+
+static void
+on_reported(json_t *report, const GError *error, gpointer data)
+{
+    const Question *question = data;
+    Round *round = question->round;
+    WeftRoundItem *item = &round->items[question->item];
+    item->report = json_incref(report);
+    item->error = error ? g_error_copy(error) : NULL;
+    if (++round->answered == round->n)
+        finish(round);
+    else
+        ask_more(round);
+}
+
+gboolean
+weft_round_ask(WeftRequest *request, WeftGateAsk ask, GPtrArray *names, WeftRoundDone done, GError **error)
+{
+    g_autoptr(GPtrArray) taken = names;
+    if (!ask)
+        return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd has no way to its hosts");
+    Round *round = g_malloc0(sizeof(WholeRound) + names->len * sizeof(Question));
+    round->request = weft_request_ref(request);
+    round->ask = ask;
+    round->done = done;
+    round->cancellable = g_cancellable_new();
+    round->deadline = g_timeout_add_seconds(ROUND_SECONDS, on_deadline, round);
+    round->n = names->len;
+    round->items = g_new0(WeftRoundItem, names->len);
+    for (guint i = 0; i < names->len; i++)
+        round->items[i].name = g_strdup(names->pdata[i]);
+    weft_request_hold(request, round, round_end);
+    ask_more(round);
+    return TRUE;
+}

@@ -1,0 +1,279 @@
+#include "sessions.h"
+
+#include "errors.h"
+#include "records.h"
+#include "request.h"
+#include "server.h"
+#include "splice.h"
+
+#include <unistd.h>
+
+#define SHARES 4 /* nobody has more than one of so many parts of all sessions */
+#define OPEN_SECONDS 30
+#define LOOK_SECONDS 15 /* time alone ends a token too */
+
+const char *const weft_session_protocols[] = {
+    [WEFT_GATE_SESSION] = "weft-session/1",
+    [WEFT_GATE_CONSOLE] = "weft-console/1",
+};
+
+struct WeftSessions {
+    WeftStore *store;
+    WeftGate *gate;
+    guint max;
+    guint watch;
+    guint timer;
+    WeftSplices *splices;
+    GPtrArray *all; /* WeftSession */
+};
+
+typedef struct {
+    WeftSessions *sessions;
+    WeftRequest *request; /* holds the session: where its connection ends, so does this */
+    WeftCluster *cluster;
+    WeftNode *node;
+    WeftGateKind kind;
+    GCancellable *cancellable; /* NULL: the gate has answered */
+    guint deadline;
+    int fd; /* what the gate gave; -1: nothing yet */
+    struct MHD_UpgradeResponseHandle *handle;
+    WeftSplice *splice;
+} WeftSession;
+
+static void
+session_free(gpointer data)
+{
+    WeftSession *session = data;
+    g_ptr_array_remove_fast(session->sessions->all, session);
+    if (session->cancellable)
+        g_cancellable_cancel(session->cancellable);
+    g_clear_object(&session->cancellable);
+    g_clear_handle_id(&session->deadline, g_source_remove);
+    weft_splice_free(session->splice);
+    if (session->fd >= 0)
+        close(session->fd);
+    if (session->handle)
+        weft_server_hang_up(session->request, session->handle);
+    weft_cluster_free(session->cluster);
+    weft_node_free(session->node);
+    g_free(session);
+}
+
+/* Ends it now, and the connection with it. */
+static void
+session_end(WeftSession *session)
+{
+    WeftRequest *request = session->request;
+    weft_request_hold(request, NULL, NULL);
+    session_free(session);
+    weft_request_unref(request);
+}
+
+/* --- whose they are --- */
+
+static void
+end_forbidden(WeftSessions *sessions)
+{
+    for (guint i = sessions->all->len; i > 0; i--) {
+        WeftSession *session = sessions->all->pdata[i - 1];
+        if (session->handle && !weft_request_is_still_allowed(session->request))
+            session_end(session);
+    }
+}
+
+static void
+on_change(const WeftChange *changes, gsize n, gpointer data)
+{
+    if (weft_auth_is_touched(changes, n))
+        end_forbidden(data);
+}
+
+static gboolean
+on_look(gpointer data)
+{
+    end_forbidden(data);
+    return G_SOURCE_CONTINUE;
+}
+
+WeftSessions *
+weft_sessions_new(WeftStore *store, WeftGate *gate, guint max)
+{
+    WeftSessions *sessions = g_new0(WeftSessions, 1);
+    sessions->store = store;
+    sessions->gate = gate;
+    sessions->max = max;
+    sessions->all = g_ptr_array_new();
+    sessions->splices = weft_splices_new();
+    sessions->watch = weft_store_watch(store, on_change, sessions);
+    sessions->timer = g_timeout_add_seconds(LOOK_SECONDS, on_look, sessions);
+    return sessions;
+}
+
+void
+weft_sessions_end(WeftSessions *sessions)
+{
+    for (guint i = sessions->all->len; i > 0; i--) {
+        WeftSession *session = sessions->all->pdata[i - 1];
+        if (session->handle)
+            session_end(session);
+    }
+}
+
+void
+weft_sessions_free(WeftSessions *sessions)
+{
+    if (!sessions)
+        return;
+    g_assert(sessions->all->len == 0);
+    weft_store_unwatch(sessions->store, sessions->watch);
+    g_source_remove(sessions->timer);
+    weft_splices_free(sessions->splices);
+    g_ptr_array_unref(sessions->all);
+    g_free(sessions);
+}
+
+static gboolean
+check_room(WeftSessions *sessions, const char *account, GError **error)
+{
+    guint most = (sessions->max + SHARES - 1) / SHARES, own = 0;
+    for (guint i = 0; i < sessions->all->len; i++)
+        own += strcmp(((const WeftSession *)sessions->all->pdata[i])->request->account, account) == 0;
+    if (!sessions->gate)
+        return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd has no way into its nodes");
+    if (sessions->all->len >= sessions->max)
+        return weft_error_refuse(error, WEFT_ERROR_BUSY, "there are %u sessions already; try again later", sessions->max);
+    if (own >= most)
+        return weft_error_refuse(error, WEFT_ERROR_BUSY, "you have %u sessions already; end one, or try again later", own);
+    return TRUE;
+}
+
+/* --- the upgraded connection --- */
+
+static void
+on_ended(gpointer data)
+{
+    session_end(data);
+}
+
+static void
+on_upgrade(void *data, struct MHD_Connection *connection, void *state, const char *extra, size_t extra_size, MHD_socket fd,
+           struct MHD_UpgradeResponseHandle *handle)
+{
+    WeftRequest *request = state;
+    WeftSession *session = request->held;
+    session->handle = handle;
+    if (!weft_request_is_still_allowed(request)) {
+        session_end(session);
+        return;
+    }
+    /* With TLS the library forwards to a socket of its own, and keeps to itself that the client is gone. */
+    int line = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    WeftSpliceEnds ends = { .near = fd, .far = session->fd, .line = line == fd ? -1 : line };
+    session->splice = weft_splice_new(session->sessions->splices, &ends, on_ended, session);
+    weft_splice_begin(session->splice, extra, extra_size);
+}
+
+struct MHD_Response *
+weft_session_response(void)
+{
+    return MHD_create_response_for_upgrade(on_upgrade, NULL);
+}
+
+/* --- opening --- */
+
+/* A driver's words are for operators. */
+static const struct {
+    WeftErrorCode code;
+    const char *words[2];
+} refusals[] = {
+    { WEFT_ERROR_NOT_FOUND,
+      { "is gone; weft show tells which nodes there are", "is gone; weft show tells which nodes there are" } },
+    { WEFT_ERROR_CONFLICT, { "is not running; weft show tells its phase", "is not running; weft show tells its phase" } },
+    { WEFT_ERROR_BUSY,
+      { "has as many sessions as it can; end one, or try again later", "somebody else has its console; try again later" } },
+    { WEFT_ERROR_UNAVAILABLE,
+      { "does not answer; it may still be starting, and weft console shows what it does",
+        "does not answer; try again later" } },
+    { WEFT_ERROR_TIMEOUT,
+      { "does not answer; it may still be starting, and weft console shows what it does",
+        "does not answer; try again later" } },
+};
+
+static GError *
+reword(const WeftSession *session, const GError *error)
+{
+    g_autofree char *label = weft_node_label(session->node);
+    WeftErrorCode code = weft_error_code(error);
+    const char *words = "cannot be opened; try again later";
+    for (guint i = 0; i < G_N_ELEMENTS(refusals); i++)
+        if (refusals[i].code == code)
+            words = refusals[i].words[session->kind];
+    return weft_request_sees_all(session->request)
+               ? g_error_new(WEFT_ERROR, (int)code, "node %s %s (%s)", label, words, error->message)
+               : g_error_new(WEFT_ERROR, (int)code, "node %s %s", label, words);
+}
+
+static void
+give_up(WeftSession *session, const GError *error)
+{
+    g_autoptr(WeftRequest) request = weft_request_ref(session->request);
+    g_autoptr(GError) reworded = reword(session, error);
+    session_end(session);
+    weft_request_fail(request, reworded);
+}
+
+static gboolean
+on_deadline(gpointer data)
+{
+    WeftSession *session = data;
+    g_autoptr(GError) error = g_error_new(WEFT_ERROR, WEFT_ERROR_TIMEOUT, "no answer in %d s", OPEN_SECONDS);
+    session->deadline = 0;
+    give_up(session, error);
+    return G_SOURCE_REMOVE;
+}
+
+/* The event is written before the first byte goes through. */
+static void
+on_opened(int fd, const GError *error, gpointer data)
+{
+    WeftSession *session = data;
+    WeftRequest *request = session->request;
+    g_clear_object(&session->cancellable);
+    g_clear_handle_id(&session->deadline, g_source_remove);
+    if (fd < 0) {
+        give_up(session, error);
+        return;
+    }
+    session->fd = fd;
+    g_autofree char *label = weft_node_label(session->node);
+    WeftTxn *txn = weft_txn_new("session-opened");
+    weft_txn_tell(txn, "session-opened", session->cluster, session->node->host, "%s opened %s %s", request->principal->name,
+                  session->kind == WEFT_GATE_CONSOLE ? "the console of" : "a session on", label);
+    WeftReply *reply = weft_reply_new(101, NULL);
+    reply->upgrade = weft_session_protocols[session->kind];
+    weft_request_commit(request, txn, reply);
+}
+
+gboolean
+weft_sessions_open(WeftRequest *request, WeftCluster *cluster, WeftNode *node, WeftGateKind kind, GError **error)
+{
+    WeftSessions *sessions = request->sessions;
+    if (!check_room(sessions, request->account, error)) {
+        weft_cluster_free(cluster);
+        weft_node_free(node);
+        return FALSE;
+    }
+    WeftSession *session = g_new0(WeftSession, 1);
+    session->sessions = sessions;
+    session->request = weft_request_ref(request);
+    session->cluster = cluster;
+    session->node = node;
+    session->kind = kind;
+    session->fd = -1;
+    session->cancellable = g_cancellable_new();
+    session->deadline = g_timeout_add_seconds(OPEN_SECONDS, on_deadline, session);
+    g_ptr_array_add(sessions->all, session);
+    weft_request_hold(request, session, (GDestroyNotify)session_end);
+    sessions->gate->ops->open(sessions->gate, node->id, kind, session->cancellable, on_opened, session);
+    return TRUE;
+}
