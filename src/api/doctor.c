@@ -27,7 +27,7 @@ answer_all(WeftRequest *request, const WeftRoundItem *items, guint n)
     json_t *views = json_array();
     for (guint i = 0; i < n; i++)
         json_array_append_new(views, report_view(&items[i]));
-    weft_request_reply(request, weft_reply_new(200, json_pack("{s:o}", "items", views)));
+    weft_request_reply(request, weft_reply_new(200, json_pack("{s:o, s:n}", "items", views, "next")));
 }
 
 gboolean

@@ -144,7 +144,7 @@ hostfile_json(const GPtrArray *nodes)
         json_array_append_new(
             items, json_pack("{s:s, s:s, s:i}", "hostname", hostname, "address", address, "slots", (int)node->cores->len));
     }
-    return weft_reply_new(200, json_pack("{s:o}", "items", items));
+    return weft_reply_new(200, json_pack("{s:o, s:n}", "items", items, "next"));
 }
 
 gboolean
@@ -203,7 +203,7 @@ answer_load(WeftRequest *request, const WeftRoundItem *items, guint n)
         const WeftNode *node = nodes->pdata[i];
         json_array_append_new(views, load_view(node, find_load(items[0].report, node->id)));
     }
-    weft_request_reply(request, weft_reply_new(200, json_pack("{s:o}", "items", views)));
+    weft_request_reply(request, weft_reply_new(200, json_pack("{s:o, s:n}", "items", views, "next")));
 }
 
 gboolean
