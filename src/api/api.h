@@ -18,10 +18,13 @@ typedef struct WeftApiOptions {
     guint body_max;            /* bytes */
     guint requests_per_second; /* of one principal, in the mean */
     guint requests_burst;
-    guint streams;       /* event streams at the same time, in all */
-    guint sessions;      /* sessions and consoles at the same time, in all */
-    gint64 idle_timeout; /* microseconds before an idle connection is closed */
-    WeftGate *gate;      /* to nodes and hosts, borrowed; NULL: whoever asks for it is told that it is UNAVAILABLE */
+    guint streams;             /* event streams at the same time, in all */
+    guint sessions;            /* sessions and consoles at the same time, in all */
+    gint64 idle_timeout;       /* microseconds before an idle connection is closed */
+    const char *images;        /* folder of the images' files, by their digest; NULL: images are UNAVAILABLE */
+    const char *default_image; /* what "default" means in a specification; NULL: the image of that name */
+    gboolean check_images;     /* refuse a cluster whose image is not known: a real node starts from one, a fake from none */
+    WeftGate *gate;            /* to nodes and hosts, borrowed; NULL: whoever asks for it is told that it is UNAVAILABLE */
 } WeftApiOptions;
 
 extern const WeftApiOptions weft_api_defaults;

@@ -14,6 +14,7 @@
 #define QUOTA "tenant/%s/%s"
 #define PRINCIPALS "tenant/%s/principals"
 #define TOKENS "principal/%s/tokens"
+#define IMAGE "image/%s"
 
 char *
 weft_cluster_key(const char *tenant, const char *name)
@@ -77,6 +78,7 @@ DECODE_AND_LOAD(WeftHostStatus, host_status, WEFT_KIND_HOST_STATUS, weft_host_st
 DECODE_AND_LOAD(WeftTenant, tenant, WEFT_KIND_TENANT, weft_tenant_from_json(json, "", error))
 DECODE_AND_LOAD(WeftPrincipal, principal, WEFT_KIND_PRINCIPAL, weft_principal_from_json(json, "", error))
 DECODE_AND_LOAD(WeftToken, token, WEFT_KIND_TOKEN, weft_token_from_json(json, error))
+DECODE_AND_LOAD(WeftImage, image, WEFT_KIND_IMAGE, weft_image_from_json(json, "", error))
 DECODE_AND_LOAD(WeftCluster, cluster, WEFT_KIND_CLUSTER, weft_cluster_from_json(json, error))
 DECODE_AND_LOAD(WeftClusterStatus, cluster_status, WEFT_KIND_CLUSTER_STATUS, weft_cluster_status_from_json(json, error))
 DECODE_AND_LOAD(WeftNode, node, WEFT_KIND_NODE, weft_node_from_json(json, error))
@@ -124,6 +126,13 @@ gboolean
 weft_store_tokens_used(WeftStore *store, const char *principal, guint64 *ret_used, GError **error)
 {
     g_autofree char *resource = g_strdup_printf(TOKENS, principal);
+    return weft_store_used(store, resource, ret_used, error);
+}
+
+gboolean
+weft_store_image_used(WeftStore *store, const char *image, guint64 *ret_used, GError **error)
+{
+    g_autofree char *resource = g_strdup_printf(IMAGE, image);
     return weft_store_used(store, resource, ret_used, error);
 }
 
@@ -177,6 +186,12 @@ weft_txn_put_token(WeftTxn *txn, const WeftToken *token, gint64 expected)
 }
 
 void
+weft_txn_put_image(WeftTxn *txn, const WeftImage *image, gint64 expected)
+{
+    weft_txn_put(txn, WEFT_KIND_IMAGE, image->name, NULL, NULL, weft_image_to_json(image), expected);
+}
+
+void
 weft_txn_put_cluster(WeftTxn *txn, const WeftCluster *cluster, const WeftTenant *tenant, gint64 expected)
 {
     g_autofree char *key = weft_cluster_key(cluster->tenant, cluster->name);
@@ -190,6 +205,8 @@ weft_txn_put_cluster(WeftTxn *txn, const WeftCluster *cluster, const WeftTenant 
     weft_txn_claim(txn, CLUSTER_ID, cluster->id);
     for (WeftQuota quota = 0; quota < WEFT_QUOTAS; quota++)
         weft_txn_share(txn, demand[quota], tenant->quota[quota], QUOTA, cluster->tenant, weft_quota_words[quota]);
+    for (guint i = 0; i < cluster->groups->len; i++)
+        weft_txn_share(txn, 1, 0, IMAGE, ((const WeftGroup *)cluster->groups->pdata[i])->image);
 }
 
 void
@@ -302,6 +319,14 @@ weft_txn_remove_principal(WeftTxn *txn, const WeftPrincipal *principal, gint64 e
     weft_txn_put_principal(txn, principal, expected);
     weft_txn_share(txn, 1, 1, TOKENS, principal->name);
     weft_txn_delete(txn, WEFT_KIND_PRINCIPAL, principal->name, WEFT_ANY);
+}
+
+void
+weft_txn_remove_image(WeftTxn *txn, const WeftImage *image, gint64 expected)
+{
+    weft_txn_put_image(txn, image, expected);
+    weft_txn_share(txn, 1, 1, IMAGE, image->name);
+    weft_txn_delete(txn, WEFT_KIND_IMAGE, image->name, WEFT_ANY);
 }
 
 void

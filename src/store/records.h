@@ -4,17 +4,19 @@
 #include "cluster.h"
 #include "event.h"
 #include "host.h"
+#include "image.h"
 #include "node.h"
 #include "store.h"
 #include "tenant.h"
 #include "topology.h"
 
 /* keys
- *   cluster, cluster status   "<tenant>/<name>"            scope tenant; the cluster claims "cluster/<id>" and its quotas
+ *   cluster, cluster status   "<tenant>/<name>"            scope tenant; the cluster claims "cluster/<id>", its quotas, and
+ *                                                          a share of the images that its groups start from
  *                                                          the status claims "fabric/<fabric>/pkey/<number>"
  *   node                      "<id>"                       scope cluster id, place host; claims what it holds, GUIDs and MAC
  *   host, host status         "<name>"                     a host claims its ports' GUIDs, so that no other port has them
- *   fabric, tenant            "<name>"
+ *   fabric, tenant, image     "<name>"
  *   token                     "<id>"                       scope tenant, place principal; claims "token/<hash>"
  *   principal                 "<name>"                     scope tenant; claims "unix/<user>"
  *   event                     "<id, 16 hex digits>"        scope tenant, place cluster id
@@ -30,6 +32,7 @@ WeftHostStatus *weft_store_load_host_status(WeftStore *store, const char *key, g
 WeftTenant *weft_store_load_tenant(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftPrincipal *weft_store_load_principal(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftToken *weft_store_load_token(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
+WeftImage *weft_store_load_image(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftCluster *weft_store_load_cluster(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftClusterStatus *weft_store_load_cluster_status(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftNode *weft_store_load_node(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
@@ -42,6 +45,8 @@ WeftRecord *weft_store_holder_of_guid(WeftStore *store, const char *fabric, guin
 /* How much of a quota a tenant uses, and how many tokens a principal has. */
 gboolean weft_store_quota_used(WeftStore *store, const char *tenant, WeftQuota quota, guint64 *ret_used, GError **error);
 gboolean weft_store_tokens_used(WeftStore *store, const char *principal, guint64 *ret_used, GError **error);
+/* How many groups of clusters start from an image. */
+gboolean weft_store_image_used(WeftStore *store, const char *image, guint64 *ret_used, GError **error);
 
 /* Decoding of records that a list gave. */
 WeftFabric *weft_record_fabric(const WeftRecord *record, GError **error);
@@ -50,6 +55,7 @@ WeftHostStatus *weft_record_host_status(const WeftRecord *record, GError **error
 WeftTenant *weft_record_tenant(const WeftRecord *record, GError **error);
 WeftPrincipal *weft_record_principal(const WeftRecord *record, GError **error);
 WeftToken *weft_record_token(const WeftRecord *record, GError **error);
+WeftImage *weft_record_image(const WeftRecord *record, GError **error);
 WeftCluster *weft_record_cluster(const WeftRecord *record, GError **error);
 WeftClusterStatus *weft_record_cluster_status(const WeftRecord *record, GError **error);
 WeftNode *weft_record_node(const WeftRecord *record, GError **error);
@@ -64,6 +70,7 @@ void weft_txn_put_tenant(WeftTxn *txn, const WeftTenant *tenant, gint64 expected
 void weft_txn_put_principal(WeftTxn *txn, const WeftPrincipal *principal, gint64 expected);
 #define WEFT_TOKENS_MAX 100 /* of one principal */
 void weft_txn_put_token(WeftTxn *txn, const WeftToken *token, gint64 expected);
+void weft_txn_put_image(WeftTxn *txn, const WeftImage *image, gint64 expected);
 /* Claims the tenant's quotas within its limits. A cluster whose wish is to be gone keeps its claims until it is. */
 void weft_txn_put_cluster(WeftTxn *txn, const WeftCluster *cluster, const WeftTenant *tenant, gint64 expected);
 void weft_txn_put_cluster_status(WeftTxn *txn, const WeftClusterStatus *status, gint64 expected);
@@ -73,11 +80,12 @@ void weft_txn_put_new_node(WeftTxn *txn, const WeftNode *node, const WeftHost *h
 void weft_txn_put_node(WeftTxn *txn, const WeftNode *node, gint64 expected);
 /* Frees what it holds, and writes its usage interval, ended now. */
 void weft_txn_release_node(WeftTxn *txn, const WeftNode *node, gint64 expected, gint64 now);
-/* Removals that are EXHAUSTED as long as a node is on the host, the tenant has a cluster or a principal, the principal a token:
- * also one that was not there to be read yet. */
+/* Removals that are EXHAUSTED as long as a node is on the host, the tenant has a cluster or a principal, the principal a token,
+ * a cluster the image: also one that was not there to be read yet. */
 void weft_txn_remove_host(WeftTxn *txn, const WeftHost *host, gint64 expected);
 void weft_txn_remove_tenant(WeftTxn *txn, const WeftTenant *tenant, gint64 expected);
 void weft_txn_remove_principal(WeftTxn *txn, const WeftPrincipal *principal, gint64 expected);
+void weft_txn_remove_image(WeftTxn *txn, const WeftImage *image, gint64 expected);
 /* Stamps the event with its id. */
 void weft_txn_put_event(WeftTxn *txn, WeftEvent *event);
 

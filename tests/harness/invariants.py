@@ -50,7 +50,9 @@ def cluster_claims(cluster):
         "gpus": sum(g["count"] * g["gpus"] for g in groups),
         "vfs": sum(g["count"] * g["rails"] for g in groups),
     }
-    return [(f"cluster/{cluster['id']}", 0)] + [(f"tenant/{cluster['tenant']}/{word}", demand[word]) for word in QUOTAS if demand[word]]
+    images = Counter(group["image"] for group in groups)
+    shares = [(f"tenant/{cluster['tenant']}/{word}", demand[word]) for word in QUOTAS if demand[word]]
+    return [(f"cluster/{cluster['id']}", 0)] + shares + [(f"image/{image}", count) for image, count in images.items()]
 
 
 def principal_claims(principal):

@@ -239,7 +239,7 @@ put_cluster(const WeftCluster *cluster)
 }
 
 static const char eight_nodes[] =
-    "{\"claims\":[\"cluster/4k\"],\"place\":\"\",\"scope\":\"acme\",\"shares\":{\"tenant/acme/clusters\":1,"
+    "{\"claims\":[\"cluster/4k\"],\"place\":\"\",\"scope\":\"acme\",\"shares\":{\"image/default\":1,\"tenant/acme/clusters\":1,"
     "\"tenant/acme/cores\":32,\"tenant/acme/memory\":8589934592,\"tenant/acme/nodes\":8,\"tenant/acme/vfs\":8}}";
 
 static void
@@ -389,6 +389,31 @@ test_remove_tenant(Env *env, gconstpointer data)
     assert_dumped(env, "tenant acme", NULL);
 }
 
+static WeftTxn *
+remove_image(void)
+{
+    WeftImageFile disk = { (char *)"12", 1, WEFT_DISK_RAW };
+    WeftImage image = { .name = (char *)"default", .disk = &disk };
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_remove_image(txn, &image, WEFT_ANY);
+    return txn;
+}
+
+static void
+test_remove_image(Env *env, gconstpointer data)
+{
+    g_autoptr(WeftCluster) cluster = new_cluster("4k", "cfd", 8);
+    commit(env, put_cluster(cluster));
+    refuse(env, remove_image(), WEFT_ERROR_EXHAUSTED, "image/default: 1 of 1 in use, 1 more asked for");
+    GError *error = NULL;
+    guint64 used = 0;
+    g_assert_true(weft_store_image_used(env->store, "default", &used, &error));
+    g_assert_cmpuint(used, ==, 1);
+    delete_record(env, WEFT_KIND_CLUSTER, "acme/cfd");
+    commit(env, remove_image());
+    assert_dumped(env, "image default", NULL);
+}
+
 static void
 test_events(Env *env, gconstpointer data)
 {
@@ -469,6 +494,7 @@ main(int argc, char **argv)
         { "/records/release", test_release },
         { "/records/cluster", test_cluster },
         { "/records/cluster-status", test_cluster_status },
+        { "/records/remove-image", test_remove_image },
         { "/records/people", test_people },
         { "/records/tokens-are-bounded", test_tokens_are_bounded },
         { "/records/remove-host", test_remove_host },
