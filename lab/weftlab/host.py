@@ -81,7 +81,7 @@ class Host:
     def __init__(self, lab, number):
         self.lab = lab
         self.number = number
-        self.name = f"h{number}"
+        self.name = lab.plan.host_name(number)
         self.address = lab.plan.address(number)
         self.folder = lab.folder / "hosts" / self.name
         self.init = Process(self.folder / "init.pid")
@@ -133,6 +133,7 @@ class Host:
             self.init.spawn([str(self.lab.tools.folder / "host-init"), str(self.folder), self.name, str(pages)],
                             self.folder / "init.log", inside=self.lab.room.pid, new=("mnt", "uts", "ipc", "pid", "net"))
             await_ready(self.init, self.name, self.folder / "init.log")
+            self.lab.fabric.plug(self)
         self._plug()
         self.start_libvirtd()
 
@@ -155,6 +156,7 @@ class Host:
         """A power loss: everything of the host ends at once, its files stay."""
         self.init.kill()
         self.libvirtd.kill()
+        self.lab.fabric.unplug(self)
 
     # --- cable ---
 

@@ -7,6 +7,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
+from .fabric import Fabric
 from .host import Host, await_ready
 from .plan import MARK, Plan
 from .process import LabError, Process, enter, run
@@ -24,6 +25,7 @@ class Lab:
         self.tools = tools
         self.room = Process(self.folder / "room.pid")
         self.plan = Plan.load(self.folder)
+        self.fabric = Fabric(self)
 
     @property
     def hosts(self):
@@ -89,6 +91,8 @@ class Lab:
         plan.save(self.folder)
         self.plan = plan
         self._open_room()
+        self.fabric.start()
+        say("fabric: opensm has the subnet up")
         hosts = self.hosts
         for host in hosts:
             say(f"host {host.name}: {host.address}")
@@ -138,7 +142,7 @@ class Lab:
     def status(self):
         self.require()
         return {"name": self.plan.name, "folder": str(self.folder), "running": self.room.pid is not None,
-                "hosts": [host.status() for host in self.hosts]}
+                "hosts": [host.status() for host in self.hosts], "fabric": self.fabric.status()}
 
     def execute(self, argv):
         """In the room itself: on the switch."""

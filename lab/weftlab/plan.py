@@ -72,7 +72,11 @@ class Plan:
         return range(node * self.cores, (node + 1) * self.cores)
 
     def host_names(self):
-        return [f"h{number}" for number in range(1, self.hosts + 1)]
+        return [self.host_name(number) for number in range(1, self.hosts + 1)]
+
+    @staticmethod
+    def host_name(number):
+        return f"h{number}"
 
     def leaf(self, number):
         """The leaf switch of host `number`: hosts are dealt out in equal runs."""

@@ -11,7 +11,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 CLONE_NEW = {"mnt": 0x00020000, "uts": 0x04000000, "ipc": 0x08000000, "pid": 0x20000000, "net": 0x40000000}
@@ -84,23 +83,25 @@ class Process:
         fresh.write_text(json.dumps({"pid": pid, "start": _stat(pid)[1], "boot": _boot()}), encoding="ascii")
         fresh.rename(self.pid_file)
 
-    def spawn(self, argv, log, inside=None, new=(), environment=None):
+    def spawn(self, argv, log, inside=None, new=(), environment=None, folder="/"):
         """Starts the program in the namespaces of process `inside` and in `new` ones; its output goes to the file `log`.
 
-        With a new "pid" namespace it is that namespace's first process.
+        With a new "pid" namespace it is that namespace's first process. Returns when it has become the program.
         """
         namespaces = _open_namespaces(inside)
-        sys.stdout.flush()
-        sys.stderr.flush()
+        reader, writer = os.pipe()  # closed by exec, or tells why there was none
         child = os.fork()
         if child == 0:
-            _run_child(lambda: self._become(argv, log, namespaces, new, environment), log)
-        for fd in namespaces.values():
+            _run_child(lambda: self._become(argv, log, namespaces, new, environment, folder), writer)
+        for fd in (writer, *namespaces.values()):
             os.close(fd)
-        if os.waitpid(child, 0)[1] != 0:
-            raise LabError(f"cannot start {argv[0]}; see {log}")
+        os.waitpid(child, 0)
+        with open(reader, encoding="utf-8") as failure:
+            reason = failure.read()
+        if reason:
+            raise LabError(f"cannot start {argv[0]}: {reason}")
 
-    def _become(self, argv, log, namespaces, new, environment):
+    def _become(self, argv, log, namespaces, new, environment, folder):
         os.setsid()
         if "pid" in namespaces:
             _check(libc.setns(namespaces["pid"], CLONE_NEW["pid"]), "setns pid")
@@ -110,15 +111,15 @@ class Process:
         _go_on_in_child()
         self._remember()
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        for fd, flags in ((os.open("/dev/null", os.O_RDONLY), 0), (output, 1), (output, 2)):
-            os.dup2(fd, flags)
+        for fd, place in ((os.open("/dev/null", os.O_RDONLY), 0), (output, 1), (output, 2)):
+            os.dup2(fd, place)
         for kind, fd in namespaces.items():
             if kind != "pid":
                 _check(libc.setns(fd, CLONE_NEW[kind]), f"setns {kind}")
         for kind in new:
             if kind != "pid":
                 _check(libc.unshare(CLONE_NEW[kind]), f"unshare {kind}")
-        os.chdir("/")
+        os.chdir(folder)
         os.execvpe(argv[0], argv, environment or os.environ)
 
 
@@ -134,12 +135,11 @@ def _go_on_in_child():
         os._exit(0)
 
 
-def _run_child(become, log):
+def _run_child(become, writer):
     try:
         become()
     except BaseException as error:  # pylint: disable=broad-except # nothing may return into the parent's code
-        with open(log, "a", encoding="utf-8") as out:
-            out.write(f"weft-lab: {error}\n")
+        os.write(writer, str(error).encode())
     os._exit(127)
 
 
