@@ -2,20 +2,9 @@
 
 #include "domain-xml.h"
 #include "errors.h"
-#include "faults.h"
-#include "file.h"
+#include "fake-private.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <glib/gstdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#define RUNNING ".xml"
-#define STOPPED ".off"
-#define FRESH ".new" /* being written, by whoever holds the host's lock */
 
 /* A domain's file begins with what its definition says of it, "<!--fake NODE USE USE …-->", so that looking at a host's other
  * domains parses no XML. A file that a test dropped there lacks the line and is parsed. */
@@ -23,123 +12,9 @@
 #define TAIL "-->\n"
 #define NOBODY "-"
 
-typedef struct FakeHypervisor {
-    WeftHypervisor base;
-    char *world;
-} FakeHypervisor;
+#define MARK "weft-" /* what the names of weft's domains begin with */
 
-/* A folder of domains, open. */
-typedef struct Host {
-    const char *name;
-    int fd;
-} Host;
-
-typedef gboolean (*Visit)(const Host *host, const char *domain, WeftDomainState state, gpointer data, GError **error);
-
-static gboolean
-fail_errno(GError **error, const char *doing, const char *what)
-{
-    int saved = errno;
-    g_set_error(error, WEFT_ERROR, WEFT_ERROR_FAILED, "fake hypervisor: %s %s: %s", doing, what, g_strerror(saved));
-    return FALSE;
-}
-
-/* --- files --- */
-
-static char *
-host_folder(WeftHypervisor *hv, const WeftHostAddress *host)
-{
-    return g_build_filename(((FakeHypervisor *)hv)->world, host->name, "domains", NULL);
-}
-
-/* fd -1 and success: the host has no folder, and so no domains. */
-static gboolean
-host_open(WeftHypervisor *hv, const WeftHostAddress *address, Host *ret_host, GError **error)
-{
-    g_autofree char *folder = host_folder(hv, address);
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 && errno != ENOENT)
-        return fail_errno(error, "opening", folder);
-    *ret_host = (Host){ .name = address->name, .fd = fd };
-    return TRUE;
-}
-
-/* Makes the folder, and keeps everybody else from starting domains there until it is closed. */
-static gboolean
-host_open_locked(WeftHypervisor *hv, const WeftHostAddress *address, Host *ret_host, GError **error)
-{
-    if (!host_open(hv, address, ret_host, error))
-        return FALSE;
-    g_autofree char *folder = host_folder(hv, address);
-    if (ret_host->fd < 0) {
-        if (g_mkdir_with_parents(folder, 0755) < 0)
-            return fail_errno(error, "making", folder);
-        if (!host_open(hv, address, ret_host, error))
-            return FALSE;
-    }
-    if (flock(ret_host->fd, LOCK_EX) < 0) {
-        fail_errno(error, "locking", folder);
-        close(ret_host->fd);
-        return FALSE;
-    }
-    return TRUE;
-}
-
-static void
-host_close(Host *host)
-{
-    if (host->fd >= 0)
-        close(host->fd);
-}
-
-/* The file's text, cut where it is too long to be a definition; NULL without an error when it is not there (any more). */
-static char *
-read_at(const Host *host, const char *file, GError **error)
-{
-    int fd = openat(host->fd, file, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        if (errno != ENOENT)
-            fail_errno(error, "opening", file);
-        return NULL;
-    }
-    g_autoptr(GString) text = g_string_sized_new(8192);
-    char buffer[8192];
-    gssize n = 0;
-    while (text->len <= WEFT_DOMAIN_XML_MAX && (n = read(fd, buffer, sizeof buffer)) > 0)
-        g_string_append_len(text, buffer, n);
-    gboolean ok = text->len > WEFT_DOMAIN_XML_MAX || n == 0 || fail_errno(error, "reading", file);
-    close(fd);
-    return ok ? g_string_free(g_steal_pointer(&text), FALSE) : NULL;
-}
-
-/* Whole or not at all, whenever weftd is killed. */
-static gboolean
-replace_at(const Host *host, const char *file, const GString *text, GError **error)
-{
-    int fd = openat(host->fd, FRESH, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0)
-        return fail_errno(error, "writing", file);
-    gboolean written = weft_file_write(fd, text->str, text->len);
-    if (close(fd) < 0 || !written || renameat(host->fd, FRESH, host->fd, file) < 0)
-        return fail_errno(error, "writing", file);
-    return TRUE;
-}
-
-static gboolean
-remove_at(const Host *host, const char *domain, const char *suffix, GError **error)
-{
-    g_autofree char *file = g_strconcat(domain, suffix, NULL);
-    if (unlinkat(host->fd, file, 0) < 0 && errno != ENOENT)
-        return fail_errno(error, "removing", file);
-    return TRUE;
-}
-
-static gboolean
-exists_at(const Host *host, const char *domain, const char *suffix)
-{
-    g_autofree char *file = g_strconcat(domain, suffix, NULL);
-    return host->fd >= 0 && faccessat(host->fd, file, F_OK, 0) == 0;
-}
+typedef gboolean (*Visit)(const WeftFakeFolder *host, const char *domain, WeftDomainState state, gpointer data, GError **error);
 
 /* --- what a file says --- */
 
@@ -182,30 +57,25 @@ facts_of(const char *domain, const char *text)
 }
 
 static gboolean
-visit_entry(const Host *host, const char *file, Visit visit, gpointer data, GError **error)
+visit_file(const WeftFakeFolder *host, const char *file, Visit visit, gpointer data, GError **error)
 {
-    WeftDomainState state = g_str_has_suffix(file, RUNNING) ? WEFT_DOMAIN_RUNNING : WEFT_DOMAIN_STOPPED;
-    if (file[0] == '.' || (state == WEFT_DOMAIN_STOPPED && !g_str_has_suffix(file, STOPPED)))
+    WeftDomainState state = g_str_has_suffix(file, WEFT_FAKE_RUNNING) ? WEFT_DOMAIN_RUNNING : WEFT_DOMAIN_STOPPED;
+    if (state == WEFT_DOMAIN_STOPPED && !g_str_has_suffix(file, WEFT_FAKE_STOPPED))
         return TRUE;
-    g_autofree char *domain = g_strndup(file, strlen(file) - strlen(RUNNING));
+    g_autofree char *domain = g_strndup(file, strlen(file) - strlen(WEFT_FAKE_RUNNING));
     /* Killed between starting it and forgetting that it was stopped. */
-    if (state == WEFT_DOMAIN_STOPPED && exists_at(host, domain, RUNNING))
+    if (state == WEFT_DOMAIN_STOPPED && weft_fake_exists(host, domain, WEFT_FAKE_RUNNING))
         return TRUE;
     return visit(host, domain, state, data, error);
 }
 
 static gboolean
-visit_domains(const Host *host, Visit visit, gpointer data, GError **error)
+visit_domains(const WeftFakeFolder *host, Visit visit, gpointer data, GError **error)
 {
-    /* A stream of its own: closing it must not give up the lock on host->fd. */
-    int fd = openat(host->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
-    if (!folder)
-        return fail_errno(error, "listing", host->name);
-    gboolean ok = TRUE;
-    for (struct dirent *entry; ok && (entry = readdir(folder));)
-        ok = visit_entry(host, entry->d_name, visit, data, error);
-    closedir(folder);
+    g_autoptr(GPtrArray) files = weft_fake_files(host, error);
+    gboolean ok = files != NULL;
+    for (guint i = 0; ok && i < files->len; i++)
+        ok = visit_file(host, files->pdata[i], visit, data, error);
     return ok;
 }
 
@@ -244,19 +114,19 @@ clash(const Newcomer *ours, const char *theirs)
 }
 
 static gboolean
-check_beside(const Host *host, const char *domain, WeftDomainState state, gpointer data, GError **error)
+check_beside(const WeftFakeFolder *host, const char *domain, WeftDomainState state, gpointer data, GError **error)
 {
     const Newcomer *ours = data;
     if (state != WEFT_DOMAIN_RUNNING || g_str_equal(domain, ours->facts->name))
         return TRUE;
-    g_autofree char *file = g_strconcat(domain, RUNNING, NULL);
-    g_autofree char *text = read_at(host, file, NULL);
+    g_autofree char *file = g_strconcat(domain, WEFT_FAKE_RUNNING, NULL);
+    g_autofree char *text = weft_fake_read(host, file, WEFT_DOMAIN_XML_MAX, NULL);
     g_autoptr(WeftDomainFacts) theirs = text ? facts_of(domain, text) : NULL;
     for (guint i = 0; theirs && i < theirs->uses->len; i++) {
         const char *twice = clash(ours, g_ptr_array_index(theirs->uses, i));
         if (twice) {
             g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "host %s: domain %s cannot have %s: domain %s has it already",
-                        host->name, ours->facts->name, twice, domain);
+                        host->host, ours->facts->name, twice, domain);
             return FALSE;
         }
     }
@@ -264,7 +134,7 @@ check_beside(const Host *host, const char *domain, WeftDomainState state, gpoint
 }
 
 static gboolean
-check_double_use(const Host *host, const WeftDomainFacts *facts, GError **error)
+check_double_use(const WeftFakeFolder *host, const WeftDomainFacts *facts, GError **error)
 {
     g_autoptr(GHashTable) uses = g_hash_table_new(g_str_hash, g_str_equal);
     for (guint i = 0; i < facts->uses->len; i++)
@@ -274,11 +144,11 @@ check_double_use(const Host *host, const WeftDomainFacts *facts, GError **error)
 }
 
 static gboolean
-start_locked(const Host *host, const WeftDomainFacts *facts, const char *xml, GError **error)
+start_locked(const WeftFakeFolder *host, const WeftDomainFacts *facts, const char *xml, GError **error)
 {
-    g_autofree char *file = g_strconcat(facts->name, RUNNING, NULL);
+    g_autofree char *file = g_strconcat(facts->name, WEFT_FAKE_RUNNING, NULL);
     g_autoptr(GError) failed = NULL;
-    g_autofree char *running = read_at(host, file, &failed);
+    g_autofree char *running = weft_fake_read(host, file, WEFT_DOMAIN_XML_MAX, &failed);
     if (failed) {
         g_propagate_error(error, g_steal_pointer(&failed));
         return FALSE;
@@ -287,93 +157,160 @@ start_locked(const Host *host, const WeftDomainFacts *facts, const char *xml, GE
         return TRUE;
     if (running) {
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
-                    "host %s: domain %s runs already with another definition; stop it first", host->name, facts->name);
+                    "host %s: domain %s runs already with another definition; stop it first", host->host, facts->name);
         return FALSE;
     }
     if (!check_double_use(host, facts, error))
         return FALSE;
     g_autoptr(GString) text = with_head(facts, xml);
-    return replace_at(host, file, text, error) && remove_at(host, facts->name, STOPPED, error);
+    return weft_fake_replace(host, file, text->str, text->len, error) &&
+           weft_fake_remove(host, facts->name, WEFT_FAKE_STOPPED, error);
 }
 
-/* A name that is a file's name. */
+/* --- what belongs to a domain --- */
+
+static const char *const domain_files[] = { WEFT_FAKE_SEED, WEFT_FAKE_DISK };
+
+/* Of what is large and the same everywhere only the size is kept: a hundred thousand of these must fit. */
 static gboolean
-check_name(const char *name, GError **error)
+write_files(const WeftFakeFolder *pool, const char *domain, const WeftStart *start, GError **error)
 {
-    if (*name && *name != '.' && strlen(name) <= 200 && !strpbrk(name, "/ \n"))
-        return TRUE;
-    g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "a domain cannot be named \"%s\"", name);
-    return FALSE;
+    g_autofree char *seed = g_strconcat(domain, WEFT_FAKE_SEED, NULL);
+    g_autofree char *disk = g_strconcat(domain, WEFT_FAKE_DISK, NULL);
+    g_autofree char *seed_text = g_strdup_printf("size %" G_GSIZE_FORMAT "\n", start->seed ? g_bytes_get_size(start->seed) : 0);
+    g_autofree char *disk_text = !start->base ? NULL
+                                              : g_strdup_printf("base %s\nsize %" G_GUINT64_FORMAT "\n", start->base->digest,
+                                                                MAX(start->disk_size, start->base->size));
+    return weft_fake_images_check(pool, start->xml, error) &&
+           (!start->seed || weft_fake_replace(pool, seed, seed_text, strlen(seed_text), error)) &&
+           (!start->base || weft_fake_replace(pool, disk, disk_text, strlen(disk_text), error));
 }
 
-/* Every call begins with this: the faults that a test asked for, and an early end. */
 static gboolean
-pass(WeftHypervisor *hv, const WeftHostAddress *host, const char *op, GCancellable *cancellable, GError **error)
+remove_files(const WeftFakeFolder *pool, const char *domain, GError **error)
 {
-    const char *world = ((FakeHypervisor *)hv)->world;
-    g_autofree char *everywhere = g_build_filename(world, "faults", NULL);
-    g_autofree char *here = g_build_filename(world, host->name, "faults", NULL);
-    const char *const files[] = { everywhere, here, NULL };
-    if (!weft_faults_pass(op, files, cancellable, error)) {
-        g_prefix_error(error, "host %s: ", host->name);
-        return FALSE;
-    }
-    if (g_cancellable_is_cancelled(cancellable)) {
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_TIMEOUT, "host %s: %s was cancelled", host->name, op);
-        return FALSE;
-    }
+    for (guint i = 0; i < G_N_ELEMENTS(domain_files); i++)
+        if (!weft_fake_remove(pool, domain, domain_files[i], error))
+            return FALSE;
     return TRUE;
+}
+
+/* A definition that names no file of the pool needs none. */
+static gboolean
+needs_pool(const WeftStart *start)
+{
+    return start->seed || start->base || strstr(start->xml, WEFT_POOL_PATH);
+}
+
+/* As on a real host: the files come first, and go where the domain does not run. */
+static gboolean
+start_with_files(const char *world, const WeftFakeFolder *host, const WeftDomainFacts *facts, const WeftStart *start,
+                 GError **error)
+{
+    WeftFakeFolder pool = { .fd = -1 };
+    if (!needs_pool(start) || weft_fake_exists(host, facts->name, WEFT_FAKE_RUNNING))
+        return start_locked(host, facts, start->xml, error);
+    if (!weft_fake_folder_lock(world, host->host, WEFT_FAKE_POOL, &pool, error))
+        return FALSE;
+    gboolean ok = write_files(&pool, facts->name, start, error) && start_locked(host, facts, start->xml, error);
+    if (!ok)
+        remove_files(&pool, facts->name, NULL);
+    weft_fake_folder_close(&pool);
+    return ok;
+}
+
+static const char *
+world_of(WeftHypervisor *hv)
+{
+    return ((WeftFakeHypervisor *)hv)->world;
 }
 
 static gboolean
 fake_start(WeftHypervisor *hv, const WeftHostAddress *address, const WeftStart *start, GCancellable *cancellable,
            GError **error)
 {
-    if (!pass(hv, address, "start", cancellable, error))
+    if (!weft_fake_pass(world_of(hv), address->name, "start", cancellable, error))
         return FALSE;
     g_autoptr(WeftDomainFacts) facts = weft_domain_xml_read(start->xml, error);
-    if (!facts || !check_name(facts->name, error))
+    if (!facts || !weft_fake_check_name(facts->name, error))
         return FALSE;
-    Host host;
-    if (!host_open_locked(hv, address, &host, error))
+    WeftFakeFolder host;
+    if (!weft_fake_folder_lock(world_of(hv), address->name, WEFT_FAKE_DOMAINS, &host, error))
         return FALSE;
-    gboolean ok = start_locked(&host, facts, start->xml, error);
-    host_close(&host);
+    gboolean ok = start_with_files(world_of(hv), &host, facts, start, error);
+    weft_fake_folder_close(&host);
     return ok;
 }
 
 /* --- the other operations --- */
 
 static gboolean
-fake_await(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain, GCancellable *cancellable, GError **error)
+check_running(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain, GError **error)
 {
-    Host host;
-    if (!pass(hv, address, "await", cancellable, error) || !check_name(domain, error) || !host_open(hv, address, &host, error))
+    WeftFakeFolder host;
+    if (!weft_fake_check_name(domain, error) ||
+        !weft_fake_folder_open(world_of(hv), address->name, WEFT_FAKE_DOMAINS, &host, error))
         return FALSE;
-    gboolean running = exists_at(&host, domain, RUNNING);
-    host_close(&host);
+    gboolean running = weft_fake_exists(&host, domain, WEFT_FAKE_RUNNING);
+    weft_fake_folder_close(&host);
     if (!running)
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND, "host %s: domain %s is not running", address->name, domain);
     return running;
 }
 
 static gboolean
-fake_stop(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain, GCancellable *cancellable, GError **error)
+fake_await(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain, GCancellable *cancellable, GError **error)
 {
-    Host host;
-    if (!pass(hv, address, "stop", cancellable, error) || !check_name(domain, error) || !host_open(hv, address, &host, error))
-        return FALSE;
-    gboolean ok = host.fd < 0 || (remove_at(&host, domain, STOPPED, error) && remove_at(&host, domain, RUNNING, error));
-    host_close(&host);
-    return ok;
+    return weft_fake_pass(world_of(hv), address->name, "await", cancellable, error) &&
+           check_running(hv, address, domain, error);
+}
+
+static int
+fake_open(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain, WeftChannel channel,
+          GCancellable *cancellable, GError **error)
+{
+    if (!weft_fake_pass(world_of(hv), address->name, "open", cancellable, error) || !check_running(hv, address, domain, error))
+        return -1;
+    return weft_fake_guests_open(((WeftFakeHypervisor *)hv)->guests, address->name, domain, channel, error);
 }
 
 static gboolean
-add_domain(const Host *host, const char *name, WeftDomainState state, gpointer domains, GError **error)
+fake_stop(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain, GCancellable *cancellable, GError **error)
+{
+    WeftFakeFolder host, pool;
+    if (!weft_fake_pass(world_of(hv), address->name, "stop", cancellable, error) || !weft_fake_check_name(domain, error) ||
+        !weft_fake_folder_open_still(world_of(hv), address->name, WEFT_FAKE_DOMAINS, &host, error))
+        return FALSE;
+    if (!weft_fake_folder_open(world_of(hv), address->name, WEFT_FAKE_POOL, &pool, error)) {
+        weft_fake_folder_close(&host);
+        return FALSE;
+    }
+    gboolean ok = weft_fake_remove(&host, domain, WEFT_FAKE_STOPPED, error) &&
+                  weft_fake_remove(&host, domain, WEFT_FAKE_RUNNING, error) && remove_files(&pool, domain, error);
+    weft_fake_guests_end(((WeftFakeHypervisor *)hv)->guests, address->name, domain);
+    weft_fake_folder_close(&pool);
+    weft_fake_folder_close(&host);
+    return ok;
+}
+
+/* --- list --- */
+
+static void
+add_domain(GPtrArray *domains, const char *name, char *node, WeftDomainState state)
+{
+    WeftDomain *domain = g_new0(WeftDomain, 1);
+    domain->name = g_strdup(name);
+    domain->node = node;
+    domain->state = state;
+    g_ptr_array_add(domains, domain);
+}
+
+static gboolean
+list_domain(const WeftFakeFolder *host, const char *name, WeftDomainState state, gpointer domains, GError **error)
 {
     g_autoptr(GError) failed = NULL;
-    g_autofree char *file = g_strconcat(name, state == WEFT_DOMAIN_RUNNING ? RUNNING : STOPPED, NULL);
-    g_autofree char *text = read_at(host, file, &failed);
+    g_autofree char *file = g_strconcat(name, state == WEFT_DOMAIN_RUNNING ? WEFT_FAKE_RUNNING : WEFT_FAKE_STOPPED, NULL);
+    g_autofree char *text = weft_fake_read(host, file, WEFT_DOMAIN_XML_MAX, &failed);
     if (failed) {
         g_propagate_error(error, g_steal_pointer(&failed));
         return FALSE;
@@ -381,12 +318,48 @@ add_domain(const Host *host, const char *name, WeftDomainState state, gpointer d
     if (!text) /* stopped meanwhile */
         return TRUE;
     g_autoptr(WeftDomainFacts) facts = facts_of(name, text);
-    WeftDomain *domain = g_new0(WeftDomain, 1);
-    domain->name = g_strdup(name);
-    domain->node = facts ? g_steal_pointer(&facts->node) : NULL;
-    domain->state = state;
-    g_ptr_array_add(domains, domain);
+    add_domain(domains, name, facts ? g_steal_pointer(&facts->node) : NULL, state);
     return TRUE;
+}
+
+static gboolean
+knows_domain(GPtrArray *domains, const char *name)
+{
+    for (guint i = 0; i < domains->len; i++)
+        if (g_str_equal(((WeftDomain *)domains->pdata[i])->name, name))
+            return TRUE;
+    return FALSE;
+}
+
+/* Whose file it is, if it is a domain's. */
+static char *
+owner_of(const char *file)
+{
+    for (guint i = 0; i < G_N_ELEMENTS(domain_files); i++)
+        if (g_str_has_suffix(file, domain_files[i]))
+            return g_strndup(file, strlen(file) - strlen(domain_files[i]));
+    return NULL;
+}
+
+static gboolean
+list_pool(const char *world, const char *host, WeftContents *contents, GError **error)
+{
+    WeftFakeFolder pool;
+    if (!weft_fake_folder_open(world, host, WEFT_FAKE_POOL, &pool, error))
+        return FALSE;
+    g_autoptr(GPtrArray) files = weft_fake_files(&pool, error);
+    for (guint i = 0; files && i < files->len; i++) {
+        const char *file = files->pdata[i];
+        const char *digest = weft_fake_image_digest(file);
+        g_autofree char *domain = owner_of(file);
+        if (digest)
+            g_ptr_array_add(contents->images, g_strdup(digest));
+        else if (domain && !knows_domain(contents->domains, domain))
+            add_domain(contents->domains, domain, g_str_has_prefix(domain, MARK) ? g_strdup(domain + strlen(MARK)) : NULL,
+                       WEFT_DOMAIN_STOPPED);
+    }
+    weft_fake_folder_close(&pool);
+    return files != NULL;
 }
 
 static int
@@ -398,12 +371,15 @@ compare_domains(gconstpointer a, gconstpointer b)
 static WeftContents *
 fake_list(WeftHypervisor *hv, const WeftHostAddress *address, GCancellable *cancellable, GError **error)
 {
-    Host host;
-    if (!pass(hv, address, "list", cancellable, error) || !host_open(hv, address, &host, error))
+    WeftFakeFolder host;
+    if (!weft_fake_pass(world_of(hv), address->name, "list", cancellable, error) ||
+        !weft_fake_folder_open_still(world_of(hv), address->name, WEFT_FAKE_DOMAINS, &host, error))
         return NULL;
     g_autoptr(WeftContents) contents = weft_contents_new();
-    gboolean ok = host.fd < 0 || visit_domains(&host, add_domain, contents->domains, error);
-    host_close(&host);
+    gboolean ok = visit_domains(&host, list_domain, contents->domains, error) &&
+                  list_pool(world_of(hv), address->name, contents, error) &&
+                  weft_fake_networks_list(world_of(hv), address->name, contents->networks, error);
+    weft_fake_folder_close(&host);
     g_ptr_array_sort(contents->domains, compare_domains);
     return ok ? g_steal_pointer(&contents) : NULL;
 }
@@ -418,7 +394,8 @@ fake_watch(WeftHypervisor *hv, WeftHostChanged changed, gpointer data)
 static void
 fake_free(WeftHypervisor *hv)
 {
-    g_free(((FakeHypervisor *)hv)->world);
+    weft_fake_guests_free(((WeftFakeHypervisor *)hv)->guests);
+    g_free(((WeftFakeHypervisor *)hv)->world);
     g_free(hv);
 }
 
@@ -428,6 +405,12 @@ static const WeftHypervisorOps fake_ops = {
     .await = fake_await,
     .stop = fake_stop,
     .list = fake_list,
+    .bring = weft_fake_bring,
+    .discard = weft_fake_discard,
+    .connect = weft_fake_connect,
+    .disconnect = weft_fake_disconnect,
+    .inspect = weft_fake_inspect,
+    .open = fake_open,
     .watch = fake_watch,
     .free = fake_free,
 };
@@ -436,11 +419,18 @@ WeftHypervisor *
 weft_hypervisor_fake_new(const char *world, GError **error)
 {
     if (g_mkdir_with_parents(world, 0755) < 0) {
-        fail_errno(error, "making", world);
+        weft_fake_fail(error, "making", world);
         return NULL;
     }
-    FakeHypervisor *fake = g_new0(FakeHypervisor, 1);
+    WeftFakeHypervisor *fake = g_new0(WeftFakeHypervisor, 1);
     fake->base.ops = &fake_ops;
     fake->world = g_strdup(world);
+    fake->guests = weft_fake_guests_new(world);
     return &fake->base;
+}
+
+void
+weft_hypervisor_fake_use_guest(WeftHypervisor *hv, const char *program)
+{
+    weft_fake_guests_use(((WeftFakeHypervisor *)hv)->guests, program);
 }

@@ -2,13 +2,27 @@
  *
  *     WORLD/HOST/domains/NAME.xml      a running domain
  *     WORLD/HOST/domains/NAME.off      a stopped one
+ *     WORLD/HOST/pool/NAME.seed        the size of its seed
+ *     WORLD/HOST/pool/NAME.disk        the base and the size of its disk
+ *     WORLD/HOST/pool/image-DIGEST     an image's file; image-DIGEST.part while it is being brought
+ *     WORLD/HOST/networks/VXLAN        a network: the cluster, then its peers, a line each
+ *     WORLD/HOST/inventory.json        what inspect() says, where it is to say something else than of other hosts:
+ *                                      { "hardware": a host as in host.h, "kvm": …, the other fields of WeftInventory }
  *     WORLD/HOST/faults                what goes wrong there, a line each (see faults.h)
  *     WORLD/faults                     … on every host
  *
  * Hosts need not be prepared: a folder appears with the first domain. Two nodes that use the same core, VF or GUID of a host
- * are refused at start, whatever weft believes: so that a test finds out. */
+ * are refused at start, whatever weft believes: so that a test finds out.
+ *
+ * Faults have the names of the operations, and: bring-half (an image breaks off in the middle), sync (the guest program
+ * answers late or never), meet (it says that it cannot reach the others, and why).
+ *
+ * Its guests welcome weftd, meet each other, and run nothing; its consoles say what they are told. */
 #pragma once
 
 #include "hypervisor.h"
 
 WeftHypervisor *weft_hypervisor_fake_new(const char *world, GError **error);
+/* Has each guest answered by the guest program, a process on this machine whose files are below WORLD/HOST/guests/NAME: it runs
+ * what it is told, and meets nobody. */
+void weft_hypervisor_fake_use_guest(WeftHypervisor *hv, const char *program);

@@ -1,0 +1,76 @@
+/* A host's hardware from its file inventory.json, or the same for all that have none. */
+#include "fake-private.h"
+
+#include "errors.h"
+
+#define FILE_MAX (1024 * 1024)
+#define PLACE "fake" /* what a host's description must say and an inventory does not */
+
+static const char usual[] =
+    "{\"hardware\": {\"numa\": [{\"cores\": 8, \"pages\": {\"2M\": 8192}},"
+    " {\"cores\": 8, \"pages\": {\"2M\": 8192}}], \"housekeeping\": 1},"
+    " \"kvm\": true, \"iommu\": true, \"cpu_model\": \"fake\", \"libvirt\": \"9.0.0\", \"qemu\": \"7.2.0\"}";
+
+static WeftHost *
+read_hardware(json_t *json, const char *host, GError **error)
+{
+    json_t *hardware = json_object_get(json, "hardware");
+    static const char *const filled_in[] = { "name", "fabric", "leaf" };
+    for (guint i = 0; i < G_N_ELEMENTS(filled_in); i++)
+        if (json_is_object(hardware) && !json_object_get(hardware, filled_in[i]))
+            json_object_set_new(hardware, filled_in[i], json_string(PLACE));
+    WeftHost *described = weft_host_from_json(hardware, "hardware", error);
+    for (guint i = 0; described && i < described->hcas->len; i++) {
+        WeftHca *hca = described->hcas->pdata[i];
+        if (g_strcmp0(hca->leaf, PLACE) == 0)
+            g_clear_pointer(&hca->leaf, g_free);
+    }
+    if (described && g_strcmp0(described->leaf, PLACE) == 0)
+        g_clear_pointer(&described->leaf, g_free);
+    return described;
+}
+
+static WeftInventory *
+read_inventory(json_t *json, const char *host, GError **error)
+{
+    WeftHost *hardware = read_hardware(json, host, error);
+    if (!hardware)
+        return NULL;
+    WeftInventory *inventory = weft_inventory_new();
+    weft_host_free(inventory->hardware);
+    inventory->hardware = hardware;
+    inventory->kvm = json_is_true(json_object_get(json, "kvm"));
+    inventory->iommu = json_is_true(json_object_get(json, "iommu"));
+    inventory->cpu_model = g_strdup(json_string_value(json_object_get(json, "cpu_model")));
+    inventory->libvirt = g_strdup(json_string_value(json_object_get(json, "libvirt")));
+    inventory->qemu = g_strdup(json_string_value(json_object_get(json, "qemu")));
+    inventory->hook = json_incref(json_object_get(json, "hook"));
+    inventory->hook_error = g_strdup(json_string_value(json_object_get(json, "hook_error")));
+    return inventory;
+}
+
+WeftInventory *
+weft_fake_inspect(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable *cancellable, GError **error)
+{
+    const char *world = ((WeftFakeHypervisor *)hv)->world;
+    WeftFakeFolder folder;
+    g_autoptr(GError) failed = NULL;
+    if (!weft_fake_pass(world, host->name, "inspect", cancellable, error) ||
+        !weft_fake_folder_open(world, host->name, "", &folder, error))
+        return NULL;
+    g_autofree char *text = folder.fd < 0 ? NULL : weft_fake_read(&folder, "inventory.json", FILE_MAX, &failed);
+    weft_fake_folder_close(&folder);
+    if (failed) {
+        g_propagate_error(error, g_steal_pointer(&failed));
+        return NULL;
+    }
+    json_error_t problem;
+    json_t *json = json_loads(text ? text : usual, 0, &problem);
+    if (!json) {
+        weft_error_refuse(error, WEFT_ERROR_INVALID, "host %s: inventory.json: %s", host->name, problem.text);
+        return NULL;
+    }
+    WeftInventory *inventory = read_inventory(json, host->name, error);
+    json_decref(json);
+    return inventory;
+}

@@ -1,0 +1,84 @@
+/* What the files of the fake hypervisor share (see fake-hypervisor.h). thread: any, unless told otherwise. */
+#pragma once
+
+#include "hypervisor.h"
+
+typedef struct WeftFakeGuests WeftFakeGuests;
+
+typedef struct WeftFakeHypervisor {
+    WeftHypervisor base;
+    char *world;
+    WeftFakeGuests *guests;
+} WeftFakeHypervisor;
+
+/* A folder of a host, open. fd -1: there is none, and so nothing in it. */
+typedef struct WeftFakeFolder {
+    const char *host;
+    int fd;
+} WeftFakeFolder;
+
+gboolean weft_fake_fail(GError **error, const char *doing, const char *what); /* with errno; FALSE */
+
+/* Every call begins with this: the faults that a test asked for, and an early end. */
+gboolean weft_fake_pass(const char *world, const char *host, const char *op, GCancellable *cancellable, GError **error);
+
+gboolean
+weft_fake_folder_open(const char *world, const char *host, const char *name, WeftFakeFolder *ret_folder, GError **error);
+/* Likewise, and nobody else has it locked. */
+gboolean
+weft_fake_folder_open_still(const char *world, const char *host, const char *name, WeftFakeFolder *ret_folder, GError **error);
+/* Makes the folder, and keeps everybody else from locking it until it is closed. */
+gboolean
+weft_fake_folder_lock(const char *world, const char *host, const char *name, WeftFakeFolder *ret_folder, GError **error);
+void weft_fake_folder_close(WeftFakeFolder *folder);
+
+/* The file's text, cut after max bytes; NULL without an error when it is not there (any more). */
+char *weft_fake_read(const WeftFakeFolder *folder, const char *file, gsize max, GError **error);
+/* Whole or not at all, whenever weftd is killed. The folder is locked. */
+gboolean weft_fake_replace(const WeftFakeFolder *folder, const char *file, const char *text, gsize length, GError **error);
+/* Success also when it is not there. */
+gboolean weft_fake_remove(const WeftFakeFolder *folder, const char *name, const char *suffix, GError **error);
+gboolean weft_fake_exists(const WeftFakeFolder *folder, const char *name, const char *suffix);
+/* Names of files, sorted; hidden ones are none. */
+GPtrArray *weft_fake_files(const WeftFakeFolder *folder, GError **error);
+
+/* A name that is a file's name. */
+gboolean weft_fake_check_name(const char *name, GError **error);
+
+#define WEFT_FAKE_DOMAINS "domains"
+#define WEFT_FAKE_POOL "pool"
+#define WEFT_FAKE_NETWORKS "networks"
+#define WEFT_FAKE_RUNNING ".xml"
+#define WEFT_FAKE_STOPPED ".off"
+#define WEFT_FAKE_SEED ".seed"
+#define WEFT_FAKE_DISK ".disk"
+
+/* --- fake-images.c --- */
+gboolean weft_fake_bring(WeftHypervisor *hv, const WeftHostAddress *host, const WeftBring *bring, GCancellable *cancellable,
+                         GError **error);
+gboolean weft_fake_discard(WeftHypervisor *hv, const WeftHostAddress *host, const char *digest, GCancellable *cancellable,
+                           GError **error);
+/* Every image that the definition names is there, or NOT_FOUND. */
+gboolean weft_fake_images_check(const WeftFakeFolder *pool, const char *xml, GError **error);
+/* The digest of an image that is there whole, from the name of its file; NULL: it is another file. */
+const char *weft_fake_image_digest(const char *file);
+
+/* --- fake-networks.c --- */
+gboolean weft_fake_connect(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHostNetwork *network,
+                           GCancellable *cancellable, GError **error);
+gboolean
+weft_fake_disconnect(WeftHypervisor *hv, const WeftHostAddress *host, guint vxlan, GCancellable *cancellable, GError **error);
+gboolean weft_fake_networks_list(const char *world, const char *host, GPtrArray *networks, GError **error);
+
+/* --- fake-inventory.c --- */
+WeftInventory *weft_fake_inspect(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable *cancellable, GError **error);
+
+/* --- fake-guest.c: one thread that answers for all guests, and consoles that echo --- */
+WeftFakeGuests *weft_fake_guests_new(const char *world);
+void weft_fake_guests_free(WeftFakeGuests *guests);
+/* From now on a real guest program answers, each time a process of its own. */
+void weft_fake_guests_use(WeftFakeGuests *guests, const char *program);
+/* A descriptor as of WeftHypervisorOps.open(). */
+int weft_fake_guests_open(WeftFakeGuests *guests, const char *host, const char *domain, WeftChannel channel, GError **error);
+/* The domain ended, and with it its streams. */
+void weft_fake_guests_end(WeftFakeGuests *guests, const char *host, const char *domain);
