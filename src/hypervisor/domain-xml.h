@@ -55,6 +55,3 @@ typedef struct WeftDomainFacts {
 WeftDomainFacts *weft_domain_xml_read(const char *xml, GError **error);
 void weft_domain_facts_free(WeftDomainFacts *facts);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftDomainFacts, weft_domain_facts_free)
-
-/* What a running domain's XML says of itself; ret_node is NULL for a domain that is not weft's. */
-gboolean weft_domain_xml_identify(const char *xml, char **ret_name, char **ret_node, GError **error);

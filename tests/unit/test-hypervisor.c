@@ -5,70 +5,176 @@
 
 #define REWRITE (g_strcmp0(g_getenv("WEFT_GOLDEN_REWRITE"), "1") == 0)
 
-/* --- goldens: NAME.json is a node on its host; NAME.xml its domain, or NAME.error why there is none --- */
+/* --- goldens: cases.json is a table of nodes on hosts; NAME.xml is the domain of one, or NAME.error why there is none --- */
+
+#define PKEY 1
+#define VXLAN 10001
+
+static json_t *table;
 
 static char *
-format_golden(const char *input, GError **error)
+golden_file(const char *name, const char *suffix)
 {
-    json_error_t problem;
-    json_t *json = json_load_file(input, 0, &problem);
-    g_assert_cmpstr(json ? "" : problem.text, ==, "");
+    g_autofree char *file = g_strconcat(name, suffix, NULL);
+    return g_test_build_filename(G_TEST_DIST, "..", "golden", "domain", file, NULL);
+}
+
+static json_t *
+entry(const char *section, const char *name)
+{
+    return json_object_get(json_object_get(table, section), name);
+}
+
+static guint
+number_or(const json_t *json, const char *name, guint otherwise)
+{
+    const json_t *value = json_object_get(json, name);
+    return value ? (guint)json_integer_value(value) : otherwise;
+}
+
+static WeftNode *
+node_of(json_t *of)
+{
+    json_t *json = json_copy(json_object_get(table, "node"));
+    json_object_update(json, json_object_get(of, "node"));
     g_autoptr(GError) broken = NULL;
-    g_autoptr(WeftHost) host = weft_host_from_json(json_object_get(json, "host"), "host", &broken);
+    WeftNode *node = weft_node_from_json(json, &broken);
     g_assert_no_error(broken);
-    g_autoptr(WeftNode) node = weft_node_from_json(json_object_get(json, "node"), &broken);
+    json_decref(json);
+    return node;
+}
+
+static char *
+format_golden(const char *name, GError **error)
+{
+    json_t *of = entry("cases", name);
+    const char *image_name = json_string_value(json_object_get(of, "image"));
+    g_autoptr(GError) broken = NULL;
+    g_autoptr(WeftHost) host =
+        weft_host_from_json(entry("hosts", json_string_value(json_object_get(of, "host"))), "host", &broken);
     g_assert_no_error(broken);
+    g_autoptr(WeftImage) image = image_name ? weft_image_from_json(entry("images", image_name), "image", &broken) : NULL;
+    g_assert_no_error(broken);
+    g_autoptr(WeftNode) node = node_of(of);
     WeftDomainSpec spec = {
         .node = node,
         .host = host,
-        .pkey = (guint)json_integer_value(json_object_get(json, "pkey")),
-        .vxlan = (guint)json_integer_value(json_object_get(json, "vxlan")),
+        .pkey = number_or(of, "pkey", PKEY),
+        .vxlan = number_or(of, "vxlan", VXLAN),
+        .image = image,
+        .tcg = json_is_true(json_object_get(of, "tcg")),
+        .shm = json_object_get(of, "shm_size") != NULL,
+        .shm_size = number_or(of, "shm_size", 0),
     };
-    char *xml = weft_domain_xml_format(&spec, error);
-    json_decref(json);
-    return xml;
+    return weft_domain_xml_format(&spec, error);
+}
+
+/* As libvirt's own schema has it. */
+static void
+assert_valid(const char *file)
+{
+    const char *argv[] = { "virt-xml-validate", file, "domain", NULL };
+    g_autofree char *out = NULL, *err = NULL;
+    g_autoptr(GError) error = NULL;
+    int status = -1;
+    g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, &out, &err, &status, &error);
+    g_assert_no_error(error);
+    g_test_message("%s%s", out, err);
+    g_assert_true(g_spawn_check_wait_status(status, NULL));
 }
 
 static void
 check_golden(gconstpointer data)
 {
-    const char *input = data;
+    const char *name = data;
     g_autoptr(GError) error = NULL;
-    g_autofree char *xml = format_golden(input, &error);
+    g_autofree char *xml = format_golden(name, &error);
     if (!xml)
         g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
+    g_assert_cmpint(xml == NULL, ==, g_str_has_prefix(name, "refused-"));
     g_autofree char *got = xml ? g_strdup(xml) : g_strdup_printf("%s\n", error->message);
 
-    g_autofree char *stem = g_strndup(input, strlen(input) - strlen(".json"));
-    g_autofree char *path = g_strconcat(stem, xml ? ".xml" : ".error", NULL);
+    g_autofree char *path = golden_file(name, xml ? ".xml" : ".error");
     if (REWRITE)
         g_assert_true(g_file_set_contents(path, got, -1, NULL));
     g_autofree char *expected = NULL;
     g_file_get_contents(path, &expected, NULL, NULL);
     g_assert_cmpstr(got, ==, expected);
 
-    g_autofree char *again = format_golden(input, NULL);
+    g_autofree char *again = format_golden(name, NULL);
     g_assert_cmpstr(again, ==, xml);
+    if (xml)
+        assert_valid(path);
+}
+
+/* None that nobody compares. */
+static void
+counts_goldens(void)
+{
+    g_autofree char *folder = golden_file("", "");
+    g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+    guint files = 0;
+    for (const char *file; (file = g_dir_read_name(dir));)
+        files += g_str_has_suffix(file, ".xml") || g_str_has_suffix(file, ".error");
+    if (!REWRITE)
+        g_assert_cmpuint(files, ==, json_object_size(json_object_get(table, "cases")));
 }
 
 static void
 add_goldens(void)
 {
-    g_autofree char *folder = g_test_build_filename(G_TEST_DIST, "..", "golden", "domain", NULL);
-    g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
-    g_assert_nonnull(dir);
-    guint cases = 0, expected = 0;
-    for (const char *file; (file = g_dir_read_name(dir));) {
-        expected += g_str_has_suffix(file, ".xml") || g_str_has_suffix(file, ".error");
-        if (!g_str_has_suffix(file, ".json"))
-            continue;
-        cases++;
-        g_autofree char *path = g_strdup_printf("/domain-xml/golden/%s", file);
-        g_test_add_data_func_full(path, g_build_filename(folder, file, NULL), check_golden, g_free);
+    g_autofree char *path = golden_file("cases", ".json");
+    json_error_t problem;
+    table = json_load_file(path, JSON_REJECT_DUPLICATES, &problem);
+    g_assert_cmpstr(table ? "" : problem.text, ==, "");
+    const char *name;
+    json_t *of;
+    json_object_foreach (json_object_get(table, "cases"), name, of) {
+        g_autofree char *test = g_strdup_printf("/domain-xml/golden/%s", name);
+        g_test_add_data_func(test, name, check_golden);
     }
-    g_assert_cmpuint(cases, >, 0);
-    if (!REWRITE)
-        g_assert_cmpuint(expected, ==, cases); /* none that nobody compares */
+    g_test_add_func("/domain-xml/counts-goldens", counts_goldens);
+}
+
+/* --- images that no JSON can say --- */
+
+static char *
+refusal_of_image(const WeftImage *image)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftHost) host = weft_host_from_json(entry("hosts", "small"), "host", NULL);
+    g_autoptr(WeftNode) node = node_of(NULL);
+    WeftDomainSpec spec = { .node = node, .host = host, .pkey = PKEY, .vxlan = VXLAN, .image = image };
+    g_assert_null(weft_domain_xml_format(&spec, &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
+    return g_strdup(error->message);
+}
+
+static void
+refuses_images(void)
+{
+    char good[] = "1111111111111111111111111111111111111111111111111111111111111111", bad[] = "../../etc/shadow", name[] = "i";
+    WeftImageFile file = { .digest = good }, outside = { .digest = bad }, strange = { .digest = good, .format = 7 };
+    const struct {
+        WeftImage image;
+        const char *message;
+    } images[] = {
+        { { .name = name }, "image i has neither disk nor kernel; add it anew with one" },
+        { { .name = name, .disk = &file, .initrd = &file },
+          "image i has no kernel; only a kernel takes an initrd and a command line" },
+        { { .name = name, .disk = &file, .cmdline = name },
+          "image i has no kernel; only a kernel takes an initrd and a command line" },
+        { { .name = name, .disk = &strange }, "image i has a disk of unknown format 7; add it anew as qcow2, raw or readonly" },
+        { { .name = name, .disk = &outside }, "image i: \"../../etc/shadow\" is no SHA-256 digest" },
+        { { .name = name, .kernel = &outside }, "image i: \"../../etc/shadow\" is no SHA-256 digest" },
+        { { .name = name, .kernel = &file, .initrd = &outside }, "image i: \"../../etc/shadow\" is no SHA-256 digest" },
+    };
+    for (gsize i = 0; i < G_N_ELEMENTS(images); i++) {
+        g_autofree char *message = refusal_of_image(&images[i].image);
+        g_autofree char *expected = g_strconcat("node 4k2m8w9x1a2b-3 on host n1: ", images[i].message, NULL);
+        g_test_message("%s", message);
+        g_assert_true(g_str_has_prefix(message, expected));
+    }
 }
 
 /* --- reading --- */
@@ -76,8 +182,7 @@ add_goldens(void)
 static void
 reads_what_it_wrote(void)
 {
-    g_autofree char *input = g_test_build_filename(G_TEST_DIST, "..", "golden", "domain", "sriov-two-rails.json", NULL);
-    g_autofree char *xml = format_golden(input, NULL);
+    g_autofree char *xml = format_golden("sriov-gpus-of-two-sockets", NULL);
     g_autoptr(WeftDomainFacts) facts = weft_domain_xml_read(xml, NULL);
     g_assert_nonnull(facts);
     g_assert_cmpstr(facts->name, ==, "weft-4k2m8w9x1a2b-3");
@@ -85,7 +190,8 @@ reads_what_it_wrote(void)
     g_ptr_array_add(facts->uses, NULL);
     g_autofree char *uses = g_strjoinv(" ", (char **)facts->uses->pdata);
     g_assert_cmpstr(uses, ==,
-                    "vf/mlx5_0/2 guid/0x0277650000000001 vf/mlx5_1/0 guid/0x0277650000000002 "
+                    "vf/mlx5_0/0 guid/0x0277650000000001 vf/mlx5_2/0 guid/0x0277650000000002 "
+                    "gpu/0000:42:00.0 gpu/0000:c2:00.0 gpu/0000:e1:00.0 gpu/0000:f1:00.0 "
                     "cpu/1 cpu/9 cpu/2 cpu/10 cpu/5 cpu/13 cpu/6 cpu/14");
 }
 
@@ -125,13 +231,12 @@ identifies(void)
 {
     for (gsize i = 0; i < G_N_ELEMENTS(texts); i++) {
         g_autoptr(GError) error = NULL;
-        g_autofree char *name = NULL, *node = NULL;
-        gboolean ok = weft_domain_xml_identify(texts[i].xml, &name, &node, &error);
+        g_autoptr(WeftDomainFacts) facts = weft_domain_xml_read(texts[i].xml, &error);
         g_test_message("%s", texts[i].xml);
-        g_assert_cmpint(ok, ==, texts[i].name != NULL);
-        g_assert_cmpstr(name, ==, texts[i].name);
-        g_assert_cmpstr(node, ==, texts[i].node);
-        if (!ok)
+        g_assert_cmpint(facts != NULL, ==, texts[i].name != NULL);
+        g_assert_cmpstr(facts ? facts->name : NULL, ==, texts[i].name);
+        g_assert_cmpstr(facts ? facts->node : NULL, ==, texts[i].node);
+        if (!facts)
             g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
     }
 }
@@ -152,8 +257,11 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     add_goldens();
+    g_test_add_func("/domain-xml/refuses-images", refuses_images);
     g_test_add_func("/domain-xml/reads-what-it-wrote", reads_what_it_wrote);
     g_test_add_func("/domain-xml/identifies", identifies);
     g_test_add_func("/domain-xml/refuses-too-large", refuses_too_large);
-    return g_test_run();
+    int status = g_test_run();
+    json_decref(table);
+    return status;
 }
