@@ -239,7 +239,7 @@ put_cluster(const WeftCluster *cluster)
 }
 
 static const char eight_nodes[] =
-    "{\"claims\":[\"cluster/4k\"],\"place\":\"\",\"scope\":\"acme\",\"shares\":{\"image/default\":1,\"tenant/acme/clusters\":1,"
+    "{\"claims\":[\"cluster/4k\"],\"place\":\"\",\"scope\":\"acme\",\"shares\":{\"image/mpi\":1,\"tenant/acme/clusters\":1,"
     "\"tenant/acme/cores\":32,\"tenant/acme/memory\":8589934592,\"tenant/acme/nodes\":8,\"tenant/acme/vfs\":8}}";
 
 static void
@@ -393,7 +393,7 @@ static WeftTxn *
 remove_image(void)
 {
     WeftImageFile disk = { (char *)"12", 1, WEFT_DISK_RAW };
-    WeftImage image = { .name = (char *)"default", .disk = &disk };
+    WeftImage image = { .name = (char *)"mpi", .disk = &disk };
     WeftTxn *txn = weft_txn_new("test");
     weft_txn_remove_image(txn, &image, WEFT_ANY);
     return txn;
@@ -404,14 +404,14 @@ test_remove_image(Env *env, gconstpointer data)
 {
     g_autoptr(WeftCluster) cluster = new_cluster("4k", "cfd", 8);
     commit(env, put_cluster(cluster));
-    refuse(env, remove_image(), WEFT_ERROR_EXHAUSTED, "image/default: 1 of 1 in use, 1 more asked for");
+    refuse(env, remove_image(), WEFT_ERROR_EXHAUSTED, "image/mpi: 1 of 1 in use, 1 more asked for");
     GError *error = NULL;
     guint64 used = 0;
-    g_assert_true(weft_store_image_used(env->store, "default", &used, &error));
+    g_assert_true(weft_store_image_used(env->store, "mpi", &used, &error));
     g_assert_cmpuint(used, ==, 1);
     delete_record(env, WEFT_KIND_CLUSTER, "acme/cfd");
     commit(env, remove_image());
-    assert_dumped(env, "image default", NULL);
+    assert_dumped(env, "image mpi", NULL);
 }
 
 static void
