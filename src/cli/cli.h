@@ -26,6 +26,7 @@ typedef struct WeftVerb {
     guint max_args; /* G_MAXUINT: any number */
     WeftNames names;
     const GOptionEntry *options; /* NULL: none of its own */
+    gboolean raw;                /* its words, options too, are for another program: run() gets them as they are, and no cli */
     gboolean (*run)(WeftCli *cli, char **args, GError **error);
 } WeftVerb;
 

@@ -17,7 +17,7 @@ static const WeftVerb *const cluster_files[] = { weft_create_verbs, weft_ls_verb
                                                  weft_rm_verbs,     weft_wait_verbs, weft_events_verbs, NULL };
 static const WeftVerb *const host_files[] = { weft_hosts_verbs, weft_host_verbs, NULL };
 static const WeftVerb *const people_files[] = { weft_tenant_verbs, weft_user_verbs, weft_token_verbs, weft_usage_verbs, NULL };
-static const WeftVerb *const self_files[] = { weft_version_verbs, NULL };
+static const WeftVerb *const self_files[] = { weft_version_verbs, weft_lab_verbs, NULL };
 
 const WeftSection weft_sections[] = {
     { "Clusters", cluster_files }, { "Hosts", host_files }, { "People", people_files }, { "Itself", self_files }, { NULL },
@@ -197,6 +197,8 @@ run_verb(const WeftVerb *verb, char **args, GError **error)
 {
     g_autofree char *program = g_strconcat("weft ", verb->name, NULL);
     g_set_prgname(program);
+    if (verb->raw && !global.help)
+        return verb->run(NULL, args + 1, error);
     g_auto(GStrv) words = g_strdupv(args);
     if (!parse_options(&words, verb->options, FALSE, error)) {
         g_prefix_error(error, "%s: ", verb->name);
