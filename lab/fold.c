@@ -1,5 +1,5 @@
-/* libweftfold.so: preloaded into the libvirtd of a lab host and its QEMUs, and nothing else. A lab host describes processors, NUMA
- * nodes and huge pages that the machine does not have; libvirt shall run the same domains there as in production. So
+/* libweftfold.so: preloaded into the libvirtd of a lab host and its QEMUs, and nothing else. A lab host describes processors,
+ * NUMA nodes and huge pages that the machine does not have; libvirt shall run the same domains there as in production. So
  *
  * - a pin to described processors lets the thread run on all that there really are,
  * - a policy for described NUMA nodes is accepted and does nothing,

@@ -14,6 +14,14 @@ from .process import LabError
 EXIT_FAILED, EXIT_USAGE = 1, 2
 SWITCH = "switch"
 
+USAGE = """
+export WEFT_URL={url}
+weft hosts
+weft lab status{which}
+weft lab exec{which} h1 -- virsh list
+weft lab down{which}{weftd}"""
+NO_WEFTD = "\n# no weftd runs; weft lab weftd{which} start"
+
 
 def make_parser():
     parser = argparse.ArgumentParser(prog="weft lab", description="A whole HPC cloud on one machine: hosts as namespaces, each with "
@@ -43,6 +51,7 @@ def make_parser():
     libvirtd = verb("libvirtd", run_libvirtd, "stop or start libvirtd on a host; its guests live on")
     libvirtd.add_argument("host", metavar="HOST")
     libvirtd.add_argument("what", choices=("stop", "start"))
+    verb("weftd", run_weftd, "stop or start the lab's weftd").add_argument("what", choices=("stop", "start"))
     execute = verb("exec", run_exec, "run a command on a host, or on the switch")
     execute.add_argument("host", metavar="HOST")
     execute.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD")
@@ -76,7 +85,9 @@ def run_up(options):
         if plan.hook and not os.access(plan.hook, os.X_OK):
             raise LabError(f"--hook {plan.hook}: no such program")
         lab.tools = tools.find(plan.hook)
-        lab.up(plan)
+        lab.up(plan, weftd=not options.no_weftd)
+    which = f" --dir {options.dir}" if options.dir else f" --name {options.name}" if options.name else ""
+    print(USAGE.format(url=lab.site.url, which=which, weftd="" if lab.site.weftd.pid else NO_WEFTD.format(which=which)))
     return 0
 
 
@@ -97,6 +108,9 @@ def run_status(options):
     for host in status["hosts"]:
         print(f"{host['name']:6}{host['state']:7}{host['address']:14}{host['leaf']:8}{'answers' if host['libvirtd'] else 'silent':10}"
               f"{' '.join(sorted(host['domains'])) or '-'}")
+    fabric, weftd = status["fabric"], status["weftd"]
+    print(f"\nfabric {fabric['state']}: {len(fabric['active'])} of {len(status['hosts'])} hosts' ports active")
+    print(f"weftd {'runs' if weftd['running'] else 'does not run'}: {weftd['url']}")
     return 0
 
 
@@ -129,12 +143,24 @@ run_kill = with_host(lambda host, _: host.kill())
 run_libvirtd = with_host(_libvirtd)
 
 
+def run_weftd(options):
+    lab = lab_of(options)
+    with lab.locked():
+        site = lab.running().site
+        if options.what == "stop":
+            site.weftd.kill()
+        else:
+            site.write()
+            site.start()
+    return 0
+
+
 def run_exec(options):
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         raise LabError("exec: which command? weft lab exec HOST -- CMD …")
     lab = lab_of(options).running()
-    return lab.execute(command) if options.host == SWITCH else lab.host(options.host).execute(command)
+    (lab if options.host == SWITCH else lab.host(options.host)).execute(command)
 
 
 def main(arguments):

@@ -7,6 +7,7 @@ are abstract ones, so they belong to the room's network namespace: labs do not m
 import glob
 import os
 import re
+import shutil
 
 from .host import BOOT_SECONDS, tail, wait_until
 from .process import LabError, Process
@@ -98,6 +99,8 @@ class Fabric:
         (self.folder / "partitions.conf").write_text(PARTITIONS, encoding="ascii")
         for name in ("opensm.log", "opensm-subnet.lst"):
             (self.folder / name).unlink(missing_ok=True)
+        for left in self.folder.glob("sys-*"):  # of a program that was killed, in umad2sim's way
+            shutil.rmtree(left)
         self.opensm.spawn(["opensm", "--log_file", "opensm.log", "-d", "2", "--Pconfig", str(self.folder / "partitions.conf"), "--sweep", "5"],
                           self.folder / "opensm.out", inside=self.lab.room.pid, folder=self.folder, environment=self.environment())
 

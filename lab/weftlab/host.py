@@ -4,13 +4,12 @@ import json
 import shutil
 import signal
 import socket
-import subprocess
 import time
 from pathlib import Path
 
 from . import hardware
 from .plan import PAGE
-from .process import LabError, Process, enter, run
+from .process import LabError, Process, become, enter, run
 
 BOOT_SECONDS = 60
 ANSWER_SECONDS = 10
@@ -203,6 +202,20 @@ class Host:
         with socket.socket(socket.AF_UNIX) as probe:
             return probe.connect_ex(f"/proc/{self.init.pid}/root/run/libvirt/libvirt-sock") == 0
 
+    @property
+    def _knowledge(self):
+        return self.folder / "var/cache/libvirt/qemu/capabilities"
+
+    def learn(self):
+        """Has libvirtd find out what this machine's QEMU is able to, which takes the longest of all."""
+        if not self._knowledge.exists():
+            run(enter(self.init.pid, ["virsh", "-q", "-c", "qemu:///system", "domcapabilities"]))
+
+    def learn_from(self, other):
+        """Spares it that: it is the same QEMU."""
+        if not self._knowledge.exists():
+            shutil.copytree(other._knowledge, self._knowledge)
+
     def domains(self):
         """Names and states; None when libvirtd does not answer."""
         try:
@@ -223,10 +236,7 @@ class Host:
                 "libvirtd": domains is not None, "domains": domains or {}}
 
     def execute(self, argv):
-        """Runs a command there with our own input and output; returns its exit code."""
+        """Becomes a command there."""
         if self.init.pid is None:
             raise LabError(f"host {self.name} is dead; boot it with weft lab heal {self.name}")
-        return subprocess.run(enter(self.init.pid, argv), check=False).returncode
-
-    def wipe(self):
-        shutil.rmtree(self.folder)
+        become(self.init.pid, argv)

@@ -4,13 +4,15 @@ import fcntl
 import os
 import shutil
 import sys
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .fabric import Fabric
 from .host import Host, await_ready
-from .plan import MARK, Plan
-from .process import LabError, Process, enter, run
+from .plan import HOME, MARK, Plan
+from .process import LabError, Process, become, run
+from .site import Site
 
 
 def say(text):
@@ -26,16 +28,14 @@ class Lab:
         self.room = Process(self.folder / "room.pid")
         self.plan = Plan.load(self.folder)
         self.fabric = Fabric(self)
+        self.site = Site(self)
 
     @property
     def hosts(self):
         return [Host(self, number) for number in range(1, self.plan.hosts + 1)]
 
-    def exists(self):
-        return self.plan is not None
-
     def require(self):
-        if not self.exists():
+        if self.plan is None:
             raise LabError(f"there is no lab in {self.folder}; make one with weft lab up")
         return self
 
@@ -61,10 +61,13 @@ class Lab:
     @contextmanager
     def locked(self):
         """Processes that are being started hold it too, until they can be found."""
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
         path = self.folder.with_name(f".{self.folder.name}.lock")
         while True:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            except FileNotFoundError:  # somebody has just removed the last lab
+                continue
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -79,33 +82,49 @@ class Lab:
         finally:
             if not self.folder.exists():
                 path.unlink()
+                if path.parent == HOME:
+                    with suppress(OSError):  # other labs are there
+                        HOME.rmdir()
             os.close(fd)
 
     # --- up and down ---
 
-    def up(self, plan):
+    def up(self, plan, weftd=True):
         """Makes it, or completes what is there."""
         if not self.tools.fold:
             raise LabError("libweftfold.so is not built; run make build, or name the build folder in WEFT_BUILD")
         self._claim_folder()
-        plan.save(self.folder)
-        self.plan = plan
+        if self.plan is None:
+            plan.save(self.folder)
+            self.plan = plan
         self._open_room()
         self.fabric.start()
         say("fabric: opensm has the subnet up")
-        hosts = self.hosts
-        for host in hosts:
+        self._boot_hosts()
+        self.site.write()
+        if weftd:
+            self.site.start()
+            say("weftd serves")
+
+    def _boot_hosts(self):
+        first, *others = self.hosts
+        say(f"host {first.name}: {first.address}")
+        first.heal()
+        first.await_libvirtd()
+        first.learn()
+        for host in others:
             say(f"host {host.name}: {host.address}")
+            host.learn_from(first)
             host.heal()
-        for host in hosts:
+        for host in others:
             host.await_libvirtd()
-        say(f"{len(hosts)} hosts answer")
+        say(f"{len(self.hosts)} hosts answer")
 
     def _claim_folder(self):
         if any(self.folder.is_relative_to(place) for place in ("/run", "/dev", "/proc", "/sys", "/etc/libvirt", "/var/lib/libvirt")):
             raise LabError(f"{self.folder}: hosts have a folder of their own there; choose another --dir")
         self.folder.mkdir(parents=True, exist_ok=True)
-        if not self.exists() and any(self.folder.iterdir()):
+        if not (self.folder / MARK).exists() and any(self.folder.iterdir()):
             raise LabError(f"{self.folder} is not empty and has no {MARK}: not a lab's; choose another --dir")
 
     def _open_room(self):
@@ -140,10 +159,12 @@ class Lab:
     # --- looking and entering ---
 
     def status(self):
-        self.require()
+        with ThreadPoolExecutor() as pool:
+            hosts = list(pool.map(Host.status, self.require().hosts))
         return {"name": self.plan.name, "folder": str(self.folder), "running": self.room.pid is not None,
-                "hosts": [host.status() for host in self.hosts], "fabric": self.fabric.status()}
+                "hosts": hosts, "fabric": self.fabric.status(),
+                "weftd": self.site.status()}
 
     def execute(self, argv):
-        """In the room itself: on the switch."""
-        return os.spawnvp(os.P_WAIT, "nsenter", enter(self.running().room.pid, argv))
+        """Becomes a command in the room itself: on the switch."""
+        become(self.running().room.pid, argv)

@@ -148,6 +148,12 @@ def enter(pid, argv):
     return ["nsenter", "-t", str(pid), "-m", "-u", "-i", "-n", "-p", "--", *argv]
 
 
+def become(pid, argv):
+    """Replaces this program by that command, whose exit code is then ours."""
+    command = enter(pid, argv)
+    os.execvp(command[0], command)
+
+
 def run(argv, text=None, timeout=60):
     """Runs a command to its end and returns its output; a failure tells what it said."""
     try:

@@ -1,0 +1,70 @@
+"""weftd of the lab: its configuration, and the process. It runs in the room, where it reaches every host's libvirtd; `weft` reaches it
+from anywhere on the machine by its Unix socket."""
+
+import socket
+
+import yaml
+
+from .host import BOOT_SECONDS, tail, wait_until
+from .process import LabError, Process
+
+HOUSEKEEPING = 1  # core of each NUMA node
+TENANTS = ("acme", "umbrella")
+
+
+def _host(plan, number):
+    # One mapping each: YAML would tie equal ones together with anchors, which weftd does not take.
+    numa = [{"cores": plan.cores, "threads": plan.threads, "pages": {"2M": plan.node_pages}} for _ in range(plan.sockets)]
+    address = plan.address(number)
+    return {"name": plan.host_name(number), "leaf": f"leaf{plan.leaf(number)}", "uri": f"qemu+tcp://{address}/system", "address": address,
+            "housekeeping": HOUSEKEEPING if plan.cores > HOUSEKEEPING else 0, "numa": numa,
+            # There is no PCI behind it, so no virtual functions either: nodes' traffic takes the bridge.
+            "hcas": [{"name": "mlx5_0", "port_guid": f"0x{plan.port_guid(number):016x}", "vfs": 0}]}
+
+
+class Site:
+    def __init__(self, lab):
+        self.lab = lab
+        self.folder = lab.folder / "weft"
+        self.config = self.folder / "weft.yaml"
+        self.socket = self.folder / "weft.sock"
+        self.log = self.folder / "weftd.log"
+        self.weftd = Process(self.folder / "weftd.pid")
+
+    @property
+    def url(self):
+        return f"unix://{self.socket}"
+
+    def configuration(self):
+        plan = self.lab.plan
+        return {"store": {"path": str(self.folder / "weft.db")}, "api": {"socket": str(self.socket)},
+                "hypervisor": {"driver": "libvirt"}, "fabric": {"driver": "fake", "world": str(self.folder / "fabric")},
+                "hosts": [_host(plan, number) for number in range(1, plan.hosts + 1)],
+                "tenants": [{"name": name} for name in TENANTS]}
+
+    def write(self):
+        """Once: what is changed there stays."""
+        self.folder.mkdir(exist_ok=True)
+        if not self.config.exists():
+            text = yaml.safe_dump(self.configuration(), sort_keys=False, default_flow_style=None, width=120)
+            fresh = self.config.with_suffix(".new")
+            fresh.write_text("# Written by weft lab up; see weft.yaml(5).\n" + text, encoding="utf-8")
+            fresh.rename(self.config)
+
+    def start(self):
+        """Starts weftd unless it runs, and returns when it serves."""
+        if not self.lab.tools.weftd:
+            raise LabError("weftd is not built; run make build, name the build folder in WEFT_BUILD, or give --no-weftd")
+        if self.weftd.pid is None:
+            self.weftd.spawn([str(self.lab.tools.weftd), "--config", str(self.config)], self.log, inside=self.lab.room.pid, folder=self.folder)
+
+        def serves():
+            if self.weftd.pid is None:
+                raise LabError(f"weftd ended: {tail(self.log)}")
+            with socket.socket(socket.AF_UNIX) as probe:
+                return probe.connect_ex(str(self.socket)) == 0
+
+        wait_until(serves, "weftd does not serve", BOOT_SECONDS)
+
+    def status(self):
+        return {"running": self.weftd.pid is not None, "url": self.url, "config": str(self.config)}
