@@ -1,0 +1,144 @@
+#include "errors.h"
+#include "file.h"
+#include "hook.h"
+#include "metadata.h"
+#include "names.h"
+#include "report.h"
+#include "work.h"
+
+#include <libxml/parser.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef gboolean (*Work)(const WeftHook *hook, const char *name, const char *xml, GError **error);
+
+typedef struct Op {
+    const char *name;
+    Work work;
+    gboolean lenient; /* a failure must not reach libvirt, which would end a running domain for it */
+} Op;
+
+static gboolean
+report(const WeftHook *hook, const char *name, const char *xml, GError **error)
+{
+    json_t *json = weft_report_new(hook);
+    char *text = json_dumps(json, JSON_COMPACT);
+    weft_error_refuse(error, WEFT_ERROR_FAILED, "report\n%s", text);
+    free(text);
+    json_decref(json);
+    return FALSE;
+}
+
+/* The operations that need something done; all others are success. */
+static const Op qemu_ops[] = {
+    { "migrate", weft_work_check, FALSE }, /* comes before prepare */
+    { "restore", weft_work_check, FALSE }, /* likewise */
+    { "prepare", weft_work_prepare, FALSE },
+    { "started", weft_work_note, FALSE },
+    { "reconnect", weft_work_note, TRUE },
+    { "release", weft_work_release, FALSE },
+    { NULL },
+};
+static const Op network_ops[] = {
+    { "start", weft_work_connect, FALSE },
+    { "stopped", weft_work_disconnect, FALSE },
+    { NULL },
+};
+static const Op probe_ops[] = { { "start", report, FALSE }, { NULL } };
+
+typedef struct Kind {
+    const char *name;
+    const Op *ops;
+    gboolean (*is_ours)(const char *xml);
+} Kind;
+
+static const Kind kinds[] = {
+    { "qemu", qemu_ops, weft_hook_is_domain },
+    { "network", network_ops, weft_hook_is_network },
+};
+
+static const Kind *
+find_kind(const char *name)
+{
+    for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++) {
+        if (g_str_equal(kinds[i].name, name))
+            return &kinds[i];
+    }
+    return NULL;
+}
+
+/* /etc/libvirt/hooks/qemu and /etc/libvirt/hooks/qemu.d/weft are both the qemu hook. */
+static const Kind *
+kind_of_path(const char *path)
+{
+    g_autofree char *base = g_path_get_basename(path);
+    g_autofree char *folder = g_path_get_dirname(path);
+    g_autofree char *within = g_path_get_basename(folder);
+    const Kind *kind = find_kind(base);
+    if (!kind && g_str_has_suffix(within, ".d")) {
+        within[strlen(within) - strlen(".d")] = '\0';
+        kind = find_kind(within);
+    }
+    return kind;
+}
+
+static int
+run_op(const WeftHook *hook, const Op *op, const char *name, const char *xml)
+{
+    g_autoptr(GError) error = NULL;
+    if (weft_name_check(name, "domain or network", &error) && op->work(hook, name, xml, &error))
+        return 0;
+    fprintf(stderr, "weft-hook: %s\n", error->message);
+    return op->lenient ? 0 : 1;
+}
+
+static int
+run(const Kind *kind, const char *name, const char *op)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftNetlink) netlink = NULL;
+    /* All of it, whatever the operation: libvirt is writing. */
+    g_autofree char *xml = weft_file_read("-", WEFT_HOOK_XML_MAX, NULL, &error);
+    gboolean probe = kind->ops == network_ops && g_str_equal(name, WEFT_NETWORK_PROBE);
+    const Op *found = probe ? probe_ops : kind->ops;
+    while (found->name && !g_str_equal(found->name, op))
+        found++;
+    if (!found->name || (xml && !probe && !kind->is_ours(xml)) || (!xml && !g_str_has_prefix(name, "weft-")))
+        return 0;
+    if (xml)
+        netlink = weft_netlink_open(&error);
+    if (!netlink) {
+        fprintf(stderr, "weft-hook: %s\n", error->message);
+        return found->lenient ? 0 : 1;
+    }
+    const char *root = g_getenv("WEFT_HOOK_ROOT"); /* for tests: libvirt passes none on */
+    WeftHook hook = { .root = root ? root : "", .netlink = netlink };
+    return run_op(&hook, found, name, xml);
+}
+
+static int
+usage(void)
+{
+    fprintf(stderr, "usage: weft-hook qemu|network NAME OPERATION < XML\n"
+                    "       weft-hook --version\n"
+                    "libvirt runs it as /etc/libvirt/hooks/qemu.d/weft and /etc/libvirt/hooks/network.d/weft\n");
+    return 2;
+}
+
+int
+main(int argc, char **argv)
+{
+    const Kind *kind = kind_of_path(argv[0]);
+    int first = 1;
+    if (argc == 2 && g_str_equal(argv[1], "--version")) {
+        printf("weft-hook %s\n", WEFT_VERSION);
+        return 0;
+    }
+    if (!kind && argc > 1)
+        kind = find_kind(argv[first++]);
+    if (!kind || argc < first + 2)
+        return usage();
+    int status = run(kind, argv[first], argv[first + 1]);
+    xmlCleanupParser();
+    return status;
+}

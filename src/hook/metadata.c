@@ -1,0 +1,371 @@
+#include "metadata.h"
+
+#include "domain-xml.h"
+#include "errors.h"
+#include "hook.h"
+#include "names.h"
+#include "text.h"
+
+#include <libxml/parser.h>
+#include <string.h>
+
+#define REMEDY "have weftd and the hook of the same version (" WEFT_VERSION ")"
+#define VXLAN_MAX 0xffffff
+#define PKEY_MAX 0x7ffe
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(xmlDoc, xmlFreeDoc)
+
+static void
+device_free(gpointer data)
+{
+    WeftHookDevice *device = data;
+    g_free(device->hca);
+    g_free(device->pci);
+    g_free(device->pf);
+    g_free(device);
+}
+
+void
+weft_hook_node_free(WeftHookNode *node)
+{
+    if (!node)
+        return;
+    g_free(node->domain);
+    g_free(node->id);
+    g_ptr_array_unref(node->devices);
+    g_ptr_array_unref(node->hostdevs);
+    g_free(node);
+}
+
+gboolean
+weft_hook_is_domain(const char *xml)
+{
+    return strstr(xml, WEFT_DOMAIN_NAMESPACE) != NULL;
+}
+
+gboolean
+weft_hook_is_network(const char *xml)
+{
+    return strstr(xml, WEFT_NETWORK_NAMESPACE) != NULL;
+}
+
+/* --- elements and attributes --- */
+
+static gboolean
+is_element(const xmlNode *node, const char *name)
+{
+    return node->type == XML_ELEMENT_NODE && xmlStrEqual(node->name, BAD_CAST name);
+}
+
+static gboolean
+is_of(const xmlNode *node, const char *space)
+{
+    return node->type == XML_ELEMENT_NODE && node->ns && xmlStrEqual(node->ns->href, BAD_CAST space);
+}
+
+static xmlNode *
+child(const xmlNode *parent, const char *name)
+{
+    for (xmlNode *node = parent ? parent->children : NULL; node; node = node->next) {
+        if (is_element(node, name))
+            return node;
+    }
+    return NULL;
+}
+
+static char *
+get(const xmlNode *node, const char *name)
+{
+    xmlChar *value = xmlGetNoNsProp(node, BAD_CAST name);
+    char *copy = g_strdup((const char *)value);
+    xmlFree(value);
+    return copy;
+}
+
+/* weft's one element of that name in the metadata. */
+static const xmlNode *
+mark(const xmlNode *metadata, const char *name, const char *space, GError **error)
+{
+    const xmlNode *found = NULL;
+    for (const xmlNode *node = metadata ? metadata->children : NULL; node; node = node->next) {
+        if (!is_of(node, space))
+            continue;
+        if (found || !is_element(node, name)) {
+            weft_error_refuse(error, WEFT_ERROR_INVALID, "the metadata has an element %s beside weft's %s: " REMEDY,
+                              (const char *)node->name, name);
+            return NULL;
+        }
+        found = node;
+    }
+    if (!found)
+        weft_error_refuse(error, WEFT_ERROR_INVALID, "the metadata lacks weft's element %s: " REMEDY, name);
+    return found;
+}
+
+static gboolean
+refuse(const xmlNode *node, const char *name, const char *value, const char *rule, GError **error)
+{
+    g_autofree char *shown = value ? weft_text_quote(value) : g_strdup("nothing");
+    return weft_error_refuse(error, WEFT_ERROR_INVALID, "the metadata's %s has %s as %s, which must be %s: " REMEDY,
+                             (const char *)node->name, shown, name, rule);
+}
+
+/* A number in its one written form: base 16 has "0x" in front, and neither has a sign or blanks. */
+static gboolean
+get_number(const xmlNode *node, const char *name, guint base, guint64 max, guint64 *ret_number, GError **error)
+{
+    g_autofree char *value = get(node, name);
+    const char *digits = value;
+    if (value && base == 16)
+        digits = g_str_has_prefix(value, "0x") ? value + 2 : NULL;
+    if (digits && g_ascii_string_to_unsigned(digits, base, 0, max, ret_number, NULL))
+        return TRUE;
+    g_autofree char *rule = g_strdup_printf(
+        base == 16 ? "a number from 0x0 to 0x%" G_GINT64_MODIFIER "x" : "a number from 0 to %" G_GUINT64_FORMAT, max);
+    return refuse(node, name, value, rule, error);
+}
+
+static gboolean
+is_pci(const char *text)
+{
+    static const char form[] = "xxxx:xx:xx.o";
+    if (strlen(text) != strlen(form))
+        return FALSE;
+    for (gsize i = 0; form[i]; i++) {
+        gboolean fits = form[i] == 'x'   ? g_ascii_isxdigit(text[i]) && !g_ascii_isupper(text[i])
+                        : form[i] == 'o' ? text[i] >= '0' && text[i] <= '7'
+                                         : text[i] == form[i];
+        if (!fits)
+            return FALSE;
+    }
+    return TRUE;
+}
+
+static gboolean
+get_pci(const xmlNode *node, const char *name, char **ret_pci, GError **error)
+{
+    g_autofree char *value = get(node, name);
+    if (!value || !is_pci(value))
+        return refuse(node, name, value, "a PCI address such as 0000:41:00.1", error);
+    *ret_pci = g_steal_pointer(&value);
+    return TRUE;
+}
+
+static xmlDoc *
+parse(const char *xml, GError **error)
+{
+    /* No network, no entities: without a document type there are none. */
+    xmlDoc *doc = xmlReadMemory(xml, strlen(xml), NULL, NULL, XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
+    if (!doc || doc->intSubset || !xmlDocGetRootElement(doc)) {
+        weft_error_refuse(error, WEFT_ERROR_INVALID, "standard input is %s: let libvirt run the hook",
+                          doc ? "XML with a document type" : "not XML");
+        g_clear_pointer(&doc, xmlFreeDoc);
+    }
+    return doc;
+}
+
+/* --- nodes --- */
+
+static gboolean
+get_driver(const xmlNode *node, WeftHcaDriver *ret_driver, GError **error)
+{
+    g_autofree char *value = get(node, "driver");
+    for (WeftHcaDriver driver = WEFT_HCA_MLX4; value && driver <= WEFT_HCA_MLX5; driver++) {
+        if (g_str_equal(value, weft_hca_driver_words[driver])) {
+            *ret_driver = driver;
+            return TRUE;
+        }
+    }
+    return refuse(node, "driver", value, "mlx4 or mlx5", error);
+}
+
+static gboolean
+read_function(WeftHookDevice *device, const xmlNode *node, GError **error)
+{
+    guint64 vf;
+    g_autofree char *whole = get(node, "vf");
+    if (!whole) {
+        device->vf = -1;
+        return g_str_equal(device->pci, device->pf) || refuse(node, "pci", device->pci, "its pf, without vf", error);
+    }
+    if (!get_number(node, "vf", 10, WEFT_VFS_MAX - 1, &vf, error) ||
+        !get_number(node, "guid", 16, G_MAXUINT64, &device->guid, error))
+        return FALSE;
+    device->vf = (int)vf;
+    if (device->guid == 0 || device->guid == G_MAXUINT64)
+        return refuse(node, "guid", "0 or all ones", "a GUID", error);
+    return TRUE;
+}
+
+static gboolean
+read_device(WeftHookDevice *device, const xmlNode *node, GError **error)
+{
+    guint64 rail, pkey;
+    device->hca = get(node, "hca");
+    if (!device->hca)
+        return refuse(node, "hca", NULL, "the name of an HCA", error);
+    if (!weft_grammar_check(WEFT_GRAMMAR_DEVICE, device->hca, "HCA", error) || !get_driver(node, &device->driver, error) ||
+        !get_number(node, "rail", 10, WEFT_RAILS_MAX - 1, &rail, error) ||
+        !get_number(node, "pkey", 16, PKEY_MAX, &pkey, error) || !get_pci(node, "pci", &device->pci, error) ||
+        !get_pci(node, "pf", &device->pf, error))
+        return FALSE;
+    if (pkey == 0)
+        return refuse(node, "pkey", "0x0", "the number of a partition", error);
+    device->rail = (guint)rail;
+    device->pkey = (guint)pkey;
+    return read_function(device, node, error);
+}
+
+static gboolean
+add_device(WeftHookNode *node, const xmlNode *element, GError **error)
+{
+    if (node->devices->len >= WEFT_RAILS_MAX)
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "the metadata has more than %d devices: " REMEDY, WEFT_RAILS_MAX);
+    WeftHookDevice *device = g_new0(WeftHookDevice, 1);
+    g_ptr_array_add(node->devices, device);
+    if (!read_device(device, element, error))
+        return FALSE;
+    for (guint i = 0; i + 1 < node->devices->len; i++) {
+        const WeftHookDevice *other = g_ptr_array_index(node->devices, i);
+        if (g_str_equal(other->pci, device->pci) || other->rail == device->rail)
+            return refuse(element, "pci or rail", device->pci, "no other device's", error);
+    }
+    return TRUE;
+}
+
+static gboolean
+read_partition(WeftHookNode *node, const xmlNode *element, GError **error)
+{
+    guint64 vxlan;
+    if (!get_number(element, "vxlan", 10, VXLAN_MAX, &vxlan, error))
+        return FALSE;
+    node->vxlan = (guint)vxlan;
+    return vxlan > 0 || refuse(element, "vxlan", "0", "the number of a VXLAN", error);
+}
+
+static gboolean
+read_children(WeftHookNode *node, const xmlNode *element, GError **error)
+{
+    for (const xmlNode *part = element->children; part; part = part->next) {
+        if (part->type != XML_ELEMENT_NODE || is_element(part, "cluster") || is_element(part, "gpu"))
+            continue;
+        gboolean ok;
+        if (is_element(part, "partition"))
+            ok = read_partition(node, part, error);
+        else if (is_element(part, "device"))
+            ok = add_device(node, part, error);
+        else /* what it means is not known here: to pass over it might be to let something slip */
+            ok = weft_error_refuse(error, WEFT_ERROR_INVALID, "the metadata's %s is not known to this hook: " REMEDY,
+                                   (const char *)part->name);
+        if (!ok)
+            return FALSE;
+    }
+    return node->vxlan > 0 || refuse(element, "partition", NULL, "there", error);
+}
+
+/* <hostdev type='pci'><source><address domain='0x0000' bus='0x41' slot='0x00' function='0x1'/></source></hostdev> */
+static gboolean
+add_hostdev(WeftHookNode *node, const xmlNode *hostdev, GError **error)
+{
+    g_autofree char *type = get(hostdev, "type");
+    const xmlNode *address = child(child(hostdev, "source"), "address");
+    guint64 domain, bus, slot, function;
+    if (g_strcmp0(type, "pci") != 0 || !address)
+        return TRUE;
+    if (!get_number(address, "domain", 16, 0xffff, &domain, error) || !get_number(address, "bus", 16, 0xff, &bus, error) ||
+        !get_number(address, "slot", 16, 0x1f, &slot, error) || !get_number(address, "function", 16, 7, &function, error))
+        return FALSE;
+    g_ptr_array_add(node->hostdevs,
+                    g_strdup_printf("%04x:%02x:%02x.%x", (guint)domain, (guint)bus, (guint)slot, (guint)function));
+    return TRUE;
+}
+
+static gboolean
+read_hostdevs(WeftHookNode *node, const xmlNode *devices, GError **error)
+{
+    for (const xmlNode *device = devices ? devices->children : NULL; device; device = device->next) {
+        if (is_element(device, "hostdev") && !add_hostdev(node, device, error))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+static gboolean
+read_identity(WeftHookNode *node, const char *name, const xmlNode *element, GError **error)
+{
+    g_autofree char *id = get(element, "id");
+    if (!id || !g_str_has_prefix(name, "weft-") || !g_str_equal(name + strlen("weft-"), id) ||
+        !weft_name_check(name, "domain", NULL))
+        return refuse(element, "id", id, "the domain's name after \"weft-\"", error);
+    node->domain = g_strdup(name);
+    node->id = g_steal_pointer(&id);
+    return TRUE;
+}
+
+WeftHookNode *
+weft_hook_node_read(const char *name, const char *xml, GError **error)
+{
+    g_autoptr(xmlDoc) doc = parse(xml, error);
+    if (!doc)
+        return NULL;
+    const xmlNode *root = xmlDocGetRootElement(doc);
+    const xmlNode *element = mark(child(root, "metadata"), "node", WEFT_DOMAIN_NAMESPACE, error);
+    if (!element)
+        return NULL;
+    g_autoptr(WeftHookNode) node = g_new0(WeftHookNode, 1);
+    node->devices = g_ptr_array_new_with_free_func(device_free);
+    node->hostdevs = g_ptr_array_new_with_free_func(g_free);
+    if (!read_identity(node, name, element, error) || !read_children(node, element, error) ||
+        !read_hostdevs(node, child(root, "devices"), error))
+        return NULL;
+    return g_steal_pointer(&node);
+}
+
+/* --- networks --- */
+
+static gboolean
+add_peer(WeftHostNetwork *network, const xmlNode *element, GError **error)
+{
+    g_autofree char *address = get(element, "address");
+    if (!is_element(element, "peer") || !address)
+        return refuse(element, "address", address, "that of a peer", error);
+    if (network->peers->len >= WEFT_NODES_MAX)
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "the metadata has more than %d peers: " REMEDY, WEFT_NODES_MAX);
+    if (!weft_host_name_check(address, error))
+        return FALSE;
+    g_ptr_array_add(network->peers, g_steal_pointer(&address));
+    return TRUE;
+}
+
+static gboolean
+read_peers(WeftHostNetwork *network, const xmlNode *element, GError **error)
+{
+    for (const xmlNode *peer = element->children; peer; peer = peer->next) {
+        if (peer->type == XML_ELEMENT_NODE && !add_peer(network, peer, error))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+WeftHostNetwork *
+weft_hook_network_read(const char *name, const char *xml, GError **error)
+{
+    g_autoptr(xmlDoc) doc = parse(xml, error);
+    if (!doc)
+        return NULL;
+    const xmlNode *root = xmlDocGetRootElement(doc);
+    if (is_element(root, "hookData"))
+        root = child(root, "network");
+    const xmlNode *element = mark(child(root, "metadata"), "network", WEFT_NETWORK_NAMESPACE, error);
+    guint64 vxlan;
+    if (!element || !get_number(element, "vxlan", 10, VXLAN_MAX, &vxlan, error))
+        return NULL;
+    g_autofree char *cluster = get(element, "cluster");
+    g_autofree char *expected = g_strdup_printf(WEFT_NETWORK_PREFIX "%" G_GUINT64_FORMAT, vxlan);
+    if (vxlan == 0 || !g_str_equal(name, expected)) {
+        refuse(element, "vxlan", expected, "the number in the network's name", error);
+        return NULL;
+    }
+    g_autoptr(WeftHostNetwork) network = weft_host_network_new((guint)vxlan, cluster);
+    return read_peers(network, element, error) ? g_steal_pointer(&network) : NULL;
+}

@@ -1,0 +1,181 @@
+#include "report.h"
+
+#include "bounds.h"
+#include "file.h"
+#include "sysfs.h"
+
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+
+#define CMDLINE_MAX 4096
+
+static int
+compare(gconstpointer a, gconstpointer b)
+{
+    return g_strcmp0(*(char *const *)a, *(char *const *)b);
+}
+
+/* What a folder holds, sorted; nothing where there is none. */
+static GPtrArray *
+names_in(const char *folder)
+{
+    GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
+    g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+    for (const char *name; dir && (name = g_dir_read_name(dir));)
+        g_ptr_array_add(names, g_strdup(name));
+    g_ptr_array_sort(names, compare);
+    return names;
+}
+
+static guint
+count_with_prefix(const char *folder, const char *prefix)
+{
+    g_autoptr(GPtrArray) names = names_in(folder);
+    guint count = 0;
+    for (guint i = 0; i < names->len; i++)
+        count += g_str_has_prefix(g_ptr_array_index(names, i), prefix);
+    return count;
+}
+
+static gboolean
+exists(const WeftHook *hook, const char *path)
+{
+    g_autofree char *full = weft_sysfs_path(hook, "%s", path);
+    return g_file_test(full, G_FILE_TEST_EXISTS);
+}
+
+/* The module alone is not enough: in some nested clouds the CPU cannot do it. */
+static gboolean
+has_kvm(const WeftHook *hook)
+{
+    g_autofree char *info = NULL;
+    if (!exists(hook, "/dev/kvm") || !g_file_get_contents("/proc/cpuinfo", &info, NULL, NULL))
+        return FALSE;
+    return strstr(info, " vmx") || strstr(info, " svm");
+}
+
+/* --- huge pages --- */
+
+static void
+add_pages(json_t *list, const char *folder, guint node)
+{
+    g_autoptr(GPtrArray) sizes = names_in(folder);
+    for (guint i = 0; i < sizes->len; i++) {
+        const char *name = g_ptr_array_index(sizes, i);
+        guint64 size = g_str_has_prefix(name, "hugepages-") ? g_ascii_strtoull(name + strlen("hugepages-"), NULL, 10) : 0;
+        g_autofree char *total = g_build_filename(folder, name, "nr_hugepages", NULL);
+        g_autofree char *free = g_build_filename(folder, name, "free_hugepages", NULL);
+        if (size)
+            json_array_append_new(list, json_pack("{s:i, s:I, s:I, s:I}", "node", (int)node, "size", (json_int_t)size * 1024,
+                                                  "total", (json_int_t)weft_sysfs_number(total, 0), "free",
+                                                  (json_int_t)weft_sysfs_number(free, 0)));
+    }
+}
+
+static json_t *
+hugepages(const WeftHook *hook)
+{
+    json_t *list = json_array();
+    for (guint node = 0; node < WEFT_NUMA_MAX; node++) {
+        g_autofree char *folder = weft_sysfs_path(hook, "/sys/devices/system/node/node%u/hugepages", node);
+        add_pages(list, folder, node);
+    }
+    if (json_array_size(list) == 0) {
+        g_autofree char *folder = weft_sysfs_path(hook, "/sys/kernel/mm/hugepages");
+        add_pages(list, folder, 0);
+    }
+    return list;
+}
+
+/* --- HCAs --- */
+
+/* "mlx5" of "mlx5_core". */
+static json_t *
+driver_of(const char *device)
+{
+    g_autofree char *path = g_build_filename(device, "driver", NULL);
+    g_autofree char *driver = weft_sysfs_link(path);
+    if (driver && g_str_has_suffix(driver, "_core"))
+        driver[strlen(driver) - strlen("_core")] = '\0';
+    return driver ? json_string(driver) : json_null();
+}
+
+/* The port's GUID is the second half of its first GID. */
+static json_t *
+port_guid_of(const char *hca)
+{
+    g_autofree char *path = g_build_filename(hca, "ports", "1", "gids", "0", NULL);
+    g_autofree char *gid = weft_sysfs_read(path, NULL);
+    g_auto(GStrv) parts = gid ? g_strsplit(gid, ":", -1) : NULL;
+    if (!parts || g_strv_length(parts) != 8)
+        return json_null();
+    g_autofree char *guid = g_strconcat("0x", parts[4], parts[5], parts[6], parts[7], NULL);
+    return json_string(guid);
+}
+
+/* "active" of "4: ACTIVE". */
+static json_t *
+state_of(const char *hca)
+{
+    g_autofree char *path = g_build_filename(hca, "ports", "1", "state", NULL);
+    g_autofree char *state = weft_sysfs_read(path, NULL);
+    const char *word = state ? strchr(state, ' ') : NULL;
+    g_autofree char *lower = word ? g_ascii_strdown(word + 1, -1) : NULL;
+    return lower ? json_string(lower) : json_null();
+}
+
+static json_t *
+hca_of(const char *name, const char *hca, const char *device)
+{
+    g_autofree char *link = g_build_filename(hca, "device", NULL);
+    g_autofree char *pci = weft_sysfs_link(link);
+    g_autofree char *total = g_build_filename(device, "sriov_totalvfs", NULL);
+    g_autofree char *numa = g_build_filename(device, "numa_node", NULL);
+    guint vfs = count_with_prefix(device, "virtfn");
+    gint64 node = weft_sysfs_number(numa, -1);
+    return json_pack("{s:s, s:o, s:s?, s:o, s:o, s:i, s:I, s:o}", "name", name, "driver", driver_of(device), "pci", pci,
+                     "port_guid", port_guid_of(hca), "state", state_of(hca), "vfs", (int)vfs, "vfs_total",
+                     (json_int_t)weft_sysfs_number(total, vfs), "numa", node < 0 ? json_null() : json_integer(node));
+}
+
+static json_t *
+hcas(const WeftHook *hook)
+{
+    json_t *list = json_array();
+    g_autofree char *folder = weft_sysfs_path(hook, "/sys/class/infiniband");
+    g_autoptr(GPtrArray) names = names_in(folder);
+    for (guint i = 0; i < names->len; i++) {
+        const char *name = g_ptr_array_index(names, i);
+        g_autofree char *hca = g_build_filename(folder, name, NULL);
+        g_autofree char *device = g_build_filename(hca, "device", NULL);
+        g_autofree char *physical = g_build_filename(device, "physfn", NULL);
+        if (!g_file_test(physical, G_FILE_TEST_EXISTS)) /* a function that is not given away is no HCA of its own */
+            json_array_append_new(list, hca_of(name, hca, device));
+    }
+    return list;
+}
+
+/* --- */
+
+static json_t *
+machine(void)
+{
+    struct sysinfo info;
+    if (sysinfo(&info) < 0)
+        return json_null();
+    return json_pack("{s:I, s:f}", "uptime", (json_int_t)info.uptime, "load", (double)info.loads[0] / (1 << SI_LOAD_SHIFT));
+}
+
+json_t *
+weft_report_new(const WeftHook *hook)
+{
+    struct utsname name = { 0 };
+    uname(&name);
+    g_autofree char *groups = weft_sysfs_path(hook, "/sys/kernel/iommu_groups");
+    g_autofree char *cmdline = weft_file_read("/proc/cmdline", CMDLINE_MAX, NULL, NULL);
+    return json_pack("{s:s, s:s, s:s?, s:i, s:b, s:b, s:b, s:o, s:o, s:o}", "version", WEFT_VERSION, "kernel", name.release,
+                     "cmdline", cmdline ? g_strstrip(cmdline) : NULL, "iommu_groups", (int)count_with_prefix(groups, ""),
+                     "vfio", exists(hook, "/dev/vfio/vfio"), "kvm", has_kvm(hook), "tun", exists(hook, "/dev/net/tun"),
+                     "hugepages", hugepages(hook), "hcas", hcas(hook), "machine", machine());
+}

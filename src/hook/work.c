@@ -1,0 +1,270 @@
+#include "work.h"
+
+#include "bridge.h"
+#include "errors.h"
+#include "failpoint.h"
+#include "hook.h"
+#include "metadata.h"
+#include "peers.h"
+#include "state.h"
+#include "vf.h"
+
+/* --- bridges that nobody needs --- */
+
+static gboolean
+is_wanted_by_node(const WeftHook *hook, guint vxlan)
+{
+    g_autoptr(GPtrArray) records = weft_state_list(hook, WEFT_RECORD_DOMAIN);
+    for (guint i = 0; i < records->len; i++) {
+        const WeftRecord *record = g_ptr_array_index(records, i);
+        g_autoptr(WeftHookNode) node = weft_hook_node_read(record->name, record->text, NULL);
+        if (node && node->vxlan == vxlan)
+            return TRUE;
+    }
+    return FALSE;
+}
+
+static char *
+network_name(guint vxlan)
+{
+    return g_strdup_printf(WEFT_NETWORK_PREFIX "%u", vxlan);
+}
+
+static gboolean
+is_wanted_by_network(const WeftHook *hook, guint vxlan)
+{
+    g_autofree char *name = network_name(vxlan);
+    g_autoptr(WeftRecord) record = weft_state_get(hook, WEFT_RECORD_NETWORK, name);
+    return record != NULL;
+}
+
+static gboolean
+collect_bridge(const WeftHook *hook, guint vxlan, GError **error)
+{
+    gboolean has_ports;
+    if (is_wanted_by_node(hook, vxlan) || is_wanted_by_network(hook, vxlan))
+        return TRUE;
+    if (!weft_bridge_has_ports(hook, vxlan, &has_ports, error))
+        return FALSE;
+    return has_ports || weft_bridge_remove(hook, vxlan, error);
+}
+
+/* --- what others left behind --- */
+
+static gboolean
+clear_devices(const WeftHook *hook, const WeftHookNode *node, GError **error)
+{
+    gboolean ok = TRUE;
+    for (guint i = 0; i < node->devices->len; i++) /* all of them, and the first error */
+        ok = weft_vf_clear(hook, g_ptr_array_index(node->devices, i), ok ? error : NULL) && ok;
+    return ok;
+}
+
+/* The record stays until its devices are cleared: then it is tried again. */
+static gboolean
+undo(const WeftHook *hook, const WeftRecord *record, GError **error)
+{
+    g_autoptr(WeftHookNode) node = weft_hook_node_read(record->name, record->text, NULL);
+    if (node && !clear_devices(hook, node, error))
+        return FALSE;
+    weft_failpoint("hook-cleared");
+    weft_state_drop(hook, WEFT_RECORD_DOMAIN, record->name);
+    return !node || collect_bridge(hook, node->vxlan, error);
+}
+
+static void
+drop_dead(const WeftHook *hook, WeftRecordKind kind)
+{
+    g_autoptr(GPtrArray) records = weft_state_list(hook, kind);
+    for (guint i = 0; i < records->len; i++) {
+        const WeftRecord *record = g_ptr_array_index(records, i);
+        if (weft_state_is_alive(hook, kind, record))
+            continue;
+        if (kind == WEFT_RECORD_DOMAIN)
+            undo(hook, record, NULL);
+        else
+            weft_state_drop(hook, kind, record->name);
+    }
+}
+
+/* Mends what a killed hook, libvirtd or node left. What cannot be mended now is left to the next run: it is nobody's fault that
+ * this one was asked for something else. */
+static void
+sweep(const WeftHook *hook)
+{
+    drop_dead(hook, WEFT_RECORD_NETWORK);
+    drop_dead(hook, WEFT_RECORD_DOMAIN);
+    g_autoptr(GArray) vxlans = weft_bridge_list(hook, NULL);
+    for (guint i = 0; vxlans && i < vxlans->len; i++)
+        collect_bridge(hook, g_array_index(vxlans, guint, i), NULL);
+}
+
+/* --- nodes --- */
+
+/* A whole HCA takes all of its functions with it. */
+static gboolean
+overlaps(const WeftHookDevice *a, const WeftHookDevice *b)
+{
+    return g_str_equal(a->pci, b->pci) || ((a->vf < 0 || b->vf < 0) && g_str_equal(a->pf, b->pf));
+}
+
+static gboolean
+check_against(const WeftHookNode *node, const WeftHookNode *other, GError **error)
+{
+    for (guint i = 0; i < node->devices->len; i++) {
+        for (guint j = 0; j < other->devices->len; j++) {
+            const WeftHookDevice *mine = g_ptr_array_index(node->devices, i);
+            const WeftHookDevice *theirs = g_ptr_array_index(other->devices, j);
+            if (overlaps(mine, theirs))
+                return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
+                                         "node %s may not have %s of HCA %s: it is node %s's, which is on this host; stop that "
+                                         "one first",
+                                         node->id, mine->pci, mine->hca, other->id);
+            if (mine->guid && mine->guid == theirs->guid)
+                return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
+                                         "node %s may not have GUID 0x%016" G_GINT64_MODIFIER
+                                         "x: it is node %s's, which is on this host; stop that one first",
+                                         node->id, mine->guid, other->id);
+        }
+    }
+    return TRUE;
+}
+
+static gboolean
+check_others(const WeftHook *hook, const WeftHookNode *node, GError **error)
+{
+    g_autoptr(GPtrArray) records = weft_state_list(hook, WEFT_RECORD_DOMAIN);
+    for (guint i = 0; i < records->len; i++) {
+        const WeftRecord *record = g_ptr_array_index(records, i);
+        g_autoptr(WeftHookNode) other = weft_hook_node_read(record->name, record->text, NULL);
+        if (!other || g_str_equal(other->domain, node->domain) || !weft_state_is_alive(hook, WEFT_RECORD_DOMAIN, record))
+            continue;
+        if (!check_against(node, other, error))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+static gboolean
+check(const WeftHook *hook, const WeftHookNode *node, GError **error)
+{
+    if (!weft_vf_check_hostdevs(hook, node, error) || !check_others(hook, node, error))
+        return FALSE;
+    for (guint i = 0; i < node->devices->len; i++) {
+        if (!weft_vf_check(hook, g_ptr_array_index(node->devices, i), error))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+/* Where its network is active the bridge has that one's peers: should it be new, or its maker have been killed, so it gets them
+ * now. */
+static gboolean
+make_bridge(const WeftHook *hook, guint vxlan, GError **error)
+{
+    g_autofree char *name = network_name(vxlan);
+    if (!weft_bridge_ensure(hook, vxlan, error))
+        return FALSE;
+    g_autoptr(WeftRecord) record = weft_state_get(hook, WEFT_RECORD_NETWORK, name);
+    if (!record)
+        return TRUE;
+    g_autoptr(GArray) peers = weft_peers_parse(record->text);
+    return weft_bridge_set_peers(hook, vxlan, peers, error);
+}
+
+static gboolean
+set_up(const WeftHook *hook, const WeftHookNode *node, GError **error)
+{
+    for (guint i = 0; i < node->devices->len; i++) {
+        if (!weft_vf_prepare(hook, g_ptr_array_index(node->devices, i), error))
+            return FALSE;
+        weft_failpoint("hook-device-prepared");
+    }
+    return make_bridge(hook, node->vxlan, error);
+}
+
+gboolean
+weft_work_check(const WeftHook *hook, const char *domain, const char *xml, GError **error)
+{
+    g_autoptr(WeftHookNode) node = weft_hook_node_read(domain, xml, error);
+    return node && weft_state_lock(hook, error) && check(hook, node, error);
+}
+
+gboolean
+weft_work_prepare(const WeftHook *hook, const char *domain, const char *xml, GError **error)
+{
+    g_autoptr(WeftHookNode) node = weft_hook_node_read(domain, xml, error);
+    if (!node || !weft_state_lock(hook, error))
+        return FALSE;
+    sweep(hook);
+    if (!check(hook, node, error))
+        return FALSE;
+    /* Whatever it had before it has not now: it is about to start. */
+    g_autoptr(WeftRecord) earlier = weft_state_get(hook, WEFT_RECORD_DOMAIN, domain);
+    if (earlier && !undo(hook, earlier, error))
+        return FALSE;
+    if (!weft_state_put(hook, WEFT_RECORD_DOMAIN, domain, xml, FALSE, error))
+        return FALSE;
+    weft_failpoint("hook-recorded");
+    if (set_up(hook, node, error))
+        return TRUE;
+    g_autoptr(WeftRecord) mine = weft_state_get(hook, WEFT_RECORD_DOMAIN, domain);
+    if (mine)
+        undo(hook, mine, NULL);
+    return FALSE;
+}
+
+gboolean
+weft_work_note(const WeftHook *hook, const char *domain, const char *xml, GError **error)
+{
+    g_autoptr(WeftHookNode) node = weft_hook_node_read(domain, xml, error);
+    return node && weft_state_lock(hook, error) && weft_state_put(hook, WEFT_RECORD_DOMAIN, domain, xml, TRUE, error);
+}
+
+/* Only what the record says: a domain that was refused names devices that are somebody else's. */
+gboolean
+weft_work_release(const WeftHook *hook, const char *domain, const char *xml, GError **error)
+{
+    if (!weft_state_lock(hook, error))
+        return FALSE;
+    g_autoptr(WeftRecord) record = weft_state_get(hook, WEFT_RECORD_DOMAIN, domain);
+    gboolean ok = !record || undo(hook, record, error);
+    sweep(hook);
+    return ok;
+}
+
+/* --- networks --- */
+
+/* Names are resolved before the lock is taken: a slow resolver holds up nobody else. */
+gboolean
+weft_work_connect(const WeftHook *hook, const char *name, const char *xml, GError **error)
+{
+    g_autoptr(WeftHostNetwork) network = weft_hook_network_read(name, xml, error);
+    g_autoptr(GArray) peers = network ? weft_peers_resolve(network->peers, error) : NULL;
+    if (!peers || !weft_state_lock(hook, error))
+        return FALSE;
+    g_autofree char *text = weft_peers_format(peers);
+    if (!weft_state_put(hook, WEFT_RECORD_NETWORK, name, text, FALSE, error))
+        return FALSE;
+    weft_failpoint("hook-recorded");
+    sweep(hook);
+    if (make_bridge(hook, network->vxlan, error))
+        return TRUE;
+    weft_state_drop(hook, WEFT_RECORD_NETWORK, name);
+    collect_bridge(hook, network->vxlan, NULL);
+    return FALSE;
+}
+
+/* Where nodes are on the bridge the peers stay: the network may be back at once with others, and then has exactly those. */
+gboolean
+weft_work_disconnect(const WeftHook *hook, const char *name, const char *xml, GError **error)
+{
+    g_autoptr(WeftHostNetwork) network = weft_hook_network_read(name, xml, error);
+    if (!network || !weft_state_lock(hook, error))
+        return FALSE;
+    weft_state_drop(hook, WEFT_RECORD_NETWORK, name);
+    weft_failpoint("hook-forgotten");
+    gboolean ok = collect_bridge(hook, network->vxlan, error);
+    sweep(hook);
+    return ok;
+}
