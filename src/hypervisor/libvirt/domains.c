@@ -1,0 +1,216 @@
+#include "domain-xml.h"
+#include "driver.h"
+#include "errors.h"
+
+#include <string.h>
+
+/* The driver's own element of <metadata>, beside weft's: libvirt allows one of each namespace. */
+#define DEFINITION_NAMESPACE "https://weft.dev/xmlns/definition/1"
+#define DEFINITION "definition"
+#define DIGEST "sha256"
+
+/* --- start --- */
+
+typedef struct Starting {
+    char *domain;
+    char *xml;
+    char *digest; /* of the definition that we were given */
+    WeftStart start;
+    GBytes *seed;
+    WeftImageFile base;
+} Starting;
+
+static void
+starting_free(gpointer data)
+{
+    Starting *starting = data;
+    g_free(starting->domain);
+    g_free(starting->xml);
+    g_free(starting->digest);
+    g_clear_pointer(&starting->seed, g_bytes_unref);
+    g_free(starting->base.digest);
+    g_free(starting);
+}
+
+/* The definition with the driver's mark in it. */
+static char *
+mark_definition(const char *xml, const char *digest, GError **error)
+{
+    g_autoptr(xmlDoc) doc = weft_xml_parse(xml, "domain", error);
+    if (!doc)
+        return NULL;
+    xmlNode *root = xmlDocGetRootElement(doc);
+    xmlNode *metadata = (xmlNode *)weft_xml_child(root, "metadata");
+    if (!metadata)
+        metadata = xmlNewChild(root, NULL, BAD_CAST "metadata", NULL);
+    xmlNode *mark = xmlNewChild(metadata, NULL, BAD_CAST DEFINITION, NULL);
+    xmlSetNs(mark, xmlNewNs(mark, BAD_CAST DEFINITION_NAMESPACE, BAD_CAST "driver"));
+    xmlNewProp(mark, BAD_CAST DIGEST, BAD_CAST digest);
+
+    xmlChar *text = NULL;
+    int length = 0;
+    xmlDocDumpMemory(doc, &text, &length);
+    char *copy = g_strndup((const char *)text, (gsize)length);
+    xmlFree(text);
+    return copy;
+}
+
+/* A copy of all that the helper thread needs: it may outlive the caller. */
+static Starting *
+starting_new(const WeftStart *start, GError **error)
+{
+    g_autoptr(WeftDomainFacts) facts = weft_domain_xml_read(start->xml, error);
+    if (!facts)
+        return NULL;
+    if (!*facts->name || strlen(facts->name) > 200 || strpbrk(facts->name, "/ \n")) {
+        weft_error_refuse(error, WEFT_ERROR_INVALID, "a domain cannot be named \"%s\"", facts->name);
+        return NULL;
+    }
+    g_autofree char *digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, start->xml, -1);
+    g_autofree char *xml = mark_definition(start->xml, digest, error);
+    if (!xml)
+        return NULL;
+    Starting *starting = g_new0(Starting, 1);
+    starting->domain = g_steal_pointer(&facts->name);
+    starting->xml = g_steal_pointer(&xml);
+    starting->digest = g_steal_pointer(&digest);
+    starting->start.disk_size = start->disk_size;
+    if (start->seed)
+        starting->start.seed = starting->seed = g_bytes_ref(start->seed);
+    if (start->base) {
+        starting->base = *start->base;
+        starting->base.digest = g_strdup(start->base->digest);
+        starting->start.base = &starting->base;
+    }
+    return starting;
+}
+
+/* NULL without an error: there is none. */
+static virDomain *
+find_domain(WeftCall *call, const char *name, GError **error)
+{
+    virDomain *domain = virDomainLookupByName(call->conn, name);
+    if (!domain && !weft_vir_failed_with(VIR_ERR_NO_DOMAIN))
+        weft_vir_fail(error, "looking for domain %s", name);
+    return domain;
+}
+
+static char *
+definition_digest(virDomain *domain)
+{
+    char *text = virDomainGetMetadata(domain, VIR_DOMAIN_METADATA_ELEMENT, DEFINITION_NAMESPACE, VIR_DOMAIN_AFFECT_LIVE);
+    g_autoptr(xmlDoc) doc = text ? weft_xml_parse(text, DEFINITION, NULL) : NULL;
+    free(text);
+    return doc ? weft_xml_get(xmlDocGetRootElement(doc), DIGEST) : NULL;
+}
+
+static gboolean
+undefine(virDomain *domain, GError **error)
+{
+    if (virDomainIsPersistent(domain) != 1)
+        return TRUE;
+    if (virDomainUndefineFlags(domain, VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA |
+                                           VIR_DOMAIN_UNDEFINE_NVRAM | VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA) < 0 &&
+        !weft_vir_failed_with(VIR_ERR_NO_DOMAIN))
+        return weft_vir_fail(error, "forgetting domain %s", virDomainGetName(domain));
+    return TRUE;
+}
+
+/* What of that name is there already: ret_runs with the same definition, an error with another one. */
+static gboolean
+check_present(WeftCall *call, const Starting *starting, gboolean *ret_runs, GError **error)
+{
+    g_autoptr(GError) failed = NULL;
+    g_autoptr(virDomain) domain = find_domain(call, starting->domain, &failed);
+    *ret_runs = FALSE;
+    if (failed) {
+        g_propagate_error(error, g_steal_pointer(&failed));
+        return FALSE;
+    }
+    if (!domain)
+        return TRUE;
+    if (virDomainIsActive(domain) != 1)
+        return undefine(domain, error);
+    g_autofree char *digest = definition_digest(domain);
+    if (g_strcmp0(digest, starting->digest) != 0)
+        return weft_error_refuse(error, WEFT_ERROR_CONFLICT, "domain %s runs already with another definition; stop it first",
+                                 starting->domain);
+    *ret_runs = TRUE;
+    return TRUE;
+}
+
+static gboolean
+create(WeftCall *call, const Starting *starting, GError **error)
+{
+    if (!weft_vir_files_make(call, starting->domain, &starting->start, error) || !weft_call_go_on(call, 0, 0, error))
+        return FALSE;
+    g_autoptr(virDomain) domain = virDomainCreateXML(call->conn, starting->xml, VIR_DOMAIN_NONE);
+    return domain || weft_vir_fail(error, "starting domain %s", starting->domain);
+}
+
+static gboolean
+run_start(WeftCall *call, GError **error)
+{
+    const Starting *starting = call->args;
+    gboolean runs;
+    if (!check_present(call, starting, &runs, error))
+        return FALSE;
+    if (runs || create(call, starting, error))
+        return TRUE;
+    weft_vir_files_remove(call, starting->domain, NULL);
+    return FALSE;
+}
+
+char *
+weft_vir_about_domain(const char *domain)
+{
+    return g_strdup_printf("domain %s", domain);
+}
+
+gboolean
+weft_vir_start(WeftHypervisor *hv, const WeftHostAddress *host, const WeftStart *start, GCancellable *cancellable,
+               GError **error)
+{
+    Starting *starting = starting_new(start, error);
+    if (!starting) {
+        g_prefix_error(error, "host %s: ", host->name);
+        return FALSE;
+    }
+    g_autofree char *about = weft_vir_about_domain(starting->domain);
+    g_autoptr(WeftCall) call = weft_call_new(hv, host, run_start, starting, starting_free);
+    return weft_call_wait(call, about, cancellable, error);
+}
+
+/* --- stop --- */
+
+static gboolean
+destroy(virDomain *domain, GError **error)
+{
+    if (virDomainDestroy(domain) == 0 || weft_vir_failed_with(VIR_ERR_OPERATION_INVALID) ||
+        weft_vir_failed_with(VIR_ERR_NO_DOMAIN))
+        return undefine(domain, error);
+    return weft_vir_fail(error, "ending domain %s", virDomainGetName(domain));
+}
+
+static gboolean
+run_stop(WeftCall *call, GError **error)
+{
+    const char *name = call->args;
+    g_autoptr(GError) failed = NULL;
+    g_autoptr(virDomain) domain = find_domain(call, name, &failed);
+    if (failed) {
+        g_propagate_error(error, g_steal_pointer(&failed));
+        return FALSE;
+    }
+    if (domain && !destroy(domain, error))
+        return FALSE;
+    return weft_vir_files_remove(call, name, error);
+}
+
+gboolean
+weft_vir_stop(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, GCancellable *cancellable, GError **error)
+{
+    g_autofree char *about = weft_vir_about_domain(domain);
+    g_autoptr(WeftCall) call = weft_call_new(hv, host, run_stop, g_strdup(domain), g_free);
+    return weft_call_wait(call, about, cancellable, error);
+}

@@ -1,0 +1,211 @@
+/* What the files of the libvirt driver share. */
+#pragma once
+
+#include "libvirt-hypervisor.h"
+
+#include <libvirt/libvirt.h>
+#include <libvirt/virterror.h>
+
+/* --- libvirt's objects --- */
+
+#define WEFT_VIR_CLEANUP(Type) G_DEFINE_AUTOPTR_CLEANUP_FUNC(Type, Type##Free)
+
+static inline void
+weft_vir_connect_close(virConnect *conn)
+{
+    virConnectClose(conn);
+}
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(virConnect, weft_vir_connect_close)
+WEFT_VIR_CLEANUP(virDomain)
+WEFT_VIR_CLEANUP(virNetwork)
+WEFT_VIR_CLEANUP(virStoragePool)
+WEFT_VIR_CLEANUP(virStorageVol)
+WEFT_VIR_CLEANUP(virStream)
+WEFT_VIR_CLEANUP(virNodeDevice)
+
+/* --- errors.c --- */
+
+/* libvirt's last error of this thread as one of weft's; always returns FALSE. doing: "starting weft-1a-1". */
+gboolean weft_vir_fail(GError **error, const char *doing, ...) G_GNUC_PRINTF(2, 3);
+/* Was libvirt's last error of this thread this one? */
+gboolean weft_vir_failed_with(int code);
+/* What the hook said, out of libvirt's text about it; NULL: it is not about a hook. */
+char *weft_vir_hook_text(const char *message);
+/* Keeps libvirt from printing errors. */
+void weft_vir_be_silent(void);
+
+/* --- host.c: a host, its connection and its calls --- */
+
+typedef struct WeftLibvirt WeftLibvirt;
+
+/* Outlives the driver for as long as a call that was left behind, or a stream, uses it. */
+typedef struct WeftShared {
+    WeftLibvirtOptions options;
+    GMutex mutex;
+    WeftHostChanged changed; /* guarded; NULL: nobody listens */
+    gpointer changed_data;
+    GHashTable *hashed;  /* guarded; digest to the state of the file that has it */
+    GHashTable *streams; /* guarded; set of "HOST DOMAIN": guest channels that are open */
+} WeftShared;
+
+struct WeftLibvirt {
+    WeftHypervisor base;
+    WeftShared *shared;
+    GMutex mutex;
+    GHashTable *hosts; /* guarded; name to WeftVirHost */
+};
+
+typedef struct WeftVirHost {
+    WeftShared *shared;
+    char *name;
+    char *uri;
+    gint64 used; /* when it was last asked for; guarded by the driver's mutex */
+
+    GMutex mutex;
+    GCond news;           /* anything below changed */
+    virConnect *conn;     /* NULL: none */
+    GHashTable *busy;     /* set of what calls are about, while they run */
+    guint abandoned;      /* calls and dials that nobody waits for */
+    guint dial;           /* number of the dial that is awaited; 0: none */
+    guint dials;          /* so far */
+    guint failures;       /* in a row */
+    gint64 dial_deadline; /* monotonic */
+    gint64 next_dial;
+    char *reason; /* why the last dial failed */
+    gboolean closed;
+    gboolean pool;    /* this connection's storage pool was seen active */
+    GHashTable *marks;    /* UUID to node id, "" for a domain that is not ours */
+    GHashTable *networks; /* UUID to WeftHostNetwork */
+} WeftVirHost;
+
+void weft_shared_unref(WeftShared *shared);
+WeftVirHost *weft_vir_host_new(WeftShared *shared, const WeftHostAddress *address);
+WeftVirHost *weft_vir_host_ref(WeftVirHost *host);
+void weft_vir_host_unref(WeftVirHost *host);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftVirHost, weft_vir_host_unref)
+/* Gives the connection up, without waiting. The calls that use it keep it until they end. */
+void weft_vir_host_close(WeftVirHost *host);
+/* This connection is of no use any more. thread: any. */
+void weft_vir_host_lose(WeftVirHost *host, virConnect *conn);
+/* Runs a function on a helper thread, soon. */
+void weft_vir_helper(void (*run)(gpointer data), gpointer data);
+
+/* --- connection.c --- */
+
+/* A connection with keepalive, within the limit unless libvirt itself hangs. Blocks. */
+virConnect *weft_vir_dial(const char *uri, const WeftLibvirtOptions *options, GError **error);
+/* With the host's mutex held: waits until there is a connection, and dials where nobody does. */
+gboolean weft_vir_await_connection(WeftVirHost *host, GCancellable *cancellable, GError **error);
+gboolean weft_vir_cancelled(GCancellable *cancellable, GError **error);
+
+/* --- events.c --- */
+
+void weft_vir_events_add(WeftVirHost *host, virConnect *conn);
+/* Tells the listener on the main thread. thread: any. */
+void weft_vir_tell(WeftVirHost *host, gboolean hardware);
+
+/* --- calls.c --- */
+
+typedef struct WeftCall WeftCall;
+typedef gboolean (*WeftCallRun)(WeftCall *call, GError **error);
+
+struct WeftCall {
+    WeftVirHost *host;
+    virConnect *conn; /* while it runs */
+    WeftCallRun run;  /* on a helper thread */
+    gpointer args;    /* what it needs and what comes out; the caller's again only after success */
+    GDestroyNotify args_free;
+    void (*progress)(guint64 done, guint64 total, gpointer data); /* run on the caller's thread; NULL: none */
+    gpointer progress_data;
+
+    char *about; /* guarded by the host's mutex from here */
+    gboolean done, ok, abandoned;
+    guint64 step, total;
+    GError *error;
+};
+
+WeftCall *weft_call_new(WeftHypervisor *hv, const WeftHostAddress *address, WeftCallRun run, gpointer args,
+                        GDestroyNotify args_free);
+void weft_call_unref(WeftCall *call);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftCall, weft_call_unref)
+/* Runs it and waits. about: calls about the same thing run one after another; NULL: about nothing in particular. */
+gboolean weft_call_wait(WeftCall *call, const char *about, GCancellable *cancellable, GError **error);
+/* From inside: how far it got; FALSE with an error when nobody waits any more. */
+gboolean weft_call_go_on(WeftCall *call, guint64 step, guint64 total, GError **error);
+
+/* --- volumes.c --- */
+
+#define WEFT_IMAGE_PREFIX "image-"
+#define WEFT_IMAGE_WHOLE ".ok"
+#define WEFT_SEED_SUFFIX ".seed"
+#define WEFT_DISK_SUFFIX ".disk"
+
+virStoragePool *weft_vir_pool(WeftCall *call, GError **error);
+/* NULL without an error: there is none. */
+virStorageVol *weft_vir_volume(virStoragePool *pool, const char *name, GError **error);
+gboolean weft_vir_volume_remove(virStoragePool *pool, const char *name, GError **error);
+typedef struct WeftVolume {
+    const char *name;
+    const char *format;      /* "raw", "qcow2" */
+    guint64 capacity;        /* bytes; 0 with a base: as large as that */
+    const char *base;        /* name of the volume below; NULL: none */
+    const char *base_format;
+    const char *mode; /* "0600" */
+} WeftVolume;
+virStorageVol *weft_vir_volume_create(virStoragePool *pool, const WeftVolume *volume, GError **error);
+typedef struct WeftFill {
+    guint64 offset, total; /* from where to where */
+    /* Where the bytes come from: so many into the buffer, at least one; -1 with an error. */
+    gssize (*source)(gpointer data, char *buffer, gsize size, GError **error);
+    gpointer data;
+} WeftFill;
+gboolean weft_vir_volume_fill(WeftCall *call, virStorageVol *volume, const WeftFill *fill, GError **error);
+/* Names of all volumes of the pool, sorted; empty when there is no pool. */
+GPtrArray *weft_vir_volume_names(WeftCall *call, GError **error);
+
+gboolean weft_vir_files_make(WeftCall *call, const char *domain, const WeftStart *start, GError **error);
+gboolean weft_vir_files_remove(WeftCall *call, const char *domain, GError **error);
+
+/* --- xml.c --- */
+
+#include <libxml/tree.h>
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(xmlDoc, xmlFreeDoc)
+
+/* NULL with INVALID unless it is well-formed, has this root, no DOCTYPE and a bearable size. */
+xmlDoc *weft_xml_parse(const char *text, const char *root, GError **error);
+/* The first child of that name; NULL: there is none, or no parent. */
+const xmlNode *weft_xml_child(const xmlNode *parent, const char *name);
+const xmlNode *weft_xml_next(const xmlNode *node, const char *name); /* the next sibling of that name */
+const xmlNode *weft_xml_find(const xmlNode *root, const char *const *path); /* NULL-ended names, downwards */
+const xmlNode *weft_xml_child_ns(const xmlNode *parent, const char *name, const char *ns);
+char *weft_xml_text(const xmlNode *node);                  /* stripped; NULL when node is NULL */
+char *weft_xml_get(const xmlNode *node, const char *name); /* an attribute; NULL: it lacks, or node is NULL */
+/* FALSE: no number up to max. base 0: as in C. */
+gboolean weft_xml_number(const char *text, guint base, guint64 max, guint64 *ret_number);
+char *weft_xml_escape(const char *text);
+
+/* --- the operations, as in hypervisor.h --- */
+
+gboolean weft_vir_start(WeftHypervisor *hv, const WeftHostAddress *host, const WeftStart *start, GCancellable *cancellable,
+                        GError **error);
+gboolean weft_vir_stop(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, GCancellable *cancellable,
+                       GError **error);
+WeftContents *weft_vir_list(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable *cancellable, GError **error);
+gboolean weft_vir_bring(WeftHypervisor *hv, const WeftHostAddress *host, const WeftBring *bring, GCancellable *cancellable,
+                        GError **error);
+gboolean weft_vir_discard(WeftHypervisor *hv, const WeftHostAddress *host, const char *digest, GCancellable *cancellable,
+                          GError **error);
+gboolean weft_vir_connect(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHostNetwork *network,
+                          GCancellable *cancellable, GError **error);
+gboolean weft_vir_disconnect(WeftHypervisor *hv, const WeftHostAddress *host, guint vxlan, GCancellable *cancellable,
+                             GError **error);
+WeftInventory *weft_vir_inspect(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable *cancellable, GError **error);
+int weft_vir_open(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, WeftChannel channel,
+                  GCancellable *cancellable, GError **error);
+
+/* What a call about this domain is about. */
+char *weft_vir_about_domain(const char *domain);
+/* Adds weft's networks to the list. */
+gboolean weft_vir_networks_list(WeftCall *call, GPtrArray *networks, GError **error);

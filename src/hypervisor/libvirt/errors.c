@@ -1,0 +1,125 @@
+#include "driver.h"
+#include "errors.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What libvirt's codes mean to weft; all others are FAILED. */
+/* clang-format off */
+static const struct {
+    int code;
+    WeftErrorCode weft;
+} meanings[] = {
+    { VIR_ERR_NO_CONNECT,          WEFT_ERROR_UNAVAILABLE },
+    { VIR_ERR_INVALID_CONN,        WEFT_ERROR_UNAVAILABLE },
+    { VIR_ERR_UNKNOWN_HOST,        WEFT_ERROR_UNAVAILABLE },
+    { VIR_ERR_RPC,                 WEFT_ERROR_UNAVAILABLE },
+    { VIR_ERR_GNUTLS_ERROR,        WEFT_ERROR_UNAVAILABLE },
+    { VIR_ERR_LIBSSH,              WEFT_ERROR_UNAVAILABLE },
+    { VIR_ERR_SSH,                 WEFT_ERROR_UNAVAILABLE },
+    { VIR_ERR_AUTH_FAILED,         WEFT_ERROR_UNAVAILABLE },
+    { VIR_ERR_AUTH_CANCELLED,      WEFT_ERROR_UNAVAILABLE },
+    { VIR_ERR_AUTH_UNAVAILABLE,    WEFT_ERROR_UNAVAILABLE },
+    { VIR_ERR_OPERATION_TIMEOUT,   WEFT_ERROR_UNAVAILABLE },
+    { VIR_ERR_AGENT_UNRESPONSIVE,  WEFT_ERROR_UNAVAILABLE },
+    { VIR_ERR_RESOURCE_BUSY,       WEFT_ERROR_BUSY },
+    { VIR_ERR_NO_DOMAIN,           WEFT_ERROR_NOT_FOUND },
+    { VIR_ERR_NO_NETWORK,          WEFT_ERROR_NOT_FOUND },
+    { VIR_ERR_NO_STORAGE_POOL,     WEFT_ERROR_NOT_FOUND },
+    { VIR_ERR_NO_STORAGE_VOL,      WEFT_ERROR_NOT_FOUND },
+    { VIR_ERR_NO_NODE_DEVICE,      WEFT_ERROR_NOT_FOUND },
+    { VIR_ERR_DOM_EXIST,           WEFT_ERROR_CONFLICT },
+    { VIR_ERR_NETWORK_EXIST,       WEFT_ERROR_CONFLICT },
+    { VIR_ERR_STORAGE_VOL_EXIST,   WEFT_ERROR_CONFLICT },
+    { VIR_ERR_STORAGE_POOL_BUILT,  WEFT_ERROR_CONFLICT },
+    { VIR_ERR_NO_MEMORY,           WEFT_ERROR_EXHAUSTED },
+    { VIR_ERR_XML_ERROR,           WEFT_ERROR_INVALID },
+    { VIR_ERR_XML_DETAIL,          WEFT_ERROR_INVALID },
+    { VIR_ERR_XML_INVALID_SCHEMA,  WEFT_ERROR_INVALID },
+    { VIR_ERR_PARSE_FAILED,        WEFT_ERROR_INVALID },
+    { VIR_ERR_OS_TYPE,             WEFT_ERROR_INVALID },
+    { VIR_ERR_CONFIG_UNSUPPORTED,  WEFT_ERROR_INVALID },
+    { VIR_ERR_ARGUMENT_UNSUPPORTED, WEFT_ERROR_INVALID },
+    { VIR_ERR_INVALID_ARG,         WEFT_ERROR_INVALID },
+    { VIR_ERR_NO_SUPPORT,          WEFT_ERROR_INVALID },
+};
+/* clang-format on */
+
+static gboolean
+is_full(const virError *failure)
+{
+    if (failure->code == VIR_ERR_SYSTEM_ERROR && (failure->int1 == ENOSPC || failure->int1 == EDQUOT))
+        return TRUE;
+    /* qemu-img's own words. */
+    return failure->message && strstr(failure->message, "No space left on device");
+}
+
+/* A socket to libvirtd that breaks is a system error, or one of libvirt's insides. */
+static gboolean
+is_about_connection(const virError *failure)
+{
+    if (failure->domain == VIR_FROM_RPC || failure->domain == VIR_FROM_REMOTE)
+        return failure->code == VIR_ERR_SYSTEM_ERROR || failure->code == VIR_ERR_INTERNAL_ERROR;
+    return failure->code == VIR_ERR_INTERNAL_ERROR && failure->message &&
+           (strstr(failure->message, "client socket is closed") || strstr(failure->message, "received hangup event"));
+}
+
+static WeftErrorCode
+code_of(const virError *failure)
+{
+    if (is_full(failure))
+        return WEFT_ERROR_EXHAUSTED;
+    if (is_about_connection(failure))
+        return WEFT_ERROR_UNAVAILABLE;
+    for (gsize i = 0; i < G_N_ELEMENTS(meanings); i++) {
+        if (meanings[i].code == failure->code)
+            return meanings[i].weft;
+    }
+    return WEFT_ERROR_FAILED;
+}
+
+/* libvirt wraps a hook's standard error: "Hook script execution failed: internal error: Child process (… /etc/libvirt/hooks/qemu
+ * weft-1a-1 prepare begin -) unexpected exit status 1: TEXT". */
+char *
+weft_vir_hook_text(const char *message)
+{
+    const char *hook = strstr(message, "/hooks/");
+    const char *status = hook ? strstr(hook, ") unexpected ") : NULL;
+    const char *text = status ? strstr(status, ": ") : NULL;
+    return text ? g_strstrip(g_strdup(text + 2)) : NULL;
+}
+
+gboolean
+weft_vir_failed_with(int code)
+{
+    const virError *failure = virGetLastError();
+    return failure && failure->code == code;
+}
+
+gboolean
+weft_vir_fail(GError **error, const char *doing, ...)
+{
+    va_list args;
+    va_start(args, doing);
+    g_autofree char *what = g_strdup_vprintf(doing, args);
+    va_end(args);
+
+    const virError *failure = virGetLastError();
+    if (!failure || failure->code == VIR_ERR_OK)
+        return weft_error_refuse(error, WEFT_ERROR_FAILED, "%s: libvirt does not say why it failed", what);
+    g_autofree char *hook = failure->code == VIR_ERR_HOOK_SCRIPT_FAILED ? weft_vir_hook_text(failure->message) : NULL;
+    weft_error_refuse(error, code_of(failure), "%s: %s%s", what, hook ? "the host's hook says: " : "",
+                      hook ? hook : failure->message);
+    return FALSE;
+}
+
+static void
+ignore_error(void *data, virError *failure)
+{
+}
+
+void
+weft_vir_be_silent(void)
+{
+    virSetErrorFunc(NULL, ignore_error);
+}

@@ -1,0 +1,79 @@
+#include "driver.h"
+
+#include <string.h>
+
+typedef struct News {
+    WeftVirHost *host;
+    gboolean hardware;
+} News;
+
+static void
+news_free(gpointer data)
+{
+    News *news = data;
+    weft_vir_host_unref(news->host);
+    g_free(news);
+}
+
+static gboolean
+deliver(gpointer data)
+{
+    const News *news = data;
+    WeftShared *shared = news->host->shared;
+    g_mutex_lock(&shared->mutex);
+    WeftHostChanged changed = shared->changed;
+    gpointer changed_data = shared->changed_data;
+    g_mutex_unlock(&shared->mutex);
+    if (changed)
+        changed(news->host->name, news->hardware, changed_data);
+    return G_SOURCE_REMOVE;
+}
+
+void
+weft_vir_tell(WeftVirHost *host, gboolean hardware)
+{
+    News *news = g_new(News, 1);
+    *news = (News){ weft_vir_host_ref(host), hardware };
+    g_idle_add_full(G_PRIORITY_DEFAULT, deliver, news, news_free);
+}
+
+static void
+drop_host(void *data)
+{
+    weft_vir_host_unref(data);
+}
+
+static int
+on_lifecycle(virConnect *conn, virDomain *domain, int event, int detail, void *host)
+{
+    weft_vir_tell(host, FALSE);
+    return 0;
+}
+
+/* Each tap of each guest is a device too, and tells nothing of the hardware. */
+static void
+on_device(virConnect *conn, virNodeDevice *device, int event, int detail, void *host)
+{
+    if (g_str_has_prefix(virNodeDeviceGetName(device), "pci_"))
+        weft_vir_tell(host, TRUE);
+}
+
+static void
+on_close(virConnect *conn, int reason, void *host)
+{
+    weft_vir_host_lose(host, conn);
+}
+
+/* A driver without some of these events tells less: the reconciler looks from time to time anyway. */
+void
+weft_vir_events_add(WeftVirHost *host, virConnect *conn)
+{
+    if (virConnectRegisterCloseCallback(conn, on_close, weft_vir_host_ref(host), drop_host) < 0)
+        weft_vir_host_unref(host);
+    if (virConnectDomainEventRegisterAny(conn, NULL, VIR_DOMAIN_EVENT_ID_LIFECYCLE, VIR_DOMAIN_EVENT_CALLBACK(on_lifecycle),
+                                         weft_vir_host_ref(host), drop_host) < 0)
+        weft_vir_host_unref(host);
+    if (virConnectNodeDeviceEventRegisterAny(conn, NULL, VIR_NODE_DEVICE_EVENT_ID_LIFECYCLE,
+                                             VIR_NODE_DEVICE_EVENT_CALLBACK(on_device), weft_vir_host_ref(host), drop_host) < 0)
+        weft_vir_host_unref(host);
+}

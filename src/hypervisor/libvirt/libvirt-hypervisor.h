@@ -1,0 +1,45 @@
+/* The driver of real hosts: libvirt, remote or local. Hosts need nothing of ours but weft-hook.
+ *
+ * Connections. One per host carries all calls, opened with the first and kept, with libvirt's keepalive. A host that cannot be
+ * reached is dialled by one call at a time and with growing pauses; whoever asks in between is told UNAVAILABLE at once. URIs:
+ * qemu+tls, qemu+tcp (both dialled by TCP first, within the limit), qemu+ssh (never asks for a password), qemu:///system. Each
+ * open byte stream has a connection of its own: libvirt has no flow control between the streams of a connection, so that one
+ * guest that does not read would stop all others, and every call.
+ *
+ * Calls. libvirt's calls block and cannot be cancelled. Each runs on a helper thread; a caller that is cancelled leaves it
+ * behind, and it ends by itself at the latest when the keepalive gives up. While a host has too many of those, new calls get
+ * UNAVAILABLE. Calls about the same domain, image or network go one after another, those left behind included.
+ *
+ * Domains are transient: what a host forgets at a reboot is gone, as weft expects. A running domain carries the SHA-256 of the
+ * definition that it was started from in a second element of <metadata>, as libvirt rewrites what it is given.
+ *
+ * Images. "image-<digest>" is written in order, so that its size says how much of it is there: a broken upload goes on from
+ * there. It counts only beside an empty volume "image-<digest>.ok", which is made when the last byte was acknowledged, and only
+ * with the right size. What is sent is checked: weftd's own file is hashed before the first byte leaves (once, until it
+ * changes); from there on TCP or TLS, and the file system's order of data before size, are trusted. Reading it back would cost
+ * as much as sending it again.
+ *
+ * Channels. The guest's channel is weft's alone: opening it ends the stream of a weftd before us that libvirtd still believes
+ * in. Only what this driver itself has open is BUSY. A console that somebody else has open is BUSY. A guest that sends more
+ * than WEFT_STREAM_BUFFER that nobody reads has its channel ended; of a console the excess is dropped, as on a serial line.
+ *
+ * Events need GLib's main loop to run on the default context. */
+#pragma once
+
+#include "backoff.h"
+#include "hypervisor.h"
+
+typedef struct WeftLibvirtOptions {
+    gint64 dial_limit;       /* microseconds until a new connection must stand */
+    guint keepalive;         /* seconds of silence before the host is asked; 0: never */
+    guint keepalive_count;   /* questions without an answer until it is given up */
+    guint abandoned_max;     /* calls that nobody waits for any more, per host, until new ones are refused */
+    WeftBackoff backoff;     /* between attempts to reach a host */
+} WeftLibvirtOptions;
+
+extern const WeftLibvirtOptions weft_libvirt_defaults;
+
+#define WEFT_STREAM_BUFFER (8u << 20)
+
+/* options NULL: the defaults. */
+WeftHypervisor *weft_hypervisor_libvirt_new(const WeftLibvirtOptions *options, GError **error);

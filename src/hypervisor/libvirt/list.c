@@ -1,0 +1,213 @@
+#include "domain-xml.h"
+#include "driver.h"
+#include "errors.h"
+
+#include <string.h>
+
+#define DOMAIN_PREFIX "weft-"
+
+/* --- whose is it? --- */
+
+static char *
+ask_mark(virDomain *domain)
+{
+    char *text = virDomainGetMetadata(domain, VIR_DOMAIN_METADATA_ELEMENT, WEFT_DOMAIN_NAMESPACE, VIR_DOMAIN_AFFECT_CURRENT);
+    g_autoptr(xmlDoc) doc = text ? weft_xml_parse(text, "node", NULL) : NULL;
+    g_autofree char *node = doc ? weft_xml_get(xmlDocGetRootElement(doc), "id") : NULL;
+    free(text);
+    return node ? g_steal_pointer(&node) : g_strdup("");
+}
+
+/* A UUID's mark never changes, so each domain is asked once. */
+static char *
+mark_of(WeftCall *call, virDomain *domain)
+{
+    char uuid[VIR_UUID_STRING_BUFLEN];
+    if (virDomainGetUUIDString(domain, uuid) < 0)
+        return NULL;
+    g_mutex_lock(&call->host->mutex);
+    g_autofree char *mark = g_strdup(g_hash_table_lookup(call->host->marks, uuid));
+    g_mutex_unlock(&call->host->mutex);
+    if (!mark) {
+        virResetLastError();
+        mark = ask_mark(domain);
+        gboolean sure = *mark || weft_vir_failed_with(VIR_ERR_NO_DOMAIN_METADATA);
+        g_mutex_lock(&call->host->mutex);
+        if (sure)
+            g_hash_table_insert(call->host->marks, g_strdup(uuid), g_strdup(mark));
+        g_mutex_unlock(&call->host->mutex);
+    }
+    return *mark ? g_steal_pointer(&mark) : NULL;
+}
+
+#define MARKS_MAX 4096
+
+/* Nodes come and go for as long as weftd runs. */
+static void
+bound_marks(WeftVirHost *host)
+{
+    g_mutex_lock(&host->mutex);
+    if (g_hash_table_size(host->marks) > MARKS_MAX)
+        g_hash_table_remove_all(host->marks);
+    g_mutex_unlock(&host->mutex);
+}
+
+/* --- domains --- */
+
+static guint64
+stat_of(const virDomainStatsRecord *record, const char *name)
+{
+    unsigned long long value = 0;
+    virTypedParamsGetULLong(record->params, record->nparams, name, &value);
+    return value;
+}
+
+static WeftDomain *
+domain_of(WeftCall *call, const virDomainStatsRecord *record)
+{
+    int state = VIR_DOMAIN_NOSTATE;
+    virTypedParamsGetInt(record->params, record->nparams, "state.state", &state);
+    WeftDomain *domain = g_new0(WeftDomain, 1);
+    domain->name = g_strdup(virDomainGetName(record->dom));
+    domain->node = mark_of(call, record->dom);
+    domain->state = state == VIR_DOMAIN_SHUTOFF || state == VIR_DOMAIN_CRASHED ? WEFT_DOMAIN_STOPPED : WEFT_DOMAIN_RUNNING;
+    domain->cpu_time = stat_of(record, "cpu.time");
+    domain->memory = stat_of(record, "balloon.rss") * 1024;
+    return domain;
+}
+
+static gboolean
+list_domains(WeftCall *call, GPtrArray *domains, GError **error)
+{
+    virDomainStatsRecord **records = NULL;
+    int n = virConnectGetAllDomainStats(call->conn, VIR_DOMAIN_STATS_STATE | VIR_DOMAIN_STATS_CPU_TOTAL | VIR_DOMAIN_STATS_BALLOON,
+                                        &records, VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT);
+    if (n < 0)
+        return weft_vir_fail(error, "listing domains");
+    for (int i = 0; i < n; i++)
+        g_ptr_array_add(domains, domain_of(call, records[i]));
+    virDomainStatsRecordListFree(records);
+    bound_marks(call->host);
+    return TRUE;
+}
+
+/* --- files --- */
+
+static gboolean
+has_name(const GPtrArray *names, const char *name)
+{
+    for (guint i = 0; i < names->len; i++) {
+        if (g_str_equal(g_ptr_array_index(names, i), name))
+            return TRUE;
+    }
+    return FALSE;
+}
+
+static void
+add_image(const GPtrArray *names, const char *name, GPtrArray *images)
+{
+    const char *digest = name + strlen(WEFT_IMAGE_PREFIX);
+    g_autofree char *whole = g_strconcat(name, WEFT_IMAGE_WHOLE, NULL);
+    if (weft_digest_check(digest, NULL) && has_name(names, whole))
+        g_ptr_array_add(images, g_strdup(digest));
+}
+
+static gboolean
+has_domain(const GPtrArray *domains, const char *name)
+{
+    for (guint i = 0; i < domains->len; i++) {
+        if (g_str_equal(((WeftDomain *)g_ptr_array_index(domains, i))->name, name))
+            return TRUE;
+    }
+    return FALSE;
+}
+
+/* Is a call about it under way? Then its files are no leftovers. */
+static gboolean
+is_in_work(GHashTable *work, const char *domain)
+{
+    g_autofree char *about = weft_vir_about_domain(domain);
+    return g_hash_table_contains(work, about);
+}
+
+/* Files that a domain left behind: one of ours, by its name. */
+static void
+add_leftover(const char *name, const char *suffix, GHashTable *work, GPtrArray *domains)
+{
+    g_autofree char *domain = g_strndup(name, strlen(name) - strlen(suffix));
+    if (has_domain(domains, domain) || is_in_work(work, domain))
+        return;
+    WeftDomain *leftover = g_new0(WeftDomain, 1);
+    leftover->node = g_strdup(domain + strlen(DOMAIN_PREFIX));
+    leftover->name = g_steal_pointer(&domain);
+    leftover->state = WEFT_DOMAIN_STOPPED;
+    g_ptr_array_add(domains, leftover);
+}
+
+static void
+sort_file(const GPtrArray *names, const char *name, GHashTable *work, WeftContents *contents)
+{
+    static const char *const suffixes[] = { WEFT_SEED_SUFFIX, WEFT_DISK_SUFFIX };
+    if (g_str_has_prefix(name, WEFT_IMAGE_PREFIX))
+        add_image(names, name, contents->images);
+    for (gsize i = 0; i < G_N_ELEMENTS(suffixes); i++) {
+        if (g_str_has_prefix(name, DOMAIN_PREFIX) && g_str_has_suffix(name, suffixes[i]))
+            add_leftover(name, suffixes[i], work, contents->domains);
+    }
+}
+
+static GHashTable *
+work_of(WeftVirHost *host)
+{
+    GHashTable *work = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    GHashTableIter iter;
+    gpointer about;
+    g_mutex_lock(&host->mutex);
+    g_hash_table_iter_init(&iter, host->busy);
+    while (g_hash_table_iter_next(&iter, &about, NULL))
+        g_hash_table_add(work, g_strdup(about));
+    g_mutex_unlock(&host->mutex);
+    return work;
+}
+
+/* --- all of it --- */
+
+static int
+compare_domains(gconstpointer a, gconstpointer b)
+{
+    return strcmp((*(WeftDomain *const *)a)->name, (*(WeftDomain *const *)b)->name);
+}
+
+static int
+compare_networks(gconstpointer a, gconstpointer b)
+{
+    guint x = (*(WeftHostNetwork *const *)a)->vxlan, y = (*(WeftHostNetwork *const *)b)->vxlan;
+    return x < y ? -1 : x > y;
+}
+
+/* The order matters, so that a domain that is being started is not taken for one that left its files behind: those that have
+ * files by now are in work still, or run when the domains are listed. */
+static gboolean
+run_list(WeftCall *call, GError **error)
+{
+    WeftContents *contents = call->args;
+    g_autoptr(GPtrArray) names = weft_vir_volume_names(call, error);
+    g_autoptr(GHashTable) work = work_of(call->host);
+    if (!names || !list_domains(call, contents->domains, error) || !weft_vir_networks_list(call, contents->networks, error))
+        return FALSE;
+    for (guint i = 0; i < names->len; i++)
+        sort_file(names, g_ptr_array_index(names, i), work, contents);
+    g_ptr_array_sort(contents->domains, compare_domains);
+    g_ptr_array_sort(contents->networks, compare_networks);
+    return TRUE;
+}
+
+WeftContents *
+weft_vir_list(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable *cancellable, GError **error)
+{
+    g_autoptr(WeftCall) call = weft_call_new(hv, host, run_list, weft_contents_new(), (GDestroyNotify)weft_contents_free);
+    if (!weft_call_wait(call, NULL, cancellable, error))
+        return NULL;
+    call->args_free = NULL;
+    return call->args;
+}

@@ -1,0 +1,252 @@
+#include "driver.h"
+#include "errors.h"
+
+#include <string.h>
+
+#define PIECE (256u << 10) /* what one message of libvirt's carries */
+
+static const char pool_xml[] = "<pool type='dir'><name>" WEFT_POOL "</name><target><path>" WEFT_POOL_PATH "</path>"
+                               "<permissions><mode>0711</mode></permissions></target></pool>";
+
+/* --- the pool --- */
+
+static virStoragePool *
+define_pool(virConnect *conn, GError **error)
+{
+    g_autoptr(virStoragePool) pool = virStoragePoolDefineXML(conn, pool_xml, 0);
+    if (!pool) /* somebody else was quicker? */
+        pool = virStoragePoolLookupByName(conn, WEFT_POOL);
+    if (!pool || virStoragePoolSetAutostart(pool, 1) < 0) {
+        weft_vir_fail(error, "making storage pool " WEFT_POOL);
+        return NULL;
+    }
+    return g_steal_pointer(&pool);
+}
+
+static gboolean
+activate_pool(virStoragePool *pool, GError **error)
+{
+    if (virStoragePoolIsActive(pool) == 1 || virStoragePoolCreate(pool, VIR_STORAGE_POOL_CREATE_WITH_BUILD) == 0 ||
+        virStoragePoolIsActive(pool) == 1)
+        return TRUE;
+    return weft_vir_fail(error, "starting storage pool " WEFT_POOL " at " WEFT_POOL_PATH);
+}
+
+virStoragePool *
+weft_vir_pool(WeftCall *call, GError **error)
+{
+    g_autoptr(virStoragePool) pool = virStoragePoolLookupByName(call->conn, WEFT_POOL);
+    if (!pool && !weft_vir_failed_with(VIR_ERR_NO_STORAGE_POOL)) {
+        weft_vir_fail(error, "looking for storage pool " WEFT_POOL);
+        return NULL;
+    }
+    g_mutex_lock(&call->host->mutex);
+    gboolean seen = call->host->pool;
+    g_mutex_unlock(&call->host->mutex);
+    if (pool && seen)
+        return g_steal_pointer(&pool);
+    if (!pool && !(pool = define_pool(call->conn, error)))
+        return NULL;
+    if (!activate_pool(pool, error))
+        return NULL;
+    g_mutex_lock(&call->host->mutex);
+    call->host->pool = call->host->conn == call->conn;
+    g_mutex_unlock(&call->host->mutex);
+    return g_steal_pointer(&pool);
+}
+
+static int
+compare_names(gconstpointer a, gconstpointer b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+GPtrArray *
+weft_vir_volume_names(WeftCall *call, GError **error)
+{
+    g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
+    g_autoptr(virStoragePool) pool = virStoragePoolLookupByName(call->conn, WEFT_POOL);
+    virStorageVol **volumes = NULL;
+    int n = pool ? virStoragePoolListAllVolumes(pool, &volumes, 0) : -1;
+    if (n < 0) {
+        if (weft_vir_failed_with(VIR_ERR_NO_STORAGE_POOL) || (pool && virStoragePoolIsActive(pool) == 0))
+            return g_steal_pointer(&names);
+        weft_vir_fail(error, "listing storage pool " WEFT_POOL);
+        return NULL;
+    }
+    for (int i = 0; i < n; i++) {
+        g_ptr_array_add(names, g_strdup(virStorageVolGetName(volumes[i])));
+        virStorageVolFree(volumes[i]);
+    }
+    free(volumes);
+    g_ptr_array_sort(names, compare_names);
+    return g_steal_pointer(&names);
+}
+
+/* --- volumes --- */
+
+virStorageVol *
+weft_vir_volume(virStoragePool *pool, const char *name, GError **error)
+{
+    virStorageVol *volume = virStorageVolLookupByName(pool, name);
+    if (!volume && !weft_vir_failed_with(VIR_ERR_NO_STORAGE_VOL))
+        weft_vir_fail(error, "looking for volume %s", name);
+    return volume;
+}
+
+gboolean
+weft_vir_volume_remove(virStoragePool *pool, const char *name, GError **error)
+{
+    g_autoptr(GError) failed = NULL;
+    g_autoptr(virStorageVol) volume = weft_vir_volume(pool, name, &failed);
+    if (failed) {
+        g_propagate_error(error, g_steal_pointer(&failed));
+        return FALSE;
+    }
+    if (volume && virStorageVolDelete(volume, 0) < 0 && !weft_vir_failed_with(VIR_ERR_NO_STORAGE_VOL))
+        return weft_vir_fail(error, "removing volume %s", name);
+    return TRUE;
+}
+
+static char *
+volume_xml(const WeftVolume *volume)
+{
+    g_autofree char *name = weft_xml_escape(volume->name);
+    g_autoptr(GString) xml = g_string_new(NULL);
+    g_string_append_printf(xml, "<volume><name>%s</name>", name);
+    if (volume->capacity || !volume->base)
+        g_string_append_printf(xml, "<capacity>%" G_GUINT64_FORMAT "</capacity>", volume->capacity);
+    g_string_append_printf(xml,
+                           "<allocation>0</allocation><target><format type='%s'/>"
+                           "<permissions><mode>%s</mode></permissions></target>",
+                           volume->format, volume->mode);
+    if (volume->base)
+        g_string_append_printf(xml, "<backingStore><path>" WEFT_POOL_PATH "/%s</path><format type='%s'/></backingStore>",
+                               volume->base, volume->base_format);
+    g_string_append(xml, "</volume>");
+    return g_string_free(g_steal_pointer(&xml), FALSE);
+}
+
+virStorageVol *
+weft_vir_volume_create(virStoragePool *pool, const WeftVolume *volume, GError **error)
+{
+    g_autofree char *xml = volume_xml(volume);
+    virStorageVol *created = virStorageVolCreateXML(pool, xml, 0);
+    if (!created)
+        weft_vir_fail(error, "making volume %s", volume->name);
+    return created;
+}
+
+/* --- what is in them --- */
+
+static gboolean
+send_piece(virStream *stream, const char *data, gsize length, GError **error)
+{
+    while (length > 0) {
+        int n = virStreamSend(stream, data, length);
+        if (n < 0)
+            return weft_vir_fail(error, "sending");
+        data += n;
+        length -= (gsize)n;
+    }
+    return TRUE;
+}
+
+static gboolean
+send_all(WeftCall *call, virStream *stream, const WeftFill *fill, GError **error)
+{
+    g_autofree char *buffer = g_malloc(PIECE);
+    for (guint64 at = fill->offset; at < fill->total;) {
+        gssize n = fill->source(fill->data, buffer, (gsize)MIN(PIECE, fill->total - at), error);
+        if (n < 0 || !send_piece(stream, buffer, (gsize)n, error))
+            return FALSE;
+        at += (guint64)n;
+        if (!weft_call_go_on(call, at, fill->total, error))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+gboolean
+weft_vir_volume_fill(WeftCall *call, virStorageVol *volume, const WeftFill *fill, GError **error)
+{
+    const char *name = virStorageVolGetName(volume);
+    g_autoptr(virStream) stream = virStreamNew(call->conn, 0);
+    if (!stream || virStorageVolUpload(volume, stream, fill->offset, fill->total - fill->offset, 0) < 0)
+        return weft_vir_fail(error, "writing volume %s", name);
+    if (!send_all(call, stream, fill, error)) {
+        g_prefix_error(error, "writing volume %s: ", name);
+        virStreamAbort(stream);
+        return FALSE;
+    }
+    if (virStreamFinish(stream) < 0)
+        return weft_vir_fail(error, "writing volume %s", name);
+    return TRUE;
+}
+
+/* --- the files of a domain --- */
+
+typedef struct Memory {
+    const char *data;
+    gsize left;
+} Memory;
+
+static gssize
+read_memory(gpointer data, char *buffer, gsize size, GError **error)
+{
+    Memory *memory = data;
+    gsize n = MIN(size, memory->left);
+    memcpy(buffer, memory->data, n);
+    memory->data += n;
+    memory->left -= n;
+    return (gssize)n;
+}
+
+static gboolean
+make_seed(WeftCall *call, virStoragePool *pool, const char *domain, GBytes *seed, GError **error)
+{
+    g_autofree char *name = g_strconcat(domain, WEFT_SEED_SUFFIX, NULL);
+    Memory memory = { .data = g_bytes_get_data(seed, &memory.left) };
+    const WeftFill fill = { .total = memory.left, .source = read_memory, .data = &memory };
+    g_autoptr(virStorageVol) volume = weft_vir_volume_create(
+        pool, &(WeftVolume){ .name = name, .format = "raw", .capacity = fill.total, .mode = "0600" }, error);
+    return volume && weft_vir_volume_fill(call, volume, &fill, error);
+}
+
+static gboolean
+make_disk(virStoragePool *pool, const char *domain, const WeftStart *start, GError **error)
+{
+    g_autofree char *name = g_strconcat(domain, WEFT_DISK_SUFFIX, NULL);
+    g_autofree char *base = weft_image_file_name(start->base->digest);
+    const WeftVolume disk = {
+        .name = name,
+        .format = "qcow2",
+        .capacity = start->disk_size,
+        .base = base,
+        .base_format = start->base->format == WEFT_DISK_QCOW2 ? "qcow2" : "raw",
+        .mode = "0600",
+    };
+    g_autoptr(virStorageVol) volume = weft_vir_volume_create(pool, &disk, error);
+    return volume != NULL;
+}
+
+gboolean
+weft_vir_files_make(WeftCall *call, const char *domain, const WeftStart *start, GError **error)
+{
+    if (!start->seed && !start->base)
+        return TRUE;
+    g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
+    if (!pool || !weft_vir_files_remove(call, domain, error))
+        return FALSE;
+    return (!start->seed || make_seed(call, pool, domain, start->seed, error)) &&
+           (!start->base || make_disk(pool, domain, start, error));
+}
+
+gboolean
+weft_vir_files_remove(WeftCall *call, const char *domain, GError **error)
+{
+    g_autofree char *seed = g_strconcat(domain, WEFT_SEED_SUFFIX, NULL);
+    g_autofree char *disk = g_strconcat(domain, WEFT_DISK_SUFFIX, NULL);
+    g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
+    return pool && weft_vir_volume_remove(pool, seed, error) && weft_vir_volume_remove(pool, disk, error);
+}
