@@ -23,6 +23,7 @@ const WeftApiOptions weft_api_defaults = {
 };
 
 struct WeftApi {
+    WeftBlobs *blobs;
     WeftServer *server;
     char *socket_path;
     guint port;
@@ -60,7 +61,9 @@ weft_api_new(WeftStore *store, const WeftApiOptions *options, GError **error)
 {
     g_autoptr(WeftApi) api = g_new0(WeftApi, 1);
     guint connections = options->tcp_address ? MAX(options->connections / 2, 1) : options->connections;
-    api->server = weft_server_new(store, options);
+    if (options->images && !(api->blobs = weft_blobs_new(store, options->images, error)))
+        return NULL;
+    api->server = weft_server_new(store, options, api->blobs);
     if (!listen_unix(api, options, connections, error))
         return NULL;
     if (options->tcp_address && !listen_tcp(api, options, connections, error))
@@ -76,6 +79,7 @@ weft_api_free(WeftApi *api)
     if (api->socket_path)
         unlink(api->socket_path);
     weft_server_free(api->server);
+    weft_blobs_free(api->blobs);
     g_free(api->socket_path);
     g_free(api);
 }

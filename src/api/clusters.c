@@ -223,20 +223,20 @@ weft_handle_cluster_create(WeftRequest *request, GError **error)
     cluster->tenant = g_strdup(tenant->name);
     cluster->creator = g_strdup(request->principal->name);
     cluster->created = weft_clock_now();
-    if (!check_name(request, cluster, error) || !check_fabric(request, cluster, error) ||
-        !check_quotas(request, tenant, NULL, cluster, error))
+    g_autoptr(WeftTxn) txn = weft_txn_new("cluster-created");
+    if (!weft_settle_images(request, cluster, txn, error) || !check_name(request, cluster, error) ||
+        !check_fabric(request, cluster, error) || !check_quotas(request, tenant, NULL, cluster, error))
         return FALSE;
     WeftReply *reply = cluster_reply(request, 201, cluster, error);
     if (!reply)
         return FALSE;
     weft_reply_header(reply, "Location", "/v1/clusters/%s", cluster->id);
 
-    WeftTxn *txn = weft_txn_new("cluster-created");
     weft_txn_put_cluster(txn, cluster, tenant, WEFT_ABSENT);
     weft_txn_expect(txn, WEFT_KIND_TENANT, tenant->name, revision);
     weft_txn_tell(txn, "cluster-created", cluster, NULL, "%s asked for %u nodes", cluster->creator,
                   weft_cluster_count(cluster));
-    return weft_request_commit(request, txn, reply);
+    return weft_request_commit(request, g_steal_pointer(&txn), reply);
 }
 
 /* A list of quoted tags, or "*". */

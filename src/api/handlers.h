@@ -33,6 +33,16 @@ gboolean weft_handle_cluster_load(WeftRequest *request, GError **error);
 gboolean weft_handle_host_doctor(WeftRequest *request, GError **error);
 gboolean weft_handle_doctor(WeftRequest *request, GError **error);
 
+/* images.c */
+gboolean weft_handle_blob_get(WeftRequest *request, GError **error);
+gboolean weft_handle_blob_write(WeftRequest *request, GError **error);
+gboolean weft_handle_image_list(WeftRequest *request, GError **error);
+gboolean weft_handle_image_get(WeftRequest *request, GError **error);
+gboolean weft_handle_image_add(WeftRequest *request, GError **error);
+gboolean weft_handle_image_remove(WeftRequest *request, GError **error);
+/* Names the images that its groups start from, and has the transaction expect that they stay until then. */
+gboolean weft_settle_images(WeftRequest *request, WeftCluster *cluster, WeftTxn *txn, GError **error);
+
 /* usage.c */
 gboolean weft_handle_usage(WeftRequest *request, GError **error);
 

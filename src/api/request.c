@@ -50,6 +50,7 @@ weft_request_unref(WeftRequest *request)
     weft_reply_free(request->prepared);
     weft_reply_free(request->reply);
     json_decref(request->body);
+    weft_blob_pin_free(request->pin);
     g_byte_array_unref(request->upload);
     g_free(request->account);
     g_free(request->method);

@@ -5,7 +5,9 @@
  * from its first line: it must have no other effects. */
 #pragma once
 
+#include "api.h"
 #include "auth.h"
+#include "blobs.h"
 #include "cluster-texts.h"
 #include "reply.h"
 #include "router.h"
@@ -35,6 +37,8 @@ struct WeftRequest {
     WeftGate *gate;           /* NULL: none */
     WeftClusterTexts **texts; /* for a tenant's eyes, and for those that see all */
     WeftWorks *works;
+    WeftBlobs *blobs; /* NULL: none */
+    const WeftApiOptions *options;
     const WeftRoute *route;
     char *method;
     char *target;
@@ -42,14 +46,15 @@ struct WeftRequest {
     WeftHeaders headers;
     const WeftPeer *peer; /* valid as long as connection is not NULL */
     WeftPrincipal *principal;
-    char *account; /* the principal in words that no other has: for limits and idempotency keys */
-    json_t *body;  /* an object, or NULL where the route allows none */
+    char *account;    /* the principal in words that no other has: for limits and idempotency keys */
+    json_t *body;     /* an object, or NULL where the route allows none */
+    WeftBlobPin *pin; /* what must not go before the request has ended, its commit too; NULL: nothing */
 
     /* for request.c and server.c */
     grefcount references;
     WeftServer *server;
     struct MHD_Connection *connection; /* NULL: the client is gone, and so may be the server */
-    GByteArray *upload;
+    GByteArray *upload;                /* what came; a raw body is this */
     gsize uploaded;
     gboolean complete; /* the whole request has come */
     gboolean last;     /* the connection ends after the answer */

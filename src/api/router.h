@@ -17,7 +17,13 @@ typedef struct WeftRequest WeftRequest;
 /* Ends in one of the ways that request.h has; FALSE: the error is the answer. */
 typedef gboolean (*WeftHandler)(WeftRequest *request, GError **error);
 
-typedef enum { WEFT_BODY_NONE, WEFT_BODY_OPTIONAL, WEFT_BODY_REQUIRED } WeftBody;
+typedef enum {
+    WEFT_BODY_NONE,
+    WEFT_BODY_OPTIONAL, /* a JSON object, or nothing */
+    WEFT_BODY_REQUIRED, /* a JSON object */
+    WEFT_BODY_RAW       /* bytes, at least one and at most WEFT_RAW_MAX */
+} WeftBody;
+#define WEFT_RAW_MAX (4u << 20)
 
 typedef struct WeftRoute {
     const char *method; /* NULL ends a table */

@@ -33,6 +33,13 @@ const WeftRoute weft_routes[] = {
     { "GET",    "/v1/doctor",                     WEFT_ROLE_OPERATOR, weft_handle_doctor },
     { "GET",    "/v1/fabrics",                    WEFT_ROLE_OPERATOR, weft_handle_fabric_list,        WEFT_BODY_NONE,     { "limit", "after" } },
 
+    { "GET",    "/v1/images",                     WEFT_ROLE_VIEWER,   weft_handle_image_list,         WEFT_BODY_NONE,     { "limit", "after" } },
+    { "POST",   "/v1/images",                     WEFT_ROLE_OPERATOR, weft_handle_image_add,          WEFT_BODY_REQUIRED },
+    { "GET",    "/v1/images/:image",              WEFT_ROLE_VIEWER,   weft_handle_image_get },
+    { "DELETE", "/v1/images/:image",              WEFT_ROLE_OPERATOR, weft_handle_image_remove },
+    { "GET",    "/v1/blobs/:digest",              WEFT_ROLE_OPERATOR, weft_handle_blob_get },
+    { "PATCH",  "/v1/blobs/:digest",              WEFT_ROLE_OPERATOR, weft_handle_blob_write,         WEFT_BODY_RAW,      { "offset", "size" } },
+
     { "GET",    "/v1/tenants",                    WEFT_ROLE_VIEWER,   weft_handle_tenant_list,        WEFT_BODY_NONE,     { "limit", "after" } },
     { "POST",   "/v1/tenants",                    WEFT_ROLE_ADMIN,    weft_handle_tenant_add,         WEFT_BODY_REQUIRED },
     { "GET",    "/v1/tenants/:tenant",            WEFT_ROLE_VIEWER,   weft_handle_tenant_get },

@@ -26,6 +26,7 @@ struct WeftServer {
     WeftSessions *sessions;
     WeftClusterTexts *texts[2]; /* for a tenant's eyes, and for those that see all */
     WeftWorks *works;
+    WeftBlobs *blobs; /* NULL: none */
     WeftConnections *connections;
     GHashTable *paused; /* WeftRequest */
     GPtrArray *daemons; /* Daemon */
@@ -205,14 +206,21 @@ admit(WeftRequest *request, GError **error)
 }
 
 static gboolean
-parse_body(WeftRequest *request, GError **error)
+check_type(const WeftRequest *request, const char *wanted, GError **error)
 {
     const char *type = request->headers.content_type ? request->headers.content_type : "";
     gsize word = strcspn(type, "; \t");
-    if (word != strlen("application/json") || g_ascii_strncasecmp(type, "application/json", word) != 0) {
-        g_set_error(error, WEFT_HTTP_ERROR, 415, "Content-Type: must be application/json, is \"%.64s\"", type);
+    if (word == strlen(wanted) && g_ascii_strncasecmp(type, wanted, word) == 0)
+        return TRUE;
+    g_set_error(error, WEFT_HTTP_ERROR, 415, "Content-Type: must be %s, is \"%.64s\"", wanted, type);
+    return FALSE;
+}
+
+static gboolean
+parse_body(WeftRequest *request, GError **error)
+{
+    if (!check_type(request, "application/json", error))
         return FALSE;
-    }
     request->body = weft_json_parse((const char *)request->upload->data, request->upload->len, error);
     if (!request->body)
         return FALSE;
@@ -226,10 +234,14 @@ static gboolean
 take_body(WeftRequest *request, GError **error)
 {
     const WeftRoute *route = request->route;
+    if (request->upload->len && route->body == WEFT_BODY_RAW)
+        return check_type(request, "application/octet-stream", error);
     if (request->upload->len && route->body != WEFT_BODY_NONE)
         return parse_body(request, error);
     if (request->upload->len)
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "%s %s: takes no body; send none", route->method, route->path);
+    else if (route->body == WEFT_BODY_RAW)
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "%s %s: needs a body, bytes", route->method, route->path);
     else if (route->body == WEFT_BODY_REQUIRED)
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "%s %s: needs a body, a JSON object", route->method, route->path);
     else
@@ -301,9 +313,18 @@ on_target(void *data, const char *target, struct MHD_Connection *connection)
     request->gate = daemon->server->options.gate;
     request->texts = daemon->server->texts;
     request->works = daemon->server->works;
+    request->blobs = daemon->server->blobs;
+    request->options = &daemon->server->options;
     request->connection = connection;
     request->peer = connection_of(connection)->peer;
     return request;
+}
+
+static guint
+body_max(const WeftRequest *request)
+{
+    gboolean raw = request->route && request->route->body == WEFT_BODY_RAW;
+    return raw ? WEFT_RAW_MAX : request->server->options.body_max;
 }
 
 /* All that can be refused before the body has come is refused on its head; the answer follows when the body has been read. */
@@ -315,10 +336,10 @@ begin(WeftRequest *request, const char *method)
     if (!admit(request, &error))
         refuse(request, error);
     const char *length = request->headers.content_length;
-    if (!length || g_ascii_strtoull(length, NULL, 10) <= request->server->options.body_max + (guint64)DISCARD_MAX)
+    if (!length || g_ascii_strtoull(length, NULL, 10) <= body_max(request) + (guint64)DISCARD_MAX)
         return MHD_YES;
     if (!request->reply) {
-        error = g_error_new(WEFT_HTTP_ERROR, 413, "the body may have %u bytes", request->server->options.body_max);
+        error = g_error_new(WEFT_HTTP_ERROR, 413, "the body may have %u bytes", body_max(request));
         refuse(request, error);
     }
     return send_reply(request);
@@ -327,7 +348,7 @@ begin(WeftRequest *request, const char *method)
 static enum MHD_Result
 collect(WeftRequest *request, const char *data, gsize size)
 {
-    guint max = request->server->options.body_max;
+    guint max = body_max(request);
     request->uploaded += size;
     if (request->uploaded > max + (gsize)DISCARD_MAX)
         return MHD_NO;
@@ -511,10 +532,11 @@ weft_server_listen(WeftServer *server, const WeftListener *listener, GError **er
 }
 
 WeftServer *
-weft_server_new(WeftStore *store, const WeftApiOptions *options)
+weft_server_new(WeftStore *store, const WeftApiOptions *options, WeftBlobs *blobs)
 {
     WeftServer *server = g_new0(WeftServer, 1);
     server->store = store;
+    server->blobs = blobs;
     server->options = *options;
     server->limit = weft_limit_new(options->requests_per_second, options->requests_burst);
     server->streams = weft_streams_new(store, options->streams);

@@ -6,7 +6,8 @@
 
 #include <glib.h>
 
-WeftServer *weft_server_new(WeftStore *store, const WeftApiOptions *options);
+/* blobs: borrowed; NULL: none. */
+WeftServer *weft_server_new(WeftStore *store, const WeftApiOptions *options, WeftBlobs *blobs);
 void weft_server_free(WeftServer *server);
 
 typedef struct WeftListener {

@@ -5,6 +5,7 @@
 #include "errors.h"
 #include "fields.h"
 #include "file.h"
+#include "names.h"
 #include "yaml.h"
 
 #define FILE_MAX (16 * 1024 * 1024)
@@ -120,6 +121,19 @@ static void
 read_store(WeftFields *f, WeftConfig *config)
 {
     read_path(f, "path", &config->store_path);
+}
+
+/* Their files lie beside the store. */
+static void
+read_images(WeftFields *f, WeftConfig *config)
+{
+    g_autoptr(GError) error = NULL;
+    g_autofree char *folder = g_path_get_dirname(config->store_path);
+    config->api.images = g_build_filename(folder, "images", NULL);
+    read_text(f, "default_image", (char **)&config->api.default_image);
+    const char *image = config->api.default_image;
+    if (image && !weft_grammar_check(WEFT_GRAMMAR_IMAGE, image, "image", &error))
+        weft_fields_fail(f, "default_image", "%s", error->message);
 }
 
 static const char *const drivers[] = { "fake", NULL };
@@ -359,6 +373,7 @@ read_all(WeftConfig *config, json_t *json, GError **error)
     WeftFields top;
     weft_fields_begin(&top, json, "%s", "");
     read_section(&top, "store", read_store, config);
+    read_images(&top, config);
     read_section(&top, "api", read_api, config);
     read_section(&top, "control", read_control, config);
     read_section(&top, "hypervisor", read_hypervisor, config);
@@ -425,6 +440,8 @@ weft_config_free(WeftConfig *config)
         (char *)config->api.tcp_address,
         (char *)config->api.tls_certificate,
         (char *)config->api.tls_key,
+        (char *)config->api.images,
+        (char *)config->api.default_image,
     };
     for (gsize i = 0; i < G_N_ELEMENTS(texts); i++)
         g_free(texts[i]);

@@ -1,0 +1,229 @@
+#include "blob-file.h"
+
+#include "errors.h"
+#include "file.h"
+#include "size.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glib/gstdio.h>
+#include <gnutls/crypto.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define PART ".part"
+#define CHUNK (1 << 20) /* of what is read again after a restart */
+#define SUM_LENGTH 32
+
+struct WeftBlobFile {
+    char *folder;
+    char *digest;
+    char *path;
+    char *part;
+    gnutls_hash_hd_t sum; /* of the first bytes; NULL: of none */
+    guint64 summed;       /* how many these are */
+};
+
+WeftBlobFile *
+weft_blob_file_new(const char *folder, const char *digest)
+{
+    WeftBlobFile *file = g_new0(WeftBlobFile, 1);
+    file->folder = g_strdup(folder);
+    file->digest = g_strdup(digest);
+    file->path = g_build_filename(folder, digest, NULL);
+    file->part = g_strconcat(file->path, PART, NULL);
+    return file;
+}
+
+/* The sum begins anew. */
+static void
+forget_sum(WeftBlobFile *file)
+{
+    if (file->sum)
+        gnutls_hash_deinit(file->sum, NULL);
+    file->sum = NULL;
+    file->summed = 0;
+}
+
+void
+weft_blob_file_free(WeftBlobFile *file)
+{
+    if (!file)
+        return;
+    forget_sum(file);
+    g_free(file->folder);
+    g_free(file->digest);
+    g_free(file->path);
+    g_free(file->part);
+    g_free(file);
+}
+
+/* In words for whoever sends it; a full disk is not a fault of weft. */
+static gboolean
+fail(const WeftBlobFile *file, const char *verb, GError **error)
+{
+    int saved = errno;
+    if (saved == ENOSPC || saved == EDQUOT)
+        return weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
+                                 "the disk with %s is full; make room there, or remove an image: then the upload goes on",
+                                 file->folder);
+    return weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot %s %s: %s", verb, file->part, g_strerror(saved));
+}
+
+gboolean
+weft_blob_file_look(const char *folder, const char *digest, WeftBlob *ret_blob, GError **error)
+{
+    GStatBuf info;
+    g_autofree char *path = g_build_filename(folder, digest, NULL);
+    g_autofree char *part = g_strconcat(path, PART, NULL);
+    gboolean complete = g_stat(path, &info) == 0;
+    gboolean there = complete || g_stat(part, &info) == 0;
+    if (!there && errno != ENOENT)
+        return weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot look at %s: %s", path, g_strerror(errno));
+    *ret_blob = (WeftBlob){ .size = there ? (guint64)info.st_size : 0, .complete = complete };
+    return TRUE;
+}
+
+static gboolean
+check_offset(const WeftBlobFile *file, const WeftBlobPiece *piece, guint64 size, GError **error)
+{
+    if (piece->offset == size)
+        return TRUE;
+    return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
+                             "offset: %" G_GUINT64_FORMAT " does not continue blob %s, of which %" G_GUINT64_FORMAT
+                             " bytes are here; go on from there",
+                             piece->offset, file->digest, size);
+}
+
+static gboolean
+check_room(const WeftBlobFile *file, const WeftBlobPiece *piece, GError **error)
+{
+    struct statvfs disk;
+    if (statvfs(file->folder, &disk) < 0)
+        return fail(file, "see how much room there is for", error);
+    guint64 room = (guint64)disk.f_bavail * disk.f_frsize, wanted = piece->total - piece->offset;
+    if (wanted <= room)
+        return TRUE;
+    g_autofree char *wanted_text = weft_size_format(wanted);
+    g_autofree char *room_text = weft_size_format(room);
+    return weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
+                             "%s more bytes are to come, and %s are free in %s; make room there, or remove an image",
+                             wanted_text, room_text, file->folder);
+}
+
+static gboolean
+add_to_sum(WeftBlobFile *file, gconstpointer data, gsize length, GError **error)
+{
+    int rc = file->sum ? 0 : gnutls_hash_init(&file->sum, GNUTLS_DIG_SHA256);
+    if (rc >= 0)
+        rc = gnutls_hash(file->sum, data, length);
+    if (rc < 0)
+        return weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot sum up %s: %s", file->part, gnutls_strerror(rc));
+    file->summed += length;
+    return TRUE;
+}
+
+/* A restart forgot the sum of what is there. */
+static gboolean
+catch_up(WeftBlobFile *file, int fd, guint64 size, GError **error)
+{
+    g_autofree guint8 *chunk = file->summed < size ? g_malloc(CHUNK) : NULL;
+    if (file->summed > size)
+        forget_sum(file);
+    while (file->summed < size) {
+        ssize_t n = pread(fd, chunk, MIN(CHUNK, size - file->summed), (off_t)file->summed);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return fail(file, "read", error);
+        if (!add_to_sum(file, chunk, (gsize)n, error))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+/* The file ends where a whole piece ends, whatever happens: that is where the next one goes on. */
+static gboolean
+append(WeftBlobFile *file, int fd, const WeftBlobPiece *piece, GError **error)
+{
+    if (lseek(fd, (off_t)piece->offset, SEEK_SET) >= 0 &&
+        weft_file_write(fd, (const char *)piece->bytes->data, piece->bytes->len))
+        return add_to_sum(file, piece->bytes->data, piece->bytes->len, error);
+    fail(file, "write", error);
+    if (ftruncate(fd, (off_t)piece->offset) < 0)
+        g_warning("cannot shorten %s: %s", file->part, g_strerror(errno));
+    return FALSE;
+}
+
+static char *
+sum_text(WeftBlobFile *file)
+{
+    guint8 sum[SUM_LENGTH];
+    gnutls_hash_output(file->sum, sum);
+    GString *text = g_string_new(NULL);
+    for (guint i = 0; i < SUM_LENGTH; i++)
+        g_string_append_printf(text, "%02x", sum[i]);
+    return g_string_free(text, FALSE);
+}
+
+static gboolean
+sync_folder(const WeftBlobFile *file, GError **error)
+{
+    int fd = open(file->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    gboolean ok = fd >= 0 && fsync(fd) == 0;
+    if (!ok)
+        fail(file, "keep", error);
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+static gboolean
+finish(WeftBlobFile *file, int fd, GError **error)
+{
+    g_autofree char *sum = sum_text(file);
+    forget_sum(file);
+    if (!g_str_equal(sum, file->digest)) {
+        g_unlink(file->part);
+        return weft_error_refuse(
+            error, WEFT_ERROR_INVALID,
+            "blob %s: what came has the SHA-256 %s and was removed; is the file being changed? send it again", file->digest,
+            sum);
+    }
+    if (fsync(fd) < 0 || g_rename(file->part, file->path) < 0)
+        return fail(file, "keep", error);
+    return sync_folder(file, error);
+}
+
+static gboolean
+write_piece(WeftBlobFile *file, int fd, const WeftBlobPiece *piece, WeftBlob *blob, GError **error)
+{
+    off_t size = lseek(fd, 0, SEEK_END);
+    if (size < 0)
+        return fail(file, "read", error);
+    if (!check_offset(file, piece, (guint64)size, error) || !check_room(file, piece, error) ||
+        !catch_up(file, fd, piece->offset, error) || !append(file, fd, piece, error))
+        return FALSE;
+    blob->size = piece->offset + piece->bytes->len;
+    blob->complete = blob->size == piece->total;
+    return !blob->complete || finish(file, fd, error);
+}
+
+gboolean
+weft_blob_file_write(WeftBlobFile *file, const WeftBlobPiece *piece, WeftBlob *ret_blob, GError **error)
+{
+    WeftBlob blob;
+    if (!weft_blob_file_look(file->folder, file->digest, &blob, error))
+        return FALSE;
+    if (!blob.complete) {
+        int fd = open(file->part, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+        if (fd < 0)
+            return fail(file, "open", error);
+        gboolean ok = write_piece(file, fd, piece, &blob, error);
+        close(fd);
+        if (!ok)
+            return FALSE;
+    }
+    *ret_blob = blob;
+    return TRUE;
+}

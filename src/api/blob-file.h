@@ -1,0 +1,16 @@
+/* One file of an image while it comes: what a worker does with it. */
+#pragma once
+
+#include "blobs.h"
+
+typedef struct WeftBlobFile WeftBlobFile;
+
+WeftBlobFile *weft_blob_file_new(const char *folder, const char *digest);
+void weft_blob_file_free(WeftBlobFile *file);
+
+/* What is there of a digest. */
+gboolean weft_blob_file_look(const char *folder, const char *digest, WeftBlob *ret_blob, GError **error);
+
+/* Writes the piece behind what is there, and checks the whole when it is the last. After a restart what is there is summed
+ * first. thread: worker; may block; one call at a time for a file. */
+gboolean weft_blob_file_write(WeftBlobFile *file, const WeftBlobPiece *piece, WeftBlob *ret_blob, GError **error);

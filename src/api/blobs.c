@@ -1,0 +1,329 @@
+#include "blobs.h"
+
+#include "blob-file.h"
+#include "clock.h"
+#include "errors.h"
+#include "records.h"
+#include "wakeup.h"
+
+#include <errno.h>
+#include <glib/gstdio.h>
+
+#define WORKERS 2
+#define FILES_MAX 16 /* whose sums are remembered; others are summed again when they go on */
+#define FORGOTTEN (24 * 3600 * (gint64)G_USEC_PER_SEC)
+
+struct WeftBlobs {
+    WeftStore *store;
+    char *folder;
+    guint watch;
+    GHashTable *images; /* name to WeftImage: what the store has */
+    GHashTable *pins;   /* digest to how many pins */
+    GHashTable *files;  /* digest to WeftBlobFile that nobody writes to */
+    GHashTable *busy;   /* digests that somebody writes to */
+    GThreadPool *workers;
+    GAsyncQueue *done; /* Job */
+    GSource *wakeup;
+};
+
+typedef struct {
+    char *digest;
+    WeftBlobFile *file;
+    WeftBlobPiece piece;
+    WeftBlob blob;
+    GError *error;
+    WeftBlobWritten written;
+    gpointer data;
+} Job;
+
+/* --- which files are wanted --- */
+
+static void
+each_file(const WeftImage *image, void (*visit)(const char *digest, gpointer data), gpointer data)
+{
+    const WeftImageFile *files[] = { image->disk, image->kernel, image->initrd };
+    for (guint i = 0; i < G_N_ELEMENTS(files); i++)
+        if (files[i])
+            visit(files[i]->digest, data);
+}
+
+typedef struct {
+    const char *digest;
+    gboolean found;
+} Search;
+
+static void
+compare(const char *digest, gpointer data)
+{
+    Search *search = data;
+    search->found = search->found || g_str_equal(digest, search->digest);
+}
+
+static gboolean
+is_wanted(WeftBlobs *blobs, const char *digest)
+{
+    Search search = { .digest = digest, .found = g_hash_table_contains(blobs->pins, digest) };
+    GHashTableIter iter;
+    gpointer image;
+    g_hash_table_iter_init(&iter, blobs->images);
+    while (g_hash_table_iter_next(&iter, NULL, &image))
+        each_file(image, compare, &search);
+    return search.found;
+}
+
+static void
+drop(const char *digest, gpointer data)
+{
+    WeftBlobs *blobs = data;
+    g_autofree char *path = g_build_filename(blobs->folder, digest, NULL);
+    if (!is_wanted(blobs, digest) && g_unlink(path) < 0 && errno != ENOENT)
+        g_warning("cannot remove %s, which no image names any more: %s", path, g_strerror(errno));
+}
+
+static void
+image_gone(WeftBlobs *blobs, const char *name)
+{
+    gpointer key = NULL, image = NULL;
+    if (!g_hash_table_steal_extended(blobs->images, name, &key, &image))
+        return;
+    each_file(image, drop, blobs);
+    weft_image_free(image);
+    g_free(key);
+}
+
+static void
+image_changed(WeftBlobs *blobs, const char *name)
+{
+    g_autoptr(GError) error = NULL;
+    WeftImage *image = weft_store_load_image(blobs->store, name, NULL, &error);
+    if (image)
+        g_hash_table_replace(blobs->images, g_strdup(name), image);
+    else if (!g_error_matches(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))
+        g_warning("%s", error->message);
+}
+
+static void
+on_changes(const WeftChange *changes, gsize n, gpointer data)
+{
+    for (gsize i = 0; i < n; i++)
+        if (changes[i].kind == WEFT_KIND_IMAGE && changes[i].deleted)
+            image_gone(data, changes[i].key);
+        else if (changes[i].kind == WEFT_KIND_IMAGE)
+            image_changed(data, changes[i].key);
+}
+
+struct WeftBlobPin {
+    GHashTable *pins;
+    GPtrArray *digests;
+};
+
+static void
+add_pin(const char *digest, gpointer data)
+{
+    WeftBlobPin *pin = data;
+    guint count = GPOINTER_TO_UINT(g_hash_table_lookup(pin->pins, digest));
+    g_hash_table_insert(pin->pins, g_strdup(digest), GUINT_TO_POINTER(count + 1));
+    g_ptr_array_add(pin->digests, g_strdup(digest));
+}
+
+WeftBlobPin *
+weft_blobs_pin(WeftBlobs *blobs, const WeftImage *image)
+{
+    WeftBlobPin *pin = g_new(WeftBlobPin, 1);
+    pin->pins = g_hash_table_ref(blobs->pins);
+    pin->digests = g_ptr_array_new_with_free_func(g_free);
+    each_file(image, add_pin, pin);
+    return pin;
+}
+
+void
+weft_blob_pin_free(WeftBlobPin *pin)
+{
+    if (!pin)
+        return;
+    for (guint i = 0; i < pin->digests->len; i++) {
+        const char *digest = pin->digests->pdata[i];
+        guint count = GPOINTER_TO_UINT(g_hash_table_lookup(pin->pins, digest));
+        if (count > 1)
+            g_hash_table_insert(pin->pins, g_strdup(digest), GUINT_TO_POINTER(count - 1));
+        else
+            g_hash_table_remove(pin->pins, digest);
+    }
+    g_hash_table_unref(pin->pins);
+    g_ptr_array_unref(pin->digests);
+    g_free(pin);
+}
+
+/* --- writing --- */
+
+static void
+job_free(Job *job)
+{
+    g_clear_error(&job->error);
+    g_byte_array_unref(job->piece.bytes);
+    g_free(job->digest);
+    g_free(job);
+}
+
+static void
+work(gpointer data, gpointer user_data)
+{
+    Job *job = data;
+    WeftBlobs *blobs = user_data;
+    weft_blob_file_write(job->file, &job->piece, &job->blob, &job->error);
+    g_async_queue_push(blobs->done, job);
+    weft_wakeup_ask(blobs->wakeup);
+}
+
+static void
+remember_sum(WeftBlobs *blobs, Job *job)
+{
+    gboolean goes_on = !job->error && !job->blob.complete;
+    if (goes_on && g_hash_table_size(blobs->files) < FILES_MAX)
+        g_hash_table_insert(blobs->files, g_strdup(job->digest), job->file);
+    else
+        weft_blob_file_free(job->file);
+}
+
+static void
+deliver(gpointer data)
+{
+    WeftBlobs *blobs = data;
+    Job *job;
+    while ((job = g_async_queue_try_pop(blobs->done))) {
+        g_hash_table_remove(blobs->busy, job->digest);
+        remember_sum(blobs, job);
+        job->written(&job->blob, job->error, job->data);
+        job_free(job);
+    }
+}
+
+static WeftBlobFile *
+take_file(WeftBlobs *blobs, const char *digest)
+{
+    gpointer key = NULL, file = NULL;
+    if (!g_hash_table_steal_extended(blobs->files, digest, &key, &file))
+        return weft_blob_file_new(blobs->folder, digest);
+    g_free(key);
+    return file;
+}
+
+void
+weft_blobs_write(WeftBlobs *blobs, const WeftBlobPiece *piece, WeftBlobWritten written, gpointer data)
+{
+    if (g_hash_table_contains(blobs->busy, piece->digest)) {
+        g_autoptr(GError) error = NULL;
+        weft_error_refuse(&error, WEFT_ERROR_BUSY, "another piece of blob %s is being written; try again in a second",
+                          piece->digest);
+        written(NULL, error, data);
+        return;
+    }
+    Job *job = g_new0(Job, 1);
+    job->digest = g_strdup(piece->digest);
+    job->file = take_file(blobs, piece->digest);
+    job->piece = *piece;
+    job->piece.digest = job->digest;
+    g_byte_array_ref(piece->bytes);
+    job->written = written;
+    job->data = data;
+    g_hash_table_add(blobs->busy, g_strdup(piece->digest));
+    g_thread_pool_push(blobs->workers, job, NULL);
+}
+
+gboolean
+weft_blobs_look(WeftBlobs *blobs, const char *digest, WeftBlob *ret_blob, GError **error)
+{
+    return weft_blob_file_look(blobs->folder, digest, ret_blob, error);
+}
+
+/* --- from start to end --- */
+
+static gboolean
+read_images(WeftBlobs *blobs, GError **error)
+{
+    g_autoptr(GPtrArray) records = weft_store_list(blobs->store, &(WeftQuery){ .kind = WEFT_KIND_IMAGE }, error);
+    if (!records)
+        return FALSE;
+    for (guint i = 0; i < records->len; i++) {
+        WeftImage *image = weft_record_image(records->pdata[i], error);
+        if (!image)
+            return FALSE;
+        g_hash_table_insert(blobs->images, g_strdup(image->name), image);
+    }
+    return TRUE;
+}
+
+/* Only what has the name of a file of ours, and is not being used by anybody. */
+static void
+sweep_file(WeftBlobs *blobs, const char *name)
+{
+    GStatBuf info;
+    g_autofree char *path = g_build_filename(blobs->folder, name, NULL);
+    g_autofree char *digest = g_strndup(name, strcspn(name, "."));
+    if (!weft_digest_check(digest, NULL) || is_wanted(blobs, name) || g_stat(path, &info) < 0)
+        return;
+    if (weft_clock_now() - info.st_mtime * G_USEC_PER_SEC < FORGOTTEN)
+        return;
+    g_message("removing %s: no image names it, and nobody has written to it for a day", path);
+    g_unlink(path);
+}
+
+static gboolean
+sweep(WeftBlobs *blobs, GError **error)
+{
+    g_autoptr(GDir) folder = g_dir_open(blobs->folder, 0, error);
+    const char *name;
+    while (folder && (name = g_dir_read_name(folder)))
+        sweep_file(blobs, name);
+    return folder != NULL;
+}
+
+static GHashTable *
+table_of_digests(GDestroyNotify free_value)
+{
+    return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, free_value);
+}
+
+WeftBlobs *
+weft_blobs_new(WeftStore *store, const char *folder, GError **error)
+{
+    g_autoptr(WeftBlobs) blobs = g_new0(WeftBlobs, 1);
+    blobs->store = store;
+    blobs->folder = g_strdup(folder);
+    blobs->images = table_of_digests((GDestroyNotify)weft_image_free);
+    blobs->pins = table_of_digests(NULL);
+    blobs->files = table_of_digests((GDestroyNotify)weft_blob_file_free);
+    blobs->busy = table_of_digests(NULL);
+    if (g_mkdir_with_parents(folder, 0750) < 0) {
+        weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot make the folder of images %s: %s", folder, g_strerror(errno));
+        return NULL;
+    }
+    if (!read_images(blobs, error) || !sweep(blobs, error))
+        return NULL;
+    blobs->done = g_async_queue_new();
+    blobs->wakeup = weft_wakeup_new(deliver, blobs);
+    blobs->workers = g_thread_pool_new(work, blobs, WORKERS, FALSE, NULL);
+    blobs->watch = weft_store_watch(store, on_changes, blobs);
+    return g_steal_pointer(&blobs);
+}
+
+void
+weft_blobs_free(WeftBlobs *blobs)
+{
+    if (!blobs)
+        return;
+    if (blobs->workers) {
+        weft_store_unwatch(blobs->store, blobs->watch);
+        g_thread_pool_free(blobs->workers, FALSE, TRUE);
+        deliver(blobs);
+        g_source_destroy(blobs->wakeup);
+        g_source_unref(blobs->wakeup);
+        g_async_queue_unref(blobs->done);
+    }
+    g_hash_table_unref(blobs->images);
+    g_hash_table_unref(blobs->pins);
+    g_hash_table_unref(blobs->files);
+    g_hash_table_unref(blobs->busy);
+    g_free(blobs->folder);
+    g_free(blobs);
+}

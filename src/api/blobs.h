@@ -1,0 +1,47 @@
+/* The files of images, known by their SHA-256, in one folder: "<digest>" is whole and was checked, "<digest>.part" is on its
+ * way. What is there is what the folder says: a killed weftd goes on where the file ends.
+ *
+ * A file goes when the last image that names it goes. What no image names for a day is removed at the next start: uploads that
+ * nobody ended, and what a crash left between an image's end and its files'.
+ *
+ * thread: main. Bytes are written and summed on workers. */
+#pragma once
+
+#include "image.h"
+#include "store.h"
+
+#include <glib.h>
+
+typedef struct WeftBlobs WeftBlobs;
+
+/* Makes the folder where it is missing. */
+WeftBlobs *weft_blobs_new(WeftStore *store, const char *folder, GError **error);
+/* Ends what is being written first. NULL is fine. */
+void weft_blobs_free(WeftBlobs *blobs);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftBlobs, weft_blobs_free)
+
+typedef struct WeftBlob {
+    guint64 size; /* bytes so far; 0: nothing */
+    gboolean complete;
+} WeftBlob;
+
+gboolean weft_blobs_look(WeftBlobs *blobs, const char *digest, WeftBlob *ret_blob, GError **error);
+
+typedef struct WeftBlobPiece {
+    const char *digest;
+    guint64 offset; /* of these bytes */
+    guint64 total;  /* of the whole */
+    GByteArray *bytes;
+} WeftBlobPiece;
+
+/* error NULL: this is what is there now. CONFLICT: the file does not end at that offset, the message tells where it does.
+ * INVALID: it is whole, but not what its digest says: it was removed. EXHAUSTED: the disk is full. BUSY: another piece of it is
+ * being written.
+ */
+typedef void (*WeftBlobWritten)(const WeftBlob *blob, const GError *error, gpointer data);
+void weft_blobs_write(WeftBlobs *blobs, const WeftBlobPiece *piece, WeftBlobWritten written, gpointer data);
+
+/* As long as a pin is there, the files that the image names stay, whichever images go. It may outlive the blobs. */
+typedef struct WeftBlobPin WeftBlobPin;
+WeftBlobPin *weft_blobs_pin(WeftBlobs *blobs, const WeftImage *image);
+void weft_blob_pin_free(WeftBlobPin *pin);
