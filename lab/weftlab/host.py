@@ -228,10 +228,12 @@ class Host:
     # --- seen from outside ---
 
     def status(self):
-        power = self.init.pid is not None
-        link = self.link() if self.lab.room.pid and power else None
-        domains = self.domains() if power and self.libvirtd.pid else None
-        state = "dead" if not power else "cut" if link != "up" else "up"
+        try:
+            link = self.link() if self.lab.room.pid and self.init.pid else None
+        except LabError:  # it is being killed just now
+            link = None
+        state = "up" if link == "up" else "cut" if link else "dead"
+        domains = self.domains() if link and self.libvirtd.pid else None
         return {"name": self.name, "state": state, "address": self.address, "leaf": f"leaf{self.lab.plan.leaf(self.number)}",
                 "libvirtd": domains is not None, "domains": domains or {}}
 

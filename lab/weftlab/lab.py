@@ -91,8 +91,9 @@ class Lab:
 
     def up(self, plan, weftd=True):
         """Makes it, or completes what is there."""
-        if not self.tools.fold:
-            raise LabError("libweftfold.so is not built; run make build, or name the build folder in WEFT_BUILD")
+        if not self.tools.fold or (weftd and not self.tools.weftd):
+            missing = "weftd" if self.tools.fold else "libweftfold.so"
+            raise LabError(f"{missing} is not built; run make build, or name the build folder in WEFT_BUILD")
         self._claim_folder()
         if self.plan is None:
             plan.save(self.folder)

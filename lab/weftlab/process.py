@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 CLONE_NEW = {"mnt": 0x00020000, "uts": 0x04000000, "ipc": 0x08000000, "pid": 0x20000000, "net": 0x40000000}
@@ -32,14 +33,17 @@ def _boot():
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
+PF_EXITING = 0x4
+
+
 def _stat(pid):
-    """State and start time; None when there is no such process."""
+    """State, flags and start time; None when there is no such process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = text.rpartition(")")[2].split()
-    return fields[0], int(fields[19])
+    return fields[0], int(fields[6]), int(fields[19])
 
 
 class Process:
@@ -48,39 +52,45 @@ class Process:
     def __init__(self, pid_file):
         self.pid_file = Path(pid_file)
 
-    @property
-    def pid(self):
-        """None when it does not run."""
+    def _find(self, unwanted_flags=0):
         try:
             known = json.loads(self.pid_file.read_text(encoding="ascii"))
         except (FileNotFoundError, ValueError):
             return None
         stat = _stat(known["pid"])
-        runs = stat and stat[0] not in "ZX" and stat[1] == known["start"] and known["boot"] == _boot()
-        return known["pid"] if runs else None
+        if not stat or stat[0] in "ZX" or stat[2] != known["start"] or known["boot"] != _boot():
+            return None
+        return None if stat[1] & unwanted_flags else known["pid"]
+
+    @property
+    def pid(self):
+        """None when it does not run, or no longer for long."""
+        return self._find(PF_EXITING)
 
     def kill(self, sig=signal.SIGKILL, timeout=30):
         """Ends it and waits until it is gone; with a namespace's first process goes all that is in it."""
-        try:
-            fd = os.pidfd_open(self.pid) if self.pid else -1
-        except ProcessLookupError:
-            fd = -1
-        if fd >= 0:
-            try:
-                # The descriptor is of that very process only if it still runs under that pid.
-                if self.pid:
-                    signal.pidfd_send_signal(fd, sig)
-                    if not select.select([fd], [], [], timeout)[0]:
-                        raise LabError(f"process {self.pid} of {self.pid_file} did not end within {timeout} s; look at it with ps")
-            finally:
-                os.close(fd)
+        pid = self._find()
+        if pid:
+            with suppress(ProcessLookupError):
+                self._end(pid, sig, timeout)
         self.pid_file.unlink(missing_ok=True)
+
+    def _end(self, pid, sig, timeout):
+        fd = os.pidfd_open(pid)
+        try:
+            # The descriptor is of that very process only if it is still there under that pid.
+            if self._find() == pid:
+                signal.pidfd_send_signal(fd, sig)
+                if not select.select([fd], [], [], timeout)[0]:
+                    raise LabError(f"process {pid} of {self.pid_file} did not end within {timeout} s; look at it with ps")
+        finally:
+            os.close(fd)
 
     def _remember(self):
         """Runs in the process itself, while it still sees the machine's own /proc, which knows its pid out there."""
         pid = int(os.readlink("/proc/self"))
         fresh = self.pid_file.with_name(self.pid_file.name + ".new")
-        fresh.write_text(json.dumps({"pid": pid, "start": _stat(pid)[1], "boot": _boot()}), encoding="ascii")
+        fresh.write_text(json.dumps({"pid": pid, "start": _stat(pid)[2], "boot": _boot()}), encoding="ascii")
         fresh.rename(self.pid_file)
 
     def spawn(self, argv, log, inside=None, new=(), environment=None, folder="/"):
@@ -88,6 +98,7 @@ class Process:
 
         With a new "pid" namespace it is that namespace's first process. Returns when it has become the program.
         """
+        self.kill()  # what may be left of an earlier one
         namespaces = _open_namespaces(inside)
         reader, writer = os.pipe()  # closed by exec, or tells why there was none
         child = os.fork()

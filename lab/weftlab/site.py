@@ -54,7 +54,7 @@ class Site:
     def start(self):
         """Starts weftd unless it runs, and returns when it serves."""
         if not self.lab.tools.weftd:
-            raise LabError("weftd is not built; run make build, name the build folder in WEFT_BUILD, or give --no-weftd")
+            raise LabError("weftd is not built; run make build, or name the build folder in WEFT_BUILD")
         if self.weftd.pid is None:
             self.weftd.spawn([str(self.lab.tools.weftd), "--config", str(self.config)], self.log, inside=self.lab.room.pid, folder=self.folder)
 

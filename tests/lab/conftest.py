@@ -1,0 +1,50 @@
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from harness.lab import Lab  # noqa: E402
+
+
+@pytest.fixture(scope="session", autouse=True)
+def root():
+    assert os.geteuid() == 0, "the lab makes namespaces, which takes root"
+
+
+@pytest.fixture(scope="module")
+def module_lab():
+    """Makes labs that stay until the module's last test."""
+    yield from _labs()
+
+
+@pytest.fixture
+def new_lab():
+    """Makes labs that are not up yet; they go with the test."""
+    yield from _labs()
+
+
+def _labs():
+    made = []
+
+    def make(**options):
+        made.append(Lab(**options))
+        return made[-1]
+
+    yield make
+    for lab in made:
+        lab.remove()
+
+
+@pytest.fixture(scope="module")
+def hosts(module_lab):
+    """Two hosts without weftd."""
+    return module_lab(hosts=2, threads=2).up()
+
+
+@pytest.fixture(scope="module")
+def cloud(module_lab):
+    """Two hosts with weftd."""
+    return module_lab(hosts=2).up(weftd=True)

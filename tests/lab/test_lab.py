@@ -1,0 +1,261 @@
+"""The lab itself: what its hosts are, what can happen to them, and that nothing of it stays."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from harness.lab import SWITCH, machine
+from harness.wait import until
+from harness.weft import build_folder
+
+DOMAIN = """
+<domain type='qemu'>
+  <name>{name}</name>
+  <memory unit='MiB'>64</memory>
+  <memoryBacking><hugepages><page size='2048' unit='KiB'/></hugepages></memoryBacking>
+  <vcpu>2</vcpu>
+  <cputune><vcpupin vcpu='0' cpuset='{cpu}'/><vcpupin vcpu='1' cpuset='24'/><emulatorpin cpuset='0'/></cputune>
+  <numatune><memory mode='strict' nodeset='{node}'/></numatune>
+  <os><type arch='x86_64' machine='q35'>hvm</type></os>
+  <cpu><numa><cell id='0' cpus='0-1' memory='64' unit='MiB'/></numa></cpu>
+  <devices><emulator>/usr/bin/qemu-system-x86_64</emulator><controller type='usb' model='none'/><memballoon model='none'/></devices>
+</domain>
+"""
+
+
+def start(lab, host, name, cpu=8, node=1, check=True):
+    return lab.virsh(host, "create", "/dev/stdin", check=check, text=DOMAIN.format(name=name, cpu=cpu, node=node))
+
+
+def reaches(lab, host):
+    """Does the switch get an answer from its libvirtd?"""
+    number = int(host[1:])
+    done = lab.exec(SWITCH, "timeout", "5", "virsh", "-q", "-c", f"qemu+tcp://10.77.0.{10 + number}/system", "list", check=False)
+    return done.returncode == 0
+
+
+@pytest.fixture
+def domain(hosts):
+    """One that runs on h1, on processors, a NUMA node and pages that are only described."""
+    start(hosts, "h1", "folded")
+    yield "folded"
+    if hosts.host("h1")["domains"]:
+        hosts.virsh("h1", "destroy", "folded")
+
+
+# --- hosts ---
+
+def test_hosts_are_apart(hosts):
+    assert [hosts.exec(name, "hostname").strip() for name in hosts.hosts] == ["h1", "h2"]
+    uuids = {ElementTree.fromstring(hosts.virsh(name, "capabilities")).findtext("host/uuid") for name in hosts.hosts}
+    assert len(uuids) == 2
+    assert hosts.exec("h1", "getent", "hosts", "h2").split() == ["10.77.0.12", "h2"]
+    assert all(reaches(hosts, name) for name in hosts.hosts)
+    hosts.shell("h1", "touch /var/lib/libvirt/weft/mine")
+    assert hosts.shell("h2", "ls /var/lib/libvirt/weft") == ""
+    hosts.shell("h1", "rm /var/lib/libvirt/weft/mine")
+
+
+def test_libvirt_sees_the_described_hardware(hosts):
+    cells = ElementTree.fromstring(hosts.virsh("h1", "capabilities")).findall("host/topology/cells/cell")
+    assert [cell.get("id") for cell in cells] == ["0", "1"]
+    assert [cell.findtext("memory") for cell in cells] == [str(4 << 20)] * 2
+    assert [cell.findtext("pages[@size='2048']") for cell in cells] == ["1536"] * 2
+    assert [[int(sibling.get("value")) for sibling in cell.findall("distances/sibling")] for cell in cells] == [[10, 20], [20, 10]]
+    siblings = {int(cpu.get("id")): cpu.get("siblings") for cell in cells for cpu in cell.findall("cpus/cpu")}
+    assert siblings == {cpu: f"{cpu % 16},{cpu % 16 + 16}" for cpu in range(32)}
+    assert [cell.find("cpus/cpu").get("socket_id") for cell in cells] == ["0", "1"]
+    info = dict(line.split(":") for line in hosts.virsh("h1", "nodeinfo").splitlines() if line)
+    assert (info["CPU(s)"].strip(), info["Memory size"].split()[0]) == ("32", str(8 << 20))
+
+
+def test_domain_runs_on_what_is_only_described(hosts, domain):
+    assert hosts.virsh("h1", "domstate", domain).strip() == "running"
+    command = hosts.shell("h1", "tr '\\0' ' ' < /proc/$(pidof qemu-system-x86_64)/cmdline")
+    assert '"mem-path":"/dev/hugepages/' in command and '"host-nodes":[1],"policy":"bind"' in command
+    pins = ElementTree.fromstring(hosts.virsh("h1", "dumpxml", domain)).findall("cputune/vcpupin")
+    assert [pin.get("cpuset") for pin in pins] == ["8", "24"]
+
+
+def test_what_is_not_described_is_refused(hosts):
+    assert "cannot set CPU affinity" in start(hosts, "h1", "no-such-cpu", cpu=100, check=False).stderr
+    assert "NUMA node" in start(hosts, "h1", "no-such-node", node=5, check=False).stderr
+    assert hosts.host("h1")["domains"] == {}
+
+
+def test_domain_outlives_libvirtd(hosts, domain):
+    process = hosts.exec("h1", "pidof", "qemu-system-x86_64")
+    hosts.stop_libvirtd("h1")
+    assert not hosts.host("h1")["libvirtd"]
+    assert hosts.exec("h1", "pidof", "qemu-system-x86_64") == process
+    hosts.start_libvirtd("h1")
+    assert hosts.host("h1")["domains"] == {domain: "running"}
+
+
+def test_leftovers_are_found(hosts, domain):
+    hosts.shell("h1", "ip link add weft9 type bridge; touch /var/lib/libvirt/weft/weft-x.disk /var/lib/libvirt/weft/image-1")
+    found = hosts.leftovers()
+    hosts.shell("h1", "ip link del weft9; rm /var/lib/libvirt/weft/*")
+    assert {"h1: link weft9", "h1: domain folded", "h1: file weft/weft-x.disk"} < set(found)
+    assert len(found) == 4 and any("qemu-system-x86_64" in line for line in found)
+    hosts.virsh("h1", "destroy", domain)
+    hosts.wait_clean()
+
+
+# --- cables and power ---
+
+def test_cut_and_heal(hosts, domain):
+    hosts.cut("h1")
+    assert hosts.host("h1")["state"] == "cut"
+    assert not reaches(hosts, "h1") and reaches(hosts, "h2")
+    assert hosts.exec("h1", "timeout", "5", "virsh", "-c", "qemu+tcp://10.77.0.12/system", "list", check=False).returncode != 0
+    assert hosts.host("h1")["domains"] == {domain: "running"}
+    hosts.heal("h1")
+    assert hosts.host("h1")["state"] == "up"
+    until(lambda: reaches(hosts, "h1"), "h1 is reached again")
+
+
+def test_power_loss(hosts):
+    start(hosts, "h2", "lost")
+    hosts.shell("h2", "echo kept > /var/lib/libvirt/weft/file; echo gone > /run/file")
+    inside = int(hosts.exec("h2", "pidof", "qemu-system-x86_64"))
+    outside = [pid for pid in os.listdir("/proc") if pid.isdigit() and _inner_pid(pid) == inside]
+    hosts.kill("h2")
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in outside)
+    assert hosts.host("h2") | {"libvirtd": False, "domains": {}} == hosts.host("h2")
+    assert hosts.host("h2")["state"] == "dead" and hosts.host("h1")["state"] == "up"
+    until(lambda: hosts.status()["fabric"]["active"] == ["h1"], "its port is gone from the fabric")
+    hosts.heal("h2")
+    assert hosts.host("h2")["state"] == "up" and reaches(hosts, "h2")
+    assert hosts.shell("h2", "cat /var/lib/libvirt/weft/file; ls /run/file 2>/dev/null || true") == "kept\n"
+    assert hosts.host("h2")["domains"] == {}
+    until(lambda: hosts.status()["fabric"]["active"] == ["h1", "h2"], "its port is back on the fabric")
+    hosts.shell("h2", "rm /var/lib/libvirt/weft/file")
+
+
+def _inner_pid(pid):
+    """Its pid on its host; None where it is on none."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8") as status:
+            line = next(line for line in status if line.startswith("NSpid:"))
+    except OSError:
+        return None
+    numbers = line.split()[1:]
+    return int(numbers[2]) if len(numbers) == 3 else None
+
+
+# --- the fabric ---
+
+def test_fabric_has_these_hosts(hosts):
+    fabric = hosts.status()["fabric"]
+    assert fabric == {"state": "up", "active": ["h1", "h2"]}
+    preload = subprocess.run("ls /usr/lib/*/umad2sim/libumad2sim.so", shell=True, capture_output=True, text=True, check=True).stdout.strip()
+    text = hosts.exec(SWITCH, "sh", "-c", f"cd {hosts.folder}/fabric && LD_PRELOAD={preload} SIM_HOST=h1 ibnetdiscover --ports")
+    found = {line.split("'")[1]: line.split()[3] for line in text.splitlines() if line.startswith("CA")}
+    assert found == {"h1 mlx5_0": "0x0002c90300000101", "h2 mlx5_0": "0x0002c90300000201", "sm mlx5_0": "0x0002c903000f0001"}
+
+
+# --- the whole ---
+
+def test_wrong_use_is_told(new_lab, hosts):
+    lab = new_lab()
+    cases = [(["up", "--hosts", "0"], "--hosts must be 1 to 200, is 0"), (["up", "--memory", "much"], "'much' is not a size"),
+             (["up", "--hook", "/no/such"], "/no/such: no such program"), (["up", "--pages", "100000"], "more than a NUMA node's memory"),
+             (["status"], "make one with weft lab up"), (["cut", "h1"], "make one with weft lab up")]
+    for arguments, told in cases:
+        done = lab.lab(*arguments, check=False)
+        assert done.returncode == 1 and told in done.stderr, (arguments, done.stderr)
+    for arguments, told in [(["cut", "h9"], "it has h1, h2"), (["up", "--hosts", "3"], "there with hosts 2, not 3"), (["exec", "h1"], "which command?")]:
+        done = hosts.lab(*arguments, check=False)
+        assert done.returncode == 1 and told in done.stderr, (arguments, done.stderr)
+    assert lab.remains() == []
+
+
+def test_foreign_folder_is_left_alone(new_lab):
+    lab = new_lab()
+    lab.folder.mkdir()
+    (lab.folder / "thesis").write_text("years of work", encoding="utf-8")
+    assert "not a lab's" in lab.lab("up", "--no-weftd", check=False).stderr
+    assert "not a lab's" in lab.lab("down", check=False).stderr
+    assert (lab.folder / "thesis").exists()
+
+
+def test_nothing_of_the_machine_is_touched(new_lab):
+    before = machine()
+    lab = new_lab(hosts=2, threads=2).up()
+    during = machine()
+    start(lab, "h1", "guest")
+    lab.kill("h2")
+    lab.down()
+    assert during == before
+    assert machine() == before
+    assert lab.remains() == []
+
+
+def test_up_completes_what_is_there(new_lab):
+    lab = new_lab(hosts=2).up()
+    lab.kill("h1")
+    lab.cut("h2")
+    lab.stop_libvirtd("h2")
+    lab.up()
+    assert [(host["state"], host["libvirtd"]) for host in lab.status()["hosts"]] == [("up", True)] * 2
+    os.kill(room(lab), signal.SIGKILL)
+    until(lambda: not lab.status()["running"], "the room is gone")
+    assert {host["state"] for host in lab.status()["hosts"]} == {"dead"}
+    lab.up()
+    assert [(host["state"], host["libvirtd"]) for host in lab.status()["hosts"]] == [("up", True)] * 2
+    assert lab.status()["fabric"]["active"] == ["h1", "h2"]
+
+
+def room(lab):
+    """The process that holds it all."""
+    return json.loads((lab.folder / "room.pid").read_text(encoding="ascii"))["pid"]
+
+
+@pytest.mark.parametrize("delay", [0.02, 0.1, 0.2, 0.3, 0.5, 0.8])
+def test_killed_half_way_and_cleaned(new_lab, delay):
+    lab = new_lab(hosts=3)
+    environment = os.environ | {"WEFT_BUILD": str(build_folder().resolve())}
+    making = subprocess.Popen(lab.command("up", "--no-weftd", "--hosts", 3), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(delay)  # where it is killed does not matter; that it is somewhere else each time does
+    making.kill()
+    making.wait()
+    lab.down()
+    assert lab.remains() == []
+
+
+def test_half_made_is_completed(new_lab):
+    lab = new_lab(hosts=2)
+    environment = os.environ | {"WEFT_BUILD": str(build_folder().resolve())}
+    making = subprocess.Popen(lab.command("up", "--no-weftd", "--hosts", 2), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: (lab.folder / "hosts/h1/init.pid").exists(), "the first host boots")
+    making.kill()
+    making.wait()
+    lab.up()
+    assert [(host["state"], host["libvirtd"]) for host in lab.status()["hosts"]] == [("up", True)] * 2
+
+
+def test_two_at_once_wait_for_each_other(new_lab):
+    lab = new_lab(hosts=1)
+    environment = os.environ | {"WEFT_BUILD": str(build_folder().resolve())}
+    both = [subprocess.Popen(lab.command("up", "--no-weftd", "--hosts", 1), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            for _ in range(2)]
+    told = [process.communicate(timeout=120)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], told
+    assert any("another weft lab is at work" in text for text in told)
+    assert lab.host("h1")["libvirtd"]
+
+
+def test_labs_side_by_side(hosts, new_lab):
+    other = new_lab(hosts=1, threads=2).up()
+    start(other, "h1", "theirs")
+    assert hosts.host("h1")["domains"] == {} and other.host("h1")["domains"] == {"theirs": "running"}
+    assert hosts.host("h1")["address"] == other.host("h1")["address"]
+    other.down()
+    assert other.remains() == []
+    assert hosts.host("h1")["libvirtd"] and hosts.status()["fabric"]["active"] == ["h1", "h2"]
