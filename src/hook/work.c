@@ -60,13 +60,15 @@ clear_devices(const WeftHook *hook, const WeftHookNode *node, GError **error)
     return ok;
 }
 
-/* The record stays until its devices are cleared: then it is tried again. */
+/* The record stays until its devices are cleared, as one that nobody holds: so each later run tries again. */
 static gboolean
 undo(const WeftHook *hook, const WeftRecord *record, GError **error)
 {
     g_autoptr(WeftHookNode) node = weft_hook_node_read(record->name, record->text, NULL);
-    if (node && !clear_devices(hook, node, error))
+    if (node && !clear_devices(hook, node, error)) {
+        weft_state_put(hook, WEFT_RECORD_DOMAIN, record->name, record->text, TRUE, NULL);
         return FALSE;
+    }
     weft_failpoint("hook-cleared");
     weft_state_drop(hook, WEFT_RECORD_DOMAIN, record->name);
     return !node || collect_bridge(hook, node->vxlan, error);
