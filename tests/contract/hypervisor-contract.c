@@ -1,9 +1,15 @@
 #include "hypervisor-contract.h"
 
 #include "errors.h"
+#include "scratch.h"
+
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
 
 #define NODE "4k2m8w9x1a2b-1"
 #define OTHER "4k2m8w9x1a2b-2"
+#define SEED "what a node is told at its first boot"
 
 /* A world with a driver on it. */
 typedef struct Site {
@@ -35,7 +41,8 @@ start_on(Site *site, const WeftHostAddress *host, const char *node, guint memory
 {
     GError *error = NULL;
     g_autofree char *xml = site->fixture->definition(node, memory);
-    gboolean ok = site->hv->ops->start(site->hv, host, &(WeftStart){ .xml = xml }, NULL, &error);
+    g_autoptr(GBytes) seed = g_bytes_new_static(SEED, strlen(SEED));
+    gboolean ok = site->hv->ops->start(site->hv, host, &(WeftStart){ .xml = xml, .seed = seed }, NULL, &error);
     expect(ok, error, code);
 }
 
@@ -43,15 +50,6 @@ static void
 start(Site *site, const char *node, guint memory, int code)
 {
     start_on(site, site->host, node, memory, code);
-}
-
-static void
-await(Site *site, const char *node, int code)
-{
-    GError *error = NULL;
-    g_autofree char *domain = g_strdup_printf("weft-%s", node);
-    gboolean ok = site->hv->ops->await(site->hv, site->host, domain, NULL, &error);
-    expect(ok, error, code);
 }
 
 static void
@@ -108,15 +106,13 @@ static void
 start_and_stop(Site *site)
 {
     expect_listing(site, "");
-    await(site, NODE, WEFT_ERROR_NOT_FOUND);
     start(site, NODE, 256, OK);
-    await(site, NODE, OK);
     expect_listing(site, "weft-" NODE ":" NODE);
     g_autofree char *elsewhere = listing_of(site, &site->fixture->hosts[1]);
     g_assert_cmpstr(elsewhere, ==, "");
     stop(site, NODE, OK);
-    await(site, NODE, WEFT_ERROR_NOT_FOUND);
     expect_listing(site, "");
+    stop(site, NODE, OK);
 }
 
 static void
@@ -165,7 +161,6 @@ survives_reopen(Site *site)
     start(site, NODE, 256, OK);
     reopen(site);
     expect_listing(site, "weft-" NODE ":" NODE);
-    await(site, NODE, OK);
     start(site, NODE, 256, OK);
     start(site, NODE, 512, WEFT_ERROR_CONFLICT);
 }
@@ -190,7 +185,6 @@ stopped_domain(Site *site)
     site->fixture->end_domain(site->world, site->host->name, "weft-" NODE);
     site->fixture->end_domain(site->world, site->host->name, "weft-" OTHER);
     expect_listing(site, "weft-" NODE ":" NODE "(off) weft-" OTHER ":" OTHER "(off)");
-    await(site, NODE, WEFT_ERROR_NOT_FOUND);
     start(site, NODE, 512, OK); /* from the new definition: nothing runs that could contradict */
     stop(site, OTHER, OK);
     expect_listing(site, "weft-" NODE ":" NODE);
@@ -204,7 +198,6 @@ lost_host(Site *site)
     start(site, NODE, 256, OK);
     site->fixture->fault(site->world, site->host->name, "lost");
     start(site, OTHER, 256, WEFT_ERROR_UNAVAILABLE);
-    await(site, NODE, WEFT_ERROR_UNAVAILABLE);
     stop(site, NODE, WEFT_ERROR_UNAVAILABLE);
     g_autoptr(GError) error = NULL;
     g_assert_null(site->hv->ops->list(site->hv, site->host, NULL, &error));
@@ -250,7 +243,6 @@ cancel_hanging(Site *site)
 
     site->fixture->fault(site->world, site->host->name, NULL);
     start(site, NODE, 256, OK);
-    await(site, NODE, OK);
 }
 
 static void
@@ -266,13 +258,12 @@ cancelled_before(Site *site)
 }
 
 #define THREADS 8
-#define ROUNDS 10
 
 static gpointer
 start_many(gpointer data)
 {
     Site *site = data;
-    for (guint i = 0; i < ROUNDS; i++) {
+    for (guint i = 0; i < site->fixture->crowd; i++) {
         g_autofree char *node = g_strdup_printf("4k2m8w9x1a2b-%u", i);
         start(site, node, 256, OK);
     }
@@ -291,7 +282,7 @@ concurrent_starts(Site *site)
     g_autoptr(WeftContents) contents = site->hv->ops->list(site->hv, site->host, NULL, NULL);
     const GPtrArray *domains = contents->domains;
     g_assert_nonnull(domains);
-    g_assert_cmpuint(domains->len, ==, ROUNDS);
+    g_assert_cmpuint(domains->len, ==, site->fixture->crowd);
 }
 
 /* Two definitions of one name at once: one wins. */
@@ -312,6 +303,416 @@ racing_definitions(Site *site)
     }
 }
 
+/* --- images --- */
+
+#define IMAGE_SIZE (32u << 20)
+#define IMAGE_SMALL (1u << 20) /* more than anybody sends at once */
+
+/* A file of weftd's that is to go to a host, and what was told of its way. */
+typedef struct Image {
+    char *folder;
+    char *path;
+    WeftImageFile file;
+    guint64 first, last;
+    guint told;
+    GCancellable *break_off; /* when half of it went; NULL: never */
+} Image;
+
+static void
+image_fill(Image *image, char byte)
+{
+    g_autofree char *text = g_malloc(IMAGE_SIZE);
+    for (guint i = 0; i < IMAGE_SIZE; i++)
+        text[i] = (char)(byte + i / 4099);
+    g_assert_true(g_file_set_contents(image->path, text, IMAGE_SIZE, NULL));
+    if (!image->file.digest)
+        image->file.digest = g_compute_checksum_for_data(G_CHECKSUM_SHA256, (const guchar *)text, IMAGE_SIZE);
+}
+
+static void
+image_init(Image *image)
+{
+    *image = (Image){ .folder = scratch_new(), .file = { .size = IMAGE_SIZE } };
+    image->path = g_build_filename(image->folder, "file", NULL);
+    image_fill(image, 'a');
+}
+
+static void
+image_clear(Image *image)
+{
+    scratch_free(image->folder);
+    g_free(image->path);
+    g_free(image->file.digest);
+}
+
+static void
+note_progress(guint64 done, guint64 total, gpointer data)
+{
+    Image *image = data;
+    g_assert_cmpuint(total, ==, IMAGE_SIZE);
+    g_assert_cmpuint(done, >=, image->last);
+    if (image->told++ == 0)
+        image->first = done;
+    image->last = done;
+    if (image->break_off && done >= IMAGE_SIZE / 2)
+        g_cancellable_cancel(image->break_off);
+}
+
+static void
+bring(Site *site, Image *image, int code)
+{
+    GError *error = NULL;
+    image->told = 0;
+    image->first = image->last = 0;
+    const WeftBring wanted = { .file = &image->file, .path = image->path, .progress = note_progress, .data = image };
+    gboolean ok = site->hv->ops->bring(site->hv, site->host, &wanted, image->break_off, &error);
+    expect(ok, error, code);
+}
+
+static void
+discard(Site *site, const Image *image)
+{
+    GError *error = NULL;
+    gboolean ok = site->hv->ops->discard(site->hv, site->host, image->file.digest, NULL, &error);
+    expect(ok, error, OK);
+}
+
+static void
+expect_image(Site *site, const Image *image, gboolean there)
+{
+    g_autoptr(WeftContents) contents = site->hv->ops->list(site->hv, site->host, NULL, NULL);
+    g_assert_nonnull(contents);
+    g_assert_cmpuint(contents->images->len, ==, there ? 1 : 0);
+    if (there)
+        g_assert_cmpstr(g_ptr_array_index(contents->images, 0), ==, image->file.digest);
+}
+
+static void
+bring_whole(Site *site)
+{
+    Image image;
+    image_init(&image);
+    discard(site, &image);
+    expect_image(site, &image, FALSE);
+    bring(site, &image, OK);
+    g_assert_cmpuint(image.last, ==, IMAGE_SIZE);
+    expect_image(site, &image, TRUE);
+
+    bring(site, &image, OK);
+    g_assert_cmpuint(image.told, ==, 0);
+    reopen(site);
+    expect_image(site, &image, TRUE);
+    g_assert_cmpint(unlink(image.path), ==, 0);
+    bring(site, &image, OK); /* what is there need not be read again */
+
+    discard(site, &image);
+    expect_image(site, &image, FALSE);
+    image_clear(&image);
+}
+
+static void
+bring_resumed(Site *site)
+{
+    Image image;
+    image_init(&image);
+    image.break_off = g_cancellable_new();
+    bring(site, &image, WEFT_ERROR_TIMEOUT);
+    g_clear_object(&image.break_off);
+    expect_image(site, &image, FALSE);
+
+    reopen(site);
+    bring(site, &image, OK);
+    g_assert_cmpuint(image.first, >, IMAGE_SMALL);
+    g_assert_cmpuint(image.last, ==, IMAGE_SIZE);
+    expect_image(site, &image, TRUE);
+    discard(site, &image);
+    image_clear(&image);
+}
+
+static void
+bring_wrong(Site *site)
+{
+    Image image;
+    image_init(&image);
+    image_fill(&image, 'b');
+    bring(site, &image, WEFT_ERROR_INVALID);
+    expect_image(site, &image, FALSE);
+    image_fill(&image, 'a');
+    bring(site, &image, OK);
+    expect_image(site, &image, TRUE);
+    discard(site, &image);
+    image_clear(&image);
+}
+
+typedef struct Bringer {
+    Site *site;
+    Image *image;
+    GError *error;
+} Bringer;
+
+static gpointer
+run_bringer(gpointer data)
+{
+    Bringer *bringer = data;
+    WeftHypervisor *hv = bringer->site->hv;
+    const WeftBring wanted = { .file = &bringer->image->file, .path = bringer->image->path };
+    hv->ops->bring(hv, bringer->site->host, &wanted, NULL, &bringer->error);
+    return NULL;
+}
+
+static void
+bring_twice_at_once(Site *site)
+{
+    Image image;
+    image_init(&image);
+    Bringer bringers[3];
+    GThread *threads[G_N_ELEMENTS(bringers)];
+    for (guint i = 0; i < G_N_ELEMENTS(bringers); i++) {
+        bringers[i] = (Bringer){ site, &image, NULL };
+        threads[i] = g_thread_new("bringer", run_bringer, &bringers[i]);
+    }
+    for (guint i = 0; i < G_N_ELEMENTS(bringers); i++) {
+        g_thread_join(threads[i]);
+        g_assert_no_error(bringers[i].error);
+    }
+    expect_image(site, &image, TRUE);
+    discard(site, &image);
+    image_clear(&image);
+}
+
+/* --- networks --- */
+
+#define VXLAN 10001
+
+static void
+connect_to(Site *site, guint vxlan, const char *peers)
+{
+    GError *error = NULL;
+    g_autoptr(WeftHostNetwork) network = weft_host_network_new(vxlan, "4k2m8w9x1a2b");
+    g_auto(GStrv) names = g_strsplit(peers, " ", -1);
+    for (guint i = 0; names[i]; i++)
+        g_ptr_array_add(network->peers, g_strdup(names[i]));
+    gboolean ok = site->hv->ops->connect(site->hv, site->host, network, NULL, &error);
+    expect(ok, error, OK);
+}
+
+static void
+disconnect_from(Site *site, guint vxlan)
+{
+    GError *error = NULL;
+    gboolean ok = site->hv->ops->disconnect(site->hv, site->host, vxlan, NULL, &error);
+    expect(ok, error, OK);
+}
+
+/* "10001:4k2m8w9x1a2b:10.9.0.1,10.9.0.2 …" */
+static void
+expect_networks(Site *site, const char *expected)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftContents) contents = site->hv->ops->list(site->hv, site->host, NULL, &error);
+    g_assert_no_error(error);
+    g_autoptr(GString) text = g_string_new(NULL);
+    for (guint i = 0; i < contents->networks->len; i++) {
+        const WeftHostNetwork *network = g_ptr_array_index(contents->networks, i);
+        g_string_append_printf(text, "%s%u:%s:", i ? " " : "", network->vxlan, network->cluster);
+        for (guint p = 0; p < network->peers->len; p++)
+            g_string_append_printf(text, "%s%s", p ? "," : "", (char *)g_ptr_array_index(network->peers, p));
+    }
+    g_assert_cmpstr(text->str, ==, expected);
+}
+
+static void
+networks(Site *site)
+{
+    expect_networks(site, "");
+    disconnect_from(site, VXLAN);
+    connect_to(site, VXLAN, "10.9.0.1 10.9.0.2");
+    connect_to(site, VXLAN, "10.9.0.1 10.9.0.2");
+    connect_to(site, VXLAN - 1, "10.9.0.1");
+    expect_networks(site, "10000:4k2m8w9x1a2b:10.9.0.1 10001:4k2m8w9x1a2b:10.9.0.1,10.9.0.2");
+    connect_to(site, VXLAN, "10.9.0.3");
+    reopen(site);
+    expect_networks(site, "10000:4k2m8w9x1a2b:10.9.0.1 10001:4k2m8w9x1a2b:10.9.0.3");
+    disconnect_from(site, VXLAN);
+    expect_networks(site, "10000:4k2m8w9x1a2b:10.9.0.1");
+    disconnect_from(site, VXLAN);
+    disconnect_from(site, VXLAN - 1);
+    expect_networks(site, "");
+}
+
+/* --- streams --- */
+
+#define PATIENCE 20000 /* milliseconds for what comes by itself */
+
+static int
+open_stream(Site *site, WeftChannel channel, int code)
+{
+    GError *error = NULL;
+    int fd = site->hv->ops->open(site->hv, site->host, "weft-" NODE, channel, NULL, &error);
+    expect(fd >= 0, error, code);
+    return fd;
+}
+
+static void
+expect_end(int fd)
+{
+    char byte[256];
+    struct pollfd waiting = { .fd = fd, .events = POLLIN };
+    gssize n;
+    do {
+        g_assert_cmpint(poll(&waiting, 1, PATIENCE), ==, 1);
+        n = read(fd, byte, sizeof byte);
+    } while (n > 0);
+    g_assert_cmpint(n, ==, 0);
+    close(fd);
+}
+
+/* Whoever had it has just closed it: that may take a moment to get around. */
+static int
+open_stream_soon(Site *site, WeftChannel channel)
+{
+    gint64 end = g_get_monotonic_time() + PATIENCE * 1000;
+    for (;;) {
+        g_autoptr(GError) error = NULL;
+        int fd = site->hv->ops->open(site->hv, site->host, "weft-" NODE, channel, NULL, &error);
+        if (fd >= 0)
+            return fd;
+        g_assert_error(error, WEFT_ERROR, WEFT_ERROR_BUSY);
+        g_assert_cmpint(g_get_monotonic_time(), <, end);
+        g_thread_yield();
+    }
+}
+
+static void
+streams(Site *site)
+{
+    const WeftChannel channels[] = { WEFT_CHANNEL_GUEST, WEFT_CHANNEL_CONSOLE };
+    for (guint i = 0; i < G_N_ELEMENTS(channels); i++) {
+        open_stream(site, channels[i], WEFT_ERROR_NOT_FOUND);
+        start(site, NODE, 256, OK);
+        int fd = open_stream(site, channels[i], OK);
+        open_stream(site, channels[i], WEFT_ERROR_BUSY);
+        close(fd);
+        fd = open_stream_soon(site, channels[i]);
+        stop(site, NODE, OK);
+        expect_end(fd);
+        open_stream(site, channels[i], WEFT_ERROR_NOT_FOUND);
+    }
+}
+
+/* The guest's channel is nobody's but weft's: a weftd before us may have died with it open. */
+static void
+stream_of_before(Site *site)
+{
+    start(site, NODE, 256, OK);
+    int before = open_stream(site, WEFT_CHANNEL_GUEST, OK);
+    WeftHypervisor *dead = site->hv;
+    site->hv = site->fixture->open(site->world);
+    int fd = open_stream(site, WEFT_CHANNEL_GUEST, OK);
+    close(before);
+    stop(site, NODE, OK);
+    expect_end(fd);
+    weft_hypervisor_free(dead);
+}
+
+static void
+expect_text(int fd, const char *text, gsize length)
+{
+    g_autofree char *seen = g_malloc(length);
+    for (gsize at = 0; at < length;) {
+        struct pollfd waiting = { .fd = fd, .events = POLLIN };
+        g_assert_cmpint(poll(&waiting, 1, PATIENCE), ==, 1);
+        gssize n = read(fd, seen + at, length - at);
+        g_assert_cmpint(n, >, 0);
+        at += (gsize)n;
+    }
+    g_assert_cmpmem(seen, length, text, length);
+}
+
+/* A driver's guests say something by themselves, or answer what its fixture asks. */
+static void
+stream_speaks(Site *site)
+{
+    if (lacks((gpointer)site->fixture->hello))
+        return;
+    start(site, NODE, 256, OK);
+    int fd = open_stream(site, site->fixture->hello_channel, OK);
+    const char *ask = site->fixture->ask;
+    gsize n = site->fixture->ask_length;
+    if (n)
+        g_assert_cmpint(write(fd, ask, n), ==, n);
+    expect_text(fd, site->fixture->hello, site->fixture->hello_length);
+    close(fd);
+}
+
+/* --- hardware --- */
+
+static void
+inspect(Site *site)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftInventory) inventory = site->hv->ops->inspect(site->hv, site->host, NULL, &error);
+    g_assert_no_error(error);
+    const WeftHost *hardware = inventory->hardware;
+    g_assert_cmpuint(hardware->numa->len, >, 0);
+    g_assert_cmpuint(hardware->cores->len, >, 0);
+    g_autoptr(GHashTable) cpus = g_hash_table_new(NULL, NULL);
+    for (guint i = 0; i < hardware->cores->len; i++) {
+        const WeftCore *core = &g_array_index(hardware->cores, WeftCore, i);
+        g_assert_cmpuint(core->id, ==, i);
+        g_assert_cmpuint(core->numa, <, hardware->numa->len);
+        g_assert_cmpuint(core->n_cpus, >, 0);
+        for (guint t = 0; t < core->n_cpus; t++)
+            g_assert_true(g_hash_table_add(cpus, GUINT_TO_POINTER(core->cpus[t])));
+    }
+    g_assert_true(inventory->hook || inventory->hook_error || !site->fixture->has_hook);
+}
+
+/* --- events --- */
+
+typedef struct Told {
+    GMutex mutex;
+    GCond cond;
+    guint n;
+} Told;
+
+static void
+note_change(const char *host, gboolean hardware, gpointer data)
+{
+    Told *told = data;
+    g_mutex_lock(&told->mutex);
+    told->n++;
+    g_cond_broadcast(&told->cond);
+    g_mutex_unlock(&told->mutex);
+}
+
+static void
+await_change(Told *told)
+{
+    gint64 end = g_get_monotonic_time() + PATIENCE * 1000;
+    g_mutex_lock(&told->mutex);
+    while (told->n == 0)
+        g_assert_true(g_cond_wait_until(&told->cond, &told->mutex, end));
+    told->n = 0;
+    g_mutex_unlock(&told->mutex);
+}
+
+static void
+tells_of_changes(Site *site)
+{
+    if (lacks((gpointer)site->fixture->end_domain) || !site->fixture->tells) {
+        g_test_skip("the driver tells nothing");
+        return;
+    }
+    static Told told;
+    site->hv->ops->watch(site->hv, note_change, &told);
+    start(site, NODE, 256, OK);
+    await_change(&told);
+    site->fixture->end_domain(site->world, site->host->name, "weft-" NODE);
+    await_change(&told);
+    site->hv->ops->watch(site->hv, NULL, NULL);
+}
+
 /* clang-format off */
 static const struct {
     const char *name;
@@ -330,6 +731,16 @@ static const struct {
     { "cancelled-before",      cancelled_before },
     { "concurrent-starts",     concurrent_starts },
     { "racing-definitions",    racing_definitions },
+    { "bring-whole",           bring_whole },
+    { "bring-resumed",         bring_resumed },
+    { "bring-wrong",           bring_wrong },
+    { "bring-twice-at-once",   bring_twice_at_once },
+    { "networks",              networks },
+    { "streams",               streams },
+    { "stream-of-before",      stream_of_before },
+    { "stream-speaks",         stream_speaks },
+    { "inspect",               inspect },
+    { "tells-of-changes",      tells_of_changes },
 };
 /* clang-format on */
 

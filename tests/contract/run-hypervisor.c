@@ -1,6 +1,7 @@
 #include "errors.h"
 #include "fake-hypervisor.h"
 #include "hypervisor-contract.h"
+#include "protocol.h"
 #include "scratch.h"
 
 #include <glib/gstdio.h>
@@ -61,6 +62,12 @@ static const WeftHypervisorFixture fake = {
     .destroy = scratch_free,
     .hosts = { { "n1", "fake://n1" }, { "n2", "fake://n2" } },
     .definition = fake_definition,
+    .crowd = 10,
+    .hello_channel = WEFT_CHANNEL_GUEST,
+    .ask = WEFT_SYNC "0123456789abcdef",
+    .ask_length = WEFT_SYNC_LENGTH + WEFT_NONCE_LENGTH,
+    .hello = WEFT_SYNC "0123456789abcdef",
+    .hello_length = WEFT_SYNC_LENGTH + WEFT_NONCE_LENGTH,
     .fault = fake_fault,
     .add_foreign = fake_add_foreign,
     .end_domain = fake_end_domain,

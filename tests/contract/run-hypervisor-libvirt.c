@@ -1,0 +1,236 @@
+/* The suite on real hosts. It runs where weftd would and needs WEFT_LAB_URIS, "NAME=URI NAME=URI", two hosts that it may empty;
+ * where those names are network interfaces here, it also cuts their links. Without it everything is skipped. */
+#include "errors.h"
+#include "hypervisor-contract.h"
+#include "libvirt-hypervisor.h"
+
+#include <libvirt/libvirt.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAMESPACE "https://weft.dev/xmlns/domain/1"
+
+static const WeftLibvirtOptions options = {
+    .dial_limit = 2 * G_USEC_PER_SEC,
+    .keepalive = 1,
+    .keepalive_count = 2,
+    .abandoned_max = 8,
+    .backoff = { .base = G_USEC_PER_SEC / 20, .max = G_USEC_PER_SEC / 2 },
+};
+
+static WeftHypervisorFixture real;
+
+static const char *
+uri_of(const char *host)
+{
+    return g_str_equal(host, real.hosts[0].name) ? real.hosts[0].uri : real.hosts[1].uri;
+}
+
+static virConnect *
+connect_to(const char *host)
+{
+    virConnect *conn = virConnectOpen(uri_of(host));
+    g_assert_nonnull(conn);
+    return conn;
+}
+
+/* --- emptying a host --- */
+
+static void
+remove_domains(virConnect *conn)
+{
+    virDomain **domains;
+    int n = virConnectListAllDomains(conn, &domains, 0);
+    for (int i = 0; i < n; i++) {
+        virDomainDestroy(domains[i]);
+        virDomainFree(domains[i]);
+    }
+    free(domains);
+}
+
+static void
+remove_networks(virConnect *conn)
+{
+    virNetwork **networks;
+    int n = virConnectListAllNetworks(conn, &networks, 0);
+    for (int i = 0; i < n; i++) {
+        virNetworkDestroy(networks[i]);
+        virNetworkFree(networks[i]);
+    }
+    free(networks);
+}
+
+static void
+remove_volumes(virConnect *conn)
+{
+    virStorageVol **volumes = NULL;
+    virStoragePool *pool = virStoragePoolLookupByName(conn, WEFT_POOL);
+    int n = pool ? virStoragePoolListAllVolumes(pool, &volumes, 0) : 0;
+    for (int i = 0; i < n; i++) {
+        virStorageVolDelete(volumes[i], 0);
+        virStorageVolFree(volumes[i]);
+    }
+    free(volumes);
+    if (pool)
+        virStoragePoolFree(pool);
+}
+
+static void
+empty_hosts(void)
+{
+    for (guint i = 0; i < G_N_ELEMENTS(real.hosts); i++) {
+        virConnect *conn = connect_to(real.hosts[i].name);
+        remove_domains(conn);
+        remove_networks(conn);
+        remove_volumes(conn);
+        virConnectClose(conn);
+    }
+}
+
+static gpointer
+real_create(void)
+{
+    empty_hosts();
+    return NULL;
+}
+
+static void
+real_destroy(gpointer world)
+{
+    empty_hosts();
+}
+
+/* --- the driver, and what happens to its hosts --- */
+
+static WeftHypervisor *
+real_open(gpointer world)
+{
+    g_autoptr(GError) error = NULL;
+    WeftHypervisor *hv = weft_hypervisor_libvirt_new(&options, &error);
+    g_assert_no_error(error);
+    return hv;
+}
+
+#define DOMAIN_FORMAT \
+    "<domain type='qemu'><name>%s</name>%s<memory unit='MiB'>%u</memory><vcpu>1</vcpu>" \
+    "<os><type arch='x86_64' machine='q35'>hvm</type><bios useserial='yes'/></os><features><acpi/></features>" \
+    "<devices><controller type='usb' model='none'/>" \
+    "<channel type='unix'><target type='virtio' name='dev.weft.guest.0'/></channel>" \
+    "<serial type='pty'><target port='0'/></serial><console type='pty'><target type='serial' port='0'/></console>" \
+    "<memballoon model='none'/></devices></domain>"
+
+static char *
+real_definition(const char *node, guint memory_mib)
+{
+    g_autofree char *name = g_strdup_printf("weft-%s", node);
+    g_autofree char *mark =
+        g_strdup_printf("<metadata><weft:node xmlns:weft='" NAMESPACE "' id='%s' tenant='acme' rank='0' hostname='cfd-0' "
+                        "path='bridge' mac='02:00:00:00:00:01'><weft:cluster id='4k2m8w9x1a2b' name='cfd'/>"
+                        "<weft:partition pkey='0x0001' vxlan='10001' bridge='weft10001'/></weft:node></metadata>",
+                        node);
+    return g_strdup_printf(DOMAIN_FORMAT, name, mark, memory_mib);
+}
+
+static void
+real_add_foreign(gpointer world, const char *host, const char *name)
+{
+    virConnect *conn = connect_to(host);
+    g_autofree char *xml = g_strdup_printf(DOMAIN_FORMAT, name, "", 64);
+    virDomain *domain = virDomainCreateXML(conn, xml, 0);
+    g_assert_nonnull(domain);
+    virDomainFree(domain);
+    virConnectClose(conn);
+}
+
+static void
+real_end_domain(gpointer world, const char *host, const char *name)
+{
+    virConnect *conn = connect_to(host);
+    virDomain *domain = virDomainLookupByName(conn, name);
+    g_assert_nonnull(domain);
+    g_assert_cmpint(virDomainDestroy(domain), ==, 0);
+    virDomainFree(domain);
+    virConnectClose(conn);
+}
+
+/* Every fault is a cable that is cut: what was asked hangs, and nobody answers. */
+static void
+real_fault(gpointer world, const char *host, const char *line)
+{
+    g_autoptr(GError) error = NULL;
+    int status = 0;
+    const char *argv[] = { "ip", "link", "set", host, line ? "down" : "up", NULL };
+    g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, NULL, NULL, &status, &error);
+    g_assert_no_error(error);
+    g_assert_true(g_spawn_check_wait_status(status, NULL));
+}
+
+/* --- main --- */
+
+static WeftHypervisorFixture real = {
+    .name = "libvirt",
+    .create = real_create,
+    .open = real_open,
+    .destroy = real_destroy,
+    .definition = real_definition,
+    .crowd = 2,
+    .tells = TRUE,
+    .has_hook = TRUE,
+    .add_foreign = real_add_foreign,
+    .end_domain = real_end_domain,
+};
+
+static gboolean
+read_hosts(const char *text)
+{
+    g_auto(GStrv) words = g_strsplit(text, " ", 2);
+    for (guint i = 0; i < G_N_ELEMENTS(real.hosts); i++) {
+        const char *equals = words[0] && words[i] ? strchr(words[i], '=') : NULL;
+        if (!equals)
+            return FALSE;
+        real.hosts[i] = (WeftHostAddress){ g_strndup(words[i], (gsize)(equals - words[i])), g_strdup(equals + 1) };
+    }
+    if (if_nametoindex(real.hosts[0].name) > 0)
+        real.fault = real_fault;
+    return TRUE;
+}
+
+static gpointer
+run_main_loop(gpointer loop)
+{
+    g_main_loop_run(loop);
+    return NULL;
+}
+
+static gboolean
+end_main_loop(gpointer loop)
+{
+    g_main_loop_quit(loop);
+    return G_SOURCE_REMOVE;
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    const char *uris = g_getenv("WEFT_LAB_URIS");
+    if (!uris) {
+        g_print("1..0 # SKIP WEFT_LAB_URIS names no hosts\n");
+        return 0;
+    }
+    g_assert_true(read_hosts(uris));
+    weft_hypervisor_free(real_open(NULL)); /* whoever comes first decides for libvirt's event loop */
+
+    g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
+    GThread *thread = g_thread_new("main-loop", run_main_loop, loop);
+    weft_hypervisor_contract_add(&real);
+    int failed = g_test_run();
+    g_idle_add(end_main_loop, loop);
+    g_thread_join(thread);
+    for (guint i = 0; i < G_N_ELEMENTS(real.hosts); i++) {
+        g_free((char *)real.hosts[i].name);
+        g_free((char *)real.hosts[i].uri);
+    }
+    return failed;
+}
