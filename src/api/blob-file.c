@@ -201,6 +201,12 @@ write_piece(WeftBlobFile *file, int fd, const WeftBlobPiece *piece, WeftBlob *bl
     off_t size = lseek(fd, 0, SEEK_END);
     if (size < 0)
         return fail(file, "read", error);
+    if ((guint64)size > piece->total) {
+        /* It cannot become what its digest says any more. */
+        if (ftruncate(fd, 0) < 0)
+            return fail(file, "shorten", error);
+        size = 0;
+    }
     if (!check_offset(file, piece, (guint64)size, error) || !check_room(file, piece, error) ||
         !catch_up(file, fd, piece->offset, error) || !append(file, fd, piece, error))
         return FALSE;

@@ -29,9 +29,9 @@ gboolean weft_blobs_look(WeftBlobs *blobs, const char *digest, WeftBlob *ret_blo
 
 typedef struct WeftBlobPiece {
     const char *digest;
-    guint64 offset; /* of these bytes */
-    guint64 total;  /* of the whole */
-    GByteArray *bytes;
+    guint64 offset;    /* of these bytes */
+    guint64 total;     /* of the whole */
+    GByteArray *bytes; /* none behind the last of them: it is only checked */
 } WeftBlobPiece;
 
 /* error NULL: this is what is there now. CONFLICT: the file does not end at that offset, the message tells where it does.

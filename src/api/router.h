@@ -21,7 +21,7 @@ typedef enum {
     WEFT_BODY_NONE,
     WEFT_BODY_OPTIONAL, /* a JSON object, or nothing */
     WEFT_BODY_REQUIRED, /* a JSON object */
-    WEFT_BODY_RAW       /* bytes, at least one and at most WEFT_RAW_MAX */
+    WEFT_BODY_RAW       /* bytes, at most WEFT_RAW_MAX */
 } WeftBody;
 #define WEFT_RAW_MAX (4u << 20)
 

@@ -234,14 +234,12 @@ static gboolean
 take_body(WeftRequest *request, GError **error)
 {
     const WeftRoute *route = request->route;
-    if (request->upload->len && route->body == WEFT_BODY_RAW)
+    if (route->body == WEFT_BODY_RAW)
         return check_type(request, "application/octet-stream", error);
     if (request->upload->len && route->body != WEFT_BODY_NONE)
         return parse_body(request, error);
     if (request->upload->len)
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "%s %s: takes no body; send none", route->method, route->path);
-    else if (route->body == WEFT_BODY_RAW)
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "%s %s: needs a body, bytes", route->method, route->path);
     else if (route->body == WEFT_BODY_REQUIRED)
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "%s %s: needs a body, a JSON object", route->method, route->path);
     else
