@@ -38,6 +38,7 @@ static long (*real_syscall)(long number, ...);
 static int (*real_statfs64)(const char *path, struct statfs64 *ret);
 static int (*real_fstatfs64)(int fd, struct statfs64 *ret);
 static int (*real_madvise)(void *address, size_t length, int advice);
+static void *(*real_mmap64)(void *address, size_t length, int protection, int flags, int fd, off64_t offset);
 
 /* How many there are in a file such as "0-31". */
 static size_t
@@ -59,6 +60,7 @@ read_all(void)
     real_statfs64 = REAL(statfs64);
     real_fstatfs64 = REAL(fstatfs64);
     real_madvise = REAL(madvise);
+    real_mmap64 = REAL(mmap64);
     real_syscall(SYS_sched_getaffinity, 0, sizeof real_cpus, &real_cpus);
     described_cpus = read_count("/sys/devices/system/cpu/present");
     described_nodes = read_count("/sys/devices/system/node/online");
@@ -200,11 +202,17 @@ syscall(long number, ...)
 
 /* --- huge pages --- */
 
-static void
-pretend_hugetlbfs(dev_t device, struct statfs64 *fs)
+static bool
+is_huge(const struct stat *file)
 {
     struct stat huge;
-    if (fs->f_type != TMPFS_MAGIC || stat(HUGEPAGES, &huge) < 0 || huge.st_dev != device)
+    return stat(HUGEPAGES, &huge) == 0 && huge.st_dev == file->st_dev;
+}
+
+static void
+pretend_hugetlbfs(const struct stat *file, struct statfs64 *fs)
+{
+    if (fs->f_type != TMPFS_MAGIC || !is_huge(file))
         return;
     unsigned long scale = (unsigned long)(HUGEPAGE_SIZE / fs->f_bsize);
     fs->f_type = HUGETLBFS_MAGIC;
@@ -222,7 +230,7 @@ statfs64(const char *path, struct statfs64 *ret)
     if (real_statfs64(path, ret) < 0)
         return -1;
     if (stat(path, &file) == 0)
-        pretend_hugetlbfs(file.st_dev, ret);
+        pretend_hugetlbfs(&file, ret);
     return 0;
 }
 
@@ -234,7 +242,7 @@ fstatfs64(int fd, struct statfs64 *ret)
     if (real_fstatfs64(fd, ret) < 0)
         return -1;
     if (fstat(fd, &file) == 0)
-        pretend_hugetlbfs(file.st_dev, ret);
+        pretend_hugetlbfs(&file, ret);
     return 0;
 }
 
@@ -243,4 +251,16 @@ madvise(void *address, size_t length, int advice)
 {
     know();
     return advice == MADV_POPULATE_WRITE ? 0 : real_madvise(address, length, advice);
+}
+
+/* A private page of a tmpfs would be there twice, in the file and as the copy. A file without a name has no other reader, so
+ * that sharing it makes no difference. */
+EXPORT void *
+mmap64(void *address, size_t length, int protection, int flags, int fd, off64_t offset)
+{
+    struct stat file;
+    know();
+    if (fd >= 0 && flags & MAP_PRIVATE && fstat(fd, &file) == 0 && file.st_nlink == 0 && is_huge(&file))
+        flags = (flags & ~MAP_PRIVATE) | MAP_SHARED;
+    return real_mmap64(address, length, protection, flags, fd, offset);
 }
