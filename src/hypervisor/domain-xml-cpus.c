@@ -87,7 +87,7 @@ weft_domain_write_memory(WeftXml *xml, const WeftDomainSpec *spec)
         weft_xml_end(xml);
     }
     /* Merging equal pages of different tenants would tell one what the other has, and makes noise. */
-    weft_xml_empty(xml, "nosharepages", NULL);
+    weft_xml_empty(xml, "nosharepages");
     weft_xml_end(xml);
 }
 
@@ -105,7 +105,7 @@ weft_domain_write_numatune(WeftXml *xml, const WeftDomainSpec *spec)
 {
     g_autofree char *all = host_nodes(spec);
     weft_xml_begin(xml, "numatune");
-    weft_xml_empty(xml, "memory", "mode", "strict", "nodeset", all, NULL);
+    weft_xml_empty(xml, "memory", "mode", "strict", "nodeset", all);
     for (guint i = 0; spec->node->memory->len > 1 && i < spec->node->memory->len; i++) {
         weft_xml_begin(xml, "memnode");
         weft_xml_attribute_format(xml, "cellid", "%u", i);
@@ -187,8 +187,8 @@ weft_domain_write_vcpus(WeftXml *xml, const WeftDomainSpec *spec)
     write_vcpupins(xml, spec);
     /* A host that keeps no core for itself leaves these threads to its scheduler: every set would hold some node's core. */
     if (others) {
-        weft_xml_empty(xml, "emulatorpin", "cpuset", others, NULL);
-        weft_xml_empty(xml, "iothreadpin", "iothread", G_STRINGIFY(WEFT_DOMAIN_IOTHREAD), "cpuset", others, NULL);
+        weft_xml_empty(xml, "emulatorpin", "cpuset", others);
+        weft_xml_empty(xml, "iothreadpin", "iothread", G_STRINGIFY(WEFT_DOMAIN_IOTHREAD), "cpuset", others);
     }
     weft_xml_end(xml);
 }

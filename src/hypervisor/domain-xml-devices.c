@@ -166,8 +166,8 @@ write_controllers(Tree *tree)
         index += 1 + expander->members->len;
         numbers -= 1 + expander->members->len;
     }
-    weft_xml_empty(tree->xml, "controller", "type", "usb", "index", "0", "model", "none", NULL);
-    weft_xml_empty(tree->xml, "controller", "type", "virtio-serial", "index", "0", NULL);
+    weft_xml_empty(tree->xml, "controller", "type", "usb", "index", "0", "model", "none");
+    weft_xml_empty(tree->xml, "controller", "type", "virtio-serial", "index", "0");
 }
 
 /* --- what is passed through --- */
@@ -192,13 +192,13 @@ write_hostdev(const Tree *tree, guint index)
     weft_xml_attribute(xml, "mode", "subsystem");
     weft_xml_attribute(xml, "type", "pci");
     weft_xml_attribute(xml, "managed", "yes");
-    weft_xml_empty(xml, "driver", "name", "vfio", NULL);
+    weft_xml_empty(xml, "driver", "name", "vfio");
     weft_xml_begin(xml, "source");
     pci_address(xml, &device->pci, NULL);
     weft_xml_end(xml);
     /* Nothing boots from the fabric, and an adapter's option ROM costs seconds; a GPU's driver may want the GPU's. */
     if (device->adapter)
-        weft_xml_empty(xml, "rom", "enabled", "no", NULL);
+        weft_xml_empty(xml, "rom", "enabled", "no");
     if (expander)
         pci_address(xml, &(WeftPci){ .bus = expander->index + 1 + place_among(expander->members, index) }, "pci");
     weft_xml_end(xml);
@@ -254,14 +254,14 @@ write_disk(WeftXml *xml, const Disk *disk, const char *file, const char *target)
     }
     weft_xml_attribute(xml, "iothread", G_STRINGIFY(WEFT_DOMAIN_IOTHREAD));
     weft_xml_end(xml);
-    weft_xml_empty(xml, "source", "file", path, NULL);
-    weft_xml_empty(xml, "target", "dev", target, "bus", "virtio", NULL);
+    weft_xml_empty(xml, "source", "file", path);
+    weft_xml_empty(xml, "target", "dev", target, "bus", "virtio");
     if (disk->serial)
         weft_xml_element(xml, "serial", disk->serial);
     if (disk->readonly)
-        weft_xml_empty(xml, "readonly", NULL);
+        weft_xml_empty(xml, "readonly");
     if (disk->shareable)
-        weft_xml_empty(xml, "shareable", NULL);
+        weft_xml_empty(xml, "shareable");
     weft_xml_end(xml);
 }
 
@@ -306,18 +306,18 @@ write_interface(WeftXml *xml, const WeftDomainSpec *spec)
     guint queues = MIN(weft_domain_vcpus(spec), QUEUES_MAX);
     weft_xml_begin(xml, "interface");
     weft_xml_attribute(xml, "type", "bridge");
-    weft_xml_empty(xml, "mac", "address", spec->node->mac, NULL);
-    weft_xml_empty(xml, "source", "bridge", bridge, NULL);
-    weft_xml_empty(xml, "target", "dev", name, NULL);
-    weft_xml_empty(xml, "model", "type", "virtio", NULL);
+    weft_xml_empty(xml, "mac", "address", spec->node->mac);
+    weft_xml_empty(xml, "source", "bridge", bridge);
+    weft_xml_empty(xml, "target", "dev", name);
+    weft_xml_empty(xml, "model", "type", "virtio");
     /* One queue for each processor that can send at the same time; an emulated one cannot. */
     if (queues > 1 && !spec->tcg) {
         weft_xml_begin(xml, "driver");
         weft_xml_attribute_format(xml, "queues", "%u", queues);
         weft_xml_end(xml);
     }
-    weft_xml_empty(xml, "mtu", "size", G_STRINGIFY(WEFT_NETWORK_MTU), NULL);
-    weft_xml_empty(xml, "rom", "enabled", "no", NULL);
+    weft_xml_empty(xml, "mtu", "size", G_STRINGIFY(WEFT_NETWORK_MTU));
+    weft_xml_empty(xml, "rom", "enabled", "no");
     weft_xml_end(xml);
 }
 
@@ -331,12 +331,12 @@ write_shm(WeftXml *xml, const WeftDomainSpec *spec)
     g_autofree char *size = g_strdup_printf("%" G_GUINT64_FORMAT, spec->shm_size >> 20);
     weft_xml_begin(xml, "shmem");
     weft_xml_attribute_format(xml, "name", "weft-%s", spec->node->cluster);
-    weft_xml_empty(xml, "model", "type", "ivshmem-plain", NULL);
+    weft_xml_empty(xml, "model", "type", "ivshmem-plain");
     weft_xml_begin(xml, "size");
     weft_xml_attribute(xml, "unit", "M");
     weft_xml_text(xml, size);
     weft_xml_end(xml);
-    weft_xml_empty(xml, "address", "type", "pci", "domain", "0x0000", "bus", "0x00", "slot", SHM_SLOT, "function", "0x0", NULL);
+    weft_xml_empty(xml, "address", "type", "pci", "domain", "0x0000", "bus", "0x00", "slot", SHM_SLOT, "function", "0x0");
     weft_xml_end(xml);
 }
 
@@ -347,7 +347,7 @@ write_channel(WeftXml *xml, const char *name)
 {
     weft_xml_begin(xml, "channel");
     weft_xml_attribute(xml, "type", "unix");
-    weft_xml_empty(xml, "target", "type", "virtio", "name", name, NULL);
+    weft_xml_empty(xml, "target", "type", "virtio", "name", name);
     weft_xml_end(xml);
 }
 
@@ -357,11 +357,11 @@ write_console(WeftXml *xml)
 {
     weft_xml_begin(xml, "serial");
     weft_xml_attribute(xml, "type", "pty");
-    weft_xml_empty(xml, "target", "port", "0", NULL);
+    weft_xml_empty(xml, "target", "port", "0");
     weft_xml_end(xml);
     weft_xml_begin(xml, "console");
     weft_xml_attribute(xml, "type", "pty");
-    weft_xml_empty(xml, "target", "type", "serial", "port", "0", NULL);
+    weft_xml_empty(xml, "target", "type", "serial", "port", "0");
     weft_xml_end(xml);
 }
 
@@ -389,6 +389,6 @@ weft_domain_write_devices(WeftXml *xml, const WeftDomainSpec *spec, GArray *pass
     write_channel(xml, WEFT_PORT_NAME);
     write_random(xml);
     write_shm(xml, spec);
-    weft_xml_empty(xml, "memballoon", "model", "none", NULL);
+    weft_xml_empty(xml, "memballoon", "model", "none");
     weft_xml_end(xml);
 }

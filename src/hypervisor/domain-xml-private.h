@@ -20,8 +20,9 @@ void weft_xml_attribute_format(WeftXml *xml, const char *name, const char *forma
 void weft_xml_text(WeftXml *xml, const char *text);
 /* <name>text</name> */
 void weft_xml_element(WeftXml *xml, const char *name, const char *text);
-/* <name a="b" c="d"/>: pairs of names and values, ended by NULL. */
-void weft_xml_empty(WeftXml *xml, const char *name, ...) G_GNUC_NULL_TERMINATED;
+/* <name a="b" c="d"/>: the element's name, then pairs of names and values. */
+#define weft_xml_empty(xml, ...) weft_xml_empty_of(xml, (const char *const[]){ __VA_ARGS__, NULL })
+void weft_xml_empty_of(WeftXml *xml, const char *const *texts);
 /* "0-3,32" of guint, which it sorts; NULL when there are none. */
 char *weft_xml_set(GArray *numbers);
 

@@ -68,14 +68,11 @@ weft_xml_element(WeftXml *xml, const char *name, const char *text)
 }
 
 void
-weft_xml_empty(WeftXml *xml, const char *name, ...)
+weft_xml_empty_of(WeftXml *xml, const char *const *texts)
 {
-    weft_xml_begin(xml, name);
-    va_list args;
-    va_start(args, name);
-    for (const char *attribute; (attribute = va_arg(args, const char *));)
-        weft_xml_attribute(xml, attribute, va_arg(args, const char *));
-    va_end(args);
+    weft_xml_begin(xml, texts[0]);
+    for (guint i = 1; texts[i]; i += 2)
+        weft_xml_attribute(xml, texts[i], texts[i + 1]);
     weft_xml_end(xml);
 }
 

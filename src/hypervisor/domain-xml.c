@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#define PREFIX "weft"
 #define CONSOLE "console="
 
 /* A version 5 UUID of the URL "NAMESPACE/<node id>": the same node is the same domain wherever and whenever it is defined. */
@@ -60,7 +59,7 @@ write_device_mark(WeftXml *xml, const WeftDomainSpec *spec, const WeftDevice *de
     const WeftHca *hca = weft_host_hca(spec->host, device->hca);
     gboolean whole = device->vf < 0;
     const char *address = whole ? hca->pci : (guint)device->vf < hca->vf_pci->len ? hca->vf_pci->pdata[device->vf] : NULL;
-    weft_xml_begin(xml, PREFIX ":device");
+    weft_xml_begin(xml, "weft:device");
     weft_xml_attribute_format(xml, "rail", "%u", device->rail);
     weft_xml_attribute(xml, "hca", device->hca);
     weft_xml_attribute(xml, "driver", weft_hca_driver_words[hca->driver]);
@@ -78,7 +77,7 @@ static void
 write_partition(WeftXml *xml, const WeftDomainSpec *spec)
 {
     g_autofree char *bridge = weft_network_bridge(spec->vxlan);
-    weft_xml_begin(xml, PREFIX ":partition");
+    weft_xml_begin(xml, "weft:partition");
     weft_xml_attribute_format(xml, "pkey", "0x%04x", spec->pkey);
     weft_xml_attribute_format(xml, "vxlan", "%u", spec->vxlan);
     weft_xml_attribute(xml, "bridge", bridge);
@@ -92,20 +91,20 @@ write_metadata(WeftXml *xml, const WeftDomainSpec *spec)
     g_autofree char *hostname = weft_node_hostname(node);
 
     weft_xml_begin(xml, "metadata");
-    weft_xml_begin(xml, PREFIX ":node");
-    weft_xml_attribute(xml, "xmlns:" PREFIX, WEFT_DOMAIN_NAMESPACE);
+    weft_xml_begin(xml, "weft:node");
+    weft_xml_attribute(xml, "xmlns:weft", WEFT_DOMAIN_NAMESPACE);
     weft_xml_attribute(xml, "id", node->id);
     weft_xml_attribute(xml, "tenant", node->tenant);
     weft_xml_attribute_format(xml, "rank", "%u", node->rank);
     weft_xml_attribute(xml, "hostname", hostname);
     weft_xml_attribute(xml, "path", weft_path_words[node->path]);
     weft_xml_attribute(xml, "mac", node->mac);
-    weft_xml_empty(xml, PREFIX ":cluster", "id", node->cluster, "name", node->cluster_name, NULL);
+    weft_xml_empty(xml, "weft:cluster", "id", node->cluster, "name", node->cluster_name);
     write_partition(xml, spec);
     for (guint i = 0; i < node->devices->len; i++)
         write_device_mark(xml, spec, node->devices->pdata[i]);
     for (guint i = 0; i < node->gpus->len; i++)
-        weft_xml_empty(xml, PREFIX ":gpu", "name", node->gpus->pdata[i], NULL);
+        weft_xml_empty(xml, "weft:gpu", "name", node->gpus->pdata[i]);
     weft_xml_end(xml);
     weft_xml_end(xml);
 }
@@ -148,7 +147,7 @@ write_os(WeftXml *xml, const WeftImage *image)
         write_boot_file(xml, "initrd", image->initrd);
         weft_xml_element(xml, "cmdline", cmdline);
     } else if (image) {
-        weft_xml_empty(xml, "boot", "dev", "hd", NULL);
+        weft_xml_empty(xml, "boot", "dev", "hd");
     }
     weft_xml_end(xml);
 }
@@ -158,17 +157,17 @@ static void
 write_machine(WeftXml *xml, const WeftDomainSpec *spec)
 {
     weft_xml_begin(xml, "features");
-    weft_xml_empty(xml, "acpi", NULL);
-    weft_xml_empty(xml, "apic", NULL);
+    weft_xml_empty(xml, "acpi");
+    weft_xml_empty(xml, "apic");
     weft_xml_end(xml);
     weft_domain_write_cpu(xml, spec);
-    weft_xml_empty(xml, "clock", "offset", "utc", NULL);
+    weft_xml_empty(xml, "clock", "offset", "utc");
     weft_xml_element(xml, "on_poweroff", "destroy");
     weft_xml_element(xml, "on_reboot", "restart");
     weft_xml_element(xml, "on_crash", "destroy");
     weft_xml_begin(xml, "pm");
-    weft_xml_empty(xml, "suspend-to-mem", "enabled", "no", NULL);
-    weft_xml_empty(xml, "suspend-to-disk", "enabled", "no", NULL);
+    weft_xml_empty(xml, "suspend-to-mem", "enabled", "no");
+    weft_xml_empty(xml, "suspend-to-disk", "enabled", "no");
     weft_xml_end(xml);
 }
 
