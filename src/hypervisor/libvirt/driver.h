@@ -74,7 +74,7 @@ typedef struct WeftVirHost {
     gint64 next_dial;
     char *reason; /* why the last dial failed */
     gboolean closed;
-    gboolean pool;    /* this connection's storage pool was seen active */
+    gboolean pool;        /* this connection's storage pool was seen active */
     GHashTable *marks;    /* UUID to node id, "" for a domain that is not ours */
     GHashTable *networks; /* UUID to WeftHostNetwork */
 } WeftVirHost;
@@ -125,8 +125,8 @@ struct WeftCall {
     GError *error;
 };
 
-WeftCall *weft_call_new(WeftHypervisor *hv, const WeftHostAddress *address, WeftCallRun run, gpointer args,
-                        GDestroyNotify args_free);
+WeftCall *
+weft_call_new(WeftHypervisor *hv, const WeftHostAddress *address, WeftCallRun run, gpointer args, GDestroyNotify args_free);
 void weft_call_unref(WeftCall *call);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftCall, weft_call_unref)
 /* Runs it and waits. about: calls about the same thing run one after another; NULL: about nothing in particular. */
@@ -147,9 +147,9 @@ virStorageVol *weft_vir_volume(virStoragePool *pool, const char *name, GError **
 gboolean weft_vir_volume_remove(virStoragePool *pool, const char *name, GError **error);
 typedef struct WeftVolume {
     const char *name;
-    const char *format;      /* "raw", "qcow2" */
-    guint64 capacity;        /* bytes; 0 with a base: as large as that */
-    const char *base;        /* name of the volume below; NULL: none */
+    const char *format; /* "raw", "qcow2" */
+    guint64 capacity;   /* bytes; 0 with a base: as large as that */
+    const char *base;   /* name of the volume below; NULL: none */
     const char *base_format;
     const char *mode; /* "0600" */
 } WeftVolume;
@@ -167,6 +167,11 @@ GPtrArray *weft_vir_volume_names(WeftCall *call, GError **error);
 gboolean weft_vir_files_make(WeftCall *call, const char *domain, const WeftStart *start, GError **error);
 gboolean weft_vir_files_remove(WeftCall *call, const char *domain, GError **error);
 
+/* --- images.c --- */
+
+/* Every image that the definition names, and the base unless NULL, is there whole, or NOT_FOUND. */
+gboolean weft_vir_images_check(WeftCall *call, const char *xml, const WeftImageFile *base, GError **error);
+
 /* --- xml.c --- */
 
 #include <libxml/tree.h>
@@ -177,10 +182,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(xmlDoc, xmlFreeDoc)
 xmlDoc *weft_xml_parse(const char *text, const char *root, GError **error);
 /* The first child of that name; NULL: there is none, or no parent. */
 const xmlNode *weft_xml_child(const xmlNode *parent, const char *name);
-const xmlNode *weft_xml_next(const xmlNode *node, const char *name); /* the next sibling of that name */
+const xmlNode *weft_xml_next(const xmlNode *node, const char *name);        /* the next sibling of that name */
 const xmlNode *weft_xml_find(const xmlNode *root, const char *const *path); /* NULL-ended names, downwards */
 const xmlNode *weft_xml_child_ns(const xmlNode *parent, const char *name, const char *ns);
-char *weft_xml_text(const xmlNode *node);                  /* stripped; NULL when node is NULL */
+char *weft_xml_content(const xmlNode *node);                  /* stripped; NULL when node is NULL */
 char *weft_xml_get(const xmlNode *node, const char *name); /* an attribute; NULL: it lacks, or node is NULL */
 /* FALSE: no number up to max. base 0: as in C. */
 gboolean weft_xml_number(const char *text, guint base, guint64 max, guint64 *ret_number);
@@ -190,8 +195,8 @@ char *weft_xml_escape(const char *text);
 
 gboolean weft_vir_start(WeftHypervisor *hv, const WeftHostAddress *host, const WeftStart *start, GCancellable *cancellable,
                         GError **error);
-gboolean weft_vir_stop(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, GCancellable *cancellable,
-                       GError **error);
+gboolean
+weft_vir_stop(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, GCancellable *cancellable, GError **error);
 WeftContents *weft_vir_list(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable *cancellable, GError **error);
 gboolean weft_vir_bring(WeftHypervisor *hv, const WeftHostAddress *host, const WeftBring *bring, GCancellable *cancellable,
                         GError **error);
@@ -199,8 +204,8 @@ gboolean weft_vir_discard(WeftHypervisor *hv, const WeftHostAddress *host, const
                           GError **error);
 gboolean weft_vir_connect(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHostNetwork *network,
                           GCancellable *cancellable, GError **error);
-gboolean weft_vir_disconnect(WeftHypervisor *hv, const WeftHostAddress *host, guint vxlan, GCancellable *cancellable,
-                             GError **error);
+gboolean
+weft_vir_disconnect(WeftHypervisor *hv, const WeftHostAddress *host, guint vxlan, GCancellable *cancellable, GError **error);
 WeftInventory *weft_vir_inspect(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable *cancellable, GError **error);
 int weft_vir_open(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, WeftChannel channel,
                   GCancellable *cancellable, GError **error);

@@ -17,7 +17,8 @@ read_siblings(const char *text, WeftCore *core)
     for (guint i = 0; parts[i]; i++) {
         g_auto(GStrv) range = g_strsplit(parts[i], "-", 2);
         guint64 first, last;
-        if (!weft_xml_number(range[0], 10, CPU_MAX, &first) || !weft_xml_number(range[1] ? range[1] : range[0], 10, CPU_MAX, &last))
+        if (!weft_xml_number(range[0], 10, CPU_MAX, &first) ||
+            !weft_xml_number(range[1] ? range[1] : range[0], 10, CPU_MAX, &last))
             return FALSE;
         for (guint64 cpu = first; cpu <= last; cpu++) {
             if (core->n_cpus == WEFT_CORE_CPUS_MAX)
@@ -69,7 +70,7 @@ read_page_size(const xmlNode *pages, WeftPages *ret_pages)
 {
     g_autofree char *size = weft_xml_get(pages, "size");
     g_autofree char *unit = weft_xml_get(pages, "unit");
-    g_autofree char *count = weft_xml_text(pages);
+    g_autofree char *count = weft_xml_content(pages);
     guint64 kib;
     if (g_strcmp0(unit, "KiB") != 0 || !weft_xml_number(size, 10, G_MAXUINT32, &kib) ||
         !weft_xml_number(count, 10, G_MAXINT64, &ret_pages->count))
@@ -98,10 +99,14 @@ read_cell(WeftHost *host, const xmlNode *cell, GError **error)
     if (!weft_xml_number(id, 10, WEFT_NUMA_MAX - 1, &number))
         return weft_error_refuse(error, WEFT_ERROR_INVALID, "capabilities: NUMA node \"%s\" is none from 0 to %d", id ? id : "",
                                  WEFT_NUMA_MAX - 1);
-    if (number >= host->numa->len)
-        g_array_set_size(host->numa, (guint)number + 1);
+    const WeftNuma empty = { 0 };
+    while (host->numa->len <= number)
+        g_array_append_val(host->numa, empty);
     read_pages(&g_array_index(host->numa, WeftNuma, number), cell);
+    guint first = host->cores->len;
     read_cores(host, cell, (guint)number);
+    if (host->cores->len > first + 1)
+        g_array_index(host->cores, WeftCore, first).housekeeping = TRUE;
     return TRUE;
 }
 
@@ -159,7 +164,7 @@ weft_inventory_read_capabilities(WeftInventory *inventory, const char *xml, gboo
     const xmlNode *cpu = weft_xml_find(root, cpu_path);
     g_autofree char *iommu = weft_xml_get(weft_xml_find(root, iommu_path), "support");
     g_free(inventory->cpu_model);
-    inventory->cpu_model = weft_xml_text(weft_xml_child(cpu, "model"));
+    inventory->cpu_model = weft_xml_content(weft_xml_child(cpu, "model"));
     inventory->iommu = g_strcmp0(iommu, "yes") == 0;
     *ret_offers_kvm = offers_kvm(root);
     *ret_flag = has_flag(cpu);

@@ -16,10 +16,10 @@ enum { CLASS_INFINIBAND = 0x0207, CLASS_NETWORK = 0x0280 };
 
 typedef struct Device {
     guint64 class, vendor, product, numa;
-    char *address; /* "0000:41:00.0" */
-    char *root;    /* "pci0000:40"; NULL: unknown */
-    char *driver;  /* NULL: none */
-    gboolean virtual; /* a virtual function */
+    char *address;        /* "0000:41:00.0" */
+    char *root;           /* "pci0000:40"; NULL: unknown */
+    char *driver;         /* NULL: none */
+    gboolean virtual;     /* a virtual function */
     GPtrArray *functions; /* addresses of its virtual functions */
 } Device;
 
@@ -40,7 +40,7 @@ static gboolean
 read_id(const xmlNode *parent, const char *element, const char *attribute, guint64 *ret_id)
 {
     const xmlNode *node = weft_xml_child(parent, element);
-    g_autofree char *text = attribute ? weft_xml_get(node, attribute) : weft_xml_text(node);
+    g_autofree char *text = attribute ? weft_xml_get(node, attribute) : weft_xml_content(node);
     return weft_xml_number(text, 0, G_MAXUINT32, ret_id);
 }
 
@@ -112,12 +112,12 @@ device_new(const xmlNode *root)
     if (!pci || !read_id(pci, "domain", NULL, &domain) || !read_id(pci, "bus", NULL, &bus) ||
         !read_id(pci, "slot", NULL, &slot) || !read_id(pci, "function", NULL, &function))
         return NULL;
-    g_autofree char *path = weft_xml_text(weft_xml_child(root, "path"));
+    g_autofree char *path = weft_xml_content(weft_xml_child(root, "path"));
     Device *device = g_new0(Device, 1);
     device->functions = g_ptr_array_new_with_free_func(g_free);
     device->address = format_address(domain, bus, slot, function);
     device->root = root_of(path);
-    device->driver = weft_xml_text(weft_xml_child(weft_xml_child(root, "driver"), "name"));
+    device->driver = weft_xml_content(weft_xml_child(weft_xml_child(root, "driver"), "name"));
     read_id(pci, "class", NULL, &device->class);
     read_id(pci, "vendor", "id", &device->vendor);
     read_id(pci, "product", "id", &device->product);
@@ -290,6 +290,6 @@ weft_inventory_apply_report(WeftInventory *inventory)
 {
     gsize i;
     json_t *hca;
-    json_array_foreach(json_object_get(inventory->hook, "hcas"), i, hca)
+    json_array_foreach (json_object_get(inventory->hook, "hcas"), i, hca)
         apply_hca(inventory->hardware, hca);
 }

@@ -16,9 +16,9 @@ xmlDoc *
 weft_xml_parse(const char *text, const char *root, GError **error)
 {
     gsize length = strlen(text);
-    g_autoptr(xmlDoc) doc =
-        length > XML_MAX ? NULL
-                         : xmlReadMemory(text, (int)length, NULL, NULL, XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
+    g_autoptr(xmlDoc) doc = length > XML_MAX ? NULL
+                                             : xmlReadMemory(text, (int)length, NULL, NULL,
+                                                             XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
     const xmlNode *top = doc ? xmlDocGetRootElement(doc) : NULL;
     if (!top || doc->intSubset || !is_named(top, root)) {
         weft_error_refuse(error, WEFT_ERROR_INVALID, "not XML of a <%s>", root);
@@ -73,7 +73,7 @@ take(xmlChar *text)
 }
 
 char *
-weft_xml_text(const xmlNode *node)
+weft_xml_content(const xmlNode *node)
 {
     return node ? g_strstrip(take(xmlNodeGetContent(node))) : NULL;
 }
