@@ -149,35 +149,46 @@ weft_client_prepare(WeftClient *client, CURL *easy, const char *path)
         curl_easy_setopt(easy, CURLOPT_CAINFO, client->ca);
 }
 
+char *
+weft_client_upgrade_text(const WeftClient *client, const char *path, const char *protocol)
+{
+    const char *host = strstr(client->base, "://") + strlen("://");
+    gsize length = strcspn(host, "/");
+    g_autofree char *bearer = client->token ? g_strdup_printf("Authorization: Bearer %s\r\n", client->token) : g_strdup("");
+    return g_strdup_printf("GET %s%s HTTP/1.1\r\nHost: %.*s\r\nConnection: Upgrade\r\nUpgrade: %s\r\n"
+                           "User-Agent: weft/" WEFT_VERSION "\r\n%s\r\n",
+                           host + length, path, (int)length, host, protocol, bearer);
+}
+
 /* curl names the port even where there is none: the kernel's word is better. */
 static char *
-why_lost(WeftClient *client, CURLcode result, const char *detail)
+why_lost(CURL *easy, CURLcode result, const char *detail)
 {
     long number = 0;
-    curl_easy_getinfo(client->easy, CURLINFO_OS_ERRNO, &number);
+    curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
     if (result == CURLE_COULDNT_CONNECT && number != 0)
         return g_strdup(g_strerror((int)number));
     return g_strdup(detail[0] ? detail : curl_easy_strerror(result));
 }
 
 static gboolean
-is_denied(WeftClient *client)
+is_denied(CURL *easy)
 {
     long number = 0;
-    curl_easy_getinfo(client->easy, CURLINFO_OS_ERRNO, &number);
+    curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
     return number == EACCES;
 }
 
-static void
-set_lost(WeftClient *client, CURLcode result, const char *detail, GError **error)
+void
+weft_client_set_lost(WeftClient *client, CURL *easy, CURLcode result, const char *detail, GError **error)
 {
     if (weft_client_interrupted(error))
         return;
-    g_autofree char *why = why_lost(client, result, detail);
+    g_autofree char *why = why_lost(easy, result, detail);
     const char *format = "cannot reach weftd at %s: %s: is it running? (weftd --config FILE, or set WEFT_URL)";
     if (result == CURLE_OPERATION_TIMEDOUT || result == CURLE_GOT_NOTHING || result == CURLE_RECV_ERROR)
         format = "weftd at %s gave no answer: %s";
-    else if (result == CURLE_COULDNT_CONNECT && is_denied(client))
+    else if (result == CURLE_COULDNT_CONNECT && is_denied(easy))
         format = "cannot reach weftd at %s: %s: you may not open its socket; an admin can add you to its group, or use https";
     else if (result == CURLE_PEER_FAILED_VERIFICATION || result == CURLE_SSL_CACERT_BADFILE)
         format = "cannot trust weftd at %s: %s (--ca FILE names its authority)";
@@ -242,6 +253,8 @@ call_headers(const WeftCall *call, const char *key)
     headers = curl_slist_append(headers, "Expect:");
     if (call->body)
         headers = curl_slist_append(headers, "Content-Type: application/json");
+    if (call->raw)
+        headers = curl_slist_append(headers, "Content-Type: application/octet-stream");
     if (key) {
         g_autofree char *line = g_strconcat("Idempotency-Key: ", key, NULL);
         headers = curl_slist_append(headers, line);
@@ -268,6 +281,10 @@ attempt(WeftClient *client, const WeftCall *call, const char *key, Answer *answe
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)client->timeout_ms);
     if (body || g_strcmp0(call->method, "POST") == 0)
         curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body ? body : "");
+    if (call->raw) {
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->raw_length);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, call->raw);
+    }
     if (call->method)
         curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call->method);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
@@ -327,7 +344,7 @@ static gboolean
 take_answer(WeftClient *client, CURLcode result, Answer *answer, WeftResponse *response, GError **error)
 {
     if (result != CURLE_OK) {
-        set_lost(client, result, answer->detail, error);
+        weft_client_set_lost(client, client->easy, result, answer->detail, error);
         return FALSE;
     }
     response->status = answer->status;

@@ -27,6 +27,8 @@ typedef struct WeftCall {
     const char *path;   /* with its query */
     json_t *body;       /* borrowed; NULL: none */
     const char *if_match;
+    const void *raw; /* instead of a body: bytes, borrowed; NULL: none */
+    gsize raw_length;
 } WeftCall;
 
 typedef struct WeftResponse {
@@ -56,6 +58,9 @@ char *weft_client_query(char *path, const char *key, const char *value);
 void weft_client_catch_interrupts(void);
 gboolean weft_client_interrupted(GError **error);
 
-/* For feed.c: prepares a handle for a path, and turns a problem document into an error. */
+/* For feed.c and tunnel.c: prepares a handle for a path, tells why it lost the connection, and turns a problem document into an
+ * error; the head of the request that asks for another protocol on a connection that a handle made. */
 void weft_client_prepare(WeftClient *client, CURL *easy, const char *path);
+void weft_client_set_lost(WeftClient *client, CURL *easy, CURLcode result, const char *detail, GError **error);
+char *weft_client_upgrade_text(const WeftClient *client, const char *path, const char *protocol);
 void weft_client_set_problem(long status, const char *text, gsize length, GError **error);
