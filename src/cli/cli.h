@@ -10,10 +10,19 @@ typedef struct WeftCli {
     WeftClient *client;
     const char *tenant; /* that an operator acts for; NULL: the caller's own, or all */
     gboolean json;      /* print what the API says */
+    char **command;     /* the words after --; NULL: none, or the verb takes none */
+    int status;         /* exit code of a verb that did what it was asked for */
 } WeftCli;
 
 /* What the arguments of a verb name, for the completion. */
-typedef enum { WEFT_NAMES_NONE, WEFT_NAMES_CLUSTERS, WEFT_NAMES_HOSTS, WEFT_NAMES_TENANTS, WEFT_NAMES_PRINCIPALS } WeftNames;
+typedef enum {
+    WEFT_NAMES_NONE,
+    WEFT_NAMES_CLUSTERS,
+    WEFT_NAMES_HOSTS,
+    WEFT_NAMES_TENANTS,
+    WEFT_NAMES_PRINCIPALS,
+    WEFT_NAMES_IMAGES
+} WeftNames;
 
 /* One row of the table of verbs. Options write into static variables of the verb's file: a process runs one verb. */
 typedef struct WeftVerb {
@@ -25,6 +34,8 @@ typedef struct WeftVerb {
     guint min_args;
     guint max_args; /* G_MAXUINT: any number */
     WeftNames names;
+    gboolean takes_command;      /* after -- */
+    int failure;                 /* exit code of weft's own failures; 0: as weft(1) says */
     const GOptionEntry *options; /* NULL: none of its own */
     gboolean raw;                /* its words, options too, are for another program: run() gets them as they are, and no cli */
     gboolean (*run)(WeftCli *cli, char **args, GError **error);

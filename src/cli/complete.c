@@ -5,10 +5,8 @@
 #include <stdio.h>
 
 static const char *const name_paths[] = {
-    [WEFT_NAMES_CLUSTERS] = "/v1/clusters",
-    [WEFT_NAMES_HOSTS] = "/v1/hosts",
-    [WEFT_NAMES_TENANTS] = "/v1/tenants",
-    [WEFT_NAMES_PRINCIPALS] = "/v1/principals",
+    [WEFT_NAMES_CLUSTERS] = "/v1/clusters",     [WEFT_NAMES_HOSTS] = "/v1/hosts",   [WEFT_NAMES_TENANTS] = "/v1/tenants",
+    [WEFT_NAMES_PRINCIPALS] = "/v1/principals", [WEFT_NAMES_IMAGES] = "/v1/images",
 };
 
 static void
@@ -88,7 +86,7 @@ option_with_value(const WeftVerb *verb, const char *word)
 static const struct {
     const char *option;
     WeftNames names;
-} named_values[] = { { "tenant", WEFT_NAMES_TENANTS }, { "user", WEFT_NAMES_PRINCIPALS } };
+} named_values[] = { { "tenant", WEFT_NAMES_TENANTS }, { "user", WEFT_NAMES_PRINCIPALS }, { "image", WEFT_NAMES_IMAGES } };
 
 /* A value that is one of several words says so in its description: "ready|deleted". */
 static void

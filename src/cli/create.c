@@ -2,17 +2,23 @@
 #include "await.h"
 #include "clock.h"
 #include "errors.h"
+#include "file.h"
 #include "size.h"
 #include "verbs.h"
 
 #include <limits.h>
 
 #define UNSET INT_MIN
+#define TRANSPARENT "transparent"
+#define NO_KEY "none"
+#define KEYS_MAX (64 << 10)      /* bytes of a file of public keys, */
+#define USER_DATA_MAX (64 << 10) /* and of user-data */
 
 static int count = UNSET, cores = UNSET, gpus = UNSET, rails = UNSET;
 static char *memory, *pages, *image, *path, *fabric, *file, *timeout;
-static char **labels;
-static gboolean no_wait;
+static char *user_data;
+static char **labels, **ssh_keys;
+static gboolean no_wait, slurm;
 
 /* clang-format off */
 static const GOptionEntry options[] = {
@@ -23,9 +29,13 @@ static const GOptionEntry options[] = {
     { "path", 0, 0, G_OPTION_ARG_STRING, &path, "how fabric traffic flows (auto)", "auto|sriov|passthrough|bridge" },
     { "gpus", 0, 0, G_OPTION_ARG_INT, &gpus, "GPUs of each node (0)", "N" },
     { "rails", 0, 0, G_OPTION_ARG_INT, &rails, "fabric devices of each node (1)", "N" },
-    { "pages", 0, 0, G_OPTION_ARG_STRING, &pages, "size of the huge pages: 2M, 1G (the largest that fits)", "SIZE" },
+    { "pages", 0, 0, G_OPTION_ARG_STRING, &pages, "size of the huge pages: 2M, 1G, or transparent (the largest that fits)", "SIZE" },
     { "fabric", 0, 0, G_OPTION_ARG_STRING, &fabric, "only on this fabric", "NAME" },
     { "label", 'l', 0, G_OPTION_ARG_STRING_ARRAY, &labels, "only on hosts with this label; may be repeated", "KEY=VALUE" },
+    { "ssh-key", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &ssh_keys,
+      "public key that may log in; may be repeated; none: no key (those in ~/.ssh)", "FILE" },
+    { "user-data", 0, 0, G_OPTION_ARG_FILENAME, &user_data, "for cloud-init in the nodes", "FILE" },
+    { "slurm", 0, 0, G_OPTION_ARG_NONE, &slurm, "the nodes form a Slurm cluster too", NULL },
     { "file", 'f', 0, G_OPTION_ARG_FILENAME, &file, "specification in YAML or JSON; - is the standard input", "FILE" },
     { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return as soon as it is asked for", NULL },
     { "timeout", 0, 0, G_OPTION_ARG_STRING, &timeout, "wait no longer than this: 90s, 10m", "TIME" },
@@ -60,7 +70,7 @@ apply_group_flag(json_t *spec, const GroupFlag *flag, GError **error)
         return FALSE;
     }
     guint64 bytes = 0;
-    if (flag->is_size && !weft_size_parse(*flag->text, &bytes, error)) {
+    if (flag->is_size && strcmp(*flag->text, TRANSPARENT) != 0 && !weft_size_parse(*flag->text, &bytes, error)) {
         g_prefix_error(error, "%s: ", flag->option);
         return FALSE;
     }
@@ -86,6 +96,62 @@ apply_labels(json_t *spec, GError **error)
     return TRUE;
 }
 
+/* Each line of a file of public keys is one, as in authorized_keys. */
+static gboolean
+add_keys(json_t *keys, const char *name, GError **error)
+{
+    g_autofree char *text = weft_file_read(name, KEYS_MAX, NULL, error);
+    if (!text)
+        return FALSE;
+    g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+    for (guint i = 0; lines[i]; i++) {
+        const char *line = g_strstrip(lines[i]);
+        if (*line && *line != '#' && json_array_append_new(keys, json_string(line)) < 0)
+            return weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: is no text; give a file of public keys (.pub)", name);
+    }
+    return TRUE;
+}
+
+/* Those that ssh itself would offer. */
+static gboolean
+add_own_keys(json_t *keys, GError **error)
+{
+    static const char *const names[] = { "id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub" };
+    for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
+        g_autofree char *key = g_build_filename(g_get_home_dir(), ".ssh", names[i], NULL);
+        if (g_file_test(key, G_FILE_TEST_IS_REGULAR) && !add_keys(keys, key, error))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+static gboolean
+apply_keys(json_t *spec, GError **error)
+{
+    if (!ssh_keys && json_object_get(spec, "ssh_keys"))
+        return TRUE;
+    json_t *keys = json_array();
+    json_object_set_new(spec, "ssh_keys", keys);
+    if (!ssh_keys)
+        return add_own_keys(keys, error);
+    for (guint i = 0; ssh_keys[i]; i++)
+        if (strcmp(ssh_keys[i], NO_KEY) != 0 && !add_keys(keys, ssh_keys[i], error))
+            return FALSE;
+    return TRUE;
+}
+
+static gboolean
+apply_user_data(json_t *spec, GError **error)
+{
+    g_autofree char *text = user_data ? weft_file_read(user_data, USER_DATA_MAX, NULL, error) : NULL;
+    if (user_data && !text)
+        return FALSE;
+    if (text && json_object_set_new(spec, "user_data", json_string(text)) < 0)
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: is no text; cloud-init can fetch the rest by #include",
+                                 weft_cli_file_name(user_data));
+    return TRUE;
+}
+
 static gboolean
 apply_flags(json_t *spec, const char *name, GError **error)
 {
@@ -93,10 +159,12 @@ apply_flags(json_t *spec, const char *name, GError **error)
         json_object_set_new(spec, "name", json_string(name));
     if (fabric)
         json_object_set_new(spec, "fabric", json_string(fabric));
+    if (slurm)
+        json_object_set_new(spec, "slurm", json_true());
     for (guint i = 0; i < G_N_ELEMENTS(group_flags); i++)
         if (!apply_group_flag(spec, &group_flags[i], error))
             return FALSE;
-    return apply_labels(spec, error);
+    return apply_labels(spec, error) && apply_keys(spec, error) && apply_user_data(spec, error);
 }
 
 static json_t *
@@ -177,7 +245,8 @@ const WeftVerb weft_create_verbs[] = {
         .name = "create",
         .arguments = "NAME -n N",
         .summary = "ask for a cluster and wait until it is ready",
-        .about = "Asks for a cluster and waits until all its nodes were seen working. Flags win over the file.",
+        .about = "Asks for a cluster and waits until all its nodes were seen working. Flags win over the file. Your "
+                 "public keys in ~/.ssh may log in, unless --ssh-key or the file names others.",
         .examples = "weft create cfd -n 8 --cores 4 --memory 8G\n"
                     "weft create -f cfd.yaml --no-wait",
         .max_args = 1,

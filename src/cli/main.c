@@ -15,13 +15,20 @@
 
 static const WeftVerb *const cluster_files[] = { weft_create_verbs, weft_ls_verbs,   weft_show_verbs,   weft_scale_verbs,
                                                  weft_rm_verbs,     weft_wait_verbs, weft_events_verbs, NULL };
-static const WeftVerb *const host_files[] = { weft_hosts_verbs, weft_host_verbs, NULL };
+static const WeftVerb *const node_files[] = {
+    weft_ssh_verbs, weft_run_verbs, weft_scp_verbs, weft_console_verbs, weft_hostfile_verbs, weft_top_verbs, NULL
+};
+static const WeftVerb *const host_files[] = { weft_hosts_verbs, weft_host_verbs, weft_image_verbs, weft_doctor_verbs, NULL };
 static const WeftVerb *const people_files[] = { weft_tenant_verbs, weft_user_verbs, weft_token_verbs, weft_usage_verbs, NULL };
 static const WeftVerb *const self_files[] = { weft_version_verbs, weft_lab_verbs, NULL };
 
 const WeftSection weft_sections[] = {
-    { "Clusters", cluster_files }, { "Hosts", host_files }, { "People", people_files }, { "Itself", self_files }, { NULL },
+    { "Clusters", cluster_files }, { "Nodes", node_files },  { "Hosts", host_files },
+    { "People", people_files },    { "Itself", self_files }, { NULL },
 };
+
+/* What the verb that runs makes of the exit code. */
+static int status, failure;
 
 static struct {
     char *url;
@@ -192,6 +199,19 @@ print_version(void)
     return TRUE;
 }
 
+/* Cuts the words off at "--" and returns those behind it: options there are not ours. NULL: there are none. */
+static char **
+take_command(char **words)
+{
+    guint n = 0;
+    while (words[n] && strcmp(words[n], "--") != 0)
+        n++;
+    char **command = words[n] && words[n + 1] ? g_strdupv(words + n + 1) : NULL;
+    for (char **word = words + n; *word; word++)
+        g_clear_pointer(word, g_free);
+    return command;
+}
+
 static gboolean
 run_verb(const WeftVerb *verb, char **args, GError **error)
 {
@@ -200,6 +220,8 @@ run_verb(const WeftVerb *verb, char **args, GError **error)
     if (verb->raw && !global.help)
         return verb->run(NULL, args + 1, error);
     g_auto(GStrv) words = g_strdupv(args);
+    g_auto(GStrv) command = verb->takes_command ? take_command(words) : NULL;
+    failure = verb->failure;
     if (!parse_options(&words, verb->options, FALSE, error)) {
         g_prefix_error(error, "%s: ", verb->name);
         return FALSE;
@@ -214,8 +236,10 @@ run_verb(const WeftVerb *verb, char **args, GError **error)
     if (!check_arguments(verb, rest, error))
         return FALSE;
     g_autoptr(WeftClient) client = connect_client(0, error);
-    WeftCli cli = { client, setting(global.tenant, "WEFT_TENANT"), global.json };
-    return client && verb->run(&cli, rest, error);
+    WeftCli cli = { client, setting(global.tenant, "WEFT_TENANT"), global.json, command, 0 };
+    gboolean fine = client && verb->run(&cli, rest, error);
+    status = cli.status;
+    return fine;
 }
 
 static gboolean
@@ -239,7 +263,7 @@ static gboolean
 complete(char **words)
 {
     g_autoptr(WeftClient) client = connect_client(1000, NULL);
-    WeftCli cli = { client, setting(global.tenant, "WEFT_TENANT"), FALSE };
+    WeftCli cli = { .client = client, .tenant = setting(global.tenant, "WEFT_TENANT") };
     weft_complete(&cli, words);
     return TRUE;
 }
@@ -301,10 +325,11 @@ main(int argc, char **argv)
     g_set_prgname("weft");
 
     g_autoptr(GError) error = NULL;
-    int code = 0;
-    if (!run(argv, &error)) {
+    gboolean fine = run(argv, &error);
+    int code = status;
+    if (!fine) {
         weft_cli_report(error);
-        code = exit_code(error);
+        code = failure ? failure : exit_code(error);
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("weft: cannot write the output");
