@@ -11,7 +11,7 @@ from .lab import Lab, say
 from .plan import Plan, folder_of, parse_size
 from .process import LabError
 
-EXIT_FAILED, EXIT_USAGE = 1, 2
+EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
 SWITCH = "switch"
 
 USAGE = """
@@ -19,47 +19,75 @@ export WEFT_URL={url}
 weft hosts
 weft lab status{which}
 weft lab exec{which} h1 -- virsh list
-weft lab down{which}{weftd}"""
-NO_WEFTD = "\n# no weftd runs; weft lab weftd{which} start"
+weft lab down{which}"""
+
+USAGE_WITHOUT = """
+weft lab exec{which} switch -- virsh -c qemu+tcp://10.77.0.11/system list
+weft lab weftd{which} start
+weft lab down{which}"""
+
+
+ABOUT = """A whole HPC cloud on one machine: hosts as namespaces, each with its own libvirtd and described hardware, on a
+simulated InfiniBand fabric. weft-lab(1) tells more."""
+
+NUMBERS = {
+    "hosts": "hosts (4)",
+    "sockets": "sockets of a host, each a NUMA node (2)",
+    "cores": "cores of a socket (8)",
+    "threads": "hardware threads of a core (1)",
+    "pages": "huge pages of 2M on each NUMA node (three quarters of its memory)",
+    "leaves": "leaf switches (2)",
+}
 
 
 def make_parser():
-    parser = argparse.ArgumentParser(prog="weft lab", description="A whole HPC cloud on one machine: hosts as namespaces, each with "
-                                     "its own libvirtd and described hardware, on a simulated InfiniBand fabric.")
+    parser = argparse.ArgumentParser(prog="weft lab", description=ABOUT)
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-
-    def verb(name, run, text):
-        made = verbs.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-        made.add_argument("--name", default=None, help="name of the lab (lab)")
-        made.add_argument("--dir", default=None, help="its folder (/var/lib/weft-lab/NAME)")
-        made.set_defaults(run=run)
-        return made
-
-    up = verb("up", run_up, "make a lab, or complete one that is there")
-    for option, text in (("hosts", "hosts (4)"), ("sockets", "sockets of a host, each a NUMA node (2)"), ("cores", "cores of a socket (8)"),
-                         ("threads", "hardware threads of a core (1)"), ("pages", "huge pages of 2M on each NUMA node (3/4 of its memory)"),
-                         ("leaves", "leaf switches (2)")):
-        up.add_argument(f"--{option}", type=int, metavar="N", help=text)
-    up.add_argument("--memory", metavar="SIZE", help="memory of a host (8G)")
-    up.add_argument("--hook", metavar="PATH", help="weft-hook to install on the hosts (the build's)")
-    up.add_argument("--no-weftd", action="store_true", help="start no weftd")
-    verb("down", run_down, "remove a lab and everything that belongs to it")
-    verb("status", run_status, "show the hosts and the fabric").add_argument("--json", action="store_true", help="as JSON")
-    for name, run, text in (("cut", run_cut, "unplug a host's cable"), ("heal", run_heal, "plug it in again; boot the host if it is dead"),
-                            ("kill", run_kill, "take a host's power away: everything on it ends at once, its files stay")):
-        verb(name, run, text).add_argument("host", metavar="HOST")
-    libvirtd = verb("libvirtd", run_libvirtd, "stop or start libvirtd on a host; its guests live on")
-    libvirtd.add_argument("host", metavar="HOST")
-    libvirtd.add_argument("what", choices=("stop", "start"))
-    verb("weftd", run_weftd, "stop or start the lab's weftd").add_argument("what", choices=("stop", "start"))
-    execute = verb("exec", run_exec, "run a command on a host, or on the switch")
-    execute.add_argument("host", metavar="HOST")
-    execute.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD")
+    for name, (text, run, add_arguments) in VERBS.items():
+        verb = verbs.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        verb.add_argument("--name", default="lab", help="name of the lab (lab)")
+        verb.add_argument("--dir", help="its folder (/var/lib/weft-lab/NAME)")
+        add_arguments(verb)
+        verb.set_defaults(run=run)
     return parser
 
 
+def no_arguments(_):
+    pass
+
+
+def up_arguments(verb):
+    for name, text in NUMBERS.items():
+        verb.add_argument(f"--{name}", type=int, metavar="N", help=text)
+    verb.add_argument("--memory", metavar="SIZE", help="memory of a host (8G)")
+    verb.add_argument("--hook", metavar="PATH", help="weft-hook to install on the hosts (the build's)")
+    verb.add_argument("--no-weftd", action="store_true", help="start no weftd")
+
+
+def status_arguments(verb):
+    verb.add_argument("--json", action="store_true", help="as JSON")
+
+
+def host_argument(verb):
+    verb.add_argument("host", metavar="HOST")
+
+
+def switch_argument(verb):
+    verb.add_argument("what", choices=("stop", "start"))
+
+
+def libvirtd_arguments(verb):
+    host_argument(verb)
+    switch_argument(verb)
+
+
+def exec_arguments(verb):
+    host_argument(verb)
+    verb.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD")
+
+
 def lab_of(options, hook=None):
-    return Lab(folder_of(options.name or "lab", options.dir), tools.find(hook))
+    return Lab(folder_of(options.name, options.dir), tools.find(hook))
 
 
 def plan_of(options, present):
@@ -74,7 +102,8 @@ def plan_of(options, present):
         return Plan(**given).check()
     for field, value in given.items():
         if getattr(present, field) != value:
-            raise LabError(f"the lab is there with {field} {getattr(present, field)}, not {value}; remove it first with weft lab down")
+            there = getattr(present, field)
+            raise LabError(f"the lab is there with {field} {there}, not {value}; remove it first with weft lab down")
     return present
 
 
@@ -86,8 +115,8 @@ def run_up(options):
             raise LabError(f"--hook {plan.hook}: no such program")
         lab.tools = tools.find(plan.hook)
         lab.up(plan, weftd=not options.no_weftd)
-    which = f" --dir {options.dir}" if options.dir else f" --name {options.name}" if options.name else ""
-    print(USAGE.format(url=lab.site.url, which=which, weftd="" if lab.site.weftd.pid else NO_WEFTD.format(which=which)))
+    which = f" --dir {options.dir}" if options.dir else f" --name {options.name}" if options.name != "lab" else ""
+    print((USAGE if lab.site.weftd.pid else USAGE_WITHOUT).format(url=lab.site.url, which=which))
     return 0
 
 
@@ -103,15 +132,21 @@ def run_status(options):
     if options.json:
         print(json.dumps(status, indent=2))
         return 0
+    print_status(status)
+    return 0
+
+
+def print_status(status):
+    row = "{:6}{:7}{:14}{:8}{:10}{}"
     print(f"lab {status['name']} in {status['folder']}: {'running' if status['running'] else 'not running'}\n")
-    print(f"{'HOST':6}{'STATE':7}{'ADDRESS':14}{'LEAF':8}{'LIBVIRTD':10}DOMAINS")
+    print(row.format("HOST", "STATE", "ADDRESS", "LEAF", "LIBVIRTD", "DOMAINS"))
     for host in status["hosts"]:
-        print(f"{host['name']:6}{host['state']:7}{host['address']:14}{host['leaf']:8}{'answers' if host['libvirtd'] else 'silent':10}"
-              f"{' '.join(sorted(host['domains'])) or '-'}")
+        answers = "answers" if host["libvirtd"] else "silent"
+        domains = " ".join(sorted(host["domains"])) or "-"
+        print(row.format(host["name"], host["state"], host["address"], host["leaf"], answers, domains))
     fabric, weftd = status["fabric"], status["weftd"]
     print(f"\nfabric {fabric['state']}: {len(fabric['active'])} of {len(status['hosts'])} hosts' ports active")
     print(f"weftd {'runs' if weftd['running'] else 'does not run'}: {weftd['url']}")
-    return 0
 
 
 def with_host(action):
@@ -163,6 +198,19 @@ def run_exec(options):
     (lab if options.host == SWITCH else lab.host(options.host)).execute(command)
 
 
+VERBS = {
+    "up": ("make a lab, or complete one that is there", run_up, up_arguments),
+    "down": ("remove a lab and everything that belongs to it", run_down, no_arguments),
+    "status": ("show the hosts, the fabric and weftd", run_status, status_arguments),
+    "cut": ("unplug a host's cable", run_cut, host_argument),
+    "heal": ("plug it in again; boot the host if it is dead", run_heal, host_argument),
+    "kill": ("take a host's power away: everything on it ends at once, its files stay", run_kill, host_argument),
+    "libvirtd": ("stop or start libvirtd on a host; its guests live on", run_libvirtd, libvirtd_arguments),
+    "weftd": ("stop or start the lab's weftd", run_weftd, switch_argument),
+    "exec": ("run a command on a host, or on the switch", run_exec, exec_arguments),
+}
+
+
 def main(arguments):
     options = make_parser().parse_args(arguments)
     if os.geteuid() != 0:
@@ -174,4 +222,4 @@ def main(arguments):
         print(f"weft lab: {error}", file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
-        return 130
+        return EXIT_INTERRUPTED

@@ -1,7 +1,7 @@
 """The simulated fabric: ibsim with a net of this lab's hosts, and a real opensm on it.
 
-A two-level fat tree: each leaf is linked to each spine, and the subnet manager's own machine hangs on the first spine. ibsim's sockets
-are abstract ones, so they belong to the room's network namespace: labs do not meet there either.
+A two-level fat tree: each leaf is linked to each spine, and the subnet manager's own machine hangs on the first spine.
+ibsim's sockets are abstract ones, so they belong to the room's network namespace: labs do not meet there either.
 """
 
 import glob
@@ -93,7 +93,8 @@ class Fabric:
 
     def environment(self):
         """For any program that speaks to the fabric, as the subnet manager's machine."""
-        return os.environ | {"LD_PRELOAD": _umad2sim(), "SIM_HOST": SM, "OSM_CACHE_DIR": str(self.folder), "OSM_TMP_DIR": str(self.folder)}
+        folders = {name: str(self.folder) for name in ("OSM_CACHE_DIR", "OSM_TMP_DIR")}
+        return os.environ | folders | {"LD_PRELOAD": _umad2sim(), "SIM_HOST": SM}
 
     def _start_opensm(self):
         (self.folder / "partitions.conf").write_text(PARTITIONS, encoding="ascii")
@@ -101,8 +102,10 @@ class Fabric:
             (self.folder / name).unlink(missing_ok=True)
         for left in self.folder.glob("sys-*"):  # of a program that was killed, in umad2sim's way
             shutil.rmtree(left)
-        self.opensm.spawn(["opensm", "--log_file", "opensm.log", "-d", "2", "--Pconfig", str(self.folder / "partitions.conf"), "--sweep", "5"],
-                          self.folder / "opensm.out", inside=self.lab.room.pid, folder=self.folder, environment=self.environment())
+        flush = ["-d", "2"]
+        self.opensm.spawn(["opensm", "--log_file", "opensm.log", *flush, "--Pconfig", "partitions.conf", "--sweep", "5"],
+                          self.folder / "opensm.out", inside=self.lab.room.pid, folder=self.folder,
+                          environment=self.environment())
 
     def _is_up(self):
         if self.opensm.pid is None:

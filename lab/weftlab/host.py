@@ -109,7 +109,8 @@ class Host:
 
     def _add_user(self):
         """Debian's libvirtd does not start without that user, whom only the package that also starts a libvirtd would make."""
-        for name, line in (("passwd", "libvirt-qemu:x:64055:64055::/var/lib/libvirt:/usr/sbin/nologin"), ("group", "libvirt-qemu:x:64055:")):
+        lines = {"passwd": "libvirt-qemu:x:64055:64055::/var/lib/libvirt:/usr/sbin/nologin", "group": "libvirt-qemu:x:64055:"}
+        for name, line in lines.items():
             text = Path("/etc", name).read_text(encoding="utf-8")
             self._write(f"etc/{name}", text if "\nlibvirt-qemu:" in text else f"{text}{line}\n")
 
@@ -185,10 +186,8 @@ class Host:
         self.libvirtd.kill(sig)
 
     def _environment(self):
-        environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
-        if self.lab.tools.fold:
-            environment["LD_PRELOAD"] = str(self.lab.tools.fold)
-        return environment
+        return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8",
+                "LD_PRELOAD": str(self.lab.tools.fold)}
 
     def await_libvirtd(self):
         def answers():

@@ -122,7 +122,7 @@ class Lab:
         say(f"{len(self.hosts)} hosts answer")
 
     def _claim_folder(self):
-        if any(self.folder.is_relative_to(place) for place in ("/run", "/dev", "/proc", "/sys", "/etc/libvirt", "/var/lib/libvirt")):
+        if any(self.folder.is_relative_to(place) for place in ("/run", "/dev", "/proc", "/sys", "/etc/libvirt")):
             raise LabError(f"{self.folder}: hosts have a folder of their own there; choose another --dir")
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / MARK).exists() and any(self.folder.iterdir()):

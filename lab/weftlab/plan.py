@@ -39,8 +39,6 @@ class Plan:
     hook: str = ""  # program; empty: the build's
 
     def check(self):
-        if not NAME.fullmatch(self.name):
-            raise LabError(f"'{self.name}' is no name for a lab; use up to 32 letters a-z, digits and '-', a letter first")
         limits = {"hosts": HOSTS_MAX, "sockets": 8, "cores": 128, "threads": 4, "leaves": 64}
         for field, limit in limits.items():
             if not 1 <= getattr(self, field) <= limit:
@@ -104,4 +102,6 @@ class Plan:
 
 def folder_of(name, given):
     """Where a lab of that name keeps everything."""
+    if not NAME.fullmatch(name):
+        raise LabError(f"'{name}' is no name for a lab; use up to 32 letters a-z, digits and '-', a letter first")
     return Path(os.path.abspath(given)) if given else HOME / name

@@ -1,5 +1,5 @@
-"""weftd of the lab: its configuration, and the process. It runs in the room, where it reaches every host's libvirtd; `weft` reaches it
-from anywhere on the machine by its Unix socket."""
+"""weftd of the lab: its configuration, and the process. It runs in the room, where it reaches every host's libvirtd; `weft`
+reaches it from anywhere on the machine by its Unix socket."""
 
 import socket
 
@@ -16,7 +16,8 @@ def _host(plan, number):
     # One mapping each: YAML would tie equal ones together with anchors, which weftd does not take.
     numa = [{"cores": plan.cores, "threads": plan.threads, "pages": {"2M": plan.node_pages}} for _ in range(plan.sockets)]
     address = plan.address(number)
-    return {"name": plan.host_name(number), "leaf": f"leaf{plan.leaf(number)}", "uri": f"qemu+tcp://{address}/system", "address": address,
+    return {"name": plan.host_name(number), "leaf": f"leaf{plan.leaf(number)}",
+            "uri": f"qemu+tcp://{address}/system", "address": address,
             "housekeeping": HOUSEKEEPING if plan.cores > HOUSEKEEPING else 0, "numa": numa,
             # There is no PCI behind it, so no virtual functions either: nodes' traffic takes the bridge.
             "hcas": [{"name": "mlx5_0", "port_guid": f"0x{plan.port_guid(number):016x}", "vfs": 0}]}
@@ -56,7 +57,8 @@ class Site:
         if not self.lab.tools.weftd:
             raise LabError("weftd is not built; run make build, or name the build folder in WEFT_BUILD")
         if self.weftd.pid is None:
-            self.weftd.spawn([str(self.lab.tools.weftd), "--config", str(self.config)], self.log, inside=self.lab.room.pid, folder=self.folder)
+            self.weftd.spawn([str(self.lab.tools.weftd), "--config", str(self.config)], self.log,
+                             inside=self.lab.room.pid, folder=self.folder)
 
         def serves():
             if self.weftd.pid is None:

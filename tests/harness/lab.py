@@ -58,10 +58,15 @@ class Lab:
 
     def lab(self, verb, *arguments, check=True, env=None, timeout=UP_SECONDS):
         """Runs a verb of weft lab; returns its CompletedProcess."""
+        process = self.begin(verb, *arguments, env=env)
+        out, told = process.communicate(timeout=timeout)
+        assert not check or process.returncode == 0, f"weft lab {verb} {arguments}: {process.returncode}: {told}"
+        return subprocess.CompletedProcess(process.args, process.returncode, out, told)
+
+    def begin(self, verb, *arguments, env=None):
         environment = os.environ | {"WEFT_BUILD": str(build_folder().resolve())} | (env or {})
-        done = subprocess.run(self.command(verb, *arguments), capture_output=True, text=True, env=environment, timeout=timeout, check=False)
-        assert not check or done.returncode == 0, f"weft lab {verb} {' '.join(map(str, arguments))}: {done.returncode}: {done.stderr}"
-        return done
+        return subprocess.Popen(self.command(verb, *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env=environment)
 
     def up(self, weftd=False):
         options = [word for name, value in self.options.items() for word in (f"--{name}", value)]
@@ -101,8 +106,9 @@ class Lab:
 
     def exec(self, host, *command, check=True, text=None, timeout=60):
         """Runs a command on a host, or on the switch; returns its output."""
-        done = subprocess.run(self.command("exec", host, "--", *command), capture_output=True, text=True, input=text, timeout=timeout, check=False)
-        assert not check or done.returncode == 0, f"on {host}: {' '.join(map(str, command))}: {done.returncode}: {done.stderr}"
+        done = subprocess.run(self.command("exec", host, "--", *command), capture_output=True, text=True, input=text,
+                              timeout=timeout, check=False)
+        assert not check or done.returncode == 0, f"on {host}: {command}: {done.returncode}: {done.stderr}"
         return done.stdout if check else done
 
     def virsh(self, host, *arguments, check=True, text=None):
@@ -134,11 +140,12 @@ class Lab:
         environment = os.environ | {"WEFT_URL": f"unix://{self.socket}", "NO_COLOR": "1"} | (env or {})
         done = subprocess.run([build_folder() / "src/cli/weft", *arguments], capture_output=True, text=True, input=text,
                               env=environment, timeout=timeout, check=False)
-        assert not check or done.returncode == 0, f"weft {' '.join(arguments)}: {done.returncode}: {done.stderr}\n{self.log_tail()}"
+        assert not check or done.returncode == 0, f"weft {arguments}: {done.returncode}: {done.stderr}\n{self.log_tail()}"
         return done
 
     def dump(self):
-        done = subprocess.run([build_folder() / "src/daemon/weftd", "--dump", self.site / "weft.db"], capture_output=True, text=True, check=False)
+        done = subprocess.run([build_folder() / "src/daemon/weftd", "--dump", self.site / "weft.db"],
+                              capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"weftd --dump: {done.returncode}: {done.stderr}"
         return Dump(json.loads(done.stdout))
 
@@ -198,16 +205,22 @@ def _mentions(process, folder):
 
 
 def machine():
-    """What a lab must leave as it was: links, addresses, mounts, network namespaces, and folders that hosts have of their own."""
+    """What a lab must leave as it was: links, addresses, mounts, namespaces, and folders that hosts have of their own."""
     def told(*command):
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     def names(folder):
         return sorted(os.listdir(folder)) if os.path.isdir(folder) else None
 
-    links = [(link["ifname"], link["flags"], link.get("master")) for link in json.loads(told("ip", "-j", "link", "show"))]
-    addresses = [(link["ifname"], [a["local"] for a in link["addr_info"]]) for link in json.loads(told("ip", "-j", "addr", "show"))]
-    folders = ("/dev", "/dev/hugepages", "/run", "/run/netns", "/run/libvirt", "/etc/libvirt", "/var/lib/libvirt", "/var/log/libvirt",
-               "/var/cache/libvirt")
-    return {"links": links, "addresses": addresses, "routes": told("ip", "route"), "mounts": Path("/proc/self/mountinfo").read_text(encoding="utf-8"),
-            "hostname": told("hostname"), "sysfs": told("cat", "/sys/devices/system/cpu/online"), "folders": {name: names(name) for name in folders}}
+    folders = ("/dev", "/dev/hugepages", "/run", "/run/netns", "/run/libvirt", "/etc/libvirt", "/var/lib/libvirt",
+               "/var/log/libvirt", "/var/cache/libvirt")
+    return {
+        "links": [(link["ifname"], link["flags"], link.get("master")) for link in json.loads(told("ip", "-j", "link", "show"))],
+        "addresses": [(link["ifname"], [entry["local"] for entry in link["addr_info"]])
+                      for link in json.loads(told("ip", "-j", "addr", "show"))],
+        "routes": told("ip", "route"),
+        "mounts": _read(Path("/proc/self/mountinfo")),
+        "processors": _read(Path("/sys/devices/system/cpu/online")),
+        "hostname": told("hostname"),
+        "folders": {name: names(name) for name in folders},
+    }

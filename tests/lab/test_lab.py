@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import time
 import xml.etree.ElementTree as ElementTree
 
@@ -11,7 +10,6 @@ import pytest
 
 from harness.lab import SWITCH, machine
 from harness.wait import until
-from harness.weft import build_folder
 
 DOMAIN = """
 <domain type='qemu'>
@@ -23,7 +21,11 @@ DOMAIN = """
   <numatune><memory mode='strict' nodeset='{node}'/></numatune>
   <os><type arch='x86_64' machine='q35'>hvm</type></os>
   <cpu><numa><cell id='0' cpus='0-1' memory='64' unit='MiB'/></numa></cpu>
-  <devices><emulator>/usr/bin/qemu-system-x86_64</emulator><controller type='usb' model='none'/><memballoon model='none'/></devices>
+  <devices>
+    <emulator>/usr/bin/qemu-system-x86_64</emulator>
+    <controller type='usb' model='none'/>
+    <memballoon model='none'/>
+  </devices>
 </domain>
 """
 
@@ -34,9 +36,8 @@ def start(lab, host, name, cpu=8, node=1, check=True):
 
 def reaches(lab, host):
     """Does the switch get an answer from its libvirtd?"""
-    number = int(host[1:])
-    done = lab.exec(SWITCH, "timeout", "5", "virsh", "-q", "-c", f"qemu+tcp://10.77.0.{10 + number}/system", "list", check=False)
-    return done.returncode == 0
+    uri = f"qemu+tcp://10.77.0.{10 + int(host[1:])}/system"
+    return lab.exec(SWITCH, "timeout", "5", "virsh", "-q", "-c", uri, "list", check=False).returncode == 0
 
 
 @pytest.fixture
@@ -66,7 +67,8 @@ def test_libvirt_sees_the_described_hardware(hosts):
     assert [cell.get("id") for cell in cells] == ["0", "1"]
     assert [cell.findtext("memory") for cell in cells] == [str(4 << 20)] * 2
     assert [cell.findtext("pages[@size='2048']") for cell in cells] == ["1536"] * 2
-    assert [[int(sibling.get("value")) for sibling in cell.findall("distances/sibling")] for cell in cells] == [[10, 20], [20, 10]]
+    distances = [[sibling.get("value") for sibling in cell.findall("distances/sibling")] for cell in cells]
+    assert distances == [["10", "20"], ["20", "10"]]
     siblings = {int(cpu.get("id")): cpu.get("siblings") for cell in cells for cpu in cell.findall("cpus/cpu")}
     assert siblings == {cpu: f"{cpu % 16},{cpu % 16 + 16}" for cpu in range(32)}
     assert [cell.find("cpus/cpu").get("socket_id") for cell in cells] == ["0", "1"]
@@ -152,10 +154,9 @@ def _inner_pid(pid):
 # --- the fabric ---
 
 def test_fabric_has_these_hosts(hosts):
-    fabric = hosts.status()["fabric"]
-    assert fabric == {"state": "up", "active": ["h1", "h2"]}
-    preload = subprocess.run("ls /usr/lib/*/umad2sim/libumad2sim.so", shell=True, capture_output=True, text=True, check=True).stdout.strip()
-    text = hosts.exec(SWITCH, "sh", "-c", f"cd {hosts.folder}/fabric && LD_PRELOAD={preload} SIM_HOST=h1 ibnetdiscover --ports")
+    assert hosts.status()["fabric"] == {"state": "up", "active": ["h1", "h2"]}
+    text = hosts.shell(SWITCH, f"cd {hosts.folder}/fabric; "
+                               "LD_PRELOAD=$(echo /usr/lib/*/umad2sim/libumad2sim.so) SIM_HOST=h1 ibnetdiscover --ports")
     found = {line.split("'")[1]: line.split()[3] for line in text.splitlines() if line.startswith("CA")}
     assert found == {"h1 mlx5_0": "0x0002c90300000101", "h2 mlx5_0": "0x0002c90300000201", "sm mlx5_0": "0x0002c903000f0001"}
 
@@ -164,14 +165,20 @@ def test_fabric_has_these_hosts(hosts):
 
 def test_wrong_use_is_told(new_lab, hosts):
     lab = new_lab()
-    cases = [(["up", "--hosts", "0"], "--hosts must be 1 to 200, is 0"), (["up", "--memory", "much"], "'much' is not a size"),
-             (["up", "--hook", "/no/such"], "/no/such: no such program"), (["up", "--pages", "100000"], "more than a NUMA node's memory"),
-             (["status"], "make one with weft lab up"), (["cut", "h1"], "make one with weft lab up")]
-    for arguments, told in cases:
-        done = lab.lab(*arguments, check=False)
-        assert done.returncode == 1 and told in done.stderr, (arguments, done.stderr)
-    for arguments, told in [(["cut", "h9"], "it has h1, h2"), (["up", "--hosts", "3"], "there with hosts 2, not 3"), (["exec", "h1"], "which command?")]:
-        done = hosts.lab(*arguments, check=False)
+    cases = [
+        (lab, ["up", "--hosts", "0"], "--hosts must be 1 to 200, is 0"),
+        (lab, ["up", "--memory", "much"], "'much' is not a size"),
+        (lab, ["up", "--hook", "/no/such"], "/no/such: no such program"),
+        (lab, ["up", "--pages", "100000"], "more than a NUMA node's memory"),
+        (lab, ["status"], "make one with weft lab up"),
+        (lab, ["cut", "h1"], "make one with weft lab up"),
+        (lab, ["down", "--name", "../x"], "'../x' is no name for a lab"),
+        (hosts, ["cut", "h9"], "it has h1, h2"),
+        (hosts, ["up", "--hosts", "3"], "there with hosts 2, not 3"),
+        (hosts, ["exec", "h1"], "which command?"),
+    ]
+    for where, arguments, told in cases:
+        done = where.lab(*arguments, check=False)
         assert done.returncode == 1 and told in done.stderr, (arguments, done.stderr)
     assert lab.remains() == []
 
@@ -220,31 +227,27 @@ def room(lab):
 @pytest.mark.parametrize("delay", [0.02, 0.1, 0.2, 0.3, 0.5, 0.8])
 def test_killed_half_way_and_cleaned(new_lab, delay):
     lab = new_lab(hosts=3)
-    environment = os.environ | {"WEFT_BUILD": str(build_folder().resolve())}
-    making = subprocess.Popen(lab.command("up", "--no-weftd", "--hosts", 3), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    making = lab.begin("up", "--no-weftd", "--hosts", 3)
     time.sleep(delay)  # where it is killed does not matter; that it is somewhere else each time does
     making.kill()
-    making.wait()
+    making.communicate()
     lab.down()
     assert lab.remains() == []
 
 
 def test_half_made_is_completed(new_lab):
     lab = new_lab(hosts=2)
-    environment = os.environ | {"WEFT_BUILD": str(build_folder().resolve())}
-    making = subprocess.Popen(lab.command("up", "--no-weftd", "--hosts", 2), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    making = lab.begin("up", "--no-weftd", "--hosts", 2)
     until(lambda: (lab.folder / "hosts/h1/init.pid").exists(), "the first host boots")
     making.kill()
-    making.wait()
+    making.communicate()
     lab.up()
     assert [(host["state"], host["libvirtd"]) for host in lab.status()["hosts"]] == [("up", True)] * 2
 
 
 def test_two_at_once_wait_for_each_other(new_lab):
     lab = new_lab(hosts=1)
-    environment = os.environ | {"WEFT_BUILD": str(build_folder().resolve())}
-    both = [subprocess.Popen(lab.command("up", "--no-weftd", "--hosts", 1), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-            for _ in range(2)]
+    both = [lab.begin("up", "--no-weftd", "--hosts", 1) for _ in range(2)]
     told = [process.communicate(timeout=120)[1] for process in both]
     assert [process.returncode for process in both] == [0, 0], told
     assert any("another weft lab is at work" in text for text in told)

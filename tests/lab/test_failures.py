@@ -1,0 +1,189 @@
+"""What goes wrong on real hosts: each time the cluster ends ready elsewhere or says why it is not, and nothing stays behind."""
+
+import subprocess
+
+import pytest
+
+from harness.cloud import BOOT, CONTROL, Cloud
+from harness.lab import SWITCH
+from harness.wait import until
+from harness.weft import build_folder
+
+POOL = "/var/lib/libvirt/weft"
+HOOK = "/etc/libvirt/hooks/qemu.d/weft"
+
+
+@pytest.fixture(scope="module")
+def cloud():
+    lab = Cloud(hosts=3)
+    try:
+        yield lab.up()
+    finally:
+        lab.remove()
+
+
+@pytest.fixture(autouse=True)
+def clean(cloud):
+    yield
+    cloud.remove_all()
+
+
+def host_of(cloud, name, rank=0):
+    return cloud.nodes(name)[rank]["host"]
+
+
+def host_state(cloud, host):
+    return cloud.client.get(f"/v1/hosts/{host}")["state"]
+
+
+def test_libvirtd_killed_and_back(cloud):
+    """Its guests live on, and so does the cluster: nothing is replaced within the grace time."""
+    cloud.make("cfd", 2)
+    before = [node["id"] for node in cloud.nodes("cfd")]
+    host = host_of(cloud, "cfd")
+    cloud.stop_libvirtd(host)
+    cloud.start_libvirtd(host)
+    until(lambda: cloud.run("cfd", "hostname", check=False).returncode == 0, "the node answers again", BOOT)
+    assert [node["id"] for node in cloud.nodes("cfd")] == before
+    cloud.ready("cfd", ready=2)
+    cloud.check()
+
+
+def test_host_cut_and_back_with_its_nodes_running(cloud):
+    """It is lost, its node is replaced, and when it returns its old domain is destroyed before it takes nodes again."""
+    cloud.make("cfd", 2)
+    old = cloud.nodes("cfd")[0]
+    cloud.cut(old["host"])
+    until(lambda: host_state(cloud, old["host"]) == "lost", "the host is lost", BOOT)
+    cloud.client.wait_phase("cfd", "ready", timeout=BOOT, ready=2)
+    new = cloud.nodes("cfd")[0]
+    assert new["host"] != old["host"] and new["mac"] != old["mac"]
+    assert f"weft-{old['id']}" in cloud.virsh(old["host"], "list", "--name").split()
+    cloud.heal(old["host"])
+    until(lambda: host_state(cloud, old["host"]) == "up", "the host is back", BOOT)
+    assert f"weft-{old['id']}" not in cloud.virsh(old["host"], "list", "--name").split()
+    cloud.check()
+
+
+def test_host_dies_while_a_node_is_created_on_it(cloud):
+    cloud.create("cfd", 2)
+    until(lambda: any(node["host"] for node in cloud.client.nodes("cfd")) and cloud.domains(), "something runs", BOOT)
+    host = host_of(cloud, "cfd")
+    cloud.kill(host)
+    cloud.ready("cfd", ready=2)
+    assert all(node["host"] != host for node in cloud.nodes("cfd"))
+    cloud.check()
+    cloud.heal(host)
+    until(lambda: host_state(cloud, host) == "up", "the host is back", BOOT)
+
+
+def test_guest_that_never_boots(cloud, tmp_path):
+    """The reason says so in weft's words, and deleting it leaves nothing."""
+    tiny = build_folder() / "images/tiny"
+    cloud.weft("image", "add", "dead", "--kernel", str(tiny / "kernel"), "--initrd", str(tiny / "initrd"), "--cmdline",
+               "rdinit=/nothing panic=0")
+    cloud.stop_weftd()
+    cloud.changes["control"] = CONTROL | {"await_deadline": "4s"}
+    cloud.start_weftd()
+    try:
+        cloud.create("cfd", 1, image="dead")
+        shown = until(lambda: (c := cloud.client.cluster("cfd")) and c["reason"] and "answer" in c["reason"] and c, "a reason is told", BOOT)
+        assert shown["phase"] != "ready" and "4 s" in shown["reason"]
+        cloud.remove_all()
+    finally:
+        cloud.stop_weftd()
+        cloud.changes["control"] = CONTROL
+        cloud.start_weftd()
+
+
+def test_hook_that_fails(cloud):
+    """On one host: the node finds another. On all: the operator reads the hook's own words."""
+    for host in cloud.hosts:
+        cloud.shell(host, f"mv {HOOK} {HOOK}.away && printf '#!/bin/sh\\necho no such luck >&2\\nexit 1\\n' > {HOOK} && chmod 755 {HOOK}")
+    try:
+        cloud.create("cfd")
+        shown = until(lambda: (c := cloud.client.cluster("cfd")) and c.get("detail") and "no such luck" in c["detail"] and c, "the hook's words", BOOT)
+        assert "no such luck" not in (shown["reason"] or "")
+        cloud.shell("h2", f"mv {HOOK}.away {HOOK}")
+        cloud.ready("cfd", ready=1)
+        assert host_of(cloud, "cfd") == "h2"
+    finally:
+        for host in cloud.hosts:
+            cloud.shell(host, f"[ ! -e {HOOK}.away ] || mv {HOOK}.away {HOOK}")
+
+
+def test_disk_full_on_a_host(cloud):
+    for host in cloud.hosts:
+        cloud.shell(host, f"mount -t tmpfs -o size=256k full {POOL}")
+    try:
+        cloud.create("cfd")
+        until(lambda: (c := cloud.client.cluster("cfd")) and c.get("detail") and "space" in c["detail"].lower(), "the reason is told", BOOT)
+    finally:
+        for host in cloud.hosts:
+            cloud.shell(host, f"umount -l {POOL}")
+    cloud.ready("cfd", ready=1)
+    cloud.check()
+
+
+def slow(cloud, host, rate):
+    """Narrows the host's cable on its own side of it."""
+    words = ("qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "64kb", "latency", "100ms") if rate else \
+        ("qdisc", "del", "dev", "eth0", "root")
+    cloud.exec(host, "tc", *words)
+    ifb = f"tc qdisc add dev eth0 handle ffff: ingress && tc filter add dev eth0 parent ffff: protocol all u32 match u32 0 0 police rate {rate} burst 256k drop"
+    cloud.shell(host, ifb if rate else "tc qdisc del dev eth0 ingress")
+
+
+def test_image_upload_broken_halfway(cloud):
+    """It goes on where it was, and what arrives is what was sent."""
+    kernel = cloud.client.get("/v1/images/tiny")["kernel"]
+    for host in cloud.hosts:
+        cloud.shell(host, f"rm -f {POOL}/image-*")
+        cloud.virsh(host, "pool-refresh", "weft", check=False)
+    for host in cloud.hosts[1:]:
+        cloud.client.expect(200, "POST", f"/v1/hosts/{host}/drain", {})
+    slow(cloud, "h1", "160mbit")
+    try:
+        cloud.create("cfd")
+
+        def halfway():
+            sizes = cloud.shell("h1", f"stat -c %s {POOL}/image-* 2>/dev/null || true").split()
+            return any(kernel["size"] // 4 < int(size) < kernel["size"] * 3 // 4 for size in sizes)
+
+        until(halfway, "the image is on its way", BOOT)
+        cloud.stop_libvirtd("h1")
+        cloud.start_libvirtd("h1")
+    finally:
+        slow(cloud, "h1", None)
+        for host in cloud.hosts[1:]:
+            cloud.client.expect(200, "POST", f"/v1/hosts/{host}/undrain", {})
+    cloud.ready("cfd", ready=1)
+    assert cloud.shell("h1", f"sha256sum {POOL}/image-{kernel['digest']}").split()[0] == kernel["digest"]
+    cloud.check()
+
+
+def test_two_clusters_on_one_host_at_the_same_instant(cloud):
+    """Twenty times; the two are always on the same host, and neither disturbs the other."""
+    for host in cloud.hosts[1:]:
+        cloud.client.expect(200, "POST", f"/v1/hosts/{host}/drain", {})
+    try:
+        for turn in range(20):
+            commands = [[build_folder() / "src/cli/weft", "create", f"t{turn}", "--tenant", tenant, "-n", "1", "--cores", "1", "--memory", "128M",
+                         "--image", "tiny"] for tenant in ("acme", "umbrella")]
+            running = [subprocess.Popen(command, env={"WEFT_URL": f"unix://{cloud.socket}", "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for command in commands]
+            texts = [process.communicate(timeout=BOOT)[0] for process in running]
+            assert [process.returncode for process in running] == [0, 0], texts
+            assert cloud.nodes(f"t{turn}", "acme")[0]["host"] == cloud.nodes(f"t{turn}", "umbrella")[0]["host"] == "h1"
+            cloud.check()
+            cloud.remove_all()
+    finally:
+        for host in cloud.hosts[1:]:
+            cloud.client.expect(200, "POST", f"/v1/hosts/{host}/undrain", {})
+
+
+def test_switch_is_quiet(cloud):
+    """weftd has no leg in a tenant's network, nor has a host."""
+    cloud.make("cfd", 2)
+    for place in (SWITCH, *cloud.hosts):
+        assert "10.64." not in cloud.exec(place, "ip", "addr")
