@@ -1,0 +1,93 @@
+"""A lab with weftd and weft's own images, and what must be true of its hosts whenever it has settled."""
+
+import json
+import os
+import subprocess
+
+from . import invariants
+from .lab import Lab
+from .wait import until
+from .weft import SOURCE, build_folder
+
+BOOT = 90.0  # seconds that a few emulated nodes may take to be ready on a busy machine
+TENANTS = ("acme", "umbrella")
+# Quick to notice what a test did, and patient with guests that are emulated.
+CONTROL = {"host_grace": "3s", "scan_interval": "500ms", "backoff_base": "100ms", "backoff_max": "1s", "list_deadline": "3s",
+           "await_deadline": "60s"}
+# One core is the host's own: two nodes fit on a host.
+SMALL = {"sockets": 1, "cores": 3, "memory": "1G"}
+
+
+class Cloud(Lab):
+    """images: those of "make images" that it begins with."""
+
+    def __init__(self, images=("tiny",), changes=None, **options):
+        changes = {"control": CONTROL} | (changes or {})
+        super().__init__(changes=changes, **(SMALL | options))
+        self.images = images
+
+    def up(self, weftd=True):
+        super().up(weftd=weftd)
+        for name in self.images if weftd else ():
+            self.add_image(name)
+        return self
+
+    def add_image(self, name):
+        done = subprocess.run([SOURCE / "tools/image-add", build_folder(), name], capture_output=True, text=True, check=False,
+                              env=os.environ | {"WEFT_URL": f"unix://{self.socket}"})
+        assert done.returncode == 0, f"image {name}: {done.stderr}"
+
+    # --- clusters ---
+
+    def create(self, name, count=1, tenant="acme", **spec):
+        return self.client.create(name, count, tenant, **({"memory": "128M", "image": "tiny"} | spec))
+
+    def ready(self, name, tenant="acme", timeout=BOOT, **fields):
+        return self.client.wait_phase(name, "ready", tenant, timeout, **fields)
+
+    def make(self, name, count=1, tenant="acme", **spec):
+        self.create(name, count, tenant, **spec)
+        return self.ready(name, tenant, ready=count)
+
+    def nodes(self, name, tenant="acme"):
+        return sorted(self.client.nodes(name, tenant), key=lambda node: node["rank"])
+
+    def run(self, target, *command, tenant="acme", check=True, text=None):
+        """In a node, as weft run does it."""
+        return self.weft("run", target, "--tenant", tenant, "--", *command, check=check, text=text)
+
+    def clusters(self):
+        return [(tenant, cluster["name"]) for tenant in TENANTS for cluster in self.client.items("/v1/clusters", tenant=tenant)]
+
+    def remove_all(self):
+        """Deletes every cluster, and waits until nothing is left of them anywhere."""
+        for tenant, name in self.clusters():
+            self.client.delete(name, tenant)
+        until(lambda: not self.clusters(), lambda: f"clusters are gone, but {self.clusters()}", BOOT)
+        self.wait_clean()
+        assert not invariants.ledger(self.dump())
+
+    # --- what must be true once it has settled ---
+
+    def domains(self):
+        """(host, domain) of all that runs on hosts that live."""
+        return [(host, line) for host in self.living() for line in self.virsh(host, "list", "--name").split()]
+
+    def check(self):
+        """No node runs twice or elsewhere, nothing runs that is no node, and the ledger is whole."""
+        dump = self.dump()
+        wrong = invariants.ledger(dump)
+        nodes = dump.values("node").values()
+        expected = sorted((node["host"], f"weft-{node['id']}") for node in nodes if node["phase"] in ("up", "ready"))
+        running = sorted(self.domains())
+        if running != expected:
+            wrong.append(f"running are {running}, but the nodes are {expected}")
+        assert not wrong, wrong
+
+    def events(self, kind):
+        return [event for event in self.client.events() if event["type"] == kind]
+
+    def network(self, host):
+        """Names of the links there that belong to partitions."""
+        links = json.loads(self.exec(host, "ip", "-j", "link", "show"))
+        return sorted(link["ifname"] for link in links if link["ifname"].startswith("wef"))
