@@ -1,6 +1,7 @@
 #include "blob-file.h"
 
 #include "errors.h"
+#include "failpoint.h"
 #include "file.h"
 #include "size.h"
 
@@ -210,6 +211,7 @@ write_piece(WeftBlobFile *file, int fd, const WeftBlobPiece *piece, WeftBlob *bl
     if (!check_offset(file, piece, (guint64)size, error) || !check_room(file, piece, error) ||
         !catch_up(file, fd, piece->offset, error) || !append(file, fd, piece, error))
         return FALSE;
+    weft_failpoint("blob-written");
     blob->size = piece->offset + piece->bytes->len;
     blob->complete = blob->size == piece->total;
     return !blob->complete || finish(file, fd, error);

@@ -1,5 +1,6 @@
 """What the failpoint suite does to weftd while it is killed: each operation prepares a site, acts, and knows how it must end."""
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Callable
 
@@ -142,6 +143,40 @@ def host_is_gone(site):
     assert "n9" not in {h["name"] for h in site.alive(lambda: site.client.items("/v1/hosts"))}
 
 
+# --- images ---
+
+
+def send_blob(site, data, piece):
+    """Whatever of it is there already is not sent again."""
+    path = f"/v1/blobs/{hashlib.sha256(data).hexdigest()}"
+
+    def step():
+        blob = site.client.get(path)
+        if not blob["complete"]:
+            begin = blob["size"]
+            answer = site.client.request("PATCH", f"{path}?offset={begin}&size={len(data)}", data[begin:begin + piece],
+                                         {"Content-Type": "application/octet-stream"})
+            assert answer.status == 200, answer.text
+        return blob["complete"]
+
+    site.until(step, "the blob is complete")
+    return {"digest": path.rsplit("/", 1)[1], "size": len(data)}
+
+
+def images(site):
+    disk, kernel = send_blob(site, b"disk" * 1000, 1500), send_blob(site, b"kernel", 6)
+    site.call("POST", "/v1/images", {"name": "kept", "disk": disk})
+    site.call("POST", "/v1/images", {"name": "gone", "disk": disk, "kernel": kernel})
+    site.call("DELETE", "/v1/images/gone")
+
+
+def one_image_is_left(site):
+    """A file that a crash left behind is swept a day later; what an image names is always there."""
+    kept = site.alive(lambda: site.client.items("/v1/images"))
+    assert [image["name"] for image in kept] == ["kept"]
+    assert (site.weft.root / "images" / kept[0]["disk"]["digest"]).read_bytes() == b"disk" * 1000
+
+
 # --- people ---
 
 
@@ -221,6 +256,7 @@ OPERATIONS = [
     Operation("evict", evict, with_cluster(3), is_evicted),
     Operation("undrain", undrain, drained, is_undrained),
     Operation("host-add-rm", add_and_remove_host, check=host_is_gone),
+    Operation("images", images, check=one_image_is_left),
     Operation("people", people, check=people_are_gone),
     Operation("garbage", garbage, with_cluster(2), garbage_is_gone),
     Operation("oblivion", oblivion, check=has_nodes(3), changes={"control": {"event_age": "300ms", "request_age": "300ms"}}),
