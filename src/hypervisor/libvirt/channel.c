@@ -21,8 +21,8 @@ typedef struct Pump {
 
     int fd; /* from here main thread only; -1: closed */
     guint readable, writable, hangup;
-    gboolean listening; /* to the stream's events */
-    gboolean ended;     /* the stream; what it gave may still be on its way */
+    gboolean listening;  /* to the stream's events */
+    gboolean ended;      /* the stream; what it gave may still be on its way */
     GByteArray *pending; /* from the stream, for the socket */
 
     char *piece; /* to the stream; a helper's while it is being sent */

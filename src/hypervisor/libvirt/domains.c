@@ -142,7 +142,8 @@ check_present(WeftCall *call, const Starting *starting, gboolean *ret_runs, GErr
 static gboolean
 create(WeftCall *call, const Starting *starting, GError **error)
 {
-    if (!weft_vir_files_make(call, starting->domain, &starting->start, error) || !weft_call_go_on(call, 0, 0, error))
+    if (!weft_vir_images_check(call, starting->xml, starting->start.base, error) ||
+        !weft_vir_files_make(call, starting->domain, &starting->start, error) || !weft_call_go_on(call, 0, 0, error))
         return FALSE;
     g_autoptr(virDomain) domain = virDomainCreateXML(call->conn, starting->xml, VIR_DOMAIN_NONE);
     return domain || weft_vir_fail(error, "starting domain %s", starting->domain);

@@ -1,5 +1,5 @@
-#include "driver.h"
 #include "errors.h"
+#include "driver.h"
 
 #include <errno.h>
 #include <string.h>
@@ -78,8 +78,8 @@ code_of(const virError *failure)
     return WEFT_ERROR_FAILED;
 }
 
-/* libvirt wraps a hook's standard error: "Hook script execution failed: internal error: Child process (… /etc/libvirt/hooks/qemu
- * weft-1a-1 prepare begin -) unexpected exit status 1: TEXT". */
+/* libvirt wraps a hook's standard error: "Hook script execution failed: internal error: Child process (…
+ * /etc/libvirt/hooks/qemu weft-1a-1 prepare begin -) unexpected exit status 1: TEXT". */
 char *
 weft_vir_hook_text(const char *message)
 {

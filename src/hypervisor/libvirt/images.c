@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define DIGEST_LENGTH 64
+
 typedef struct Bringing {
     char *digest;
     guint64 size;
@@ -78,7 +80,8 @@ hash_file(WeftCall *call, const Bringing *bringing, GError **error)
         at += (guint64)n;
     }
     if (!g_str_equal(g_checksum_get_string(sum), bringing->digest))
-        return weft_error_refuse(error, WEFT_ERROR_INVALID, "image file %s is not what it was: its SHA-256 is %s and not %s; add the image again",
+        return weft_error_refuse(error, WEFT_ERROR_INVALID,
+                                 "image file %s is not what it was: its SHA-256 is %s and not %s; add the image again",
                                  bringing->path, g_checksum_get_string(sum), bringing->digest);
     return TRUE;
 }
@@ -87,9 +90,9 @@ hash_file(WeftCall *call, const Bringing *bringing, GError **error)
 static char *
 state_of(const struct stat *info)
 {
-    return g_strdup_printf("%ju %ju %jd %jd.%09ld %jd.%09ld", (uintmax_t)info->st_dev, (uintmax_t)info->st_ino, (intmax_t)info->st_size,
-                           (intmax_t)info->st_mtim.tv_sec, info->st_mtim.tv_nsec, (intmax_t)info->st_ctim.tv_sec,
-                           info->st_ctim.tv_nsec);
+    return g_strdup_printf("%ju %ju %jd %jd.%09ld %jd.%09ld", (uintmax_t)info->st_dev, (uintmax_t)info->st_ino,
+                           (intmax_t)info->st_size, (intmax_t)info->st_mtim.tv_sec, info->st_mtim.tv_nsec,
+                           (intmax_t)info->st_ctim.tv_sec, info->st_ctim.tv_nsec);
 }
 
 /* Hashing takes as long as sending: a file that goes to many hosts is hashed once, until it changes. */
@@ -119,8 +122,9 @@ open_file(WeftCall *call, Bringing *bringing, GError **error)
     if (bringing->fd < 0 || fstat(bringing->fd, &info) < 0)
         return fail_file(bringing, error);
     if (!S_ISREG(info.st_mode) || (guint64)info.st_size != bringing->size)
-        return weft_error_refuse(error, WEFT_ERROR_INVALID, "image file %s has %jd bytes, not %" G_GUINT64_FORMAT "; add the image again",
-                                 bringing->path, (intmax_t)info.st_size, bringing->size);
+        return weft_error_refuse(error, WEFT_ERROR_INVALID,
+                                 "image file %s has %jd bytes, not %" G_GUINT64_FORMAT "; add the image again", bringing->path,
+                                 (intmax_t)info.st_size, bringing->size);
     return check_content(call, bringing, &info, error);
 }
 
@@ -186,9 +190,9 @@ check_arrived(virStorageVol *volume, const Bringing *bringing, GError **error)
     guint64 there = 0;
     if (!size_of(volume, &there, error))
         return FALSE;
-    return there == bringing->size || weft_error_refuse(error, WEFT_ERROR_FAILED,
-                                                        "volume %s has %" G_GUINT64_FORMAT " bytes, not %" G_GUINT64_FORMAT,
-                                                        bringing->name, there, bringing->size);
+    return there == bringing->size ||
+           weft_error_refuse(error, WEFT_ERROR_FAILED, "volume %s has %" G_GUINT64_FORMAT " bytes, not %" G_GUINT64_FORMAT,
+                             bringing->name, there, bringing->size);
 }
 
 static gboolean
@@ -250,4 +254,38 @@ weft_vir_discard(WeftHypervisor *hv, const WeftHostAddress *host, const char *di
     g_autofree char *about = g_strdup(bringing->name);
     g_autoptr(WeftCall) call = weft_call_new(hv, host, run_discard, bringing, bringing_free);
     return weft_call_wait(call, about, cancellable, error);
+}
+
+/* --- before a start --- */
+
+static gboolean
+check_there(virStoragePool *pool, const char *digest, GError **error)
+{
+    g_autofree char *name = weft_image_file_name(digest);
+    g_autofree char *whole = g_strconcat(name, WEFT_IMAGE_WHOLE, NULL);
+    g_autoptr(GError) failed = NULL;
+    g_autoptr(virStorageVol) volume = weft_vir_volume(pool, whole, &failed);
+    if (!volume && !failed)
+        weft_error_refuse(&failed, WEFT_ERROR_NOT_FOUND, "there is no %s; bring it first", name);
+    if (failed)
+        g_propagate_error(error, g_steal_pointer(&failed));
+    return volume != NULL;
+}
+
+gboolean
+weft_vir_images_check(WeftCall *call, const char *xml, const WeftImageFile *base, GError **error)
+{
+    static const char prefix[] = WEFT_POOL_PATH "/" WEFT_IMAGE_PREFIX;
+    const char *at = strstr(xml, prefix);
+    if (!at && !base)
+        return TRUE;
+    g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
+    if (!pool || (base && !check_there(pool, base->digest, error)))
+        return FALSE;
+    for (; at; at = strstr(at + 1, prefix)) {
+        g_autofree char *digest = g_strndup(at + strlen(prefix), DIGEST_LENGTH);
+        if (!check_there(pool, digest, error))
+            return FALSE;
+    }
+    return TRUE;
 }

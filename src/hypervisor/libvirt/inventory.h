@@ -6,7 +6,8 @@
 #include <glib.h>
 
 /* Cores, NUMA nodes, pages, CPU model and IOMMU from libvirt's capabilities. ret_offers_kvm: it would start domains of that
- * type; ret_flag: the CPU's flag for it is named. NUMA nodes keep their numbers: where one lacks, an empty one stands in. */
+ * type; ret_flag: the CPU's flag for it is named. NUMA nodes keep their numbers: where one lacks, an empty one stands in. The
+ * first core of a NUMA node with several is kept for the host. */
 gboolean weft_inventory_read_capabilities(WeftInventory *inventory, const char *xml, gboolean *ret_offers_kvm,
                                           gboolean *ret_flag, GError **error);
 

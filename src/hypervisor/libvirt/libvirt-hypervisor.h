@@ -30,11 +30,11 @@
 #include "hypervisor.h"
 
 typedef struct WeftLibvirtOptions {
-    gint64 dial_limit;       /* microseconds until a new connection must stand */
-    guint keepalive;         /* seconds of silence before the host is asked; 0: never */
-    guint keepalive_count;   /* questions without an answer until it is given up */
-    guint abandoned_max;     /* calls that nobody waits for any more, per host, until new ones are refused */
-    WeftBackoff backoff;     /* between attempts to reach a host */
+    gint64 dial_limit;     /* microseconds until a new connection must stand */
+    guint keepalive;       /* seconds of silence before the host is asked; 0: never */
+    guint keepalive_count; /* questions without an answer until it is given up */
+    guint abandoned_max;   /* calls that nobody waits for any more, per host, until new ones are refused */
+    WeftBackoff backoff;   /* between attempts to reach a host */
 } WeftLibvirtOptions;
 
 extern const WeftLibvirtOptions weft_libvirt_defaults;

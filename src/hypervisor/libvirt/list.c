@@ -80,8 +80,9 @@ static gboolean
 list_domains(WeftCall *call, GPtrArray *domains, GError **error)
 {
     virDomainStatsRecord **records = NULL;
-    int n = virConnectGetAllDomainStats(call->conn, VIR_DOMAIN_STATS_STATE | VIR_DOMAIN_STATS_CPU_TOTAL | VIR_DOMAIN_STATS_BALLOON,
-                                        &records, VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT);
+    int n =
+        virConnectGetAllDomainStats(call->conn, VIR_DOMAIN_STATS_STATE | VIR_DOMAIN_STATS_CPU_TOTAL | VIR_DOMAIN_STATS_BALLOON,
+                                    &records, VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT);
     if (n < 0)
         return weft_vir_fail(error, "listing domains");
     for (int i = 0; i < n; i++)
