@@ -1,0 +1,230 @@
+/* weft's program inside a node: one static program, plain C, that an image need not have.
+ *
+ *     guest start MOUNTPOINT            sets the node up as the seed mounted there says, and serves weftd in the background.
+ *                                       Again, at any time: nothing changes that is right already, and one serves.
+ *     guest serve FD [ROOT [alone]]     for tests: serves this descriptor until it ends, with files below ROOT; alone: meets
+ *                                       without reaching the others
+ *
+ * One process serves, in one thread that never blocks; sessions are its children. What a file says of itself is in its first
+ * lines; this header says what they share. */
+#pragma once
+
+#include "protocol.h"
+
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* --- text.c: texts and files. Paths are relative to the root: "etc/hosts". --- */
+
+struct text {
+    char *data; /* NUL-ended, NULL while empty */
+    size_t length, room;
+};
+void text_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_add_bytes(struct text *text, const void *bytes, size_t count);
+void text_free(struct text *text);
+
+/* The node's log: where the kernel's goes, or standard error for tests. A line without its end. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Paths are below this folder from now on, unless they are absolute. 0: it cannot be opened. */
+int root_set(const char *folder);
+
+#define FILE_MAX (4 * 1024 * 1024)
+/* The file's text, at most FILE_MAX bytes; NULL: it is not there or cannot be read. The caller frees it. */
+char *file_read(const char *path, size_t *ret_length);
+int file_exists(const char *path);
+/* Whole or not at all; its folder is made. What is the same already is left alone. 0: it failed, and the log says why.
+ * 2: nothing changed. */
+int file_write(const char *path, const void *bytes, size_t count, unsigned mode);
+int file_write_text(const char *path, const struct text *text, unsigned mode);
+/* Puts the text between weft's marks, and leaves the rest of the file as it is. first: before the rest, else after it. */
+int file_write_part(const char *path, const struct text *text, int first, unsigned mode);
+/* Adds a line unless it is there. */
+int file_add_line(const char *path, const char *line, unsigned mode);
+int folder_make(const char *path, unsigned mode);
+
+/* Cuts the text's next line off; NULL: there is none. Then its words. */
+char *next_line(char **text);
+char *next_word(char **line);
+
+/* --- node.c: what the seed says of this node --- */
+
+#define RAILS_MAX 8
+#define LOGINS_MAX 64
+#define NAME_SIZE 256
+
+struct address {
+    struct in_addr ip;
+    unsigned prefix;
+};
+
+struct node {
+    char hostname[NAME_SIZE];
+    char cluster[NAME_SIZE];
+    char path[16];
+    unsigned rank, slots, pkey, sl, mtu;
+    int slurm;
+    uint8_t mac[6];
+    struct address ethernet;
+    struct {
+        unsigned rail;
+        uint64_t guid;
+        struct address address;
+    } rails[RAILS_MAX];
+    unsigned n_rails;
+    char *logins[LOGINS_MAX]; /* public keys, borrowed from text */
+    unsigned n_logins;
+    char *text;
+};
+
+#define NODE_FILE "run/weft/node"
+/* 0: there is no such file, or it makes no sense. */
+int node_read(const char *path, struct node *ret_node);
+void node_free(struct node *node);
+
+/* --- setup.c, users.c --- */
+
+#define ENVIRONMENT_FILE "run/weft/environment"
+#define HOSTFILE "etc/weft/hostfile"
+/* What does not wait: names, limits, environment, keys. */
+void setup_files(const struct node *node);
+void setup_environment(const struct node *node);
+/* For everybody who has a home by now: it is done again when more may have one. */
+void setup_users(const struct node *node);
+
+/* --- net.c --- */
+
+/* 0: there is no such interface. One that has an address is left alone. */
+int net_up_ethernet(const struct node *node);
+void net_up_loopback(void);
+/* The name of the partition's Ethernet; 0: there is none. */
+int net_ethernet_name(const struct node *node, char ret_name[16]);
+/* Waits until the rails' devices are there, or the time is over. */
+void net_up_rails(const struct node *node, int seconds);
+
+/* --- rxe.c --- */
+
+/* A few at once, NULL last. A kernel may have them built in, or not at all: whoever needs one finds out. */
+void modules_load(const char *const *names);
+/* Software RDMA on this interface; 0: this kernel has none. */
+int rxe_add(const char *interface);
+int rxe_exists(void);
+
+/* --- port.c --- */
+
+/* Waits for the port and opens it, non-blocking. */
+int port_open(void);
+/* A socket on which the kernel tells of devices that come; -1: it does not. */
+int uevent_open(void);
+void uevent_wait(int fd, int milliseconds);
+
+/* --- exec.c --- */
+
+#define ARGS_MAX 1024
+
+/* What OPEN asks for; texts are borrowed from its payload. */
+struct exec_request {
+    char *args[ARGS_MAX + 1], *env[ARGS_MAX + 1];
+    unsigned n_args, n_env;
+    const char *dir, *user;
+    int tty;
+    uint16_t rows, cols;
+};
+/* NULL, or why not. The payload must end with NUL. */
+const char *exec_parse(char *payload, size_t length, struct exec_request *ret_request);
+
+/* A child and what its standard descriptors are connected to; a terminal is both in and out, and err is -1. Non-blocking. */
+struct child {
+    pid_t pid;
+    int in, out, err;
+};
+/* NULL, or why not. run: what the child does; it does not return. */
+const char *child_start(int tty, void (*run)(const void *data), const void *data, struct child *ret_child);
+/* NULL, or why not: no such user. */
+const char *exec_start(const struct exec_request *request, struct child *ret_child);
+void child_resize(const struct child *child, uint16_t rows, uint16_t cols);
+
+/* --- sessions.c --- */
+
+/* Frames for weftd. */
+void server_send(uint32_t session, enum weft_frame_type type, const void *payload, size_t length);
+int server_has_room(void);
+
+struct pollfd;
+/* At most this many entries of a poll() belong to sessions. */
+#define SESSION_POLLS (3 * 2 * WEFT_SESSIONS_MAX)
+
+void sessions_take(const struct weft_frame *frame, uint8_t *payload);
+/* Tells what to wait for, and how long at most in milliseconds; -1: until something happens. */
+unsigned sessions_want(struct pollfd *ret_polls, int *ret_timeout);
+/* Moves what can be moved. */
+void sessions_pump(void);
+void sessions_exited(pid_t pid, int status);
+void sessions_hang_up(void);
+/* How many have a child still. */
+unsigned sessions_left(void);
+
+/* --- server.c --- */
+
+struct server_options {
+    int fd;
+    int virtio;              /* the other end may close and come back: wait. Else its end is the end. */
+    int alone;               /* meet() reaches for nobody */
+    const struct node *node; /* NULL: not known, and nobody is answered */
+};
+/* Serves until the end. */
+void server_run(const struct server_options *options);
+const struct server_options *server_options(void);
+
+/* --- roster.c: who is in the cluster (see roster.h of src/seed) --- */
+
+#define LEAF_SIZE 64
+#define MEMBERS_MAX 65536
+
+struct member {
+    unsigned rank, slots;
+    char name[NAME_SIZE];
+    char leaf[LEAF_SIZE];
+    struct in_addr addresses[RAILS_MAX + 1]; /* Ethernet, then IPoIB by rail; 0: none */
+};
+
+struct roster {
+    unsigned long long generation;
+    unsigned self;   /* rank */
+    unsigned within; /* seconds to reach the others in */
+    struct member *members;
+    unsigned n_members;
+};
+/* 0: it makes no sense. Takes the text apart. */
+int roster_parse(char *text, struct roster *ret_roster);
+/* Hosts, hostfile, and Slurm's where it is wanted. 0: a newer one has been written already. */
+int roster_write(const struct node *node, const struct roster *roster);
+
+/* --- meet.c, responder.c --- */
+
+/* A child's work: reads the roster from standard input, and exits. */
+void meet_run(const struct node *node, int alone) __attribute__((noreturn));
+/* The question and the answer are equally long, and as long as a packet of the partition may be. */
+#define MEET_SIZE 1400
+struct meeting {
+    char magic[8];
+    uint8_t nonce[8];
+    uint32_t rank; /* whose answer it is, in network order */
+    char padding[MEET_SIZE - 20];
+};
+#define MEET_ASK "weft-ask"
+#define MEET_TELL "weft-tel"
+
+/* Sockets on which the others reach this node; at most RAILS_MAX + 1. */
+unsigned responder_open(const struct node *node, int *ret_fds);
+void responder_answer(int fd, const struct node *node);
+
+/* --- slurm.c --- */
+
+void slurm_setup(const struct node *node, const struct roster *roster);
+
+/* Held by whoever still sets the node up: its devices may be missing until then. */
+#define SETUP_LOCK "run/weft/setup.lock"

@@ -1,0 +1,203 @@
+#include "guest.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NETS "/sys/class/net"
+#define HARDWARE_MAX 20 /* an InfiniBand address; its last eight bytes are the port GUID */
+
+/* The interface's hardware address; its length, or 0. */
+static int
+hardware_address(const char *interface, uint8_t ret_address[HARDWARE_MAX])
+{
+    char path[sizeof NETS + 2 * IFNAMSIZ];
+    int n = 0;
+    snprintf(path, sizeof path, NETS "/%.15s/address", interface);
+    char *text = file_read(path, NULL);
+    for (char *p = text; p && n < HARDWARE_MAX && sscanf(p, "%2hhx", &ret_address[n]) == 1; n++) {
+        p = strchr(p, ':');
+        p = p ? p + 1 : NULL;
+    }
+    free(text);
+    return n;
+}
+
+typedef int (*Match)(const uint8_t *hardware, int length, const void *wanted);
+
+static int
+match_mac(const uint8_t *hardware, int length, const void *mac)
+{
+    return length == 6 && memcmp(hardware, mac, 6) == 0;
+}
+
+static int
+match_guid(const uint8_t *hardware, int length, const void *wanted)
+{
+    uint64_t guid = 0;
+    for (int i = 12; length == HARDWARE_MAX && i < HARDWARE_MAX; i++)
+        guid = guid << 8 | hardware[i];
+    return guid != 0 && guid == *(const uint64_t *)wanted;
+}
+
+static int
+find(Match match, const void *wanted, char ret_name[IFNAMSIZ])
+{
+    DIR *folder = opendir(NETS);
+    int found = 0;
+    for (struct dirent *entry; folder && !found && (entry = readdir(folder));) {
+        uint8_t hardware[HARDWARE_MAX];
+        if (entry->d_name[0] == '.' || strlen(entry->d_name) >= IFNAMSIZ)
+            continue;
+        found = match(hardware, hardware_address(entry->d_name, hardware), wanted);
+        if (found)
+            strcpy(ret_name, entry->d_name);
+    }
+    if (folder)
+        closedir(folder);
+    return found;
+}
+
+/* Of a whole adapter nobody else knows the GUID: the rails are its interfaces in order. */
+static int
+find_nth_infiniband(unsigned nth, char ret_name[IFNAMSIZ])
+{
+    for (unsigned i = 0, seen = 0; i < 64; i++) {
+        uint8_t hardware[HARDWARE_MAX];
+        snprintf(ret_name, IFNAMSIZ, "ib%u", i);
+        if (hardware_address(ret_name, hardware) == HARDWARE_MAX && seen++ == nth)
+            return 1;
+    }
+    return 0;
+}
+
+static int
+has_address(const char *interface)
+{
+    struct ifaddrs *all = NULL;
+    int found = 0;
+    if (getifaddrs(&all) < 0)
+        return 0;
+    for (struct ifaddrs *one = all; one && !found; one = one->ifa_next)
+        found = one->ifa_addr && one->ifa_addr->sa_family == AF_INET && strcmp(one->ifa_name, interface) == 0;
+    freeifaddrs(all);
+    return found;
+}
+
+static void
+put_ip(struct ifreq *request, uint32_t ip)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = ip };
+    memcpy(&request->ifr_addr, &address, sizeof address);
+}
+
+static int
+raise_up(int fd, struct ifreq *request)
+{
+    if (ioctl(fd, SIOCGIFFLAGS, request) < 0)
+        return 0;
+    request->ifr_flags |= IFF_UP;
+    return ioctl(fd, SIOCSIFFLAGS, request) == 0;
+}
+
+/* The others may know the address from a node that was here before: the kernel announces it when the interface comes up. */
+static void
+announce(const char *interface)
+{
+    char path[96];
+    snprintf(path, sizeof path, "/proc/sys/net/ipv4/conf/%.15s/arp_notify", interface);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0 && write(fd, "1", 1) < 0)
+        say("%s is not announced", interface);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* mtu 0: as it is. An address that somebody gave it already, such as cloud-init, stays. */
+static int
+bring_up(const char *interface, const struct address *address, unsigned mtu)
+{
+    struct ifreq request = { 0 };
+    uint32_t mask = address->prefix ? htonl(~0u << (32 - address->prefix)) : 0;
+    if (has_address(interface))
+        return 1;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
+    announce(interface);
+    request.ifr_mtu = (int)mtu;
+    int ok = mtu == 0 || ioctl(fd, SIOCSIFMTU, &request) == 0;
+    put_ip(&request, address->ip.s_addr);
+    ok = ioctl(fd, SIOCSIFADDR, &request) == 0 && ok;
+    put_ip(&request, mask);
+    ok = ioctl(fd, SIOCSIFNETMASK, &request) == 0 && ok;
+    ok = raise_up(fd, &request) && ok;
+    if (!ok)
+        say("%s could not be brought up", interface);
+    close(fd);
+    return ok;
+}
+
+void
+net_up_loopback(void)
+{
+    struct ifreq request = { .ifr_name = "lo" };
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    raise_up(fd, &request);
+    close(fd);
+}
+
+int
+net_ethernet_name(const struct node *node, char ret_name[IFNAMSIZ])
+{
+    return find(match_mac, node->mac, ret_name);
+}
+
+int
+net_up_ethernet(const struct node *node)
+{
+    char name[IFNAMSIZ];
+    return net_ethernet_name(node, name) && bring_up(name, &node->ethernet, node->mtu);
+}
+
+static int
+up_rail(const struct node *node, unsigned i)
+{
+    char name[IFNAMSIZ];
+    int found =
+        node->rails[i].guid ? find(match_guid, &node->rails[i].guid, name) : find_nth_infiniband(node->rails[i].rail, name);
+    return found && bring_up(name, &node->rails[i].address, 0);
+}
+
+void
+net_up_rails(const struct node *node, int seconds)
+{
+    int events = uevent_open();
+    time_t end = time(NULL) + seconds;
+    unsigned up = 0;
+    for (;;) {
+        unsigned before = up;
+        for (unsigned i = 0; i < node->n_rails; i++)
+            if (!(up & 1u << i) && up_rail(node, i))
+                up |= 1u << i;
+        if (up == (1u << node->n_rails) - 1 || time(NULL) >= end)
+            break;
+        if (up == before)
+            uevent_wait(events, 1000);
+    }
+    if (events >= 0)
+        close(events);
+    for (unsigned i = 0; i < node->n_rails; i++)
+        if (!(up & 1u << i))
+            say("rail %u: there is no IPoIB interface with port GUID 0x%016llx", node->rails[i].rail,
+                (unsigned long long)node->rails[i].guid);
+}

@@ -1,0 +1,159 @@
+#include "guest.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int
+read_address(const char *word, struct address *ret_address)
+{
+    char ip[INET_ADDRSTRLEN];
+    const char *slash = word ? strchr(word, '/') : NULL;
+    if (!slash || (size_t)(slash - word) >= sizeof ip)
+        return 0;
+    memcpy(ip, word, (size_t)(slash - word));
+    ip[slash - word] = '\0';
+    ret_address->prefix = (unsigned)strtoul(slash + 1, NULL, 10);
+    return ret_address->prefix <= 32 && inet_pton(AF_INET, ip, &ret_address->ip) == 1;
+}
+
+static int
+read_number(const char *word, unsigned *ret_number)
+{
+    char *end;
+    if (!word)
+        return 0;
+    *ret_number = (unsigned)strtoul(word, &end, 0);
+    return *end == '\0';
+}
+
+static int
+read_name(const char *word, char *ret_name, size_t size)
+{
+    return word && (size_t)snprintf(ret_name, size, "%s", word) < size;
+}
+
+static int
+take_hostname(struct node *node, char *rest)
+{
+    return read_name(next_word(&rest), node->hostname, sizeof node->hostname);
+}
+
+static int
+take_cluster(struct node *node, char *rest)
+{
+    return read_name(next_word(&rest), node->cluster, sizeof node->cluster);
+}
+
+static int
+take_path(struct node *node, char *rest)
+{
+    return read_name(next_word(&rest), node->path, sizeof node->path);
+}
+
+static int
+take_rank(struct node *node, char *rest)
+{
+    return read_number(next_word(&rest), &node->rank);
+}
+
+static int
+take_slots(struct node *node, char *rest)
+{
+    return read_number(next_word(&rest), &node->slots);
+}
+
+static int
+take_pkey(struct node *node, char *rest)
+{
+    return read_number(next_word(&rest), &node->pkey);
+}
+
+static int
+take_sl(struct node *node, char *rest)
+{
+    return read_number(next_word(&rest), &node->sl);
+}
+
+static int
+take_slurm(struct node *node, char *rest)
+{
+    unsigned wanted = 0;
+    int ok = read_number(next_word(&rest), &wanted);
+    node->slurm = wanted != 0;
+    return ok;
+}
+
+static int
+take_mac(struct node *node, char *rest)
+{
+    uint8_t *mac = node->mac;
+    char *word = next_word(&rest);
+    return word && sscanf(word, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx", mac, mac + 1, mac + 2, mac + 3, mac + 4, mac + 5) == 6 &&
+           read_address(next_word(&rest), &node->ethernet) && read_number(next_word(&rest), &node->mtu);
+}
+
+static int
+take_ipoib(struct node *node, char *rest)
+{
+    if (node->n_rails == RAILS_MAX)
+        return 0;
+    if (!read_number(next_word(&rest), &node->rails[node->n_rails].rail))
+        return 0;
+    char *guid = next_word(&rest);
+    node->rails[node->n_rails].guid = guid ? strtoull(guid, NULL, 16) : 0;
+    return guid && read_address(next_word(&rest), &node->rails[node->n_rails++].address);
+}
+
+static int
+take_login(struct node *node, char *rest)
+{
+    if (node->n_logins < LOGINS_MAX)
+        node->logins[node->n_logins++] = rest;
+    return *rest != '\0';
+}
+
+static const struct {
+    const char *key;
+    int (*take)(struct node *node, char *rest);
+} keys[] = {
+    { "hostname", take_hostname }, { "cluster", take_cluster }, { "path", take_path },   { "rank", take_rank },
+    { "slots", take_slots },       { "pkey", take_pkey },       { "sl", take_sl },       { "slurm", take_slurm },
+    { "mac", take_mac },           { "ipoib", take_ipoib },     { "login", take_login },
+};
+
+/* Keys that it does not know are those of a newer weftd. */
+static int
+take_line(struct node *node, char *line)
+{
+    char *key = next_word(&line);
+    for (size_t i = 0; key && i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(key, keys[i].key) == 0)
+            return keys[i].take(node, line);
+    return 1;
+}
+
+int
+node_read(const char *path, struct node *ret_node)
+{
+    *ret_node = (struct node){ .mtu = 1450, .slots = 1, .pkey = 0xffff };
+    char *rest = ret_node->text = file_read(path, NULL);
+    if (!rest)
+        return 0;
+    for (char *line; (line = next_line(&rest));) {
+        if (!take_line(ret_node, line)) {
+            say("/%s: \"%s\" makes no sense", path, line);
+            node_free(ret_node);
+            return 0;
+        }
+    }
+    return ret_node->hostname[0] != '\0';
+}
+
+void
+node_free(struct node *node)
+{
+    free(node->text);
+    *node = (struct node){ 0 };
+}

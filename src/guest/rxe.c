@@ -1,0 +1,92 @@
+/* Software RDMA over the partition's Ethernet, and kernel modules. */
+#include "guest.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <rdma/rdma_netlink.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DEVICE "rxe0"
+#define MODULES_MAX 8
+
+void
+modules_load(const char *const *names)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        static const char *const places[] = { "/sbin/modprobe", "/usr/sbin/modprobe", "/bin/modprobe", "/usr/bin/modprobe" };
+        const char *argv[MODULES_MAX + 3] = { "modprobe", "-qa" };
+        for (size_t i = 0; i < MODULES_MAX && names[i]; i++)
+            argv[i + 2] = names[i];
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+            execv(places[i], (char *const *)argv);
+        _exit(127);
+    }
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+}
+
+int
+rxe_exists(void)
+{
+    return access("/sys/class/infiniband/" DEVICE, F_OK) == 0;
+}
+
+struct request {
+    struct nlmsghdr header;
+    char attributes[128];
+};
+
+static void
+add_text(struct request *request, uint16_t type, const char *text)
+{
+    struct nlattr *attribute = (struct nlattr *)((char *)request + NLMSG_ALIGN(request->header.nlmsg_len));
+    size_t length = strlen(text) + 1;
+    attribute->nla_type = type;
+    attribute->nla_len = (uint16_t)(NLA_HDRLEN + length);
+    memcpy((char *)attribute + NLA_HDRLEN, text, length);
+    request->header.nlmsg_len = NLMSG_ALIGN(request->header.nlmsg_len) + (uint32_t)NLA_ALIGN(attribute->nla_len);
+}
+
+/* The kernel's verdict: 0, or an errno. */
+static int
+ask(const struct request *request)
+{
+    struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
+    struct {
+        struct nlmsghdr header;
+        struct nlmsgerr verdict;
+    } reply;
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA);
+    if (fd < 0)
+        return errno;
+    int error = EPROTO;
+    if (sendto(fd, request, request->header.nlmsg_len, 0, (struct sockaddr *)&kernel, sizeof kernel) < 0)
+        error = errno;
+    else if (recv(fd, &reply, sizeof reply, 0) >= (ssize_t)sizeof reply.header && reply.header.nlmsg_type == NLMSG_ERROR)
+        error = -reply.verdict.error;
+    close(fd);
+    return error;
+}
+
+int
+rxe_add(const char *interface)
+{
+    struct request request = { .header = { .nlmsg_len = NLMSG_HDRLEN,
+                                           .nlmsg_type = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_NEWLINK),
+                                           .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK } };
+    if (rxe_exists())
+        return 1;
+    /* In this order: rxe does not load without the checksum. The last two are for programs that use it. */
+    modules_load((const char *const[]){ "crc32_generic", "rdma_rxe", "ib_uverbs", "rdma_ucm", NULL });
+    add_text(&request, RDMA_NLDEV_ATTR_DEV_NAME, DEVICE);
+    add_text(&request, RDMA_NLDEV_ATTR_LINK_TYPE, "rxe");
+    add_text(&request, RDMA_NLDEV_ATTR_NDEV_NAME, interface);
+    int error = ask(&request);
+    if (error && error != EEXIST)
+        say("no software RDMA on %s: %s", interface, strerror(error));
+    return !error || error == EEXIST;
+}

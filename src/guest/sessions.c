@@ -1,0 +1,381 @@
+#include "guest.h"
+
+#include "reader.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SLOTS (2 * WEFT_SESSIONS_MAX) /* also those that are being hung up */
+#define GRACE 5000                    /* milliseconds from SIGHUP to SIGKILL */
+#define CREDIT (WEFT_WINDOW / 4)      /* what has been taken is told in such pieces */
+
+struct session {
+    uint32_t id; /* 0: free */
+    struct child child;
+    int tty;
+    int meets;
+    int listened; /* weftd has not closed it */
+    int exited;
+    uint32_t status;
+    struct text input; /* on its way to the child */
+    size_t taken;      /* of input */
+    int eof;           /* and then its end */
+    uint32_t may_send, may_receive, owed;
+    int64_t kill_at;
+};
+
+static struct session sessions[SLOTS];
+
+static int64_t
+now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+static void
+close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static void
+release(struct session *session)
+{
+    close_fd(&session->child.in);
+    close_fd(&session->child.out);
+    close_fd(&session->child.err);
+    text_free(&session->input);
+    *session = (struct session){ 0 };
+}
+
+static void
+refuse(uint32_t id, const char *why)
+{
+    server_send(id, WEFT_FRAME_REFUSE, why, strlen(why));
+}
+
+/* The terminal's foreground group is whom a key would reach. */
+static void
+signal_session(const struct session *session, int number)
+{
+    pid_t group = session->child.pid;
+    if (session->tty && ioctl(session->child.out, TIOCGPGRP, &group) < 0)
+        group = session->child.pid;
+    if (group > 0)
+        kill(-group, number);
+}
+
+/* Nobody listens any more. */
+static void
+hang_up(struct session *session)
+{
+    session->listened = 0;
+    if (!session->exited) {
+        signal_session(session, SIGHUP);
+        kill(-session->child.pid, SIGHUP);
+        kill(-session->child.pid, SIGCONT);
+        session->kill_at = now() + GRACE;
+    }
+    close_fd(&session->child.in);
+    close_fd(&session->child.out);
+    close_fd(&session->child.err);
+    if (session->exited)
+        release(session);
+}
+
+void
+sessions_hang_up(void)
+{
+    for (unsigned i = 0; i < SLOTS; i++)
+        if (sessions[i].id && sessions[i].listened)
+            hang_up(&sessions[i]);
+}
+
+unsigned
+sessions_left(void)
+{
+    unsigned left = 0;
+    for (unsigned i = 0; i < SLOTS; i++)
+        left += sessions[i].id != 0;
+    return left;
+}
+
+static void
+fail(struct session *session, const char *why)
+{
+    refuse(session->id, why);
+    hang_up(session);
+}
+
+/* --- frames --- */
+
+static void
+run_meeting(const void *data)
+{
+    meet_run(server_options()->node, server_options()->alone);
+}
+
+static struct session *
+free_slot(int meets)
+{
+    struct session *slot = NULL;
+    unsigned same = 0;
+    for (unsigned i = 0; i < SLOTS; i++) {
+        if (!sessions[i].id)
+            slot = &sessions[i];
+        else
+            same += sessions[i].listened && sessions[i].meets == meets;
+    }
+    return same < WEFT_SESSIONS_MAX ? slot : NULL;
+}
+
+static void
+open_session(uint32_t id, uint8_t *payload, size_t length)
+{
+    static struct exec_request request;
+    char *kind = (char *)payload;
+    int meets = strncmp(kind, "meet", length) == 0;
+    struct child child;
+    const char *problem = NULL;
+    if (payload[length - 1] != '\0' || (!meets && strcmp(kind, "exec") != 0)) {
+        refuse(id, "the guest program knows no such sessions");
+        return;
+    }
+    struct session *session = free_slot(meets);
+    if (!session)
+        problem = "the node has too many sessions; end one, or try again later";
+    else if (meets && !server_options()->node)
+        problem = "the node does not know who it is";
+    else if (meets)
+        problem = child_start(0, run_meeting, NULL, &child);
+    else if (!(problem = exec_parse(kind, length, &request)))
+        problem = exec_start(&request, &child);
+    if (problem) {
+        refuse(id, problem);
+        return;
+    }
+    *session = (struct session){ .id = id,
+                                 .child = child,
+                                 .tty = !meets && request.tty,
+                                 .meets = meets,
+                                 .listened = 1,
+                                 .may_send = WEFT_WINDOW,
+                                 .may_receive = WEFT_WINDOW };
+}
+
+static void
+take_data(struct session *session, const uint8_t *payload, size_t length)
+{
+    if (session->eof || length > session->may_receive) {
+        fail(session, session->eof ? "data came after its end" : "more data came than the window allows");
+        return;
+    }
+    session->may_receive -= (uint32_t)length;
+    text_add_bytes(&session->input, payload, length);
+}
+
+static void
+take_window(struct session *session, const uint8_t *payload)
+{
+    uint32_t more = weft_be32(payload);
+    if (more > WEFT_WINDOW_MAX || session->may_send + more > WEFT_WINDOW_MAX)
+        fail(session, "the window is too large");
+    else
+        session->may_send += more;
+}
+
+static void
+take_for(struct session *session, const struct weft_frame *frame, const uint8_t *payload)
+{
+    switch (frame->type) {
+    case WEFT_FRAME_DATA:
+        take_data(session, payload, frame->length);
+        break;
+    case WEFT_FRAME_EOF:
+        session->eof = 1;
+        break;
+    case WEFT_FRAME_WINDOW:
+        take_window(session, payload);
+        break;
+    case WEFT_FRAME_SIGNAL:
+        if (!session->exited && weft_be32(payload) > 0 && weft_be32(payload) < (uint32_t)NSIG)
+            signal_session(session, (int)weft_be32(payload));
+        break;
+    case WEFT_FRAME_RESIZE:
+        if (session->tty)
+            child_resize(&session->child, (uint16_t)(payload[0] << 8 | payload[1]), (uint16_t)(payload[2] << 8 | payload[3]));
+        break;
+    case WEFT_FRAME_CLOSE:
+        hang_up(session);
+        break;
+    default:
+        fail(session, "this frame is not for the guest program");
+    }
+}
+
+/* Frames for a session that has ended are on their way still: nobody waits for an answer. */
+void
+sessions_take(const struct weft_frame *frame, uint8_t *payload)
+{
+    struct session *session = NULL;
+    for (unsigned i = 0; i < SLOTS; i++)
+        if (sessions[i].id == frame->session && sessions[i].listened)
+            session = &sessions[i];
+    if (frame->session == 0)
+        return;
+    if (session && (!weft_frame_fits(frame) || frame->type == WEFT_FRAME_OPEN))
+        fail(session, "a frame was malformed");
+    else if (session)
+        take_for(session, frame, payload);
+    else if (frame->type == WEFT_FRAME_OPEN && weft_frame_fits(frame))
+        open_session(frame->session, payload, frame->length);
+}
+
+/* --- moving --- */
+
+/* A terminal's input ends with a character. */
+static void
+end_input(struct session *session)
+{
+    struct termios mode;
+    if (session->tty && tcgetattr(session->child.in, &mode) == 0 && write(session->child.in, &mode.c_cc[VEOF], 1) < 0 &&
+        errno == EAGAIN)
+        return;
+    close_fd(&session->child.in);
+}
+
+static void
+give_credit(struct session *session, size_t taken)
+{
+    session->owed += (uint32_t)taken;
+    if (session->owed == 0 || (session->owed < CREDIT && session->taken < session->input.length))
+        return;
+    uint8_t more[4];
+    weft_put_be32(session->owed, more);
+    server_send(session->id, WEFT_FRAME_WINDOW, more, sizeof more);
+    session->may_receive += session->owed;
+    session->owed = 0;
+}
+
+/* What a child does not want to read is dropped, as a pipe would. */
+static void
+pump_in(struct session *session)
+{
+    size_t left = session->input.length - session->taken;
+    if (left > 0) {
+        ssize_t n =
+            session->child.in < 0 ? (ssize_t)left : write(session->child.in, session->input.data + session->taken, left);
+        if (n < 0 && errno != EAGAIN && errno != EINTR) {
+            close_fd(&session->child.in);
+            n = (ssize_t)left;
+        }
+        session->taken += n > 0 ? (size_t)n : 0;
+        if (session->taken == session->input.length)
+            session->input.length = session->taken = 0;
+        give_credit(session, n > 0 ? (size_t)n : 0);
+    }
+    if (session->eof && session->child.in >= 0 && session->input.length == 0)
+        end_input(session);
+}
+
+/* Of a child that has ended everything is there to be read; what its own children still write is lost. A terminal is hung up
+ * by the kernel when it has ended. */
+static void
+pump_out(struct session *session, int *fd, enum weft_frame_type type)
+{
+    uint8_t bytes[WEFT_FRAME_MAX];
+    while (*fd >= 0 && session->may_send > 0 && server_has_room()) {
+        ssize_t n = read(*fd, bytes, session->may_send < sizeof bytes ? session->may_send : sizeof bytes);
+        if (n > 0) {
+            session->may_send -= (uint32_t)n;
+            server_send(session->id, type, bytes, (size_t)n);
+        } else if (n == 0 || (errno != EAGAIN && errno != EINTR) || (session->exited && !session->tty)) {
+            close_fd(fd);
+        }
+        if (!session->exited)
+            return;
+        if (n < 0)
+            return;
+    }
+}
+
+static void
+pump(struct session *session)
+{
+    pump_in(session);
+    pump_out(session, &session->child.out, WEFT_FRAME_DATA);
+    pump_out(session, &session->child.err, WEFT_FRAME_ERROR_DATA);
+    if (!session->exited || session->child.out >= 0 || session->child.err >= 0)
+        return;
+    uint8_t status[4];
+    weft_put_be32(session->status, status);
+    server_send(session->id, WEFT_FRAME_EXIT, status, sizeof status);
+    release(session);
+}
+
+void
+sessions_pump(void)
+{
+    for (unsigned i = 0; i < SLOTS; i++) {
+        struct session *session = &sessions[i];
+        if (session->id && session->listened)
+            pump(session);
+        else if (session->id && session->kill_at <= now())
+            kill(-session->child.pid, SIGKILL);
+    }
+}
+
+void
+sessions_exited(pid_t pid, int status)
+{
+    for (unsigned i = 0; i < SLOTS; i++) {
+        struct session *session = &sessions[i];
+        if (!session->id || session->exited || session->child.pid != pid)
+            continue;
+        session->exited = 1;
+        session->status = (uint32_t)(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+        if (!session->listened) {
+            kill(-pid, SIGKILL);
+            release(session);
+        }
+    }
+}
+
+unsigned
+sessions_want(struct pollfd *ret_polls, int *ret_timeout)
+{
+    unsigned n = 0;
+    *ret_timeout = -1;
+    for (unsigned i = 0; i < SLOTS; i++) {
+        const struct session *session = &sessions[i];
+        if (!session->id)
+            continue;
+        if (!session->listened) {
+            int64_t left = session->kill_at - now();
+            int wait = left <= 0 ? 100 : (int)left;
+            *ret_timeout = *ret_timeout < 0 || wait < *ret_timeout ? wait : *ret_timeout;
+            continue;
+        }
+        int reads = session->may_send > 0 && server_has_room();
+        int writes = session->input.length > 0 || session->eof;
+        if (session->child.in >= 0 && writes)
+            ret_polls[n++] = (struct pollfd){ .fd = session->child.in, .events = POLLOUT };
+        if (session->child.out >= 0 && reads)
+            ret_polls[n++] = (struct pollfd){ .fd = session->child.out, .events = POLLIN };
+        if (session->child.err >= 0 && reads)
+            ret_polls[n++] = (struct pollfd){ .fd = session->child.err, .events = POLLIN };
+    }
+    return n;
+}
