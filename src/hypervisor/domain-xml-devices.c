@@ -225,40 +225,59 @@ write_tree(WeftXml *xml, const WeftDomainSpec *spec, GArray *passthroughs)
 /* --- disks --- */
 
 typedef struct Disk {
+    const char *file; /* of the pool */
     const char *format;
-    const char *cache; /* NULL: libvirt's choice */
-    gboolean readonly, shareable;
+    const WeftImageFile *base; /* what it is a node's own layer over; NULL: nothing, and it is read only */
+    gboolean shareable;
     const char *serial; /* NULL: none */
 } Disk;
 
-/* A node's own layer goes past the host's page cache, whose memory and threads belong to other nodes; freed blocks go back to
- * the host. What all nodes of a host read, they read once: it stays in that cache. */
-static const Disk disk_layer = { .format = "qcow2", .cache = "none" };
-static const Disk disk_shared = { .format = "raw", .readonly = TRUE, .shareable = TRUE };
-static const Disk disk_seed = { .format = "raw", .readonly = TRUE, .serial = "weft-seed" };
-
 static void
-write_disk(WeftXml *xml, const Disk *disk, const char *file, const char *target)
+write_source(WeftXml *xml, const char *file)
 {
     g_autofree char *path = g_build_filename(WEFT_POOL_PATH, file, NULL);
+    weft_xml_empty(xml, "source", "file", path);
+}
+
+/* Said here, nobody needs to find it out from the layer's header: neither libvirt nor the helper that writes QEMU's AppArmor
+ * profile, which may not read it. And the chain ends here: the header of a user's image could name any file of the host. */
+static void
+write_base(WeftXml *xml, const WeftImageFile *base)
+{
+    g_autofree char *file = weft_image_file_name(base->digest);
+    weft_xml_begin(xml, "backingStore");
+    weft_xml_attribute(xml, "type", "file");
+    weft_xml_empty(xml, "format", "type", weft_disk_format_words[base->format]);
+    write_source(xml, file);
+    weft_xml_empty(xml, "backingStore");
+    weft_xml_end(xml);
+}
+
+/* A node's own layer goes past the host's page cache, whose memory and threads belong to other nodes; freed blocks go back to
+ * the host. What all nodes of a host read, they read once: it stays in that cache. */
+static void
+write_disk(WeftXml *xml, const Disk *disk, const char *target)
+{
     weft_xml_begin(xml, "disk");
     weft_xml_attribute(xml, "type", "file");
     weft_xml_attribute(xml, "device", "disk");
     weft_xml_begin(xml, "driver");
     weft_xml_attribute(xml, "name", "qemu");
     weft_xml_attribute(xml, "type", disk->format);
-    if (disk->cache) {
-        weft_xml_attribute(xml, "cache", disk->cache);
+    if (disk->base) {
+        weft_xml_attribute(xml, "cache", "none");
         weft_xml_attribute(xml, "io", "native");
         weft_xml_attribute(xml, "discard", "unmap");
     }
     weft_xml_attribute(xml, "iothread", G_STRINGIFY(WEFT_DOMAIN_IOTHREAD));
     weft_xml_end(xml);
-    weft_xml_empty(xml, "source", "file", path);
+    write_source(xml, disk->file);
+    if (disk->base)
+        write_base(xml, disk->base);
     weft_xml_empty(xml, "target", "dev", target, "bus", "virtio");
     if (disk->serial)
         weft_xml_element(xml, "serial", disk->serial);
-    if (disk->readonly)
+    if (!disk->base)
         weft_xml_empty(xml, "readonly");
     if (disk->shareable)
         weft_xml_empty(xml, "shareable");
@@ -276,11 +295,11 @@ write_disks(WeftXml *xml, const WeftDomainSpec *spec)
     const WeftImageFile *disk = spec->image->disk;
     if (disk && disk->format == WEFT_DISK_READONLY) {
         g_autofree char *shared = weft_image_file_name(disk->digest);
-        write_disk(xml, &disk_shared, shared, "vda");
+        write_disk(xml, &(Disk){ .file = shared, .format = "raw", .shareable = TRUE }, "vda");
     } else if (disk) {
-        write_disk(xml, &disk_layer, own, "vda");
+        write_disk(xml, &(Disk){ .file = own, .format = "qcow2", .base = disk }, "vda");
     }
-    write_disk(xml, &disk_seed, seed, disk ? "vdb" : "vda");
+    write_disk(xml, &(Disk){ .file = seed, .format = "raw", .serial = "weft-seed" }, disk ? "vdb" : "vda");
 }
 
 /* --- network --- */
