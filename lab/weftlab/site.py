@@ -10,6 +10,7 @@ from .process import LabError, Process
 
 HOUSEKEEPING = 1  # core of each NUMA node
 TENANTS = ("acme", "umbrella")
+CONTROL = {"host_grace": "10s", "scan_interval": "10s"}  # who tries things does not want to wait
 
 
 def _host(plan, number):
@@ -37,8 +38,9 @@ class Site:
         return f"unix://{self.socket}"
 
     def configuration(self):
-        plan = self.lab.plan
+        plan, guest = self.lab.plan, self.lab.tools.guest
         return {"store": {"path": str(self.folder / "weft.db")}, "api": {"socket": str(self.socket)},
+                "control": CONTROL, **({"guest": str(guest)} if guest else {}),
                 "hypervisor": {"driver": "libvirt"}, "fabric": {"driver": "fake", "world": str(self.folder / "fabric")},
                 "hosts": [_host(plan, number) for number in range(1, plan.hosts + 1)],
                 "tenants": [{"name": name} for name in TENANTS]}

@@ -14,6 +14,7 @@ class Tools:
     hook: Optional[Path]  # weft-hook
     fold: Optional[Path]  # libweftfold.so
     weftd: Optional[Path]
+    guest: Optional[Path]  # weft-guest
 
 
 def _first(candidates):
@@ -30,4 +31,5 @@ def find(hook=None):
     return Tools(folder=LAB,
                  hook=_first([hook] if hook else [build / "src/hook/weft-hook", LAB.parent / "weft-hook"]),
                  fold=_first([build / "lab/libweftfold.so", LAB / "libweftfold.so"]),
-                 weftd=_first([build / "src/daemon/weftd", LAB.parent.parent.parent / "sbin/weftd"]))
+                 weftd=_first([build / "src/daemon/weftd", LAB.parent.parent.parent / "sbin/weftd"]),
+                 guest=_first([build / "src/guest/weft-guest", LAB.parent / "weft-guest"]))
