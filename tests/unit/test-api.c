@@ -545,6 +545,52 @@ test_stream_limit(Env *env, gconstpointer data)
     g_assert_nonnull(strstr(got, "Retry-After: 1"));
 }
 
+/* --- images --- */
+
+static void
+put_image(Env *env, const char *name)
+{
+    GError *error = NULL;
+    WeftImageFile disk = { .digest = (char *)"", .size = 1 };
+    WeftImage image = { .name = (char *)name, .disk = &disk };
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_image(txn, &image, WEFT_ABSENT);
+    weft_store_commit_wait(env->store, txn, &error);
+    g_assert_no_error(error);
+}
+
+static void
+test_images_must_be_there(Env *env, gconstpointer data)
+{
+    env->options.check_images = TRUE;
+    env->options.default_image = "mpi";
+    restart(env);
+    g_autofree char *before = dump(env);
+    g_autofree char *body = g_strdup_printf(SPEC, "cfd");
+    g_auto(Answer) unknown = ask(env, "alice", "POST /v1/clusters", body);
+    g_assert_cmpuint(unknown.status, ==, 400);
+    g_assert_cmpstr(text_of(&unknown, "detail"), ==, "image: \"mpi\" is not known; weft image ls lists those that are");
+    g_autofree char *after = dump(env);
+    g_assert_cmpstr(after, ==, before);
+
+    put_image(env, "mpi");
+    create(env, "alice", "cfd");
+    g_auto(Answer) other = ask(env, "alice", "POST /v1/clusters", "{\"name\":\"other\",\"count\":1}");
+    g_assert_cmpuint(other.status, ==, 201);
+    json_t *group = json_array_get(json_object_get(other.json, "groups"), 0);
+    g_assert_cmpstr(json_string_value(json_object_get(group, "image")), ==, "mpi");
+}
+
+static void
+test_no_folder_no_images(Env *env, gconstpointer data)
+{
+    static const char digest[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    g_autofree char *line = g_strdup_printf("GET /v1/blobs/%s", digest);
+    g_assert_cmpuint(status(env, "olga", line, NULL), ==, 503);
+    g_assert_cmpuint(status(env, "olga", "POST /v1/images", "{\"name\":\"mpi\"}"), ==, 503);
+    g_assert_cmpuint(status(env, "alice", "GET /v1/images", NULL), ==, 200);
+}
+
 /* --- limits and nonsense --- */
 
 static void
@@ -716,6 +762,8 @@ main(int argc, char **argv)
     ADD("stream-replay", test_stream_replays_without_gap);
     ADD("stream-news", test_stream_of_news);
     ADD("stream-limit", test_stream_limit);
+    ADD("images", test_images_must_be_there);
+    ADD("no-images", test_no_folder_no_images);
     ADD("rate", test_rate);
     ADD("body", test_body_limits);
     ADD("nonsense", test_nonsense);
