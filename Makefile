@@ -12,17 +12,23 @@ PREFIX ?= /usr/local
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do printf 'make %-14s %s\n' "$$name" "$$text"; done
 
-build: ## compile weftd and weft into build/
+build: ## compile everything into build/
 	@tools/packages build && tools/build build
 
 images: build ## the images tiny and mpi, from Debian's packages, into build/images
 	@tools/packages images && images/build tiny build/images && images/build mpi build/images
 
-demo: build ## two tenants, two clusters, on a described fleet; leaves nothing running
-	@demo/run build
+demo: images ## a cloud on this machine: four hosts, two tenants, MPI, isolation, a host cut off; leaves nothing running
+	@tools/packages lab && demo/run build
 
-test: build ## everything that must pass before a change is merged
-	@tools/packages test && tools/test build
+test: images ## everything that must pass before a change is merged, the lab included
+	@tools/packages test lab && tools/test build
+
+test-lab: images ## clusters on real libvirtd, QEMU and opensm, in a lab on this machine
+	@tools/packages test lab && tools/test build tests/lab
+
+test-lab-full: images ## the same with the long matrix: a cloud image, more failpoints
+	@tools/packages test lab && images/build cloud build/images && WEFT_LAB_FULL=1 tools/test build tests/lab
 
 test-asan: ## the same under AddressSanitizer and UBSan, built by clang and by gcc
 	@tools/packages build test clang && tools/test-asan
@@ -35,6 +41,9 @@ robustness: build ## a random walk of operations, kills and faults: SEED=n STEPS
 
 bench-control: ## 100,000 nodes on 10,000 hosts: HOSTS=n NODES=n
 	@tools/packages build test && tools/build build-release --buildtype=release && bench/control --build build-release --hosts $(HOSTS) --nodes $(NODES)
+
+bench-start: images ## 8 nodes from weft create to ready, beside the same guests started by virsh
+	@tools/packages test lab && bench/start --build build
 
 fuzz: ## each libFuzzer target for SECONDS=n
 	@tools/packages build clang && tools/fuzz $(SECONDS)
