@@ -7,7 +7,7 @@
  *     hang OP [COUNT]               never ends by itself; only a cancellation ends it
  *     lost                          the host does not answer at all: every OP fails with UNAVAILABLE
  *
- * OP is start, await, stop, list, apply, or * for any. */
+ * OP is an operation of the driver (start, stop, list, apply, …; the fakes name theirs), or * for any. */
 #pragma once
 
 #include <gio/gio.h>

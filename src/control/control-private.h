@@ -3,7 +3,9 @@
 
 #include "control.h"
 #include "fleet.h"
+#include "images.h"
 #include "jobs.h"
+#include "links.h"
 #include "plan.h"
 #include "records.h"
 #include "wiring.h"
@@ -20,6 +22,8 @@ struct WeftControl {
     WeftJobs *jobs;
     WeftHosts *hosts;
     WeftSubnets *subnets;
+    WeftLinks *links;
+    WeftImages *images;
     GHashTable *works;   /* cluster key to WeftWork: those with something to do */
     GHashTable *waiting; /* set of WeftWork: those that wait for room */
     gboolean room_made;  /* … and are to be woken */
@@ -74,6 +78,16 @@ gint64 weft_hosts_revision(const WeftHosts *hosts, const char *name);
 void weft_hosts_recount(WeftHosts *hosts, const char *name);
 /* Something is odd there: look now. */
 void weft_hosts_hint(WeftHosts *hosts, const char *name);
+/* … and its devices are not what they were. */
+void weft_hosts_hardware_changed(WeftHosts *hosts, const char *name);
+/* What it is able to; NULL: it has not told yet, and perhaps why. */
+const WeftInventory *weft_hosts_inventory(const WeftHosts *hosts, const char *name, const char **ret_why_not);
+/* What it has of a partition's network, as far as is known; NULL: nothing. serial: the same number is the same text. */
+const WeftHostNetwork *weft_hosts_network(const WeftHosts *hosts, const char *name, guint vxlan, guint64 *ret_serial);
+/* It has been told; NULL: it has nothing any more. */
+void weft_hosts_set_network(WeftHosts *hosts, const char *name, guint vxlan, const WeftHostNetwork *network);
+gboolean weft_hosts_has_image(const WeftHosts *hosts, const char *name, const char *digest);
+void weft_hosts_image_came(WeftHosts *hosts, const char *name, const char *digest);
 
 /* --- fabrics (subnets.c) --- */
 
@@ -82,6 +96,8 @@ WeftSubnets *weft_subnets_new(WeftControl *control, GHashTable *drivers, GError 
 void weft_subnets_free(WeftSubnets *subnets);
 const WeftFabric *weft_subnets_fabric(const WeftSubnets *subnets, const char *name);
 WeftWiring *weft_subnets_wiring(const WeftSubnets *subnets, const char *name);
+/* The key of the cluster whose partition has this VXLAN id; NULL: none. */
+const char *weft_subnets_holder(const WeftSubnets *subnets, guint vxlan);
 /* A free partition number, held for the cluster; 0: none is left. */
 guint weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key);
 void weft_subnets_give_pkey(WeftSubnets *subnets, const char *fabric, guint pkey);

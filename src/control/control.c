@@ -14,7 +14,9 @@ const WeftControlOptions weft_control_defaults = {
     .workers_per_host = 4,
     .start_deadline = 120 * G_USEC_PER_SEC,
     .await_deadline = 300 * G_USEC_PER_SEC,
+    .meet_deadline = 60 * G_USEC_PER_SEC,
     .stop_deadline = 60 * G_USEC_PER_SEC,
+    .connect_deadline = 30 * G_USEC_PER_SEC,
     .list_deadline = 15 * G_USEC_PER_SEC,
     .apply_deadline = 60 * G_USEC_PER_SEC,
     .backoff = { .base = G_USEC_PER_SEC / 2, .max = 60 * G_USEC_PER_SEC },
@@ -23,6 +25,7 @@ const WeftControlOptions weft_control_defaults = {
     .starts_max = 3,
     .event_age = 30 * 24 * 3600 * (gint64)G_USEC_PER_SEC,
     .request_age = 24 * 3600 * (gint64)G_USEC_PER_SEC,
+    .link_idle = 60 * G_USEC_PER_SEC,
 };
 
 /* --- commits --- */
@@ -111,6 +114,8 @@ store_changed(const WeftChange *changes, gsize n, gpointer data)
             weft_control_wish_changed(control, changes[i].key);
         else if (changes[i].kind == WEFT_KIND_HOST)
             weft_hosts_changed(control->hosts, changes[i].key, changes[i].deleted);
+        else if (changes[i].kind == WEFT_KIND_IMAGE)
+            weft_images_changed(control->images);
     }
 }
 
@@ -220,6 +225,16 @@ static void
 host_hinted(const char *host, gboolean hardware, gpointer data)
 {
     WeftControl *control = data;
+    if (hardware)
+        weft_hosts_hardware_changed(control->hosts, host);
+    else
+        weft_hosts_hint(control->hosts, host);
+}
+
+static void
+stream_lost(const char *host, gpointer data)
+{
+    WeftControl *control = data;
     weft_hosts_hint(control->hosts, host);
 }
 
@@ -235,6 +250,8 @@ weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, cons
     control->waiting = g_hash_table_new(NULL, NULL);
     control->jobs = weft_jobs_new(hv, options->workers, options->workers_per_host);
     control->pump = weft_wakeup_new(pump, control);
+    control->links = weft_links_new(control->jobs, options->list_deadline, options->link_idle, stream_lost, control);
+    control->images = weft_images_new(control);
 
     advance_clock(control);
     control->hosts = weft_hosts_new(control, error);
@@ -258,8 +275,10 @@ weft_control_free(WeftControl *control)
     g_clear_handle_id(&control->prune_timer, g_source_remove);
     g_source_destroy(control->pump);
     weft_jobs_free(control->jobs);
+    weft_links_free(control->links);
     while (control->commits)
         g_main_context_iteration(NULL, TRUE);
+    weft_images_free(control->images);
     weft_subnets_free(control->subnets);
     weft_hosts_free(control->hosts);
     g_queue_clear(&control->awake);

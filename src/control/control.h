@@ -10,11 +10,13 @@
 #include <glib.h>
 
 typedef struct WeftControlOptions {
-    guint workers;          /* calls to hosts at the same time, in all; those that only await a guest are not among them */
+    guint workers;          /* calls to hosts at the same time, in all */
     guint workers_per_host; /* … to one host */
-    gint64 start_deadline;  /* microseconds for each step */
-    gint64 await_deadline;
+    gint64 start_deadline;  /* microseconds for each step; bringing an image has more, by its size */
+    gint64 await_deadline;  /* … for the first answer from inside */
+    gint64 meet_deadline;   /* … for reaching all others */
     gint64 stop_deadline;
+    gint64 connect_deadline;
     gint64 list_deadline;
     gint64 apply_deadline;
     WeftBackoff backoff;
@@ -23,6 +25,11 @@ typedef struct WeftControlOptions {
     guint starts_max;     /* tries on one host before a node is placed elsewhere */
     gint64 event_age;     /* events and idempotency keys older than these are dropped */
     gint64 request_age;
+    gint64 link_idle;     /* how long a stream to a node stays open that nobody uses */
+    const char *images;   /* folder of the images' files, by their digest */
+    gboolean bare;        /* a node whose image is not known starts from nothing: for the fake */
+    const guint8 *secret; /* the site's, WEFT_SECRET_LENGTH bytes; NULL: no node has a seed */
+    GBytes *guest;        /* the guest program; NULL: likewise */
 } WeftControlOptions;
 
 extern const WeftControlOptions weft_control_defaults;

@@ -5,14 +5,15 @@
 #include "failpoint.h"
 #include "wakeup.h"
 
+#include <unistd.h>
+
 const char *const weft_step_words[WEFT_STEPS + 1] = {
-    [WEFT_STEP_START] = "start",
-    [WEFT_STEP_AWAIT] = "await",
-    [WEFT_STEP_STOP] = "stop",
-    [WEFT_STEP_LIST] = "list",
+    [WEFT_STEP_START] = "start",           [WEFT_STEP_STOP] = "stop",   [WEFT_STEP_LIST] = "list",
+    [WEFT_STEP_INSPECT] = "inspect",       [WEFT_STEP_OPEN] = "open",   [WEFT_STEP_CONNECT] = "connect",
+    [WEFT_STEP_DISCONNECT] = "disconnect", [WEFT_STEP_BRING] = "bring", [WEFT_STEP_DISCARD] = "discard",
 };
 
-#define AWAITING_PER_WORKER 16
+#define WORKERS_PER_CARRIER 4
 
 /* What goes to one host: so many run, the others wait. */
 typedef struct Lane {
@@ -24,10 +25,10 @@ struct WeftJobs {
     WeftHypervisor *hv;
     guint per_host;
     GThreadPool *pool;
-    GThreadPool *awaiting;
-    GHashTable *lanes;   /* host to Lane, while it has jobs */
-    GHashTable *pending; /* set of WeftJob: all that have not ended */
-    GSource *wakeup;     /* runs deliver() on the main thread */
+    GThreadPool *carriers; /* for images */
+    GHashTable *lanes;     /* host to Lane, while it has jobs */
+    GHashTable *pending;   /* set of WeftJob: all that have not ended */
+    GSource *wakeup;       /* runs deliver() on the main thread */
     GMutex mutex;
     GQueue done; /* guarded by the mutex */
 };
@@ -47,7 +48,18 @@ job_free(WeftJob *job)
     g_free(job->uri);
     g_free(job->text);
     g_free(job->subject);
+    g_free(job->path);
+    g_clear_pointer(&job->seed, g_bytes_unref);
+    g_clear_pointer(&job->network, weft_host_network_free);
+    if (job->file)
+        g_free(job->file->digest);
+    g_free(job->file);
+    if (job->prepare_free)
+        job->prepare_free(job->prepare_data);
     g_clear_pointer(&job->contents, weft_contents_free);
+    g_clear_pointer(&job->inventory, weft_inventory_free);
+    if (job->fd >= 0)
+        close(job->fd);
     g_clear_error(&job->error);
     g_object_unref(job->cancellable);
     g_free(job);
@@ -62,29 +74,62 @@ weft_job_new(WeftStepType step, const char *host, const char *uri, const char *t
     job->uri = g_strdup(uri);
     job->text = g_strdup(text);
     job->cancellable = g_cancellable_new();
+    job->fd = -1;
     return job;
+}
+
+WeftImageFile *
+weft_job_file_copy(const WeftImageFile *file)
+{
+    WeftImageFile *copy = g_memdup2(file, sizeof *file);
+    copy->digest = g_strdup(file->digest);
+    return copy;
 }
 
 /* --- on a worker --- */
 
 static void
+brought(guint64 done, guint64 total, gpointer data)
+{
+    WeftJob *job = data;
+    g_atomic_int_set(&job->percent, total ? (int)(done * 100 / total) : 100);
+}
+
+static void
 call_driver(WeftHypervisor *hv, WeftJob *job)
 {
     const WeftHostAddress host = { job->host, job->uri };
+    const WeftStart start = { job->text, job->seed, job->file, job->disk_size };
+    const WeftBring bring = { job->file, job->path, brought, job };
 
     weft_failpoint_edge(weft_step_words[job->step], "before");
     switch (job->step) {
     case WEFT_STEP_START:
-        hv->ops->start(hv, &host, &(WeftStart){ .xml = job->text }, job->cancellable, &job->error);
-        break;
-    case WEFT_STEP_AWAIT:
-        hv->ops->await(hv, &host, job->text, job->cancellable, &job->error);
+        hv->ops->start(hv, &host, &start, job->cancellable, &job->error);
         break;
     case WEFT_STEP_STOP:
         hv->ops->stop(hv, &host, job->text, job->cancellable, &job->error);
         break;
     case WEFT_STEP_LIST:
         job->contents = hv->ops->list(hv, &host, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_INSPECT:
+        job->inventory = hv->ops->inspect(hv, &host, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_OPEN:
+        job->fd = hv->ops->open(hv, &host, job->text, job->channel, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_CONNECT:
+        hv->ops->connect(hv, &host, job->network, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_DISCONNECT:
+        hv->ops->disconnect(hv, &host, job->network->vxlan, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_BRING:
+        hv->ops->bring(hv, &host, &bring, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_DISCARD:
+        hv->ops->discard(hv, &host, job->text, job->cancellable, &job->error);
         break;
     case WEFT_STEPS:
         g_assert_not_reached();
@@ -113,7 +158,8 @@ run(gpointer data, gpointer user_data)
         g_autoptr(GSource) timer = g_timeout_source_new((guint)(job->deadline / 1000));
         g_source_set_callback(timer, deadline_passed, job, NULL);
         g_source_attach(timer, NULL);
-        call_driver(jobs->hv, job);
+        if (!job->prepare || job->prepare(job, &job->error))
+            call_driver(jobs->hv, job);
         g_source_destroy(timer);
     }
     g_mutex_lock(&jobs->mutex);
@@ -148,11 +194,11 @@ leave_lane(WeftJobs *jobs, const WeftJob *job)
 static void
 finish(WeftJobs *jobs, WeftJob *job)
 {
-    if (job->step != WEFT_STEP_AWAIT)
+    if (job->step != WEFT_STEP_BRING)
         leave_lane(jobs, job);
     g_hash_table_remove(jobs->pending, job);
     name_deadline(job);
-    job->done(job, job->contents, job->error);
+    job->done(job, job->error);
     job_free(job);
 }
 
@@ -186,7 +232,7 @@ weft_jobs_new(WeftHypervisor *hv, guint workers, guint workers_per_host)
     jobs->hv = hv;
     jobs->per_host = workers_per_host;
     jobs->pool = g_thread_pool_new(run, jobs, (int)workers, FALSE, NULL);
-    jobs->awaiting = g_thread_pool_new(run, jobs, (int)workers * AWAITING_PER_WORKER, FALSE, NULL);
+    jobs->carriers = g_thread_pool_new(run, jobs, MAX((int)workers / WORKERS_PER_CARRIER, 1), FALSE, NULL);
     jobs->lanes = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, lane_free);
     jobs->pending = g_hash_table_new(NULL, NULL);
     jobs->wakeup = weft_wakeup_new(deliver, jobs);
@@ -214,8 +260,8 @@ void
 weft_jobs_submit(WeftJobs *jobs, WeftJob *job)
 {
     g_hash_table_add(jobs->pending, job);
-    if (job->step == WEFT_STEP_AWAIT)
-        g_thread_pool_push(jobs->awaiting, job, NULL);
+    if (job->step == WEFT_STEP_BRING)
+        g_thread_pool_push(jobs->carriers, job, NULL);
     else
         enter_lane(jobs, job);
 }
@@ -231,7 +277,7 @@ weft_jobs_free(WeftJobs *jobs)
     while (g_hash_table_iter_next(&iter, &job, NULL))
         g_cancellable_cancel(((WeftJob *)job)->cancellable);
     g_thread_pool_free(jobs->pool, FALSE, TRUE);
-    g_thread_pool_free(jobs->awaiting, FALSE, TRUE);
+    g_thread_pool_free(jobs->carriers, FALSE, TRUE);
     g_source_destroy(jobs->wakeup);
     g_source_unref(jobs->wakeup);
     g_hash_table_iter_init(&iter, jobs->pending);

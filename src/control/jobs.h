@@ -1,5 +1,5 @@
-/* Calls to hosts, on bounded workers: so many in all, so many to one host, each with a deadline. Awaiting a guest takes long
- * and asks little, and how long is up to a tenant's image: it has workers of its own, so that no other call waits for it.
+/* Calls to hosts, on bounded workers: so many in all, so many to one host, each with a deadline. Bringing an image takes long:
+ * it has workers of its own, so that no other call waits for it.
  *
  * thread: jobs are submitted on the main thread and end by their callback there; only the driver's call itself runs on a
  * worker, between the failpoints "STEP-before" and "STEP-after". */
@@ -10,27 +10,53 @@
 #include <gio/gio.h>
 #include <glib.h>
 
-typedef enum { WEFT_STEP_START, WEFT_STEP_AWAIT, WEFT_STEP_STOP, WEFT_STEP_LIST, WEFT_STEPS } WeftStepType;
+typedef enum {
+    WEFT_STEP_START,
+    WEFT_STEP_STOP,
+    WEFT_STEP_LIST,
+    WEFT_STEP_INSPECT,
+    WEFT_STEP_OPEN,
+    WEFT_STEP_CONNECT,
+    WEFT_STEP_DISCONNECT,
+    WEFT_STEP_BRING,
+    WEFT_STEP_DISCARD,
+    WEFT_STEPS
+} WeftStepType;
 extern const char *const weft_step_words[WEFT_STEPS + 1];
 
 typedef struct WeftJobs WeftJobs;
 typedef struct WeftJob WeftJob;
 
-/* contents: what a list found, borrowed. A job that was cancelled or ran into its deadline ends with WEFT_ERROR_TIMEOUT. */
-typedef void (*WeftJobDone)(const WeftJob *job, WeftContents *contents, const GError *error);
+/* A job that was cancelled or ran into its deadline ends with WEFT_ERROR_TIMEOUT. */
+typedef void (*WeftJobDone)(WeftJob *job, const GError *error);
+/* On the worker, before the driver is called; may fail in its stead. */
+typedef gboolean (*WeftJobPrepare)(WeftJob *job, GError **error);
 
 struct WeftJob {
     WeftStepType step;
     char *host;
-    char *uri;       /* NULL: the driver knows */
-    char *text;      /* the definition to start, or the domain's name */
+    char *uri;  /* NULL: the driver knows */
+    char *text; /* the definition to start, the domain's name, or the digest to discard */
+    GBytes *seed;
+    WeftImageFile *file; /* what a start lays the domain's disk over, or what is to be brought; owned */
+    guint64 disk_size;
+    char *path;               /* of the file to bring */
+    WeftHostNetwork *network; /* to connect; of one to disconnect the number counts */
+    WeftChannel channel;
     gint64 deadline; /* microseconds from the moment that it runs */
+    WeftJobPrepare prepare;
+    gpointer prepare_data;
+    GDestroyNotify prepare_free;
     WeftJobDone done;
     gpointer owner; /* the caller's, borrowed */
     char *subject;  /* the caller's: the node that it is about */
     GCancellable *cancellable;
 
-    WeftContents *contents; /* the outcome */
+    /* The outcome; whoever takes it leaves NULL or -1. */
+    WeftContents *contents;
+    WeftInventory *inventory;
+    int fd;
+    int percent; /* brought so far, atomic */
     GError *error;
     gboolean late; /* its deadline passed */
 };
@@ -42,3 +68,5 @@ void weft_jobs_free(WeftJobs *jobs);
 /* A job to fill in; submitting takes it over. */
 WeftJob *weft_job_new(WeftStepType step, const char *host, const char *uri, const char *text);
 void weft_jobs_submit(WeftJobs *jobs, WeftJob *job);
+
+WeftImageFile *weft_job_file_copy(const WeftImageFile *file);

@@ -8,12 +8,25 @@ is_wired(const WeftPlanInput *input)
 
 /* --- nodes --- */
 
+/* A lost host is fenced: it takes no node again before its stale domains and networks are destroyed. */
+static gboolean
+is_gone(const WeftNodeView *view)
+{
+    return view->stopped || view->host == WEFT_SEEN_LOST;
+}
+
+static gboolean
+is_parted(const WeftNodeView *view)
+{
+    return view->parted || view->host == WEFT_SEEN_LOST;
+}
+
 static WeftAction
 plan_stopping(const WeftPlanInput *input, const WeftNodeView *view)
 {
-    /* A lost host is fenced: it takes no node again before its stale domains are destroyed. */
-    if (view->stopped || view->host == WEFT_SEEN_LOST)
-        return is_wired(input) && !view->busy && !input->cluster->deleted ? WEFT_DO_RELEASE : WEFT_DO_NOTHING;
+    if (is_gone(view))
+        return is_wired(input) && is_parted(view) && !view->busy && !input->cluster->deleted ? WEFT_DO_RELEASE
+                                                                                             : WEFT_DO_NOTHING;
     return view->busy || view->resting ? WEFT_DO_NOTHING : WEFT_DO_STOP;
 }
 
@@ -27,8 +40,41 @@ plan_failed(const WeftPlanInput *input, const WeftNodeView *view)
     return view->node->starts >= input->starts_max ? WEFT_DO_REPLACE : WEFT_DO_RETRY;
 }
 
+/* What it is started from may be on its way while fabric and hosts are told. */
 static WeftAction
-plan_node(const WeftPlanInput *input, const WeftNodeView *view)
+plan_claimed(const WeftPlanInput *input, const WeftNodeView *view)
+{
+    if (view->started)
+        return WEFT_DO_GREET;
+    if (!view->prepared)
+        return WEFT_DO_PREPARE;
+    return is_wired(input) && input->connected ? WEFT_DO_START : WEFT_DO_NOTHING;
+}
+
+/* Those that are there: whoever is lost or leaves is waited for by nobody. */
+static gboolean
+may_meet(const WeftPlanInput *input)
+{
+    if (!is_wired(input) || !input->connected)
+        return FALSE;
+    for (guint i = 0; i < input->n_nodes; i++) {
+        WeftNodePhase phase = input->nodes[i].node->phase;
+        if (phase == WEFT_NODE_CLAIMED || phase == WEFT_NODE_FAILED)
+            return FALSE;
+    }
+    return TRUE;
+}
+
+/* Up or ready: has it met the present members? */
+static WeftAction
+plan_up(const WeftPlanInput *input, const WeftNodeView *view, gboolean meet)
+{
+    gboolean met = view->node->phase == WEFT_NODE_READY && view->node->met == input->status->generation;
+    return meet && !met ? WEFT_DO_MEET : WEFT_DO_NOTHING;
+}
+
+static WeftAction
+plan_node(const WeftPlanInput *input, const WeftNodeView *view, gboolean meet)
 {
     WeftNodePhase phase = view->node->phase;
     if (phase == WEFT_NODE_STOPPING)
@@ -41,9 +87,9 @@ plan_node(const WeftPlanInput *input, const WeftNodeView *view)
         return WEFT_DO_REPLACE;
     if (phase == WEFT_NODE_FAILED)
         return plan_failed(input, view);
-    if (phase == WEFT_NODE_CLAIMED && is_wired(input) && view->host == WEFT_SEEN_UP && !view->busy && !view->resting)
-        return WEFT_DO_START;
-    return WEFT_DO_NOTHING;
+    if (view->busy || view->resting || view->host != WEFT_SEEN_UP)
+        return WEFT_DO_NOTHING;
+    return phase == WEFT_NODE_CLAIMED ? plan_claimed(input, view) : plan_up(input, view, meet);
 }
 
 /* --- how many --- */
@@ -96,7 +142,7 @@ is_finished(const WeftPlanInput *input)
         return FALSE;
     for (guint i = 0; i < input->n_nodes; i++) {
         const WeftNodeView *view = &input->nodes[i];
-        if (view->node->phase != WEFT_NODE_STOPPING || view->busy || !(view->stopped || view->host == WEFT_SEEN_LOST))
+        if (view->node->phase != WEFT_NODE_STOPPING || view->busy || !is_gone(view) || !is_parted(view))
             return FALSE;
     }
     return TRUE;
@@ -106,8 +152,9 @@ void
 weft_plan(const WeftPlanInput *input, WeftPlan *ret_plan)
 {
     *ret_plan = (WeftPlan){ .actions = g_new0(WeftAction, input->n_nodes + 1) };
+    gboolean meet = may_meet(input);
     for (guint i = 0; i < input->n_nodes; i++)
-        ret_plan->actions[i] = plan_node(input, &input->nodes[i]);
+        ret_plan->actions[i] = plan_node(input, &input->nodes[i], meet);
     plan_counts(input, ret_plan);
     ret_plan->wire = input->status && input->status->pkey && !is_wired(input);
     ret_plan->finish = is_finished(input);
@@ -139,7 +186,7 @@ weft_plan_phase(const WeftPlanInput *input)
     gboolean broken = input->status && input->status->phase == WEFT_CLUSTER_HEALING;
     for (guint i = 0; i < input->n_nodes; i++) {
         WeftNodePhase phase = input->nodes[i].node->phase;
-        ready += phase == WEFT_NODE_READY;
+        ready += phase == WEFT_NODE_READY && input->status && input->nodes[i].node->met == input->status->generation;
         broken |= phase == WEFT_NODE_FAILED || phase == WEFT_NODE_LOST;
     }
     if (input->cluster->deleted)

@@ -17,9 +17,12 @@ typedef enum {
 typedef struct WeftNodeView {
     const WeftNode *node;
     WeftSeen host;
-    gboolean busy;    /* a step runs for it */
-    gboolean resting; /* backs off after a failure */
-    gboolean stopped; /* its domain is known to be gone */
+    gboolean busy;     /* a step runs for it */
+    gboolean resting;  /* backs off after a failure */
+    gboolean started;  /* its domain was seen to run */
+    gboolean stopped;  /* its domain is known to be gone */
+    gboolean prepared; /* its host has what it takes to start it: its image is there */
+    gboolean parted;   /* its host has no network of the cluster any more, or keeps it for others of its nodes */
 } WeftNodeView;
 
 /* What to do with a node. The first group changes its record, the second calls its host. */
@@ -31,7 +34,10 @@ typedef enum {
     WEFT_DO_RETRY,   /* failed → claimed: its domain is gone, start it again where it is */
     WEFT_DO_REPLACE, /* a new node elsewhere takes its rank, and this one retires, in one transaction */
     WEFT_DO_RELEASE, /* gone from its host and from the partition: free what it holds */
+    WEFT_DO_PREPARE,
     WEFT_DO_START,
+    WEFT_DO_GREET, /* its domain runs: wait for its first answer from inside */
+    WEFT_DO_MEET,  /* ask it to reach all others */
     WEFT_DO_STOP,
 } WeftAction;
 
@@ -40,7 +46,8 @@ typedef struct WeftPlanInput {
     const WeftClusterStatus *status; /* NULL: not yet looked at */
     const WeftNodeView *nodes;
     guint n_nodes;
-    guint starts_max; /* starts on one host before a node is placed elsewhere */
+    guint starts_max;   /* starts on one host before a node is placed elsewhere */
+    gboolean connected; /* every host of it has the partition's network with the right peers */
 } WeftPlanInput;
 
 typedef struct WeftPlan {

@@ -82,6 +82,21 @@ weft_subnets_give_pkey(WeftSubnets *subnets, const char *fabric, guint pkey)
     g_hash_table_remove(subnet->expected, GUINT_TO_POINTER(pkey));
 }
 
+const char *
+weft_subnets_holder(const WeftSubnets *subnets, guint vxlan)
+{
+    GHashTableIter iter;
+    gpointer value;
+    g_hash_table_iter_init(&iter, subnets->by_name);
+    while (g_hash_table_iter_next(&iter, NULL, &value)) {
+        const Subnet *subnet = value;
+        guint pkey = vxlan - subnet->fabric->vxlan_base;
+        if (vxlan > subnet->fabric->vxlan_base && pkey <= subnet->fabric->pkey_last)
+            return g_hash_table_lookup(subnet->pkeys, GUINT_TO_POINTER(pkey));
+    }
+    return NULL;
+}
+
 gboolean
 weft_subnets_is_foreign(const WeftSubnets *subnets, const char *fabric, guint pkey)
 {

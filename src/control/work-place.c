@@ -121,7 +121,18 @@ place_nodes(Placing *placing, const guint *counts, const WeftNode *replaced)
     return TRUE;
 }
 
-/* Nodes that run already learn of it when they start anew. */
+/* Nodes that run have the old number in their definition, and are on its network: they are started anew. */
+static void
+start_anew(WeftWork *work)
+{
+    for (guint i = 0; i < work->nodes->len; i++) {
+        WeftNodeWork *item = work->nodes->pdata[i];
+        if (item->node->phase == WEFT_NODE_UP || item->node->phase == WEFT_NODE_READY)
+            weft_work_set_phase(work, item, WEFT_NODE_FAILED, "its partition's number turned out to be the site's own", NULL);
+        item->started = FALSE;
+    }
+}
+
 void
 weft_work_renumber(WeftWork *work)
 {
@@ -133,6 +144,7 @@ weft_work_renumber(WeftWork *work)
     status->generation++;
     work->status_dirty = TRUE;
     work->wire_not_before = 0;
+    start_anew(work);
 }
 
 /* A failed node that finds no room elsewhere goes on trying where it is. */

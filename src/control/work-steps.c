@@ -1,14 +1,13 @@
 #include "clock.h"
 #include "domain-xml.h"
 #include "errors.h"
-#include "words.h"
+#include "seed.h"
 #include "work.h"
 
 /* --- trouble --- */
 
-/* Backs off, and says so to the user. */
-static gint64
-rest(WeftWork *work, guint attempt, const char *what, const GError *error)
+gint64
+weft_work_rest(WeftWork *work, guint attempt, const char *what, const GError *error)
 {
     gint64 delay = weft_backoff_delay(&work->control->options.backoff, attempt);
     g_autofree char *wait = weft_duration_format(delay);
@@ -16,38 +15,45 @@ rest(WeftWork *work, guint attempt, const char *what, const GError *error)
     return g_get_monotonic_time() + delay;
 }
 
-static void
-node_rest(WeftWork *work, WeftNodeWork *item, const char *words, const GError *error)
+void
+weft_work_node_rests(WeftWork *work, WeftNodeWork *item, const char *words, const GError *error)
 {
     g_autofree char *label = weft_node_label(item->node);
     g_autofree char *what = g_strdup_printf("%s: %s", label, words);
-    item->not_before = rest(work, ++item->attempts, what, error);
+    item->not_before = weft_work_rest(work, ++item->attempts, what, error);
 }
 
-/* A start that went wrong. A host that cannot be reached gets a few tries before its node looks for another. */
+/* It will not be better the next time. */
 static void
-start_failed(WeftWork *work, WeftNodeWork *item, WeftDeed deed, gint64 deadline, const GError *error)
+give_up(WeftWork *work, const WeftNode *node, const char *words, const char *detail)
 {
-    WeftErrorCode code = weft_error_code(error);
-    g_autofree char *words = weft_words(deed, error, deadline);
-    node_rest(work, item, words, error);
-    if (code == WEFT_ERROR_UNAVAILABLE) {
+    g_autofree char *label = weft_node_label(node);
+    work->fatal = TRUE;
+    weft_work_set_trouble(work, g_strdup_printf("%s cannot start: %s", label, words), detail);
+}
+
+/* A host that cannot be reached gets a few tries before its node looks for another; so does a stream that somebody else has. */
+void
+weft_work_start_failed(WeftWork *work, WeftNodeWork *item, const WeftMishap *mishap)
+{
+    WeftErrorCode code = weft_error_code(mishap->error);
+    g_autofree char *words = weft_words(mishap->deed, mishap->error, mishap->deadline);
+    weft_work_node_rests(work, item, words, mishap->error);
+    item->started = FALSE;
+    if (code == WEFT_ERROR_UNAVAILABLE || code == WEFT_ERROR_BUSY) {
         weft_hosts_hint(work->control->hosts, item->node->host);
         if (item->attempts < work->control->options.starts_max)
             return;
         item->node->starts = work->control->options.starts_max;
     }
     g_autofree char *reason = g_strdup_printf("%s (try %u)", words, item->attempts);
-    weft_work_set_phase(item, WEFT_NODE_FAILED, reason, error->message);
+    weft_work_set_phase(work, item, WEFT_NODE_FAILED, reason, mishap->error->message);
     item->stopped = FALSE;
-    if (code == WEFT_ERROR_INVALID) {
-        g_autofree char *label = weft_node_label(item->node);
-        work->fatal = TRUE;
-        weft_work_set_trouble(work, g_strdup_printf("%s cannot start: %s", label, words), error->message);
-    }
+    if (code == WEFT_ERROR_INVALID)
+        give_up(work, item->node, words, mishap->error->message);
 }
 
-/* --- hosts --- */
+/* --- steps --- */
 
 static void
 submit(WeftWork *work, WeftNodeWork *item, WeftJob *job)
@@ -58,75 +64,150 @@ submit(WeftWork *work, WeftNodeWork *item, WeftJob *job)
     weft_jobs_submit(work->control->jobs, job);
 }
 
-/* The node that an ended job was about; NULL when it is of no interest any more. */
-static WeftNodeWork *
-job_ended(const WeftJob *job)
+WeftNodeWork *
+weft_work_step_ended(WeftWork *work, const char *node_id)
 {
-    WeftWork *work = job->owner;
-    g_hash_table_remove(work->jobs, job->subject);
+    g_hash_table_remove(work->jobs, node_id);
     weft_work_wake(work);
-    return weft_work_find(work, job->subject);
+    return weft_work_find(work, node_id);
 }
 
-static void
-awaited(const WeftJob *job, WeftContents *contents, const GError *error)
+/* --- what a start needs --- */
+
+static const WeftImage *
+image_of(const WeftWork *work, const WeftNode *node)
 {
-    WeftNodeWork *item = job_ended(job);
-    if (!item || item->node->phase != WEFT_NODE_CLAIMED)
-        return;
-    if (error) {
-        start_failed(job->owner, item, WEFT_DEED_GREET, job->deadline, error);
-        return;
+    return node->image ? weft_images_find(work->control->images, node->image) : NULL;
+}
+
+gboolean
+weft_work_is_prepared(const WeftWork *work, const WeftNode *node)
+{
+    const char *why_not;
+    const WeftImage *image = image_of(work, node);
+    if (!weft_hosts_inventory(work->control->hosts, node->host, &why_not))
+        return FALSE;
+    return image ? weft_images_are_on(work->control->images, node->host, image) : work->control->options.bare;
+}
+
+void
+weft_work_prepare(WeftWork *work, WeftNodeWork *item)
+{
+    const char *why_not;
+    const WeftNode *node = item->node;
+    const WeftImage *image = image_of(work, node);
+    if (image)
+        weft_images_bring(work->control->images, node->host, image, work->key);
+    else if (!work->control->options.bare)
+        give_up(work, node, "there is no image of its name any more; create the cluster anew from one that weft image ls shows",
+                node->image);
+    if (!weft_hosts_inventory(work->control->hosts, node->host, &why_not) && why_not) {
+        g_autofree char *label = weft_node_label(node);
+        weft_work_set_trouble(work, g_strdup_printf("%s: its host does not tell what it is able to", label), why_not);
     }
-    weft_work_set_phase(item, WEFT_NODE_READY, NULL, NULL);
-    g_clear_pointer(&item->node->reason, g_free);
-    g_clear_pointer(&item->node->detail, g_free);
-    item->node->starts = 0;
-    item->attempts = 0;
+}
+
+/* --- starting --- */
+
+/* What a seed is made of, apart from the records that live on the main thread. */
+typedef struct Birth {
+    WeftNode *node;
+    WeftCluster *cluster;
+    guint pkey;
+    const WeftControlOptions *options;
+} Birth;
+
+static void
+birth_free(gpointer data)
+{
+    Birth *birth = data;
+    weft_node_free(birth->node);
+    weft_cluster_free(birth->cluster);
+    g_free(birth);
+}
+
+static gboolean
+make_seed(WeftJob *job, GError **error)
+{
+    const Birth *birth = job->prepare_data;
+    const WeftControlOptions *options = birth->options;
+    g_autoptr(WeftKeys) keys = weft_keys_derive(options->secret, birth->cluster->id, birth->cluster->name, error);
+    if (!keys)
+        return FALSE;
+    WeftSeedSpec spec = { birth->node, birth->cluster, birth->pkey, keys, options->guest };
+    job->seed = weft_seed_make(&spec, error);
+    return job->seed != NULL;
+}
+
+static Birth *
+birth_new(const WeftWork *work, const WeftNode *node)
+{
+    json_t *json = weft_node_to_json(node);
+    Birth birth = { weft_node_from_json(json, NULL), weft_cluster_copy(work->cluster), work->status->pkey,
+                    &work->control->options };
+    json_decref(json);
+    return g_memdup2(&birth, sizeof birth);
 }
 
 static void
-started(const WeftJob *job, WeftContents *contents, const GError *error)
+started(WeftJob *job, const GError *error)
 {
     WeftWork *work = job->owner;
-    WeftNodeWork *item = job_ended(job);
+    WeftNodeWork *item = weft_work_step_ended(work, job->subject);
     if (!item || item->node->phase != WEFT_NODE_CLAIMED)
         return;
-    if (error) {
-        start_failed(work, item, WEFT_DEED_START, job->deadline, error);
-        return;
+    if (error)
+        weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_START, job->deadline, error });
+    else
+        item->started = TRUE;
+}
+
+static WeftJob *
+start_job(WeftWork *work, const WeftNode *node, GError **error)
+{
+    WeftControl *control = work->control;
+    const WeftHost *host = weft_fleet_host(control->fleet, node->host);
+    const WeftImage *image = image_of(work, node);
+    const char *why_not;
+    WeftDomainSpec spec = { .node = node, .host = host, .pkey = work->status->pkey, .vxlan = work->status->vxlan };
+    spec.image = image;
+    spec.tcg = !weft_hosts_inventory(control->hosts, node->host, &why_not)->kvm;
+    g_autofree char *xml = weft_domain_xml_format(&spec, error);
+    if (!xml)
+        return NULL;
+    WeftJob *job = weft_job_new(WEFT_STEP_START, host->name, host->uri, xml);
+    if (image && image->disk && image->disk->format != WEFT_DISK_READONLY)
+        job->file = weft_job_file_copy(image->disk);
+    if (image) {
+        job->prepare = make_seed;
+        job->prepare_data = birth_new(work, node);
+        job->prepare_free = birth_free;
     }
-    g_autofree char *domain = weft_node_domain(item->node);
-    WeftJob *next = weft_job_new(WEFT_STEP_AWAIT, job->host, job->uri, domain);
-    next->deadline = work->control->options.await_deadline;
-    next->done = awaited;
-    submit(work, item, next);
+    return job;
 }
 
 void
 weft_work_start(WeftWork *work, WeftNodeWork *item)
 {
-    WeftControl *control = work->control;
-    const WeftHost *host = weft_fleet_host(control->fleet, item->node->host);
-    WeftDomainSpec spec = { item->node, host, work->status->pkey, work->status->vxlan };
     g_autoptr(GError) error = NULL;
-    g_autofree char *xml = weft_domain_xml_format(&spec, &error);
-    if (!xml) {
-        start_failed(work, item, WEFT_DEED_START, 0, error);
+    WeftJob *job = start_job(work, item->node, &error);
+    if (!job) {
+        weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_START, 0, error });
         return;
     }
     item->stopped = FALSE;
-    WeftJob *job = weft_job_new(WEFT_STEP_START, host->name, host->uri, xml);
-    job->deadline = control->options.start_deadline;
+    job->deadline = work->control->options.start_deadline;
     job->done = started;
     submit(work, item, job);
 }
 
+/* --- stopping --- */
+
 static void
-stopped(const WeftJob *job, WeftContents *contents, const GError *error)
+stopped(WeftJob *job, const GError *error)
 {
     WeftWork *work = job->owner;
-    WeftNodeWork *item = job_ended(job);
+    WeftNodeWork *item = weft_work_step_ended(work, job->subject);
     if (!item)
         return;
     if (!error) {
@@ -134,7 +215,7 @@ stopped(const WeftJob *job, WeftContents *contents, const GError *error)
         return;
     }
     g_autofree char *words = weft_words(WEFT_DEED_STOP, error, job->deadline);
-    node_rest(work, item, words, error);
+    weft_work_node_rests(work, item, words, error);
     if (weft_error_code(error) == WEFT_ERROR_UNAVAILABLE)
         weft_hosts_hint(work->control->hosts, item->node->host);
 }
@@ -148,76 +229,4 @@ weft_work_stop(WeftWork *work, WeftNodeWork *item)
     job->deadline = work->control->options.stop_deadline;
     job->done = stopped;
     submit(work, item, job);
-}
-
-/* --- fabric --- */
-
-static void
-wired(const GError *error, gpointer data)
-{
-    WeftWork *work = data;
-    work->wiring = FALSE;
-    weft_work_wake(work);
-    gboolean conflict = error && g_error_matches(error, WEFT_ERROR, WEFT_ERROR_CONFLICT);
-    if (conflict && work->status) {
-        work->pkey_taken = weft_subnets_is_foreign(work->control->subnets, work->status->fabric, work->status->pkey);
-        weft_subnets_hint(work->control->subnets, work->status->fabric);
-    }
-    /* A partition of that number that is not weft's is not ours to remove: ours is gone. */
-    if (error && !(conflict && work->cluster && work->cluster->deleted)) {
-        g_autofree char *words = weft_words(WEFT_DEED_WIRE, error, work->control->options.apply_deadline);
-        work->wire_not_before = rest(work, ++work->wire_attempts, words, error);
-        return;
-    }
-    work->wire_attempts = 0;
-    weft_work_set_trouble(work, NULL, NULL);
-    if (work->status && work->status->wired < work->wiring_generation) {
-        work->status->wired = work->wiring_generation;
-        work->status_dirty = TRUE;
-    }
-}
-
-static void
-add_members(const WeftWork *work, const WeftNode *node, WeftPartition *partition)
-{
-    const WeftHost *host = weft_fleet_host(work->control->fleet, node->host);
-    for (guint i = 0; host && i < node->devices->len; i++) {
-        const WeftDevice *device = node->devices->pdata[i];
-        const WeftHca *hca = weft_host_hca(host, device->hca);
-        if (!hca)
-            continue;
-        /* A whole HCA is the node's own: its P_Key belongs at index 0. On a shared port that must never be asked for. */
-        weft_partition_add(partition, &(WeftMember){ .port_guid = hca->port_guid,
-                                                     .virtual_guid = device->guid,
-                                                     .membership = WEFT_MEMBER_FULL,
-                                                     .index = device->vf < 0 ? 0 : -1 });
-    }
-}
-
-WeftPartition *
-weft_work_partition(const WeftWork *work)
-{
-    g_autofree char *name = weft_partition_name(work->cluster->id);
-    WeftPartition *partition = weft_partition_new(work->status->pkey, name);
-    for (guint i = 0; i < work->nodes->len; i++) {
-        const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
-        if (node->phase != WEFT_NODE_STOPPING && node->phase != WEFT_NODE_LOST)
-            add_members(work, node, partition);
-    }
-    return partition;
-}
-
-void
-weft_work_wire(WeftWork *work)
-{
-    WeftClusterStatus *status = work->status;
-    if (work->wiring || work->wire_not_before > g_get_monotonic_time())
-        return;
-    WeftWiring *wiring = weft_subnets_wiring(work->control->subnets, status->fabric);
-    work->wiring = TRUE;
-    work->wiring_generation = status->generation;
-    if (work->cluster->deleted)
-        weft_wiring_remove(wiring, status->pkey, wired, work);
-    else
-        weft_wiring_set(wiring, weft_work_partition(work), wired, work);
 }

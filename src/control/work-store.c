@@ -31,8 +31,15 @@ weft_work_find(const WeftWork *work, const char *node_id)
     return NULL;
 }
 
+/* Whoever is started anew, or never again, has met nobody. */
+static gboolean
+is_over(WeftNodePhase phase)
+{
+    return phase == WEFT_NODE_FAILED || phase == WEFT_NODE_LOST || phase == WEFT_NODE_STOPPING;
+}
+
 void
-weft_work_set_phase(WeftNodeWork *item, WeftNodePhase phase, const char *reason, const char *detail)
+weft_work_set_phase(WeftWork *work, WeftNodeWork *item, WeftNodePhase phase, const char *reason, const char *detail)
 {
     WeftNode *node = item->node;
     if (!weft_node_phase_may_follow(node->phase, phase)) {
@@ -48,6 +55,11 @@ weft_work_set_phase(WeftNodeWork *item, WeftNodePhase phase, const char *reason,
         g_free(node->detail);
         node->detail = g_strdup(detail);
     }
+    if (is_over(phase)) {
+        node->met = 0;
+        item->started = FALSE;
+        weft_links_drop(work->control->links, node->id);
+    }
 }
 
 void
@@ -56,7 +68,7 @@ weft_work_retire(WeftWork *work, WeftNodeWork *item)
     GCancellable *running = g_hash_table_lookup(work->jobs, item->node->id);
     if (running)
         g_cancellable_cancel(running);
-    weft_work_set_phase(item, WEFT_NODE_STOPPING, NULL, NULL);
+    weft_work_set_phase(work, item, WEFT_NODE_STOPPING, NULL, NULL);
     item->not_before = 0;
 }
 
@@ -150,8 +162,9 @@ weft_work_refresh(WeftWork *work)
 /* --- what it amounts to --- */
 
 WeftPlanInput
-weft_work_input(const WeftWork *work, WeftNodeView **ret_views)
+weft_work_input(WeftWork *work, WeftNodeView **ret_views)
 {
+    weft_work_survey(work);
     WeftNodeView *views = g_new0(WeftNodeView, work->nodes->len + 1);
     gint64 now = g_get_monotonic_time();
     guint n = 0;
@@ -164,11 +177,14 @@ weft_work_input(const WeftWork *work, WeftNodeView **ret_views)
             .host = weft_hosts_seen(work->control->hosts, item->node->host),
             .busy = g_hash_table_contains(work->jobs, item->node->id),
             .resting = item->not_before > now,
+            .started = item->started,
             .stopped = item->stopped,
+            .prepared = item->node->phase != WEFT_NODE_CLAIMED || weft_work_is_prepared(work, item->node),
+            .parted = weft_work_has_parted(work, item->node),
         };
     }
     *ret_views = views;
-    return (WeftPlanInput){ work->cluster, work->status, views, n, work->control->options.starts_max };
+    return (WeftPlanInput){ work->cluster, work->status, views, n, work->control->options.starts_max, work->connected };
 }
 
 gboolean
@@ -183,7 +199,7 @@ weft_work_has_homeless(const WeftWork *work)
 }
 
 static WeftClusterPhase
-phase_of(const WeftWork *work)
+phase_of(WeftWork *work)
 {
     g_autofree WeftNodeView *views = NULL;
     WeftPlanInput input = weft_work_input(work, &views);
@@ -235,6 +251,28 @@ set_text(char **text, const char *value)
     return TRUE;
 }
 
+static gboolean
+waits_for_image(const WeftWork *work)
+{
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
+        if (node->phase == WEFT_NODE_CLAIMED && !weft_work_is_prepared(work, node))
+            return TRUE;
+    }
+    return FALSE;
+}
+
+/* What went wrong, or else how far its image is. */
+static void
+update_reason(WeftWork *work)
+{
+    g_autofree char *progress = NULL, *detail = NULL;
+    if (!work->trouble && waits_for_image(work))
+        weft_images_progress(work->control->images, work->key, &progress, &detail);
+    work->status_dirty |= set_text(&work->status->reason, work->trouble ? work->trouble : progress);
+    work->status_dirty |= set_text(&work->status->detail, work->trouble ? work->detail : detail);
+}
+
 gboolean
 weft_work_update_status(WeftWork *work)
 {
@@ -253,8 +291,7 @@ weft_work_update_status(WeftWork *work)
     work->status_dirty |= status->nodes != nodes || status->ready != ready;
     status->nodes = nodes;
     status->ready = ready;
-    work->status_dirty |= set_text(&status->reason, work->trouble);
-    work->status_dirty |= set_text(&status->detail, work->detail);
+    update_reason(work);
     return work->status_dirty;
 }
 

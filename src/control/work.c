@@ -3,6 +3,8 @@
 #include "clock.h"
 #include "wakeup.h"
 
+#define STEPS_AT_ONCE 64 /* then others get their turn */
+
 /* --- waking --- */
 
 static WeftWork *
@@ -16,6 +18,8 @@ work_get(WeftControl *control, const char *key)
     work->key = g_strdup(key);
     work->jobs = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     work->gone = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+    work->joins = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, weft_join_free);
+    work->peers = g_ptr_array_new_with_free_func(g_free);
     g_hash_table_insert(control->works, work->key, work);
     return work;
 }
@@ -27,6 +31,8 @@ weft_work_free(WeftWork *work)
     g_clear_handle_id(&work->timer, g_source_remove);
     g_hash_table_unref(work->jobs);
     g_hash_table_unref(work->gone);
+    g_hash_table_unref(work->joins);
+    g_ptr_array_unref(work->peers);
     g_free(work->trouble);
     g_free(work->detail);
     g_free(work->key);
@@ -137,7 +143,7 @@ weft_control_is_working(WeftControl *control, const char *cluster_key)
 
 /* --- a step --- */
 
-/* A report from the world about a node that is not ready any more anyway is of no interest. */
+/* A report from the world about a node that is not up any more anyway is of no interest. */
 static void
 hear_reports(WeftWork *work)
 {
@@ -146,8 +152,8 @@ hear_reports(WeftWork *work)
     g_hash_table_iter_init(&iter, work->gone);
     while (g_hash_table_iter_next(&iter, &id, &reason)) {
         WeftNodeWork *item = weft_work_find(work, id);
-        if (item && item->node->phase == WEFT_NODE_READY)
-            weft_work_set_phase(item, WEFT_NODE_FAILED, reason, NULL);
+        if (item && (item->node->phase == WEFT_NODE_UP || item->node->phase == WEFT_NODE_READY))
+            weft_work_set_phase(work, item, WEFT_NODE_FAILED, reason, NULL);
     }
     g_hash_table_remove_all(work->gone);
     if (work->rewire && work->status && work->status->generation == work->status->wired) {
@@ -190,13 +196,13 @@ mark(WeftWork *work, WeftNodeWork *item, WeftAction action)
         weft_work_retire(work, item);
         return TRUE;
     case WEFT_DO_LOSE:
-        weft_work_set_phase(item, WEFT_NODE_LOST, "its host is lost", NULL);
+        weft_work_set_phase(work, item, WEFT_NODE_LOST, "its host is lost", NULL);
         return TRUE;
     case WEFT_DO_RECOVER:
-        weft_work_set_phase(item, WEFT_NODE_FAILED, "its host was lost and came back", NULL);
+        weft_work_set_phase(work, item, WEFT_NODE_FAILED, "its host was lost and came back", NULL);
         return TRUE;
     case WEFT_DO_RETRY:
-        weft_work_set_phase(item, WEFT_NODE_CLAIMED, NULL, NULL);
+        weft_work_set_phase(work, item, WEFT_NODE_CLAIMED, NULL, NULL);
         item->node->starts++;
         return FALSE;
     default:
@@ -285,14 +291,41 @@ finish(WeftWork *work)
 }
 
 static void
+run_step(WeftWork *work, WeftNodeWork *item, WeftAction action)
+{
+    switch (action) {
+    case WEFT_DO_PREPARE:
+        weft_work_prepare(work, item);
+        break;
+    case WEFT_DO_START:
+        weft_work_start(work, item);
+        break;
+    case WEFT_DO_GREET:
+        weft_work_greet(work, item);
+        break;
+    case WEFT_DO_MEET:
+        weft_work_meet(work, item);
+        break;
+    case WEFT_DO_STOP:
+        weft_work_stop(work, item);
+        break;
+    default:
+        break;
+    }
+}
+
+static void
 run_steps(WeftWork *work, const WeftPlan *plan)
 {
+    guint steps = 0;
     for (guint i = 0; i < work->nodes->len; i++) {
-        WeftNodeWork *item = work->nodes->pdata[i];
-        if (plan->actions[i] == WEFT_DO_START && !work->fatal)
-            weft_work_start(work, item);
-        else if (plan->actions[i] == WEFT_DO_STOP)
-            weft_work_stop(work, item);
+        if (plan->actions[i] < WEFT_DO_PREPARE || (work->fatal && plan->actions[i] != WEFT_DO_STOP))
+            continue;
+        if (++steps > STEPS_AT_ONCE) {
+            weft_work_wake(work);
+            return;
+        }
+        run_step(work, work->nodes->pdata[i], plan->actions[i]);
     }
 }
 
@@ -317,7 +350,8 @@ rest_until_first(WeftWork *work)
 static gboolean
 is_idle(const WeftWork *work)
 {
-    return !work->committing && !work->wiring && !work->awake && g_hash_table_size(work->jobs) == 0;
+    return !work->committing && !work->wiring && !work->awake && g_hash_table_size(work->jobs) == 0 &&
+           !weft_work_is_connecting(work);
 }
 
 static void
@@ -337,7 +371,8 @@ put_away(WeftWork *work)
     forget(work);
 }
 
-/* Nothing more to do now: what the user sees must be what is so, and a settled cluster leaves the memory. */
+/* Nothing more to do now: what the user sees must be what is so, and a settled cluster leaves the memory once its hosts are
+ * known to have its network. */
 static void
 settle(WeftWork *work)
 {
@@ -346,7 +381,8 @@ settle(WeftWork *work)
         weft_work_commit(work, txn);
         return;
     }
-    if (is_idle(work) && !work->timer && weft_cluster_phase_is_settled(work->status->phase))
+    gboolean rests = weft_cluster_phase_is_settled(work->status->phase) && (work->connected || work->fatal);
+    if (is_idle(work) && !work->timer && rests)
         put_away(work);
 }
 
@@ -362,6 +398,7 @@ act(WeftWork *work, const WeftPlan *plan)
     /* Only what is recorded: a generation that the store does not know of could be given again to other members. */
     if (plan->wire && !work->status_dirty)
         weft_work_wire(work);
+    weft_work_connect(work);
     run_steps(work, plan);
     rest_until_first(work);
     settle(work);

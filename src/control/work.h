@@ -2,11 +2,13 @@
 #pragma once
 
 #include "control-private.h"
+#include "words.h"
 
 typedef struct WeftNodeWork {
     WeftNode *node;
     gint64 revision;   /* of its record; 0 while its first commit is under way */
     gboolean dirty;    /* differs from its record */
+    gboolean started;  /* its domain was seen to run since it was claimed */
     gboolean stopped;  /* its domain is known to be gone */
     gboolean writing;  /* the commit under way puts its record */
     gboolean leaving;  /* … or deletes it */
@@ -14,6 +16,20 @@ typedef struct WeftNodeWork {
     guint attempts;    /* failed steps since it was ready; its stops do not end the row */
     gint64 not_before; /* backs off until then, monotonic */
 } WeftNodeWork;
+
+/* A host of the cluster, and the partition's network there. */
+typedef struct WeftJoin {
+    char *host;
+    guint64 look;    /* the last that found nodes there */
+    guint members;   /* nodes that are to stay there */
+    guint occupants; /* nodes that are to go, and have not stopped yet */
+    guint64 serial;  /* of what the host was known to have when it was last compared */
+    guint64 epoch;   /* … and of what it should have */
+    gboolean right;  /* … and that was the same */
+    gboolean busy;
+    guint attempts;
+    gint64 not_before; /* backs off until then, monotonic */
+} WeftJoin;
 
 struct WeftWork {
     WeftControl *control;
@@ -25,12 +41,17 @@ struct WeftWork {
     gint64 status_revision;
     GPtrArray *nodes; /* WeftNodeWork */
 
-    GHashTable *jobs; /* node id to GCancellable, borrowed: what runs; outlives a reload */
-    GHashTable *gone; /* node id to reason: reported by the world, not yet looked at */
-    char *trouble;    /* why it is not further; NULL: nothing to say */
-    char *detail;     /* the driver's words on it; NULL: none */
-    gboolean fatal;   /* trying again cannot help until the wish changes */
-    int told_phase;   /* the last that an event told; -1: none */
+    GHashTable *jobs;   /* node id to GCancellable, borrowed: what runs; outlives a reload */
+    GHashTable *gone;   /* node id to reason: reported by the world, not yet looked at */
+    GHashTable *joins;  /* host to WeftJoin; outlives a reload */
+    GPtrArray *peers;   /* char *, addresses of the hosts with members, sorted */
+    guint64 look;       /* counts surveys of the hosts */
+    guint64 epoch;      /* a digest of which hosts have members, and of their descriptions */
+    gboolean connected; /* all of them have the network as they should */
+    char *trouble;      /* why it is not further; NULL: nothing to say */
+    char *detail;       /* the driver's words on it; NULL: none */
+    gboolean fatal;     /* trying again cannot help until the wish changes */
+    int told_phase;     /* the last that an event told; -1: none */
     gboolean status_dirty;
     gboolean status_writing;
     gboolean pkey_new;   /* the commit under way brings its partition number */
@@ -63,9 +84,9 @@ void weft_work_commit(WeftWork *work, WeftTxn *txn);
 /* Brings the status up to the nodes: phase, counts, reason. TRUE when it now differs from its record. */
 gboolean weft_work_update_status(WeftWork *work);
 /* What weft_plan() looks at; *ret_views is to be freed. */
-WeftPlanInput weft_work_input(const WeftWork *work, WeftNodeView **ret_views);
+WeftPlanInput weft_work_input(WeftWork *work, WeftNodeView **ret_views);
 /* Moves a node on; it is written with the next commit. reason NULL: what was said of it before stands. */
-void weft_work_set_phase(WeftNodeWork *item, WeftNodePhase phase, const char *reason, const char *detail);
+void weft_work_set_phase(WeftWork *work, WeftNodeWork *item, WeftNodePhase phase, const char *reason, const char *detail);
 /* Nobody wants the node any more: ends what runs for it. */
 void weft_work_retire(WeftWork *work, WeftNodeWork *item);
 WeftNodeWork *weft_work_add(WeftWork *work, WeftNode *node, gint64 revision);
@@ -81,12 +102,46 @@ gboolean weft_work_place(WeftWork *work, const WeftPlan *plan);
 /* Takes another partition number: the site uses the one that it has. */
 void weft_work_renumber(WeftWork *work);
 
-/* work-steps.c: calls to hosts and fabric. */
+/* work-wire.c: the partition in the fabric. */
 void weft_work_wire(WeftWork *work);
 /* What the fabric should have of it. */
 WeftPartition *weft_work_partition(const WeftWork *work);
+
+/* work-net.c: the partition's network on the hosts. */
+
+/* Which of its hosts have it as they should? */
+void weft_work_survey(WeftWork *work);
+gboolean weft_work_has_parted(const WeftWork *work, const WeftNode *node);
+/* Tells those that have it otherwise. */
+void weft_work_connect(WeftWork *work);
+gboolean weft_work_is_connecting(const WeftWork *work);
+void weft_join_free(gpointer data);
+
+/* work-steps.c: calls to hosts about nodes. */
+
+/* Is what it starts from on its host? */
+gboolean weft_work_is_prepared(const WeftWork *work, const WeftNode *node);
+void weft_work_prepare(WeftWork *work, WeftNodeWork *item);
 void weft_work_start(WeftWork *work, WeftNodeWork *item);
 void weft_work_stop(WeftWork *work, WeftNodeWork *item);
+
+/* work-talk.c: conversations with nodes. */
+void weft_work_greet(WeftWork *work, WeftNodeWork *item);
+void weft_work_meet(WeftWork *work, WeftNodeWork *item);
+
+/* Trouble, told in two texts: backs off, and returns until when. what: in weft's words. */
+gint64 weft_work_rest(WeftWork *work, guint attempt, const char *what, const GError *error);
+/* … for a node, whose label goes before the words. */
+void weft_work_node_rests(WeftWork *work, WeftNodeWork *item, const char *words, const GError *error);
+/* Something on the way to its first answer went wrong: it backs off, fails, or cannot be. */
+typedef struct WeftMishap {
+    WeftDeed deed;
+    gint64 deadline; /* that it had */
+    const GError *error;
+} WeftMishap;
+void weft_work_start_failed(WeftWork *work, WeftNodeWork *item, const WeftMishap *mishap);
+/* The node that a step was about has ended; NULL when it is of no interest any more. */
+WeftNodeWork *weft_work_step_ended(WeftWork *work, const char *node_id);
 
 void weft_work_wake(WeftWork *work);
 /* Wakes it at that monotonic time at the latest. */

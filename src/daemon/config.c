@@ -59,7 +59,9 @@ static const Number control_numbers[] = {
 static const Duration control_durations[] = {
     { "start_deadline", AT(control.start_deadline) },
     { "await_deadline", AT(control.await_deadline) },
+    { "meet_deadline",  AT(control.meet_deadline) },
     { "stop_deadline",  AT(control.stop_deadline) },
+    { "connect_deadline", AT(control.connect_deadline) },
     { "list_deadline",  AT(control.list_deadline) },
     { "apply_deadline", AT(control.apply_deadline) },
     { "backoff_base",   AT(control.backoff.base) },
@@ -68,6 +70,18 @@ static const Duration control_durations[] = {
     { "scan_interval",  AT(control.scan_interval) },
     { "event_age",      AT(control.event_age) },
     { "request_age",    AT(control.request_age) },
+    { "link_idle",      AT(control.link_idle) },
+    { NULL },
+};
+
+static const Number libvirt_numbers[] = {
+    { "keepalive",       AT(libvirt.keepalive),       0, 3600 },
+    { "keepalive_count", AT(libvirt.keepalive_count), 1, 100 },
+    { NULL },
+};
+
+static const Duration libvirt_durations[] = {
+    { "dial_limit", AT(libvirt.dial_limit) },
     { NULL },
 };
 /* clang-format on */
@@ -136,19 +150,36 @@ read_images(WeftFields *f, WeftConfig *config)
         weft_fields_fail(f, "default_image", "%s", error->message);
 }
 
-static const char *const drivers[] = { "fake", NULL };
+static const char *const hypervisor_drivers[] = { "libvirt", "fake", NULL };
+static const char *const fabric_drivers[] = { "fake", NULL };
 
 static void
 read_hypervisor(WeftFields *f, WeftConfig *config)
 {
-    weft_fields_word(f, "driver", drivers, 0);
+    guint driver = (guint)weft_fields_word(f, "driver", hypervisor_drivers, 0);
+    g_free(config->hypervisor);
+    config->hypervisor = g_strdup(hypervisor_drivers[driver]);
     read_path(f, "world", &config->hypervisor_world);
+    config->run_guests = weft_fields_bool(f, "run_guests", FALSE);
+    read_numbers(f, libvirt_numbers, config);
+    read_durations(f, libvirt_durations, config);
+}
+
+/* What every node is born with. */
+static void
+read_births(WeftFields *f, WeftConfig *config)
+{
+    read_path(f, "guest", &config->guest);
+    read_path(f, "secret", &config->secret);
+    g_autofree char *folder = g_path_get_dirname(config->store_path);
+    if (!config->secret)
+        config->secret = g_build_filename(folder, "secret", NULL);
 }
 
 static void
 read_fabric(WeftFields *f, WeftConfig *config)
 {
-    weft_fields_word(f, "driver", drivers, 0);
+    weft_fields_word(f, "driver", fabric_drivers, 0);
     read_path(f, "world", &config->fabric_world);
 }
 
@@ -367,6 +398,16 @@ check(const WeftConfig *config, GError **error)
 
 /* --- the whole --- */
 
+/* What one part needs to know of another's options. */
+static void
+share(WeftConfig *config)
+{
+    gboolean fake = g_str_equal(config->hypervisor, "fake");
+    config->control.images = config->api.images;
+    config->control.bare = fake;
+    config->api.check_images = !fake;
+}
+
 static gboolean
 read_all(WeftConfig *config, json_t *json, GError **error)
 {
@@ -374,6 +415,7 @@ read_all(WeftConfig *config, json_t *json, GError **error)
     weft_fields_begin(&top, json, "%s", "");
     read_section(&top, "store", read_store, config);
     read_images(&top, config);
+    read_births(&top, config);
     read_section(&top, "api", read_api, config);
     read_section(&top, "control", read_control, config);
     read_section(&top, "hypervisor", read_hypervisor, config);
@@ -384,6 +426,7 @@ read_all(WeftConfig *config, json_t *json, GError **error)
     read_list(&top, "hosts", WEFT_HOSTS_MAX, add_hosts, config);
     read_list(&top, "tenants", WEFT_TENANTS_MAX, add_tenant, config);
     read_list(&top, "principals", PRINCIPALS_MAX, add_principal, config);
+    share(config);
     return weft_fields_end(&top, error) && check(config, error);
 }
 
@@ -392,9 +435,10 @@ config_new(void)
 {
     WeftConfig *config = g_new0(WeftConfig, 1);
     config->store_path = g_strdup(STATE_FOLDER "weft.db");
-    config->hypervisor = g_strdup(drivers[0]);
+    config->hypervisor = g_strdup(hypervisor_drivers[0]);
+    config->libvirt = weft_libvirt_defaults;
     config->hypervisor_world = g_strdup(STATE_FOLDER "fake/hosts");
-    config->fabric_driver = g_strdup(drivers[0]);
+    config->fabric_driver = g_strdup(fabric_drivers[0]);
     config->fabric_world = g_strdup(STATE_FOLDER "fake/fabric");
     config->control = weft_control_defaults;
     config->api = weft_api_defaults;
@@ -431,6 +475,8 @@ weft_config_free(WeftConfig *config)
         return;
     char *const texts[] = {
         config->store_path,
+        config->guest,
+        config->secret,
         config->hypervisor,
         config->hypervisor_world,
         config->fabric_driver,

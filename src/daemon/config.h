@@ -4,6 +4,7 @@
 #include "api.h"
 #include "control.h"
 #include "host.h"
+#include "libvirt-hypervisor.h"
 #include "tenant.h"
 #include "topology.h"
 
@@ -11,9 +12,13 @@
 
 typedef struct WeftConfig {
     char *store_path;       /* SQLite file */
-    char *hypervisor;       /* driver: "fake" */
+    char *guest;            /* the guest program; NULL: where it is installed or was built */
+    char *secret;           /* file of the site's secret */
+    char *hypervisor;       /* driver: "libvirt" or "fake" */
     char *hypervisor_world; /* folder of the fake's world */
-    char *fabric_driver;    /* "fake" */
+    gboolean run_guests;    /* the fake's guests are answered by the guest program */
+    WeftLibvirtOptions libvirt;
+    char *fabric_driver; /* "fake" */
     char *fabric_world;
     WeftApiOptions api; /* its texts belong to the config */
     WeftControlOptions control;

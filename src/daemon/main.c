@@ -5,6 +5,9 @@
 #include "errors.h"
 #include "fake-fabric.h"
 #include "fake-hypervisor.h"
+#include "file.h"
+#include "keys.h"
+#include "libvirt-hypervisor.h"
 #include "sqlite.h"
 
 #include <errno.h>
@@ -27,6 +30,8 @@ typedef struct Options {
 typedef struct Daemon {
     WeftConfig *config;
     WeftStore *store;
+    guint8 secret[WEFT_SECRET_LENGTH];
+    GBytes *guest;
     WeftHypervisor *hv;
     GHashTable *fabrics; /* name to WeftFabricDriver */
     WeftControl *control;
@@ -40,6 +45,7 @@ daemon_clear(Daemon *self)
     weft_control_free(self->control);
     g_clear_pointer(&self->fabrics, g_hash_table_unref);
     weft_hypervisor_free(self->hv);
+    g_clear_pointer(&self->guest, g_bytes_unref);
     weft_store_free(self->store);
     weft_config_free(self->config);
 }
@@ -61,11 +67,78 @@ share_descriptors(WeftConfig *config)
     g_message("%u connections at a time, half of the files that may be open (ulimit -n)", config->api.connections);
 }
 
+/* --- what nodes are born with --- */
+
+#define GUEST_MAX (64 * 1024 * 1024)
+
+/* As it was installed, or beside us in the build folder. */
+static char *
+find_guest(const WeftConfig *config)
+{
+    if (config->guest)
+        return g_strdup(config->guest);
+    g_autofree char *self = g_file_read_link("/proc/self/exe", NULL);
+    g_autofree char *folder = self ? g_path_get_dirname(self) : NULL;
+    g_autofree char *built = folder ? g_build_filename(folder, "../guest/weft-guest", NULL) : NULL;
+    if (built && g_file_test(built, G_FILE_TEST_IS_EXECUTABLE))
+        return g_steal_pointer(&built);
+    return g_strdup(WEFT_LIBEXECDIR "/weft/weft-guest");
+}
+
+static gboolean
+load_births(Daemon *self, GError **error)
+{
+    WeftConfig *config = self->config;
+    if (!weft_secret_load(config->secret, self->secret, error))
+        return FALSE;
+    gsize length;
+    g_autofree char *path = find_guest(config);
+    char *program = weft_file_read(path, GUEST_MAX, &length, error);
+    if (program)
+        self->guest = g_bytes_new_take(program, length);
+    else if (config->control.bare && !config->run_guests)
+        g_clear_error(error); /* nothing will run it */
+    else
+        g_prefix_error(error, "the guest program, which every node starts with (guest: PATH in the configuration names it): ");
+    g_free(config->guest);
+    config->guest = g_steal_pointer(&path);
+    config->control.secret = self->secret;
+    config->control.guest = self->guest;
+    return !error || !*error;
+}
+
+/* --- drivers --- */
+
+static WeftHypervisor *
+make_libvirt(const WeftConfig *config, GError **error)
+{
+    return weft_hypervisor_libvirt_new(&config->libvirt, error);
+}
+
+static WeftHypervisor *
+make_fake(const WeftConfig *config, GError **error)
+{
+    WeftHypervisor *hv = weft_hypervisor_fake_new(config->hypervisor_world, error);
+    if (hv && config->run_guests)
+        weft_hypervisor_fake_use_guest(hv, config->guest);
+    return hv;
+}
+
+static const struct {
+    const char *name;
+    WeftHypervisor *(*make)(const WeftConfig *config, GError **error);
+} hypervisors[] = {
+    { "libvirt", make_libvirt },
+    { "fake", make_fake },
+};
+
 static gboolean
 make_drivers(Daemon *self, GError **error)
 {
     const WeftConfig *config = self->config;
-    self->hv = weft_hypervisor_fake_new(config->hypervisor_world, error);
+    for (gsize i = 0; i < G_N_ELEMENTS(hypervisors); i++)
+        if (g_str_equal(hypervisors[i].name, config->hypervisor))
+            self->hv = hypervisors[i].make(config, error);
     if (!self->hv)
         return FALSE;
     self->fabrics = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)weft_fabric_driver_free);
@@ -83,9 +156,10 @@ make_drivers(Daemon *self, GError **error)
 static gboolean
 daemon_start(Daemon *self, GError **error)
 {
-    const WeftConfig *config = self->config;
+    WeftConfig *config = self->config;
     self->store = weft_store_sqlite_open(config->store_path, error);
-    if (!self->store || !weft_config_import(config, self->store, error) || !make_drivers(self, error))
+    if (!self->store || !weft_config_import(config, self->store, error) || !load_births(self, error) ||
+        !make_drivers(self, error))
         return FALSE;
     self->control = weft_control_new(self->store, self->hv, self->fabrics, &config->control, error);
     if (!self->control)

@@ -258,13 +258,6 @@ check_running(WeftHypervisor *hv, const WeftHostAddress *address, const char *do
     return running;
 }
 
-static gboolean
-fake_await(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain, GCancellable *cancellable, GError **error)
-{
-    return weft_fake_pass(world_of(hv), address->name, "await", cancellable, error) &&
-           check_running(hv, address, domain, error);
-}
-
 static int
 fake_open(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain, WeftChannel channel,
           GCancellable *cancellable, GError **error)
@@ -402,7 +395,6 @@ fake_free(WeftHypervisor *hv)
 static const WeftHypervisorOps fake_ops = {
     .name = "fake",
     .start = fake_start,
-    .await = fake_await,
     .stop = fake_stop,
     .list = fake_list,
     .bring = weft_fake_bring,

@@ -80,9 +80,6 @@ typedef struct WeftHypervisorOps {
      * is started anew from the given definition. Returns when the domain runs. Where it does not, its files are gone too. */
     gboolean (*start)(WeftHypervisor *hv, const WeftHostAddress *host, const WeftStart *start, GCancellable *cancellable,
                       GError **error);
-    /* To be replaced by open() and a link. */
-    gboolean (*await)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, GCancellable *cancellable,
-                      GError **error);
     /* Ends and undefines, and removes its files; success also when there is no such domain. Returns when it is gone. */
     gboolean (*stop)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, GCancellable *cancellable,
                      GError **error);

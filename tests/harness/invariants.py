@@ -3,6 +3,7 @@
 Each function returns the list of what is wrong, in words; an empty one is what the tests want to see."""
 
 from collections import Counter, defaultdict
+from urllib.parse import urlsplit
 
 from .world import Member
 
@@ -169,10 +170,51 @@ def world(dump, world, lost=()):
             wrong += [f"domain {name} runs on {host}, and no node explains it" for name in sorted(ours - wanted[host])]
     stopped = {(host, name) for host, names in world.domains("off").items() for name in names if name.startswith("weft-")}
     wrong += [f"domain {name} lies stopped on {host}" for host, name in sorted(stopped) if host not in lost]
-    wrong += [f"node {key} is {node['phase']}" for key, node in nodes.items() if node["phase"] != "ready"]
+    wrong += [f"node {key} is {node['phase']}" for key, node in nodes.items() if node["phase"] != "ready"] + met(dump)
     evicting = {name for name, host in dump.values("host").items() if host.get("evicting")}
     wrong += [f"node {key} is still on {node['host']}" for key, node in nodes.items() if node["host"] in evicting]
-    return wrong + partitions(dump, world) + counts(dump)
+    return wrong + partitions(dump, world) + networks(dump, world, lost) + images(dump, world, lost) + counts(dump)
+
+
+def address(host):
+    """How the others reach it: as in its URI unless told."""
+    return host.get("address") or urlsplit(host.get("uri", "")).hostname or host["name"]
+
+
+def networks(dump, world, lost=()):
+    """Each host has the networks of the clusters that have nodes there, each with all other hosts of the cluster as peers."""
+    hosts = dump.values("host")
+    places = defaultdict(set)
+    for node in dump.values("node").values():
+        places[node["cluster"]].add(node["host"])
+    wanted = {}
+    for status in dump.values("cluster-status").values():
+        for host in places[status["cluster"]]:
+            peers = sorted(address(hosts[other]) for other in places[status["cluster"]] if other != host)
+            wanted[host, status.get("vxlan")] = (status["cluster"], peers)
+    found = world.networks()
+    wrong = [f"network {place} is {found.get(place)}, not {network}" for place, network in wanted.items() if found.get(place) != network]
+    return wrong + [f"network {place} {found[place]} is of no cluster there" for place in found.keys() - wanted.keys() if place[0] not in lost]
+
+
+def images(dump, world, lost=()):
+    """What a host has of images is some image's, and what its nodes start from is there."""
+    files = {name: {image[part]["digest"] for part in ("disk", "kernel", "initrd") if image.get(part)}
+             for name, image in dump.values("image").items()}
+    named = set().union(*files.values())
+    found = world.images()
+    wrong = [f"image {digest} on {host} is nobody's" for host, digests in found.items() if host not in lost for digest in digests - named]
+    for key, node in dump.values("node").items():
+        missing = files.get(node.get("image"), set()) - found.get(node["host"], set())
+        wrong += [f"node {key} on {node['host']} without image {digest}" for digest in missing]
+    return wrong
+
+
+def met(dump):
+    """Who is ready has met all members of now."""
+    generations = {status["cluster"]: status.get("generation", 0) for status in dump.values("cluster-status").values()}
+    return [f"node {key} has met {node.get('met', 0)} of {generations[node['cluster']]}"
+            for key, node in dump.values("node").items() if node.get("met", 0) != generations[node["cluster"]]]
 
 
 def partitions(dump, world):

@@ -63,6 +63,40 @@ class World:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.xml").write_text(text, encoding="utf-8")
 
+    # --- networks and images ---
+
+    def networks(self):
+        """{(host, VXLAN id): (cluster id, [peer])} of all hosts."""
+        found = {}
+        for path in self.hosts.glob("*/networks/[0-9]*"):
+            try:
+                lines = path.read_text(encoding="utf-8").split()
+            except FileNotFoundError:
+                continue
+            found[path.parent.parent.name, int(path.name)] = (lines[0], lines[1:])
+        return found
+
+    def add_network(self, host, vxlan, cluster, *peers):
+        folder = self.hosts / host / "networks"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / str(vxlan)).write_text("".join(line + "\n" for line in (cluster, *peers)), encoding="utf-8")
+
+    def remove_network(self, host, vxlan):
+        (self.hosts / host / "networks" / str(vxlan)).unlink()
+
+    def images(self):
+        """{host: {digest}} of what was brought whole."""
+        found = {}
+        for path in self.hosts.glob("*/pool/image-*"):
+            if not path.suffix:
+                found.setdefault(path.parent.parent.name, set()).add(path.name.removeprefix("image-"))
+        return found
+
+    def add_image(self, host, digest, content=b"nobody's"):
+        folder = self.hosts / host / "pool"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"image-{digest}").write_bytes(content)
+
     # --- faults ---
 
     def fault(self, *lines, host=None):

@@ -172,7 +172,7 @@ def test_guests_that_never_answer_hold_up_nobody(site, settle):
     weft = site(hosts=1, changes={"control": {"workers": 2, "workers_per_host": 2, "await_deadline": "5m"}})
     weft.client.create("good", 1)
     weft.client.wait_phase("good", "ready")
-    weft.world.fault("hang await")
+    weft.world.fault("hang sync")
     weft.client.create("bad", 3)
     until(lambda: len(weft.world.domains()["n1"]) == 4, "all run")
     weft.client.delete("good")

@@ -297,10 +297,11 @@ def test_delete_wins_over_a_hanging_fabric(weft, settle):
     settle(weft)
 
 
-@pytest.mark.parametrize("step", ["start", "await", "stop", "apply"])
-def test_deadline_of_a_hanging_step(site, settle, step):
+@pytest.mark.parametrize("step, deadline", [("start", "start"), ("open", "list"), ("sync", "await"), ("meet", "meet"), ("connect", "connect"),
+                                            ("disconnect", "connect"), ("inspect", "list"), ("stop", "stop"), ("apply", "apply")])
+def test_deadline_of_a_hanging_step(site, settle, step, deadline):
     """A step that hangs once is cut off at its deadline and done again."""
-    weft = site(changes={"control": {f"{step}_deadline": "200ms"}})
+    weft = site(changes={"control": {f"{deadline}_deadline": "200ms"}})
     (weft.world.fabric_fault if step == "apply" else weft.world.fault)(f"hang {step} 1")
     weft.client.create("cfd", 1)
     weft.client.wait_phase("cfd", "ready")

@@ -13,13 +13,15 @@ typedef struct Case {
     /* the wish */
     guint count;
     gboolean deleted;
-    /* what is known: a letter for each node, its phase (c r f l s), then flags of the node behind it:
-     * b busy, z resting, x stopped, L host lost, S silent, E evicting, ! started too often; ranks count up */
+    /* what is known: a letter for each node, its phase (c u r f l s), then flags of the node behind it:
+     * b busy, z resting, x stopped, o runs, i has no image there, n its host has the network still, m has not met the
+     * present members, L host lost, S silent, E evicting, ! started too often; ranks count up. A ~ at the end: some host has
+     * not the right peers. */
     const char *nodes;
     gboolean wired;
     gboolean was_ready;
-    /* what is to be done: a letter for each node (- nothing, R retire, L lose, C recover, T retry, P replace, F release, s
-     * start, k stop), then the number missing, then w (wire) and f (finish) */
+    /* what is to be done: a letter for each node (- nothing, R retire, L lose, C recover, T retry, P replace, F release, i
+     * prepare, s start, g greet, m meet, k stop), then the number missing, then w (wire) and f (finish) */
     const char *expected;
     WeftClusterPhase phase;
 } Case;
@@ -31,6 +33,22 @@ static const Case cases[] = {
     { "one is starting", 2, FALSE, "cb c", TRUE, FALSE, "-s 0", WEFT_CLUSTER_STARTING },
     { "one rests", 2, FALSE, "cz r", TRUE, FALSE, "-- 0", WEFT_CLUSTER_STARTING },
     { "a silent host is waited for", 1, FALSE, "cS", TRUE, FALSE, "- 0", WEFT_CLUSTER_STARTING },
+    { "an image is brought while the fabric is told", 2, FALSE, "ci c", FALSE, FALSE, "i- 0w", WEFT_CLUSTER_PLACED },
+    { "… and waited for", 2, FALSE, "cib c", TRUE, FALSE, "-s 0", WEFT_CLUSTER_STARTING },
+    { "no start before all hosts have the network", 2, FALSE, "c c ~", TRUE, FALSE, "-- 0", WEFT_CLUSTER_STARTING },
+    { "one that runs is waited for from inside", 2, FALSE, "co c", TRUE, FALSE, "gs 0", WEFT_CLUSTER_STARTING },
+    { "… also while the others change", 2, FALSE, "co c ~", FALSE, FALSE, "g- 0w", WEFT_CLUSTER_PLACED },
+    { "who is up waits for the others", 2, FALSE, "um co", TRUE, FALSE, "-g 0", WEFT_CLUSTER_STARTING },
+    { "all are up and meet", 2, FALSE, "um um", TRUE, FALSE, "mm 0", WEFT_CLUSTER_STARTING },
+    { "one is being asked", 2, FALSE, "umb r", TRUE, FALSE, "-- 0", WEFT_CLUSTER_STARTING },
+    { "one did not reach the others just now", 2, FALSE, "umz r", TRUE, FALSE, "-- 0", WEFT_CLUSTER_STARTING },
+    { "nobody meets while a host lacks the network", 2, FALSE, "um um ~", TRUE, FALSE, "-- 0", WEFT_CLUSTER_STARTING },
+    { "nobody meets whom the fabric does not know", 2, FALSE, "um um", FALSE, FALSE, "-- 0w", WEFT_CLUSTER_PLACED },
+    { "after a change all meet again", 3, FALSE, "rm rm um", TRUE, TRUE, "mmm 0", WEFT_CLUSTER_SCALING },
+    { "… but not before the new one is up", 3, FALSE, "rm rm c", TRUE, TRUE, "--s 0", WEFT_CLUSTER_SCALING },
+    { "whoever leaves is not waited for", 1, FALSE, "rm s", TRUE, TRUE, "mk 0", WEFT_CLUSTER_SCALING },
+    { "one that came back up meets alone", 2, FALSE, "r um", TRUE, TRUE, "-m 0", WEFT_CLUSTER_SCALING },
+    { "a silent host is not asked", 2, FALSE, "r rmS", TRUE, TRUE, "-- 0", WEFT_CLUSTER_SCALING },
     { "ready", 2, FALSE, "r r", TRUE, TRUE, "-- 0", WEFT_CLUSTER_READY },
     { "ready before it was recorded that they start", 2, FALSE, "r r", TRUE, FALSE, "-- 0", WEFT_CLUSTER_STARTING },
     { "grow", 4, FALSE, "r r", TRUE, TRUE, "-- 2", WEFT_CLUSTER_SCALING },
@@ -40,6 +58,8 @@ static const Case cases[] = {
     { "… but not while it is still being started", 1, FALSE, "r sb", FALSE, TRUE, "-- 0w", WEFT_CLUSTER_SCALING },
     { "stopped, but still in the partition", 1, FALSE, "r sx", FALSE, TRUE, "-- 0w", WEFT_CLUSTER_SCALING },
     { "stopped and out of the partition", 1, FALSE, "r sx", TRUE, TRUE, "-F 0", WEFT_CLUSTER_SCALING },
+    { "… but its host has the network still", 1, FALSE, "r sxn", TRUE, TRUE, "-- 0", WEFT_CLUSTER_SCALING },
+    { "a lost host cannot be asked to forget it", 1, FALSE, "r snL", TRUE, TRUE, "-F 0", WEFT_CLUSTER_SCALING },
     { "a lost host cannot be asked to stop it", 1, FALSE, "r sL", TRUE, TRUE, "-F 0", WEFT_CLUSTER_SCALING },
     { "a domain died", 2, FALSE, "r f", TRUE, TRUE, "-k 0", WEFT_CLUSTER_HEALING },
     { "… and is cleaned up", 2, FALSE, "r fx", TRUE, TRUE, "-T 0", WEFT_CLUSTER_HEALING },
@@ -54,16 +74,19 @@ static const Case cases[] = {
     { "deleting", 2, TRUE, "s sx", FALSE, TRUE, "k- 0w", WEFT_CLUSTER_STOPPING },
     { "deleted but for the partition", 2, TRUE, "sx sx", FALSE, TRUE, "-- 0w", WEFT_CLUSTER_STOPPING },
     { "deleted", 2, TRUE, "sx sL", TRUE, TRUE, "-- 0f", WEFT_CLUSTER_STOPPING },
+    { "deleted but for a network", 2, TRUE, "sx sxn", TRUE, TRUE, "-- 0", WEFT_CLUSTER_STOPPING },
     { "deleted while a step still runs", 2, TRUE, "sx sLb", TRUE, TRUE, "-- 0", WEFT_CLUSTER_STOPPING },
     { "delete a lost one", 1, TRUE, "lL", FALSE, TRUE, "R 0w", WEFT_CLUSTER_STOPPING },
 };
 
-static const char action_letters[] = { '-', 'R', 'L', 'C', 'T', 'P', 'F', 's', 'k' };
+static const char action_letters[] = { '-', 'R', 'L', 'C', 'T', 'P', 'F', 'i', 's', 'g', 'm', 'k' };
+
+#define GENERATION 2
 
 static WeftNodePhase
 phase_of_letter(char letter)
 {
-    static const char letters[] = "crfls";
+    static const char letters[] = "curfls";
     return (WeftNodePhase)(strchr(letters, letter) - letters);
 }
 
@@ -85,11 +108,15 @@ view_of(const char *text, guint rank)
     node->group = g_strdup("nodes");
     node->phase = phase_of_letter(text[0]);
     node->starts = strchr(text, '!') ? 3 : 0;
+    node->met = strchr(text + 1, 'm') ? 1 : GENERATION;
     return (WeftNodeView){ .node = node,
                            .host = seen_of_flags(text + 1),
                            .busy = strchr(text + 1, 'b') != NULL,
                            .resting = strchr(text + 1, 'z') != NULL,
-                           .stopped = strchr(text + 1, 'x') != NULL };
+                           .started = strchr(text + 1, 'o') != NULL,
+                           .stopped = strchr(text + 1, 'x') != NULL,
+                           .prepared = !strchr(text + 1, 'i'),
+                           .parted = !strchr(text + 1, 'n') };
 }
 
 static WeftCluster *
@@ -120,12 +147,15 @@ test_plan(gconstpointer data)
     g_autoptr(WeftCluster) cluster = cluster_of(c);
     g_auto(GStrv) words = g_strsplit(c->nodes, " ", -1);
     guint n = c->nodes[0] ? g_strv_length(words) : 0;
+    gboolean connected = n == 0 || words[n - 1][0] != '~';
+    n -= !connected;
     WeftNodeView views[8];
     for (guint i = 0; i < n; i++)
         views[i] = view_of(words[i], i);
-    WeftClusterStatus status = { .pkey = 1, .generation = 2, .wired = c->wired ? 2 : 1, .was_ready = c->was_ready };
+    WeftClusterStatus status = { .pkey = 1, .generation = GENERATION, .wired = c->wired ? GENERATION : 1 };
+    status.was_ready = c->was_ready;
     status.phase = c->was_ready ? WEFT_CLUSTER_READY : WEFT_CLUSTER_QUEUED;
-    WeftPlanInput input = { cluster, n ? &status : NULL, views, n, 3 };
+    WeftPlanInput input = { cluster, n ? &status : NULL, views, n, 3, connected };
 
     g_auto(WeftPlan) plan = { 0 };
     weft_plan(&input, &plan);
@@ -156,25 +186,32 @@ add_node(GPtrArray *nodes, const char *id, WeftNodePhase phase)
 }
 
 static void
+add_network(GPtrArray *networks, guint vxlan, const char *cluster)
+{
+    g_ptr_array_add(networks, weft_host_network_new(vxlan, cluster));
+}
+
+static void
 test_look(void)
 {
-    g_autoptr(GPtrArray) domains = g_ptr_array_new_with_free_func((GDestroyNotify)weft_domain_free);
+    g_autoptr(WeftContents) contents = weft_contents_new();
     g_autoptr(GPtrArray) nodes = g_ptr_array_new_with_free_func((GDestroyNotify)weft_node_free);
-    add_domain(domains, "weft-runs", "runs", WEFT_DOMAIN_RUNNING);
-    add_domain(domains, "weft-stopped", "stopped", WEFT_DOMAIN_STOPPED);
-    add_domain(domains, "weft-stopping", "stopping", WEFT_DOMAIN_RUNNING);
-    add_domain(domains, "weft-lost", "lost", WEFT_DOMAIN_RUNNING);
-    add_domain(domains, "weft-nobody", "nobody", WEFT_DOMAIN_RUNNING);
-    add_domain(domains, "mail-server", NULL, WEFT_DOMAIN_RUNNING);
+    g_autoptr(GHashTable) holders = g_hash_table_new(NULL, NULL);
+    add_domain(contents->domains, "weft-runs", "runs", WEFT_DOMAIN_RUNNING);
+    add_domain(contents->domains, "weft-stopped", "stopped", WEFT_DOMAIN_STOPPED);
+    add_domain(contents->domains, "weft-stopping", "stopping", WEFT_DOMAIN_RUNNING);
+    add_domain(contents->domains, "weft-lost", "lost", WEFT_DOMAIN_RUNNING);
+    add_domain(contents->domains, "weft-nobody", "nobody", WEFT_DOMAIN_RUNNING);
+    add_domain(contents->domains, "mail-server", NULL, WEFT_DOMAIN_RUNNING);
     add_node(nodes, "runs", WEFT_NODE_READY);
     add_node(nodes, "stopped", WEFT_NODE_READY);
     add_node(nodes, "stopping", WEFT_NODE_STOPPING);
     add_node(nodes, "lost", WEFT_NODE_LOST);
-    add_node(nodes, "absent", WEFT_NODE_READY);
+    add_node(nodes, "absent", WEFT_NODE_UP);
     add_node(nodes, "not-yet", WEFT_NODE_CLAIMED);
 
     g_auto(WeftLook) look = { 0 };
-    weft_look(domains, nodes, &look);
+    weft_look(&(WeftLookInput){ contents, nodes, holders, NULL }, &look);
     g_assert_cmpuint(look.stale->len, ==, 2);
     g_assert_cmpstr(look.stale->pdata[0], ==, "weft-lost");
     g_assert_cmpstr(look.stale->pdata[1], ==, "weft-nobody");
@@ -183,6 +220,61 @@ test_look(void)
     g_assert_cmpuint(look.gone->len, ==, 2);
     g_assert_cmpstr(((WeftNode *)look.gone->pdata[0])->id, ==, "stopped");
     g_assert_cmpstr(((WeftNode *)look.gone->pdata[1])->id, ==, "absent");
+}
+
+static WeftNode *
+add_member(GPtrArray *nodes, const char *cluster, WeftNodePhase phase)
+{
+    add_node(nodes, cluster, phase);
+    WeftNode *node = nodes->pdata[nodes->len - 1];
+    node->cluster = g_strdup(cluster);
+    return node;
+}
+
+/* A network is explained by a node of its cluster that was not given up, as long as the cluster has that number. */
+static void
+test_look_networks(void)
+{
+    g_autoptr(WeftContents) contents = weft_contents_new();
+    g_autoptr(GPtrArray) nodes = g_ptr_array_new_with_free_func((GDestroyNotify)weft_node_free);
+    g_autoptr(GHashTable) holders = g_hash_table_new(NULL, NULL);
+    const char *clusters[] = { "used", "going", "lost", "renumbered", "elsewhere", "deleted" };
+    for (guint i = 0; i < G_N_ELEMENTS(clusters); i++) {
+        add_network(contents->networks, 1 + i, clusters[i]);
+        g_hash_table_insert(holders, GUINT_TO_POINTER(1 + i), (gpointer)clusters[i]);
+    }
+    g_hash_table_insert(holders, GUINT_TO_POINTER(4), (gpointer) "another");
+    g_hash_table_remove(holders, GUINT_TO_POINTER(6));
+    add_member(nodes, "used", WEFT_NODE_CLAIMED);
+    add_member(nodes, "going", WEFT_NODE_STOPPING);
+    add_member(nodes, "lost", WEFT_NODE_LOST);
+    add_member(nodes, "renumbered", WEFT_NODE_READY);
+
+    g_auto(WeftLook) look = { 0 };
+    weft_look(&(WeftLookInput){ contents, nodes, holders, NULL }, &look);
+    g_autoptr(GString) stale = g_string_new(NULL);
+    for (guint i = 0; i < look.networks->len; i++)
+        g_string_append_printf(stale, "%s ", ((WeftHostNetwork *)look.networks->pdata[i])->cluster);
+    g_assert_cmpstr(stale->str, ==, "lost renumbered elsewhere deleted ");
+}
+
+static void
+test_look_images(void)
+{
+    g_autoptr(WeftContents) contents = weft_contents_new();
+    g_autoptr(GPtrArray) nodes = g_ptr_array_new();
+    g_autoptr(GHashTable) holders = g_hash_table_new(NULL, NULL);
+    g_autoptr(GHashTable) wanted = g_hash_table_new(g_str_hash, g_str_equal);
+    g_ptr_array_add(contents->images, g_strdup("a"));
+    g_ptr_array_add(contents->images, g_strdup("b"));
+    g_hash_table_add(wanted, (gpointer) "b");
+
+    g_auto(WeftLook) look = { 0 }, blind = { 0 };
+    weft_look(&(WeftLookInput){ contents, nodes, holders, wanted }, &look);
+    g_assert_cmpuint(look.images->len, ==, 1);
+    g_assert_cmpstr(look.images->pdata[0], ==, "a");
+    weft_look(&(WeftLookInput){ contents, nodes, holders, NULL }, &blind);
+    g_assert_cmpuint(blind.images->len, ==, 0); /* the store could not be read: everything may be wanted */
 }
 
 /* --- jobs: bounds and deadlines, on a hypervisor that counts and blocks --- */
@@ -236,7 +328,7 @@ typedef struct Ends {
 } Ends;
 
 static void
-job_ended(const WeftJob *job, WeftContents *contents, const GError *error)
+job_ended(WeftJob *job, const GError *error)
 {
     Ends *ends = job->owner;
     if (error)
@@ -401,7 +493,9 @@ main(int argc, char **argv)
         g_autofree char *path = g_strdup_printf("/control/plan/%s", cases[i].name);
         g_test_add_data_func(path, &cases[i], test_plan);
     }
-    g_test_add_func("/control/look", test_look);
+    g_test_add_func("/control/look/domains", test_look);
+    g_test_add_func("/control/look/networks", test_look_networks);
+    g_test_add_func("/control/look/images", test_look_images);
     g_test_add_func("/control/jobs/bounds", test_jobs_bounds);
     g_test_add_func("/control/jobs/deadline", test_jobs_deadline);
     g_test_add_func("/control/jobs/free-while-busy", test_jobs_free_while_busy);

@@ -1,0 +1,15 @@
+/* Hardware that nobody described: a host's description made of what it says itself. Pure. */
+#pragma once
+
+#include "host.h"
+#include "node.h"
+
+#include <glib.h>
+
+/* The description with the inventory's hardware in it, marked as discovered. One core of each NUMA node that has several is
+ * kept for the host. Port GUIDs that the inventory lacks are taken from the hook's report; an HCA without one is left out, as
+ * no partition could name it. */
+WeftHost *weft_discover(const WeftHost *description, const WeftInventory *inventory);
+
+/* Does the host have all that these nodes (WeftNode) hold? */
+gboolean weft_discover_holds(const WeftHost *host, const GPtrArray *nodes);

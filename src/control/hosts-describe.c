@@ -1,0 +1,140 @@
+#include "errors.h"
+#include "hosts.h"
+
+void
+weft_watch_free(gpointer data)
+{
+    WeftWatch *host = data;
+    g_clear_handle_id(&host->recheck, g_source_remove);
+    g_hash_table_unref(host->suspects);
+    g_hash_table_unref(host->reported);
+    weft_watch_facts_free(host);
+    weft_inventory_free(host->inventory);
+    g_free(host->inspect_error);
+    g_free(host->name);
+    g_free(host);
+}
+
+static gboolean
+is_busy(const WeftWatch *host)
+{
+    return host->scanning || host->stopping || host->errands;
+}
+
+static void
+remove_host(WeftHosts *hosts, WeftWatch *host)
+{
+    host->removed = TRUE;
+    weft_watch_update_open(host);
+    weft_hosts_dequeue(hosts, host);
+    if (is_busy(host))
+        return;
+    weft_fleet_remove_host(hosts->control->fleet, host->name);
+    g_ptr_array_remove_fast(hosts->round, host);
+    g_hash_table_remove(hosts->by_name, host->name);
+}
+
+void
+weft_hosts_end_removal(WeftHosts *hosts, WeftWatch *host)
+{
+    if (is_busy(host))
+        return;
+    g_autofree char *name = g_strdup(host->name);
+    remove_host(hosts, host);
+    weft_hosts_changed(hosts, name, FALSE);
+}
+
+static WeftWatch *
+add_host(WeftHosts *hosts, const char *name)
+{
+    WeftWatch *host = g_new0(WeftWatch, 1);
+    host->control = hosts->control;
+    host->name = g_strdup(name);
+    host->suspects = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    host->reported = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    weft_watch_facts_new(host);
+    g_hash_table_insert(hosts->by_name, host->name, host);
+    g_ptr_array_add(hosts->round, host);
+    weft_hosts_enqueue(hosts, host);
+    return host;
+}
+
+static void
+describe(WeftHosts *hosts, WeftHost *description, gint64 revision)
+{
+    WeftWatch *host = weft_hosts_find(hosts, description->name);
+    if (!host)
+        host = add_host(hosts, description->name);
+    host->revision = revision;
+    host->draining = description->draining;
+    host->evicting = description->evicting;
+    host->described = description->cores->len > 0;
+    weft_fleet_put_host(hosts->control->fleet, description);
+    weft_watch_update_open(host);
+}
+
+void
+weft_hosts_changed(WeftHosts *hosts, const char *name, gboolean deleted)
+{
+    g_autoptr(GError) error = NULL;
+    gint64 revision;
+    WeftWatch *host = weft_hosts_find(hosts, name);
+    if (host && deleted && !host->removed)
+        remove_host(hosts, host);
+    host = weft_hosts_find(hosts, name);
+    if (host && host->removed)
+        return;
+    WeftHost *description = weft_store_load_host(hosts->control->store, name, &revision, &error);
+    if (!description) {
+        if (host && g_error_matches(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))
+            remove_host(hosts, host);
+        return;
+    }
+    gboolean was_evicting = host && host->evicting;
+    describe(hosts, description, revision);
+    weft_hosts_launch(hosts);
+    host = weft_hosts_find(hosts, name);
+    if (host->evicting || was_evicting) {
+        g_autoptr(GPtrArray) nodes = weft_watch_nodes(host);
+        weft_watch_wake_clusters(host, nodes, TRUE);
+    }
+    if (host->answered && !host->evicting)
+        weft_control_room_made(hosts->control);
+}
+
+/* --- at the start --- */
+
+static gboolean
+load_descriptions(WeftHosts *hosts, GError **error)
+{
+    g_autoptr(GPtrArray) records = weft_store_list(hosts->control->store, &(WeftQuery){ .kind = WEFT_KIND_HOST }, error);
+    for (guint i = 0; records && i < records->len; i++) {
+        const WeftRecord *record = records->pdata[i];
+        WeftHost *host = weft_record_host(record, error);
+        if (!host)
+            return FALSE;
+        describe(hosts, host, record->revision);
+    }
+    return records != NULL;
+}
+
+static gboolean
+load_states(WeftHosts *hosts, GError **error)
+{
+    g_autoptr(GPtrArray) records = weft_store_list(hosts->control->store, &(WeftQuery){ .kind = WEFT_KIND_HOST_STATUS }, error);
+    for (guint i = 0; records && i < records->len; i++) {
+        g_autoptr(WeftHostStatus) status = weft_record_host_status(records->pdata[i], error);
+        if (!status)
+            return FALSE;
+        WeftWatch *host = weft_hosts_find(hosts, status->host);
+        if (host)
+            host->state = status->state;
+    }
+    return records != NULL;
+}
+
+gboolean
+weft_hosts_load(WeftHosts *hosts, GError **error)
+{
+    return load_descriptions(hosts, error) && load_states(hosts, error);
+}

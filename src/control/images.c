@@ -1,0 +1,312 @@
+#include "images.h"
+
+#include "clock.h"
+#include "control-private.h"
+#include "words.h"
+
+#include <string.h>
+
+#define BYTES_PER_MICROSECOND 2 /* a file may take as long as if it came that slowly */
+#define TELL_MILLISECONDS 1000
+#define FORGET_AFTER (60 * (gint64)G_USEC_PER_SEC) /* a failure that nobody asks about any more */
+
+/* A file on its way to a host, or one that did not get there. */
+typedef struct Carry {
+    WeftImages *images;
+    char *key; /* "HOST DIGEST" */
+    char *image;
+    const WeftJob *job; /* NULL: it rests after a failure */
+    guint attempts;
+    gint64 not_before; /* monotonic */
+    char *words;       /* of the last failure */
+    char *detail;
+    GHashTable *waiting; /* set of keys of clusters */
+} Carry;
+
+struct WeftImages {
+    WeftControl *control;
+    GHashTable *by_name; /* WeftImage; NULL: to be read */
+    GHashTable *wanted;  /* set of digests */
+    GHashTable *carries; /* key to Carry */
+    guint timer;         /* while there are any */
+};
+
+static void
+carry_free(gpointer data)
+{
+    Carry *carry = data;
+    g_hash_table_unref(carry->waiting);
+    g_free(carry->key);
+    g_free(carry->image);
+    g_free(carry->words);
+    g_free(carry->detail);
+    g_free(carry);
+}
+
+/* --- what there is --- */
+
+static void
+each_file(const WeftImage *image, void (*visit)(const WeftImageFile *file, gpointer data), gpointer data)
+{
+    const WeftImageFile *files[] = { image->disk, image->kernel, image->initrd };
+    for (guint i = 0; i < G_N_ELEMENTS(files); i++)
+        if (files[i])
+            visit(files[i], data);
+}
+
+static void
+add_digest(const WeftImageFile *file, gpointer wanted)
+{
+    g_hash_table_add(wanted, file->digest);
+}
+
+static gboolean
+load(WeftImages *images)
+{
+    if (images->by_name)
+        return TRUE;
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GPtrArray) records = weft_store_list(images->control->store, &(WeftQuery){ .kind = WEFT_KIND_IMAGE }, &error);
+    g_autoptr(GHashTable) by_name = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)weft_image_free);
+    g_autoptr(GHashTable) wanted = g_hash_table_new(g_str_hash, g_str_equal);
+    for (guint i = 0; records && i < records->len; i++) {
+        WeftImage *image = weft_record_image(records->pdata[i], &error);
+        if (!image)
+            break;
+        g_hash_table_insert(by_name, image->name, image);
+        each_file(image, add_digest, wanted);
+    }
+    if (error) {
+        g_warning("the images cannot be read: %s", error->message);
+        return FALSE;
+    }
+    images->by_name = g_steal_pointer(&by_name);
+    images->wanted = g_steal_pointer(&wanted);
+    return TRUE;
+}
+
+void
+weft_images_changed(WeftImages *images)
+{
+    g_clear_pointer(&images->wanted, g_hash_table_unref);
+    g_clear_pointer(&images->by_name, g_hash_table_unref);
+}
+
+const WeftImage *
+weft_images_find(WeftImages *images, const char *name)
+{
+    return load(images) ? g_hash_table_lookup(images->by_name, name) : NULL;
+}
+
+GHashTable *
+weft_images_wanted(WeftImages *images)
+{
+    return load(images) ? images->wanted : NULL;
+}
+
+typedef struct Search {
+    const WeftHosts *hosts;
+    const char *host;
+    gboolean missing;
+} Search;
+
+static void
+look_for(const WeftImageFile *file, gpointer data)
+{
+    Search *search = data;
+    search->missing |= !weft_hosts_has_image(search->hosts, search->host, file->digest);
+}
+
+gboolean
+weft_images_are_on(const WeftImages *images, const char *host, const WeftImage *image)
+{
+    Search search = { images->control->hosts, host, FALSE };
+    each_file(image, look_for, &search);
+    return !search.missing;
+}
+
+/* --- bringing --- */
+
+static void
+wake_waiting(const Carry *carry)
+{
+    GHashTableIter iter;
+    gpointer key;
+    g_hash_table_iter_init(&iter, carry->waiting);
+    while (g_hash_table_iter_next(&iter, &key, NULL))
+        weft_control_wake(carry->images->control, key);
+}
+
+static void
+failed(Carry *carry, const WeftJob *job, const GError *error)
+{
+    const WeftBackoff *backoff = &carry->images->control->options.backoff;
+    carry->not_before = g_get_monotonic_time() + weft_backoff_delay(backoff, ++carry->attempts);
+    g_free(carry->words);
+    carry->words = weft_words(WEFT_DEED_BRING, error, job->deadline);
+    g_free(carry->detail);
+    carry->detail = g_strdup(error->message);
+    weft_hosts_hint(carry->images->control->hosts, job->host);
+}
+
+static void
+brought(WeftJob *job, const GError *error)
+{
+    Carry *carry = job->owner;
+    WeftImages *images = carry->images;
+    carry->job = NULL;
+    if (error)
+        failed(carry, job, error);
+    else
+        weft_hosts_image_came(images->control->hosts, job->host, job->file->digest);
+    wake_waiting(carry);
+    if (!error)
+        g_hash_table_remove(images->carries, carry->key);
+}
+
+/* Wakes those who wait, so that they show how far it is; what nobody asks about any more is forgotten. */
+static gboolean
+tell(gpointer data)
+{
+    WeftImages *images = data;
+    gint64 now = g_get_monotonic_time();
+    GHashTableIter iter;
+    gpointer value;
+    g_hash_table_iter_init(&iter, images->carries);
+    while (g_hash_table_iter_next(&iter, NULL, &value)) {
+        Carry *carry = value;
+        if (carry->job || carry->not_before <= now)
+            wake_waiting(carry);
+        if (!carry->job && carry->not_before + FORGET_AFTER < now)
+            g_hash_table_iter_remove(&iter);
+    }
+    if (g_hash_table_size(images->carries))
+        return G_SOURCE_CONTINUE;
+    images->timer = 0;
+    return G_SOURCE_REMOVE;
+}
+
+static void
+send(Carry *carry, const char *host, const WeftImageFile *file)
+{
+    WeftControl *control = carry->images->control;
+    WeftJob *job = weft_job_new(WEFT_STEP_BRING, host, weft_fleet_host(control->fleet, host)->uri, NULL);
+    job->file = weft_job_file_copy(file);
+    job->path = g_build_filename(control->options.images, file->digest, NULL);
+    job->deadline = control->options.start_deadline + (gint64)(file->size / BYTES_PER_MICROSECOND);
+    job->owner = carry;
+    job->done = brought;
+    carry->job = job;
+    weft_jobs_submit(control->jobs, job);
+}
+
+typedef struct Errand {
+    WeftImages *images;
+    const char *host;
+    const WeftImage *image;
+    const char *cluster_key;
+} Errand;
+
+static Carry *
+carry_get(WeftImages *images, const char *host, const char *digest, const char *image)
+{
+    g_autofree char *key = g_strdup_printf("%s %s", host, digest);
+    Carry *carry = g_hash_table_lookup(images->carries, key);
+    if (carry)
+        return carry;
+    carry = g_new0(Carry, 1);
+    carry->images = images;
+    carry->key = g_steal_pointer(&key);
+    carry->image = g_strdup(image);
+    carry->waiting = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_hash_table_insert(images->carries, carry->key, carry);
+    if (!images->timer)
+        images->timer = g_timeout_add(TELL_MILLISECONDS, tell, images);
+    return carry;
+}
+
+static void
+bring_file(const WeftImageFile *file, gpointer data)
+{
+    const Errand *errand = data;
+    if (weft_hosts_has_image(errand->images->control->hosts, errand->host, file->digest))
+        return;
+    Carry *carry = carry_get(errand->images, errand->host, file->digest, errand->image->name);
+    g_hash_table_add(carry->waiting, g_strdup(errand->cluster_key));
+    if (!carry->job && carry->not_before <= g_get_monotonic_time())
+        send(carry, errand->host, file);
+}
+
+void
+weft_images_bring(WeftImages *images, const char *host, const WeftImage *image, const char *cluster_key)
+{
+    Errand errand = { images, host, image, cluster_key };
+    each_file(image, bring_file, &errand);
+}
+
+/* --- how far --- */
+
+typedef struct Sum {
+    const Carry *last; /* one of them, of which something is told */
+    const Carry *failed;
+    guint percent; /* of all together */
+    guint files;
+    GHashTable *hosts;
+} Sum;
+
+static void
+add(Sum *sum, const Carry *carry)
+{
+    sum->last = carry;
+    if (!carry->job && carry->words)
+        sum->failed = carry;
+    sum->percent += carry->job ? (guint)g_atomic_int_get(&carry->job->percent) : 0;
+    sum->files++;
+    g_hash_table_add(sum->hosts, g_strndup(carry->key, strcspn(carry->key, " ")));
+}
+
+gboolean
+weft_images_progress(const WeftImages *images, const char *cluster_key, char **ret_text, char **ret_detail)
+{
+    g_autoptr(GHashTable) hosts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    Sum sum = { .hosts = hosts };
+    GHashTableIter iter;
+    gpointer carry;
+    g_hash_table_iter_init(&iter, images->carries);
+    while (g_hash_table_iter_next(&iter, NULL, &carry))
+        if (g_hash_table_contains(((Carry *)carry)->waiting, cluster_key))
+            add(&sum, carry);
+    if (!sum.files)
+        return FALSE;
+    guint n = g_hash_table_size(hosts);
+    if (sum.failed)
+        *ret_text =
+            g_strdup_printf("image %s: %s; try %u follows", sum.failed->image, sum.failed->words, sum.failed->attempts + 1);
+    else
+        *ret_text = g_strdup_printf("bringing image %s to %u host%s: %u %%", sum.last->image, n, n == 1 ? "" : "s",
+                                    sum.percent / sum.files);
+    *ret_detail = sum.failed ? g_strdup(sum.failed->detail) : NULL;
+    return TRUE;
+}
+
+/* --- life --- */
+
+WeftImages *
+weft_images_new(WeftControl *control)
+{
+    WeftImages *images = g_new0(WeftImages, 1);
+    images->control = control;
+    images->carries = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, carry_free);
+    return images;
+}
+
+void
+weft_images_free(WeftImages *images)
+{
+    if (!images)
+        return;
+    g_clear_handle_id(&images->timer, g_source_remove);
+    weft_images_changed(images);
+    g_hash_table_unref(images->carries);
+    g_free(images);
+}

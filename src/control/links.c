@@ -1,0 +1,311 @@
+#include "links.h"
+
+#include "clock.h"
+#include "errors.h"
+
+typedef struct Entry {
+    WeftLinks *links;
+    char *node;
+    char *host;
+    GCancellable *opening; /* of the job under way, borrowed; NULL: none */
+    WeftLink *link;
+    gboolean greeted;
+    gboolean dead;  /* only the job's end is waited for */
+    GQueue wishes;  /* WeftLinkWish */
+    gint64 used_at; /* monotonic */
+} Entry;
+
+struct WeftLinkWish {
+    Entry *entry;
+    WeftLinkAsk ask;
+    char *input;
+    GCancellable *cancellable; /* of the question to the node */
+    gboolean asking;
+    gboolean late;
+    guint timer;
+    guint idle; /* delivers what is there already */
+};
+
+struct WeftLinks {
+    WeftJobs *jobs;
+    gint64 open_deadline;
+    gint64 idle;
+    void (*lost)(const char *host, gpointer data);
+    gpointer data;
+    GHashTable *by_node; /* Entry */
+    GHashTable *dying;   /* set of Entry whose job has not ended yet */
+    guint sweeper;
+};
+
+static void close_entry(Entry *entry, const GError *error);
+
+static void
+entry_free(gpointer data)
+{
+    Entry *entry = data;
+    weft_link_free(entry->link);
+    g_free(entry->node);
+    g_free(entry->host);
+    g_free(entry);
+}
+
+/* --- wishes --- */
+
+static void
+wish_free(WeftLinkWish *wish)
+{
+    g_clear_handle_id(&wish->timer, g_source_remove);
+    g_clear_handle_id(&wish->idle, g_source_remove);
+    g_object_unref(wish->cancellable);
+    g_free(wish->input);
+    g_free(wish);
+}
+
+/* Ends a wish. The callback may do anything, also drop the link. */
+static void
+finish(WeftLinkWish *wish, int fd, const char *output, const GError *error)
+{
+    WeftLinkAsk ask = wish->ask;
+    g_queue_remove(&wish->entry->wishes, wish);
+    wish->entry->used_at = g_get_monotonic_time();
+    wish_free(wish);
+    if (ask.done)
+        ask.done(fd, output, error, ask.data);
+    if (ask.free)
+        ask.free(ask.data);
+}
+
+static void
+fail_late(WeftLinkWish *wish)
+{
+    g_autofree char *limit = weft_duration_format(wish->ask.deadline);
+    g_autoptr(GError) error = g_error_new(WEFT_ERROR, WEFT_ERROR_TIMEOUT, "no answer from inside within %s", limit);
+    finish(wish, -1, NULL, error);
+}
+
+static void
+answered(const char *output, const GError *error, gpointer data)
+{
+    WeftLinkWish *wish = data;
+    if (wish->late)
+        fail_late(wish);
+    else
+        finish(wish, -1, output, error);
+}
+
+static gboolean
+deliver(gpointer data)
+{
+    WeftLinkWish *wish = data;
+    wish->idle = 0;
+    g_autoptr(GError) error = NULL;
+    if (wish->ask.connect) {
+        int fd = weft_link_connect(wish->entry->link, &error);
+        finish(wish, fd, NULL, error);
+    } else if (wish->ask.kind) {
+        wish->asking = TRUE;
+        weft_link_ask(wish->entry->link, wish->ask.kind, wish->input, wish->cancellable, answered, wish);
+    } else {
+        finish(wish, -1, NULL, NULL);
+    }
+    return G_SOURCE_REMOVE;
+}
+
+static gboolean
+deadline_passed(gpointer data)
+{
+    WeftLinkWish *wish = data;
+    Entry *entry = wish->entry;
+    wish->timer = 0;
+    wish->late = TRUE;
+    if (wish->asking) {
+        g_cancellable_cancel(wish->cancellable); /* the node is told, and its answer ends the wish */
+        return G_SOURCE_REMOVE;
+    }
+    gboolean last = entry->wishes.length == 1;
+    if (last && !entry->greeted)
+        g_hash_table_remove(entry->links->by_node, entry->node);
+    fail_late(wish);
+    if (last && !entry->greeted)
+        close_entry(entry, NULL);
+    return G_SOURCE_REMOVE;
+}
+
+void
+weft_links_cancel(WeftLinkWish *wish)
+{
+    wish->ask.done = NULL;
+    if (wish->asking)
+        g_cancellable_cancel(wish->cancellable); /* the link answers once, later: then nobody is told */
+    else
+        finish(wish, -1, NULL, NULL);
+}
+
+/* --- links --- */
+
+/* Out of the table already, or never in it again. error NULL: nobody waits. */
+static void
+close_entry(Entry *entry, const GError *error)
+{
+    WeftLinkWish *wish;
+    entry->dead = TRUE;
+    g_clear_pointer(&entry->link, weft_link_free);
+    while ((wish = g_queue_peek_head(&entry->wishes)))
+        finish(wish, -1, NULL, error);
+    if (!entry->opening) {
+        entry_free(entry);
+        return;
+    }
+    g_cancellable_cancel(entry->opening);
+    g_hash_table_add(entry->links->dying, entry);
+}
+
+static void
+greeted(WeftLink *link, GHashTable *facts, const GError *error, gpointer data)
+{
+    Entry *entry = data;
+    if (error) {
+        g_hash_table_remove(entry->links->by_node, entry->node);
+        close_entry(entry, error);
+        return;
+    }
+    entry->greeted = TRUE;
+    for (GList *item = entry->wishes.head; item; item = item->next) {
+        WeftLinkWish *wish = item->data;
+        wish->idle = g_idle_add(deliver, wish);
+    }
+}
+
+static void
+lost(WeftLink *link, const GError *error, gpointer data)
+{
+    Entry *entry = data;
+    WeftLinks *links = entry->links;
+    g_autofree char *host = g_strdup(entry->host);
+    g_hash_table_remove(links->by_node, entry->node);
+    close_entry(entry, error);
+    links->lost(host, links->data);
+}
+
+static void
+opened(WeftJob *job, const GError *error)
+{
+    Entry *entry = job->owner;
+    entry->opening = NULL;
+    if (entry->dead) {
+        g_hash_table_remove(entry->links->dying, entry);
+        return;
+    }
+    if (error) {
+        g_hash_table_remove(entry->links->by_node, entry->node);
+        close_entry(entry, error);
+        return;
+    }
+    entry->link = weft_link_new(job->fd, greeted, lost, entry);
+    job->fd = -1;
+}
+
+static Entry *
+open_entry(WeftLinks *links, const WeftLinkAddress *address)
+{
+    Entry *entry = g_new0(Entry, 1);
+    entry->links = links;
+    entry->node = g_strdup(address->node);
+    entry->host = g_strdup(address->host);
+    g_hash_table_insert(links->by_node, entry->node, entry);
+    WeftJob *job = weft_job_new(WEFT_STEP_OPEN, address->host, address->uri, address->domain);
+    job->channel = WEFT_CHANNEL_GUEST;
+    job->deadline = links->open_deadline;
+    job->owner = entry;
+    job->done = opened;
+    entry->opening = job->cancellable;
+    weft_jobs_submit(links->jobs, job);
+    return entry;
+}
+
+WeftLinkWish *
+weft_links_want(WeftLinks *links, const WeftLinkAddress *address, const WeftLinkAsk *ask)
+{
+    Entry *entry = g_hash_table_lookup(links->by_node, address->node);
+    if (!entry)
+        entry = open_entry(links, address);
+    WeftLinkWish *wish = g_new0(WeftLinkWish, 1);
+    wish->entry = entry;
+    wish->ask = *ask;
+    wish->input = g_strdup(ask->input);
+    wish->cancellable = g_cancellable_new();
+    wish->timer = g_timeout_add((guint)(ask->deadline / 1000), deadline_passed, wish);
+    if (entry->greeted)
+        wish->idle = g_idle_add(deliver, wish);
+    g_queue_push_tail(&entry->wishes, wish);
+    return wish;
+}
+
+void
+weft_links_drop(WeftLinks *links, const char *node)
+{
+    Entry *entry = g_hash_table_lookup(links->by_node, node);
+    if (!entry)
+        return;
+    g_hash_table_remove(links->by_node, node);
+    g_autoptr(GError) error = g_error_new(WEFT_ERROR, WEFT_ERROR_UNAVAILABLE, "the node was stopped");
+    close_entry(entry, error);
+}
+
+/* --- life --- */
+
+static gboolean
+sweep(gpointer data)
+{
+    WeftLinks *links = data;
+    gint64 limit = g_get_monotonic_time() - links->idle;
+    g_autoptr(GList) entries = g_hash_table_get_values(links->by_node);
+    for (GList *item = entries; item; item = item->next) {
+        Entry *entry = item->data;
+        if (!entry->greeted || entry->wishes.length || weft_link_sessions(entry->link) || entry->used_at > limit)
+            continue;
+        g_hash_table_remove(links->by_node, entry->node);
+        close_entry(entry, NULL);
+    }
+    return G_SOURCE_CONTINUE;
+}
+
+WeftLinks *
+weft_links_new(WeftJobs *jobs, gint64 open_deadline, gint64 idle, void (*lost_one)(const char *host, gpointer data),
+               gpointer data)
+{
+    WeftLinks *links = g_new0(WeftLinks, 1);
+    *links = (WeftLinks){ .jobs = jobs, .open_deadline = open_deadline, .idle = idle, .lost = lost_one, .data = data };
+    links->by_node = g_hash_table_new(g_str_hash, g_str_equal);
+    links->dying = g_hash_table_new_full(NULL, NULL, entry_free, NULL);
+    links->sweeper = g_timeout_add((guint)MAX(idle / 2000, 10), sweep, links);
+    return links;
+}
+
+static void
+entry_bury(Entry *entry)
+{
+    WeftLinkWish *wish;
+    g_clear_pointer(&entry->link, weft_link_free);
+    while ((wish = g_queue_peek_head(&entry->wishes))) {
+        wish->ask.done = NULL;
+        finish(wish, -1, NULL, NULL);
+    }
+    entry_free(entry);
+}
+
+void
+weft_links_free(WeftLinks *links)
+{
+    if (!links)
+        return;
+    g_clear_handle_id(&links->sweeper, g_source_remove);
+    GHashTableIter iter;
+    gpointer entry;
+    g_hash_table_iter_init(&iter, links->by_node);
+    while (g_hash_table_iter_next(&iter, NULL, &entry))
+        entry_bury(entry);
+    g_hash_table_unref(links->by_node);
+    g_hash_table_unref(links->dying);
+    g_free(links);
+}

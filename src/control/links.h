@@ -1,0 +1,44 @@
+/* Conversations with nodes: at most one link to each, shared by all who want something of it, opened on demand and closed when
+ * nobody has used it for a while. thread: main. */
+#pragma once
+
+#include "jobs.h"
+#include "link.h"
+
+typedef struct WeftLinks WeftLinks;
+typedef struct WeftLinkWish WeftLinkWish;
+
+/* Where a node is. All borrowed. */
+typedef struct WeftLinkAddress {
+    const char *node;
+    const char *domain;
+    const char *host;
+    const char *uri;
+} WeftLinkAddress;
+
+/* fd: of a connection, the caller's; else -1. output: what was answered, borrowed; else NULL. error: the driver's of open(),
+ * UNAVAILABLE when the link was lost or dropped, TIMEOUT when the deadline passed, and as in link.h. */
+typedef void (*WeftLinkDone)(int fd, const char *output, const GError *error, gpointer data);
+
+typedef struct WeftLinkAsk {
+    const char *kind;  /* NULL: nothing but the greeting is wanted */
+    const char *input; /* copied */
+    gboolean connect;  /* a connection for a client (weft_link_connect()) */
+    gint64 deadline;   /* microseconds for all of it */
+    WeftLinkDone done; /* once, later */
+    gpointer data;
+    GDestroyNotify free; /* of data, in any case */
+} WeftLinkAsk;
+
+/* lost: tells that the stream to a node ended. */
+WeftLinks *
+weft_links_new(WeftJobs *jobs, gint64 open_deadline, gint64 idle, void (*lost)(const char *host, gpointer data), gpointer data);
+/* Nothing is called any more. The jobs must have ended. */
+void weft_links_free(WeftLinks *links);
+
+/* The wish is valid until it is done or cancelled. */
+WeftLinkWish *weft_links_want(WeftLinks *links, const WeftLinkAddress *address, const WeftLinkAsk *ask);
+/* done() does not run any more. */
+void weft_links_cancel(WeftLinkWish *wish);
+/* The node goes or was started anew: ends its link; done() of all wishes runs with an error before this returns. */
+void weft_links_drop(WeftLinks *links, const char *node);
