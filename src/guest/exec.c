@@ -13,7 +13,6 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include <utmp.h>
 
@@ -95,8 +94,11 @@ set_environment(const struct start *start)
 static void
 become(const struct passwd *user)
 {
-    const struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
-    setrlimit(RLIMIT_MEMLOCK, &unlimited);
+    struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+    if (setrlimit(RLIMIT_MEMLOCK, &limit) < 0 && getrlimit(RLIMIT_MEMLOCK, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_MEMLOCK, &limit);
+    }
     if (geteuid() != 0)
         return;
     if (initgroups(user->pw_name, user->pw_gid) < 0 || setgid(user->pw_gid) < 0 || setuid(user->pw_uid) < 0) {
@@ -140,7 +142,7 @@ begin_child(void)
         signal(signal_number, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    syscall(SYS_close_range, 3, ~0u, 0);
+    descriptors_close();
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (fd >= 0 && write(fd, "0", 1) < 0)
         say("a session is spared when memory lacks");

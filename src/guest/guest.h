@@ -31,6 +31,8 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Paths are below this folder from now on, unless they are absolute. 0: it cannot be opened. */
 int root_set(const char *folder);
+/* All but the standard ones and the root. */
+void descriptors_close(void);
 
 #define FILE_MAX (4 * 1024 * 1024)
 /* The file's text, at most FILE_MAX bytes; NULL: it is not there or cannot be read. The caller frees it. */

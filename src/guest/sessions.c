@@ -15,6 +15,7 @@
 
 #define SLOTS (2 * WEFT_SESSIONS_MAX) /* also those that are being hung up */
 #define GRACE 5000                    /* milliseconds from SIGHUP to SIGKILL */
+#define QUIET 100                     /* milliseconds until a terminal that nobody has open is looked at again */
 #define CREDIT (WEFT_WINDOW / 4)      /* what has been taken is told in such pieces */
 
 struct session {
@@ -30,6 +31,7 @@ struct session {
     int eof;           /* and then its end */
     uint32_t may_send, may_receive, owed;
     int64_t kill_at;
+    int64_t quiet_until;
 };
 
 static struct session sessions[SLOTS];
@@ -149,7 +151,7 @@ open_session(uint32_t id, uint8_t *payload, size_t length)
     int meets = strncmp(kind, "meet", length) == 0;
     struct child child;
     const char *problem = NULL;
-    if (payload[length - 1] != '\0' || (!meets && strcmp(kind, "exec") != 0)) {
+    if (length == 0 || payload[length - 1] != '\0' || (!meets && strcmp(kind, "exec") != 0)) {
         refuse(id, "the guest program knows no such sessions");
         return;
     }
@@ -239,7 +241,7 @@ sessions_take(const struct weft_frame *frame, uint8_t *payload)
         fail(session, "a frame was malformed");
     else if (session)
         take_for(session, frame, payload);
-    else if (frame->type == WEFT_FRAME_OPEN && weft_frame_fits(frame))
+    else if (frame->type == WEFT_FRAME_OPEN)
         open_session(frame->session, payload, frame->length);
 }
 
@@ -290,23 +292,30 @@ pump_in(struct session *session)
         end_input(session);
 }
 
-/* Of a child that has ended everything is there to be read; what its own children still write is lost. A terminal is hung up
- * by the kernel when it has ended. */
+/* A terminal whose programs have all closed it is kept as long as its child lives, which would be hung up otherwise. Of a child
+ * that has ended everything is there to be read; what its own children still write is lost. */
+static void
+take_end(struct session *session, int *fd, int would_block)
+{
+    if (session->tty && !session->exited && !would_block)
+        session->quiet_until = now() + QUIET;
+    else if (!would_block || (session->exited && !session->tty))
+        close_fd(fd);
+}
+
 static void
 pump_out(struct session *session, int *fd, enum weft_frame_type type)
 {
     uint8_t bytes[WEFT_FRAME_MAX];
     while (*fd >= 0 && session->may_send > 0 && server_has_room()) {
         ssize_t n = read(*fd, bytes, session->may_send < sizeof bytes ? session->may_send : sizeof bytes);
-        if (n > 0) {
-            session->may_send -= (uint32_t)n;
-            server_send(session->id, type, bytes, (size_t)n);
-        } else if (n == 0 || (errno != EAGAIN && errno != EINTR) || (session->exited && !session->tty)) {
-            close_fd(fd);
-        }
-        if (!session->exited)
+        if (n <= 0) {
+            take_end(session, fd, n < 0 && (errno == EAGAIN || errno == EINTR));
             return;
-        if (n < 0)
+        }
+        session->may_send -= (uint32_t)n;
+        server_send(session->id, type, bytes, (size_t)n);
+        if (!session->exited) /* others have their turn */
             return;
     }
 }
@@ -353,29 +362,42 @@ sessions_exited(pid_t pid, int status)
     }
 }
 
+static void
+wait_until(int64_t when, int *timeout)
+{
+    int64_t left = when - now();
+    int wait = left < 1 ? 1 : (int)left;
+    if (*timeout < 0 || wait < *timeout)
+        *timeout = wait;
+}
+
+static unsigned
+want(const struct session *session, struct pollfd *ret_polls, int *timeout)
+{
+    unsigned n = 0;
+    int reads = session->may_send > 0 && server_has_room();
+    int writes = session->input.length > 0 || session->eof;
+    if (session->child.in >= 0 && writes)
+        ret_polls[n++] = (struct pollfd){ .fd = session->child.in, .events = POLLOUT };
+    if (session->quiet_until > now())
+        wait_until(session->quiet_until, timeout);
+    else if (session->child.out >= 0 && reads)
+        ret_polls[n++] = (struct pollfd){ .fd = session->child.out, .events = POLLIN };
+    if (session->child.err >= 0 && reads)
+        ret_polls[n++] = (struct pollfd){ .fd = session->child.err, .events = POLLIN };
+    return n;
+}
+
 unsigned
 sessions_want(struct pollfd *ret_polls, int *ret_timeout)
 {
     unsigned n = 0;
     *ret_timeout = -1;
     for (unsigned i = 0; i < SLOTS; i++) {
-        const struct session *session = &sessions[i];
-        if (!session->id)
-            continue;
-        if (!session->listened) {
-            int64_t left = session->kill_at - now();
-            int wait = left <= 0 ? 100 : (int)left;
-            *ret_timeout = *ret_timeout < 0 || wait < *ret_timeout ? wait : *ret_timeout;
-            continue;
-        }
-        int reads = session->may_send > 0 && server_has_room();
-        int writes = session->input.length > 0 || session->eof;
-        if (session->child.in >= 0 && writes)
-            ret_polls[n++] = (struct pollfd){ .fd = session->child.in, .events = POLLOUT };
-        if (session->child.out >= 0 && reads)
-            ret_polls[n++] = (struct pollfd){ .fd = session->child.out, .events = POLLIN };
-        if (session->child.err >= 0 && reads)
-            ret_polls[n++] = (struct pollfd){ .fd = session->child.err, .events = POLLIN };
+        if (sessions[i].id && sessions[i].listened)
+            n += want(&sessions[i], ret_polls + n, ret_timeout);
+        else if (sessions[i].id)
+            wait_until(sessions[i].kill_at > now() ? sessions[i].kill_at : now() + QUIET, ret_timeout);
     }
     return n;
 }

@@ -1,0 +1,183 @@
+"""Nodes that meet: what they write down, and whom they reach. Each node is a network namespace on one bridge."""
+
+import os
+import subprocess
+
+import pytest
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces are root's")
+
+
+def node_text(rank, slots=4, extra=""):
+    return (f"hostname cfd-{rank}\nrank {rank}\ncluster cfd\nmac 02:00:00:00:00:{rank:02x} 10.64.0.{rank + 1}/16 1450\n"
+            f"pkey 0x8012\nsl 0\npath bridge\nslots {slots}\nlogin ssh-ed25519 AAAA cfd\n{extra}")
+
+
+def roster(self_rank, ranks, generation=1, within=10, extra=""):
+    lines = [f"generation {generation}", f"self {self_rank}", f"within {within}"]
+    lines += [f"node {rank} cfd-{rank} 10.64.0.{rank + 1} 4" for rank in ranks]
+    lines += [f"leaf {rank} leaf{rank % 2}" for rank in ranks]
+    return ("\n".join(lines) + "\n" + extra).encode()
+
+
+def meet(guest, text):
+    return guest.open("meet").send(text).eof()
+
+
+# --- what is written ---
+
+
+@pytest.fixture
+def alone(guests):
+    return guests(node=node_text(0), alone=True).sync()
+
+
+def test_hosts_and_hostfile(alone):
+    (alone.root / "etc").mkdir()
+    (alone.root / "etc/hosts").write_text("127.0.0.1 localhost\n192.0.2.1 mine\n")
+    assert meet(alone, roster(0, range(3), extra="ipoib 1 0 10.65.0.2\n")).end().status == 0
+    hosts = (alone.root / "etc/hosts").read_text()
+    assert hosts == ("# weft: begin\n10.64.0.1 cfd-0\n10.64.0.2 cfd-1\n10.65.0.2 cfd-1-ib0\n10.64.0.3 cfd-2\n# weft: end\n"
+                     "127.0.0.1 localhost\n192.0.2.1 mine\n")
+    assert (alone.root / "etc/weft/hostfile").read_text() == "cfd-0 slots=4\ncfd-1 slots=4\ncfd-2 slots=4\n"
+
+    # Fewer nodes: what was written before is replaced, what others wrote stays.
+    assert meet(alone, roster(0, range(2), generation=2)).end().status == 0
+    hosts = (alone.root / "etc/hosts").read_text()
+    assert "cfd-2" not in hosts and hosts.count("# weft: begin") == 1 and hosts.endswith("127.0.0.1 localhost\n192.0.2.1 mine\n")
+
+
+def test_older_roster_changes_nothing(alone):
+    assert meet(alone, roster(0, range(3), generation=5)).end().status == 0
+    session = meet(alone, roster(0, range(2), generation=4)).end()
+    assert session.status == 1 and b"newer" in session.output
+    assert "cfd-2" in (alone.root / "etc/weft/hostfile").read_text()
+
+
+SENSELESS = {"empty": b"", "blank": b"\n", "short": b"node\n", "address": b"node 0 cfd-0 nowhere 4\n", "noise": os.urandom(200_000),
+             "rail of nobody": b"node 0 cfd-0 10.64.0.1 4\nipoib 7 0 10.65.0.1\n",
+             "rail too large": b"node 0 cfd-0 10.64.0.1 4\nipoib 0 99 10.65.0.1\n", "no time": b"within 0\n"}
+
+
+@pytest.mark.parametrize("text", SENSELESS.values(), ids=SENSELESS.keys())
+def test_roster_that_makes_no_sense(alone, text):
+    session = meet(alone, text).end()
+    assert session.status == 1
+    assert not (alone.root / "etc/weft/hostfile").exists()
+
+
+def test_node_that_is_not_in_the_roster(alone):
+    session = meet(alone, roster(7, range(3))).end()
+    assert session.status == 1 and b"not in the roster" in session.output
+
+
+def test_large_roster(alone):
+    """More than a window holds."""
+    ranks = range(4000)
+    text = "generation 1\nself 0\n" + "".join(f"node {r} cfd-{r} 10.64.{(r + 1) >> 8}.{(r + 1) & 255} 16\n" for r in ranks)
+    assert meet(alone, text.encode()).end().status == 0
+    assert len((alone.root / "etc/weft/hostfile").read_text().splitlines()) == 4000
+
+
+def test_nobody_meets_without_knowing_who_it_is(guests):
+    session = guests(alone=True).sync().open("meet").end()
+    assert session.refusal == "the node does not know who it is"
+
+
+def test_slurm_that_is_not_installed_harms_nothing(guests):
+    guest = guests(node=node_text(0, extra="slurm 1\n"), alone=True).sync()
+    assert meet(guest, roster(0, range(2))).end().status == 0
+    assert not (guest.root / "etc/slurm").exists()
+
+
+# --- who is reached ---
+
+
+class Network:
+    """A bridge and its nodes, in namespaces that end with their keepers."""
+
+    def __init__(self):
+        self.keepers = []
+        self.hub = self.space()
+        self.run(self.hub, "ip", "link", "add", "hub", "type", "bridge")
+        self.run(self.hub, "ip", "link", "set", "hub", "up")
+
+    def space(self):
+        keeper = subprocess.Popen(["unshare", "--net", "--", "sh", "-c", "echo ready; exec cat"], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE)
+        self.keepers.append(keeper)
+        assert keeper.stdout.readline() == b"ready\n"
+        return keeper
+
+    def enter(self, keeper):
+        return ["nsenter", "--net", "-t", str(keeper.pid), "--"]
+
+    def run(self, keeper, *command):
+        subprocess.run([*self.enter(keeper), *map(str, command)], check=True)
+
+    def node(self, rank):
+        space = self.space()
+        self.run(space, "ip", "link", "add", "eth0", "type", "veth", "peer", "name", f"port{rank}", "netns", self.hub.pid)
+        self.run(self.hub, "ip", "link", "set", f"port{rank}", "master", "hub", "up")
+        self.run(space, "ip", "address", "add", f"10.64.0.{rank + 1}/16", "dev", "eth0")
+        self.run(space, "ip", "link", "set", "eth0", "up")
+        return self.enter(space)
+
+    def cut(self, rank):
+        self.run(self.hub, "ip", "link", "set", f"port{rank}", "down")
+
+    def heal(self, rank):
+        self.run(self.hub, "ip", "link", "set", f"port{rank}", "up")
+
+    def close(self):
+        for keeper in self.keepers:
+            keeper.stdin.close()
+            keeper.wait(10)
+            keeper.stdout.close()
+
+
+@pytest.fixture
+def network():
+    network = Network()
+    yield network
+    network.close()
+
+
+@pytest.fixture
+def three(network, guests):
+    return [guests(f"node{rank}", node_text(rank), prefix=network.node(rank)).sync() for rank in range(3)]
+
+
+@needs_root
+def test_all_reach_each_other(three):
+    sessions = [meet(guest, roster(rank, range(3))) for rank, guest in enumerate(three)]
+    for session in sessions:
+        assert session.end().status == 0, session.output
+        assert session.output == b"reached 2 addresses of 2 other nodes\n"
+
+
+@needs_root
+def test_whoever_does_not_answer_is_named(network, three):
+    network.cut(2)
+    session = meet(three[0], roster(0, range(3), within=1)).end()
+    assert session.status == 1
+    lines = session.output.decode().splitlines()
+    assert lines == ["cfd-2 does not answer on 10.64.0.3", "no answer on the partition within 1 s from cfd-2 (10.64.0.3)"]
+
+
+@needs_root
+def test_whoever_comes_later_is_reached(network, three):
+    network.cut(2)
+    session = meet(three[0], roster(0, range(3), within=20))
+    assert meet(three[0], roster(0, range(2), within=20)).end().status == 0  # time enough to ask in vain
+    network.heal(2)
+    assert session.end().status == 0, session.output
+
+
+@needs_root
+def test_another_node_at_the_address_is_not_the_one(network, guests):
+    """The answer tells who it is from."""
+    first = guests("node0", node_text(0), prefix=network.node(0)).sync()
+    guests("node5", node_text(5).replace("10.64.0.6", "10.64.0.2"), prefix=network.node(1)).sync()
+    session = meet(first, roster(0, range(2), within=1)).end()
+    assert session.status == 1 and b"cfd-1 (10.64.0.2)" in session.output
