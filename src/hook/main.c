@@ -3,8 +3,8 @@
 #include "hook.h"
 #include "metadata.h"
 #include "names.h"
+#include "ops.h"
 #include "report.h"
-#include "work.h"
 
 #include <libxml/parser.h>
 #include <stdio.h>
@@ -31,17 +31,17 @@ report(const WeftHook *hook, const char *name, const char *xml, GError **error)
 
 /* The operations that need something done; all others are success. */
 static const Op qemu_ops[] = {
-    { "migrate", weft_work_check, FALSE }, /* comes before prepare */
-    { "restore", weft_work_check, FALSE }, /* likewise */
-    { "prepare", weft_work_prepare, FALSE },
-    { "started", weft_work_note, FALSE },
-    { "reconnect", weft_work_note, TRUE },
-    { "release", weft_work_release, FALSE },
+    { "migrate", weft_hook_check, FALSE }, /* comes before prepare */
+    { "restore", weft_hook_check, FALSE }, /* likewise */
+    { "prepare", weft_hook_prepare, FALSE },
+    { "started", weft_hook_note, FALSE },
+    { "reconnect", weft_hook_note, TRUE },
+    { "release", weft_hook_release, FALSE },
     { NULL },
 };
 static const Op network_ops[] = {
-    { "start", weft_work_connect, FALSE },
-    { "stopped", weft_work_disconnect, FALSE },
+    { "start", weft_hook_connect, FALSE },
+    { "stopped", weft_hook_disconnect, FALSE },
     { NULL },
 };
 static const Op probe_ops[] = { { "start", report, FALSE }, { NULL } };

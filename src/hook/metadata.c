@@ -357,7 +357,7 @@ weft_hook_network_read(const char *name, const char *xml, GError **error)
     if (is_element(root, "hookData"))
         root = child(root, "network");
     const xmlNode *element = mark(child(root, "metadata"), "network", WEFT_NETWORK_NAMESPACE, error);
-    guint64 vxlan;
+    guint64 vxlan = 0;
     if (!element || !get_number(element, "vxlan", 10, VXLAN_MAX, &vxlan, error))
         return NULL;
     g_autofree char *cluster = get(element, "cluster");

@@ -7,15 +7,15 @@
 #include <glib.h>
 
 /* May the node start here? Changes nothing. */
-gboolean weft_work_check(const WeftHook *hook, const char *domain, const char *xml, GError **error);
+gboolean weft_hook_check(const WeftHook *hook, const char *domain, const char *xml, GError **error);
 /* Sets up the node's devices and bridge, or nothing. */
-gboolean weft_work_prepare(const WeftHook *hook, const char *domain, const char *xml, GError **error);
+gboolean weft_hook_prepare(const WeftHook *hook, const char *domain, const char *xml, GError **error);
 /* The node runs: notes it down, and repairs nothing under its feet. */
-gboolean weft_work_note(const WeftHook *hook, const char *domain, const char *xml, GError **error);
+gboolean weft_hook_note(const WeftHook *hook, const char *domain, const char *xml, GError **error);
 /* Undoes what was prepared for this domain, and the bridge unless others need it. */
-gboolean weft_work_release(const WeftHook *hook, const char *domain, const char *xml, GError **error);
+gboolean weft_hook_release(const WeftHook *hook, const char *domain, const char *xml, GError **error);
 
 /* Makes the partition's network with exactly these peers. */
-gboolean weft_work_connect(const WeftHook *hook, const char *network, const char *xml, GError **error);
+gboolean weft_hook_connect(const WeftHook *hook, const char *name, const char *xml, GError **error);
 /* Forgets it, and removes it unless nodes are on it. */
-gboolean weft_work_disconnect(const WeftHook *hook, const char *network, const char *xml, GError **error);
+gboolean weft_hook_disconnect(const WeftHook *hook, const char *name, const char *xml, GError **error);

@@ -1,4 +1,4 @@
-#include "work.h"
+#include "ops.h"
 
 #include "bridge.h"
 #include "errors.h"
@@ -186,14 +186,14 @@ set_up(const WeftHook *hook, const WeftHookNode *node, GError **error)
 }
 
 gboolean
-weft_work_check(const WeftHook *hook, const char *domain, const char *xml, GError **error)
+weft_hook_check(const WeftHook *hook, const char *domain, const char *xml, GError **error)
 {
     g_autoptr(WeftHookNode) node = weft_hook_node_read(domain, xml, error);
     return node && weft_state_lock(hook, error) && check(hook, node, error);
 }
 
 gboolean
-weft_work_prepare(const WeftHook *hook, const char *domain, const char *xml, GError **error)
+weft_hook_prepare(const WeftHook *hook, const char *domain, const char *xml, GError **error)
 {
     g_autoptr(WeftHookNode) node = weft_hook_node_read(domain, xml, error);
     if (!node || !weft_state_lock(hook, error))
@@ -217,7 +217,7 @@ weft_work_prepare(const WeftHook *hook, const char *domain, const char *xml, GEr
 }
 
 gboolean
-weft_work_note(const WeftHook *hook, const char *domain, const char *xml, GError **error)
+weft_hook_note(const WeftHook *hook, const char *domain, const char *xml, GError **error)
 {
     g_autoptr(WeftHookNode) node = weft_hook_node_read(domain, xml, error);
     return node && weft_state_lock(hook, error) && weft_state_put(hook, WEFT_RECORD_DOMAIN, domain, xml, TRUE, error);
@@ -225,7 +225,7 @@ weft_work_note(const WeftHook *hook, const char *domain, const char *xml, GError
 
 /* Only what the record says: a domain that was refused names devices that are somebody else's. */
 gboolean
-weft_work_release(const WeftHook *hook, const char *domain, const char *xml, GError **error)
+weft_hook_release(const WeftHook *hook, const char *domain, const char *xml, GError **error)
 {
     if (!weft_state_lock(hook, error))
         return FALSE;
@@ -239,7 +239,7 @@ weft_work_release(const WeftHook *hook, const char *domain, const char *xml, GEr
 
 /* Names are resolved before the lock is taken: a slow resolver holds up nobody else. */
 gboolean
-weft_work_connect(const WeftHook *hook, const char *name, const char *xml, GError **error)
+weft_hook_connect(const WeftHook *hook, const char *name, const char *xml, GError **error)
 {
     g_autoptr(WeftHostNetwork) network = weft_hook_network_read(name, xml, error);
     g_autoptr(GArray) peers = network ? weft_peers_resolve(network->peers, error) : NULL;
@@ -259,7 +259,7 @@ weft_work_connect(const WeftHook *hook, const char *name, const char *xml, GErro
 
 /* Where nodes are on the bridge the peers stay: the network may be back at once with others, and then has exactly those. */
 gboolean
-weft_work_disconnect(const WeftHook *hook, const char *name, const char *xml, GError **error)
+weft_hook_disconnect(const WeftHook *hook, const char *name, const char *xml, GError **error)
 {
     g_autoptr(WeftHostNetwork) network = weft_hook_network_read(name, xml, error);
     if (!network || !weft_state_lock(hook, error))
