@@ -29,7 +29,7 @@ static const GOptionEntry options[] = {
     { "path", 0, 0, G_OPTION_ARG_STRING, &path, "how fabric traffic flows (auto)", "auto|sriov|passthrough|bridge" },
     { "gpus", 0, 0, G_OPTION_ARG_INT, &gpus, "GPUs of each node (0)", "N" },
     { "rails", 0, 0, G_OPTION_ARG_INT, &rails, "fabric devices of each node (1)", "N" },
-    { "pages", 0, 0, G_OPTION_ARG_STRING, &pages, "size of the huge pages: 2M, 1G, or transparent (the largest that fits)", "SIZE" },
+    { "pages", 0, 0, G_OPTION_ARG_STRING, &pages, "size of the pages: 2M, 1G, transparent (the largest that fits)", "SIZE" },
     { "fabric", 0, 0, G_OPTION_ARG_STRING, &fabric, "only on this fabric", "NAME" },
     { "label", 'l', 0, G_OPTION_ARG_STRING_ARRAY, &labels, "only on hosts with this label; may be repeated", "KEY=VALUE" },
     { "ssh-key", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &ssh_keys,
