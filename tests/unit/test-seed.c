@@ -318,6 +318,18 @@ test_seed_user_data(Scratch *scratch, gconstpointer data)
                 "text/x-shellscript|#!/bin/sh\ntext/cloud-config|#cloud-config\n");
 }
 
+/* The volume descriptors as ECMA-119 has them, from sector 16 on: the primary one, then Joliet's. */
+static void
+test_seed_label(void)
+{
+    g_autoptr(GBytes) seed = make_seed(NULL, 1);
+    const char *sectors = g_bytes_get_data(seed, NULL);
+    g_assert_cmpmem(sectors + 16 * 2048, 6, "\1CD001", 6);
+    g_assert_cmpmem(sectors + 16 * 2048 + 40, 7, "CIDATA ", 7);
+    g_assert_cmpmem(sectors + 17 * 2048, 6, "\2CD001", 6);
+    g_assert_cmpmem(sectors + 17 * 2048 + 88, 3, "%/E", 3);
+}
+
 static gpointer
 make_another(gpointer data)
 {
@@ -375,6 +387,7 @@ main(int argc, char **argv)
     WITH_SCRATCH("/seed/node", test_seed_node);
     WITH_SCRATCH("/seed/cloud-init", test_seed_cloud_init);
     WITH_SCRATCH("/seed/user-data", test_seed_user_data);
+    g_test_add_func("/seed/label", test_seed_label);
     g_test_add_func("/seed/same", test_seed_same);
     g_test_add_func("/roster", test_roster);
     return g_test_run();
