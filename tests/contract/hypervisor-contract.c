@@ -383,8 +383,11 @@ expect_image(Site *site, const Image *image, gboolean there)
     g_autoptr(WeftContents) contents = site->hv->ops->list(site->hv, site->host, NULL, NULL);
     g_assert_nonnull(contents);
     g_assert_cmpuint(contents->images->len, ==, there ? 1 : 0);
-    if (there)
-        g_assert_cmpstr(g_ptr_array_index(contents->images, 0), ==, image->file.digest);
+    if (!there)
+        return;
+    g_assert_cmpstr(g_ptr_array_index(contents->images, 0), ==, image->file.digest);
+    g_autofree char *sum = site->fixture->image_sum(site->world, site->host->name, image->file.digest);
+    g_assert_cmpstr(sum, ==, image->file.digest);
 }
 
 static void

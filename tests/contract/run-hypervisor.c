@@ -39,6 +39,16 @@ fake_fault(gpointer world, const char *host, const char *line)
     scratch_write(world, file, line);
 }
 
+static char *
+fake_image_sum(gpointer world, const char *host, const char *digest)
+{
+    g_autofree char *path = g_strdup_printf("%s/%s/pool/image-%s", (char *)world, host, digest);
+    g_autofree char *text = NULL;
+    gsize length;
+    g_assert_true(g_file_get_contents(path, &text, &length, NULL));
+    return g_compute_checksum_for_data(G_CHECKSUM_SHA256, (const guchar *)text, length);
+}
+
 static void
 fake_add_foreign(gpointer world, const char *host, const char *name)
 {
@@ -69,6 +79,7 @@ static const WeftHypervisorFixture fake = {
     .hello = WEFT_SYNC "0123456789abcdef",
     .hello_length = WEFT_SYNC_LENGTH + WEFT_NONCE_LENGTH,
     .fault = fake_fault,
+    .image_sum = fake_image_sum,
     .add_foreign = fake_add_foreign,
     .end_domain = fake_end_domain,
 };

@@ -5,6 +5,7 @@
 #include "protocol.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glib-unix.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -24,6 +25,7 @@ typedef struct Pump {
     gboolean listening;  /* to the stream's events */
     gboolean ended;      /* the stream; what it gave may still be on its way */
     GByteArray *pending; /* from the stream, for the socket */
+    guint taken;         /* bytes at its beginning that are gone already */
 
     char *piece; /* to the stream; a helper's while it is being sent */
     gsize piece_length;
@@ -100,6 +102,7 @@ pump_close(Pump *pump)
     g_clear_handle_id(&pump->writable, g_source_remove);
     g_clear_handle_id(&pump->hangup, g_source_remove);
     stop_listening(pump);
+    shutdown(pump->fd, SHUT_RDWR); /* on_broken() has it too */
     close(pump->fd);
     pump->fd = -1;
     pump_unref(pump);
@@ -109,19 +112,36 @@ pump_close(Pump *pump)
 
 static gboolean on_writable(int fd, GIOCondition condition, gpointer data);
 
+static guint
+pending(const Pump *pump)
+{
+    return pump->pending->len - pump->taken;
+}
+
+/* Moves the rest to the front now and then, not each time. */
+static void
+forget_taken(Pump *pump, guint n)
+{
+    pump->taken += n;
+    if (pump->taken < pump->pending->len / 2)
+        return;
+    g_byte_array_remove_range(pump->pending, 0, pump->taken);
+    pump->taken = 0;
+}
+
 static void
 flush(Pump *pump)
 {
     gssize n = 0;
-    while (pump->pending->len > 0 && (n = send(pump->fd, pump->pending->data, pump->pending->len, MSG_NOSIGNAL)) > 0)
-        g_byte_array_remove_range(pump->pending, 0, (guint)n);
+    while (pending(pump) > 0 && (n = send(pump->fd, pump->pending->data + pump->taken, pending(pump), MSG_NOSIGNAL)) > 0)
+        forget_taken(pump, (guint)n);
     if (n < 0 && errno != EAGAIN && errno != EINTR) {
         pump_close(pump);
         return;
     }
-    if (pump->pending->len > 0 && pump->writable == 0)
+    if (pending(pump) > 0 && pump->writable == 0)
         pump->writable = g_unix_fd_add(pump->fd, G_IO_OUT, on_writable, pump);
-    if (pump->pending->len == 0 && pump->ended)
+    if (pending(pump) == 0 && pump->ended)
         pump_close(pump);
 }
 
@@ -138,7 +158,7 @@ on_writable(int fd, GIOCondition condition, gpointer data)
 static gboolean
 keep(Pump *pump, const char *data, gsize length)
 {
-    if (pump->pending->len + length <= WEFT_STREAM_BUFFER)
+    if (pending(pump) + length <= WEFT_STREAM_BUFFER)
         g_byte_array_append(pump->pending, (const guint8 *)data, (guint)length);
     else if (pump->channel == WEFT_CHANNEL_GUEST)
         return FALSE;
@@ -302,6 +322,32 @@ open_stream(Pump *pump, const Opening *opening, GError **error)
     return failed == 0 || fail_open(opening, error);
 }
 
+/* libvirt does not tell a stream that its connection broke. thread: any. */
+static void
+on_broken(virConnect *conn, int reason, void *fd)
+{
+    shutdown(GPOINTER_TO_INT(fd), SHUT_RDWR);
+}
+
+static void
+close_copy(void *fd)
+{
+    close(GPOINTER_TO_INT(fd));
+}
+
+/* The connection gets a copy of the descriptor and nothing else of ours: it may live longer. */
+static gboolean
+watch_connection(const Pump *pump, GError **error)
+{
+    int copy = fcntl(pump->fd, F_DUPFD_CLOEXEC, 3);
+    if (copy < 0)
+        return weft_error_refuse(error, WEFT_ERROR_FAILED, "dup: %s", g_strerror(errno));
+    if (virConnectRegisterCloseCallback(pump->conn, on_broken, GINT_TO_POINTER(copy), close_copy) == 0)
+        return TRUE;
+    close(copy);
+    return weft_vir_fail(error, "watching the connection");
+}
+
 static gboolean
 connect_pump(Pump *pump, Opening *opening, const char *uri, GError **error)
 {
@@ -313,7 +359,7 @@ connect_pump(Pump *pump, Opening *opening, const char *uri, GError **error)
         return weft_error_refuse(error, WEFT_ERROR_FAILED, "socketpair: %s", g_strerror(errno));
     pump->fd = ends[0];
     opening->fd = ends[1];
-    return TRUE;
+    return watch_connection(pump, error);
 }
 
 static gboolean

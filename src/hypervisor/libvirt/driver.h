@@ -185,7 +185,7 @@ const xmlNode *weft_xml_child(const xmlNode *parent, const char *name);
 const xmlNode *weft_xml_next(const xmlNode *node, const char *name);        /* the next sibling of that name */
 const xmlNode *weft_xml_find(const xmlNode *root, const char *const *path); /* NULL-ended names, downwards */
 const xmlNode *weft_xml_child_ns(const xmlNode *parent, const char *name, const char *ns);
-char *weft_xml_content(const xmlNode *node);                  /* stripped; NULL when node is NULL */
+char *weft_xml_content(const xmlNode *node);               /* stripped; NULL when node is NULL */
 char *weft_xml_get(const xmlNode *node, const char *name); /* an attribute; NULL: it lacks, or node is NULL */
 /* FALSE: no number up to max. base 0: as in C. */
 gboolean weft_xml_number(const char *text, guint base, guint64 max, guint64 *ret_number);
