@@ -46,5 +46,5 @@ def hosts(module_lab):
 
 @pytest.fixture(scope="module")
 def cloud(module_lab):
-    """Two hosts with weftd."""
-    return module_lab(hosts=2).up(weftd=True)
+    """Two hosts with weftd, which does not wait long for lost ones."""
+    return module_lab(hosts=2, changes={"control": {"host_grace": "1s", "scan_interval": "1s"}}).up(weftd=True)

@@ -262,3 +262,27 @@ def test_labs_side_by_side(hosts, new_lab):
     other.down()
     assert other.remains() == []
     assert hosts.host("h1")["libvirtd"] and hosts.status()["fabric"]["active"] == ["h1", "h2"]
+
+
+# --- weftd in the lab ---
+
+def states(lab):
+    return {host["name"]: host["state"] for host in lab.client.items("/v1/hosts")}
+
+
+def test_weftd_sees_what_happens_to_hosts(cloud):
+    until(lambda: states(cloud) == {"h1": "up", "h2": "up"}, lambda: f"both hosts are up, but {states(cloud)}")
+    cloud.cut("h1")
+    cloud.kill("h2")
+    until(lambda: states(cloud) == {"h1": "lost", "h2": "lost"}, lambda: f"both hosts are lost, but {states(cloud)}", timeout=90)
+    cloud.heal("h1")
+    cloud.heal("h2")
+    until(lambda: states(cloud) == {"h1": "up", "h2": "up"}, lambda: f"both hosts are up again, but {states(cloud)}", timeout=90)
+
+
+def test_weftd_stops_and_starts(cloud):
+    cloud.stop_weftd()
+    assert not cloud.weftd_runs() and all(host["libvirtd"] for host in cloud.status()["hosts"])
+    cloud.start_weftd()
+    assert cloud.weftd_runs()
+    until(lambda: states(cloud) == {"h1": "up", "h2": "up"}, lambda: f"both hosts are up, but {states(cloud)}")
