@@ -235,6 +235,17 @@ def test_killed_half_way_and_cleaned(new_lab, delay):
     assert lab.remains() == []
 
 
+@pytest.mark.parametrize("delay", [0.06, 0.1, 0.15])
+def test_removal_killed_half_way_and_repeated(new_lab, delay):
+    lab = new_lab(hosts=2).up()
+    removing = lab.begin("down")
+    time.sleep(delay)  # as above
+    removing.kill()
+    removing.communicate()
+    lab.down()
+    assert lab.remains() == []
+
+
 def test_half_made_is_completed(new_lab):
     lab = new_lab(hosts=2)
     making = lab.begin("up", "--no-weftd", "--hosts", 2)
