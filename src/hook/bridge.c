@@ -2,7 +2,7 @@
 
 #include "errors.h"
 #include "network.h"
-#include "sysfs.h"
+#include "seal.h"
 
 #include <errno.h>
 #include <linux/if_link.h>
@@ -137,30 +137,6 @@ up_request(const Link *link, int master)
     return request;
 }
 
-/* A bridge is an interface of the host too: without these a node could talk to any address of the host through it, or have it
- * take up addresses and routes. Strict source checks drop all IPv4 where no address is. */
-static gboolean
-cut_off(const char *name, GError **error)
-{
-    static const struct {
-        const char *family;
-        const char *setting;
-        const char *value;
-    } settings[] = {
-        { "ipv6", "disable_ipv6", "1" },
-        { "ipv4", "rp_filter", "1" },
-        { "ipv4", "arp_ignore", "8" },
-        { "ipv4", "forwarding", "0" },
-    };
-    for (gsize i = 0; i < G_N_ELEMENTS(settings); i++) {
-        g_autofree char *path = g_strdup_printf("/proc/sys/net/%s/conf/%s/%s", settings[i].family, name, settings[i].setting);
-        /* A kernel without that protocol cannot speak it either. */
-        if (g_file_test(path, G_FILE_TEST_EXISTS) && !weft_sysfs_set(path, settings[i].value, NULL, error))
-            return FALSE;
-    }
-    return TRUE;
-}
-
 /* Makes an interface unless it is there, and checks that what has its name is it. */
 static gboolean
 ensure_link(const WeftHook *hook, GPtrArray *links, const char *name, guint vxlan, GError **error)
@@ -188,7 +164,8 @@ join(const WeftHook *hook, const char *bridge, const char *tunnel, GError **erro
     if (!master || !port)
         return weft_error_refuse(error, WEFT_ERROR_FAILED, "interface %s is gone again: let nobody else manage it",
                                  master ? tunnel : bridge);
-    return run(hook, up_request(port, master->index), "put up", tunnel, error) &&
+    return weft_seal_bridge(hook, master->index, bridge, error) &&
+           run(hook, up_request(port, master->index), "put up", tunnel, error) &&
            run(hook, up_request(master, 0), "put up", bridge, error);
 }
 
@@ -201,7 +178,7 @@ weft_bridge_ensure(const WeftHook *hook, guint vxlan, GError **error)
     if (!links)
         return FALSE;
     return ensure_link(hook, links, bridge, 0, error) && ensure_link(hook, links, tunnel, vxlan, error) &&
-           cut_off(bridge, error) && cut_off(tunnel, error) && join(hook, bridge, tunnel, error);
+           weft_seal_mute(bridge, error) && weft_seal_mute(tunnel, error) && join(hook, bridge, tunnel, error);
 }
 
 /* --- peers --- */

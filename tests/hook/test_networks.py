@@ -295,20 +295,40 @@ while (word := s.recv(100).decode()) != "end":
 SEND = "import socket, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); [s.sendto(sys.argv[2].encode(), (sys.argv[1], 9999)) for _ in range(5)]"
 
 
-def test_host_has_no_leg_in_the_network(pair, guest):
+# A broadcast of one that has no address yet, as DHCP's: the kernel does not look where such packets come from.
+BROADCAST = """
+import socket, struct, sys
+payload = sys.argv[1].encode()
+udp = struct.pack("!4H", 9999, 9999, 8 + len(payload), 0) + payload
+head = struct.pack("!2B3H2BH4s4s", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0, bytes(4), b"\\xff" * 4)
+total = sum(struct.unpack("!10H", head))
+total = (total & 0xffff) + (total >> 16)
+head = head[:10] + struct.pack("!H", ~(total + (total >> 16)) & 0xffff) + head[12:]
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind(("eth0", 0))
+s.send(b"\\xff" * 6 + bytes([2, 0, 0, 0, 0, 9]) + bytes([8, 0]) + head + udp)
+"""
+
+
+@pytest.mark.parametrize("rp_filter", [0, 2])
+def test_host_has_no_leg_in_the_network(pair, guest, rp_filter):
     """A node knows the bridge's MAC and all of the host's addresses, and still reaches none of them."""
     host = pair[0]
-    node = join(pair, guest)[0]
-    mac = address_of(host, "weft10001")
+    host.run("sh", "-c", f"echo {rp_filter} > /proc/sys/net/ipv4/conf/all/rp_filter")
+    node, other = join(pair, guest)
     node.run("ip", "route", "add", "10.0.0.0/24", "dev", "eth0")
-    node.run("ip", "neigh", "add", A, "lladdr", mac, "dev", "eth0")
-    listener = subprocess.Popen(host.inside("/usr/bin/python3", "-c", LISTEN), stdout=subprocess.PIPE, text=True)
-    assert listener.stdout.readline() == "ready\n"
+    node.run("ip", "neigh", "add", A, "lladdr", address_of(host, "weft10001"), "dev", "eth0")
+    listeners = [subprocess.Popen(space.inside("/usr/bin/python3", "-c", LISTEN), stdout=subprocess.PIPE, text=True) for space in (host, other)]
+    for listener in listeners:
+        assert listener.stdout.readline() == "ready\n"
+    node.run("/usr/bin/python3", "-c", BROADCAST, "everybody")
     node.run("/usr/bin/python3", "-c", SEND, A, "node")
-    pair[1].run("/usr/bin/python3", "-c", SEND, A, "host")
-    pair[1].run("/usr/bin/python3", "-c", SEND, A, "end")
-    assert listener.communicate(timeout=30)[0].split() == ["host"] * 5
+    for word in ("host", "end"):
+        pair[1].run("/usr/bin/python3", "-c", SEND, A, word)
+    node.run("/usr/bin/python3", "-c", SEND, "10.64.0.2", "end")
+    assert listeners[0].communicate(timeout=30)[0].split() == ["host"] * 5
+    assert listeners[1].communicate(timeout=30)[0].split() == ["everybody"], "the other node has it"
     node.run("ip", "neigh", "del", A, "dev", "eth0")
     assert not pings(node, A, count=1), "nor does it answer ARP"
-    assert host.run("ip", "-6", "address", "show", "dev", "weft10001").stdout == ""
-    assert host.run("ip", "-6", "address", "show", "dev", "wefv10001").stdout == ""
+    for interface in ("weft10001", "wefv10001"):
+        assert host.run("ip", "-6", "address", "show", "dev", interface).stdout == ""
