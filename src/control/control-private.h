@@ -24,6 +24,7 @@ struct WeftControl {
     WeftSubnets *subnets;
     WeftLinks *links;
     WeftImages *images;
+    WeftGate *gate;
     GHashTable *works;   /* cluster key to WeftWork: those with something to do */
     GHashTable *waiting; /* set of WeftWork: those that wait for room */
     gboolean room_made;  /* … and are to be woken */
@@ -40,6 +41,12 @@ struct WeftControl {
 void weft_control_commit(WeftControl *control, WeftTxn *txn, WeftCommitted callback, gpointer data);
 /* For changes that nobody waits for: a failure is logged, and the next look at the world tries again. */
 void weft_control_commit_quietly(WeftControl *control, WeftTxn *txn);
+
+/* --- the API's way in (gate.c) --- */
+
+WeftGate *weft_control_gate_new(WeftControl *control);
+/* Nobody is answered any more. */
+void weft_control_gate_free(WeftGate *gate);
 
 /* --- clusters (work.c) --- */
 
@@ -105,5 +112,7 @@ void weft_subnets_give_pkey(WeftSubnets *subnets, const char *fabric, guint pkey
 void weft_subnets_expect(WeftSubnets *subnets, const char *fabric, const WeftPartition *partition);
 /* Is the number known to be the site's own? */
 gboolean weft_subnets_is_foreign(const WeftSubnets *subnets, const char *fabric, guint pkey);
+/* What there is to say about each fabric, for weft doctor. */
+void weft_subnets_examine(const WeftSubnets *subnets, json_t *checks);
 /* Looks at the fabric now: something is odd there. */
 void weft_subnets_hint(WeftSubnets *subnets, const char *fabric);

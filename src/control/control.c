@@ -252,6 +252,7 @@ weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, cons
     control->pump = weft_wakeup_new(pump, control);
     control->links = weft_links_new(control->jobs, options->list_deadline, options->link_idle, stream_lost, control);
     control->images = weft_images_new(control);
+    control->gate = weft_control_gate_new(control);
 
     advance_clock(control);
     control->hosts = weft_hosts_new(control, error);
@@ -278,6 +279,7 @@ weft_control_free(WeftControl *control)
     weft_links_free(control->links);
     while (control->commits)
         g_main_context_iteration(NULL, TRUE);
+    weft_control_gate_free(control->gate);
     weft_images_free(control->images);
     weft_subnets_free(control->subnets);
     weft_hosts_free(control->hosts);

@@ -4,6 +4,7 @@
 
 #include "backoff.h"
 #include "fabric.h"
+#include "gate.h"
 #include "hypervisor.h"
 #include "store.h"
 
@@ -40,6 +41,8 @@ typedef struct WeftControl WeftControl;
  * the others; all must outlive the control. */
 WeftControl *
 weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, const WeftControlOptions *options, GError **error);
+/* How the API reaches nodes and hosts; lives as long as the control. */
+WeftGate *weft_control_gate(WeftControl *control);
 /* Cancels what runs and waits for it; what was not finished goes on at the next start. */
 void weft_control_free(WeftControl *control);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftControl, weft_control_free)

@@ -89,12 +89,51 @@ keep_house(WeftHost *host)
     }
 }
 
+static WeftHost *
+host_copy(const WeftHost *host)
+{
+    json_t *json = weft_host_to_json(host);
+    WeftHost *copy = weft_host_from_json(json, "", NULL);
+    json_decref(json);
+    return copy;
+}
+
+static void
+fill_in(char **text, const char *found)
+{
+    if (!*text)
+        *text = g_strdup(found);
+}
+
+WeftHost *
+weft_discover_addresses(const WeftHost *description, const WeftInventory *inventory)
+{
+    WeftHost *host = host_copy(description);
+    for (guint i = 0; i < host->hcas->len; i++) {
+        WeftHca *hca = host->hcas->pdata[i];
+        const WeftHca *found = weft_host_hca(inventory->hardware, hca->name);
+        if (!found)
+            continue;
+        fill_in(&hca->pci, found->pci);
+        fill_in(&hca->root, found->root);
+        for (guint vf = hca->vf_pci->len; vf < MIN(found->vf_pci->len, hca->vfs); vf++)
+            g_ptr_array_add(hca->vf_pci, g_strdup(found->vf_pci->pdata[vf]));
+    }
+    for (guint i = 0; i < host->gpus->len; i++) {
+        WeftGpu *gpu = host->gpus->pdata[i];
+        for (guint g = 0; g < inventory->hardware->gpus->len; g++) {
+            const WeftGpu *found = inventory->hardware->gpus->pdata[g];
+            if (strcmp(found->name, gpu->name) == 0)
+                fill_in(&gpu->root, found->root);
+        }
+    }
+    return host;
+}
+
 WeftHost *
 weft_discover(const WeftHost *description, const WeftInventory *inventory)
 {
-    json_t *json = weft_host_to_json(description);
-    WeftHost *host = weft_host_from_json(json, "", NULL);
-    json_decref(json);
+    WeftHost *host = host_copy(description);
     const WeftHost *found = inventory->hardware;
     g_array_set_size(host->cores, 0);
     g_array_append_vals(host->cores, found->cores->data, found->cores->len);

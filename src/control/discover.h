@@ -11,5 +11,8 @@
  * no partition could name it. */
 WeftHost *weft_discover(const WeftHost *description, const WeftInventory *inventory);
 
+/* The description with the PCI addresses and roots of adapters and GPUs that it does not tell, as the host itself says. */
+WeftHost *weft_discover_addresses(const WeftHost *description, const WeftInventory *inventory);
+
 /* Does the host have all that these nodes (WeftNode) hold? */
 gboolean weft_discover_holds(const WeftHost *host, const GPtrArray *nodes);

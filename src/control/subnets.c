@@ -1,4 +1,5 @@
 #include "control-private.h"
+#include "doctor.h"
 #include "errors.h"
 
 /* A fabric as the reconciler works on it. */
@@ -6,6 +7,8 @@ typedef struct Subnet {
     WeftControl *control;
     WeftFabric *fabric;
     WeftWiring *wiring;
+    const char *driver;   /* its name */
+    char *trouble;        /* why it could not be looked at the last time; NULL: it could */
     GHashTable *pkeys;    /* number to the key of the cluster that holds it; "" is the site's own */
     GHashTable *expected; /* number to a digest of its partition, of clusters that have rested since the start */
     GHashTable *suspects; /* numbers that looked wrong in the last survey: a second look decides */
@@ -27,6 +30,7 @@ subnet_free(gpointer data)
     g_hash_table_unref(subnet->expected);
     g_hash_table_unref(subnet->suspects);
     weft_fabric_free(subnet->fabric);
+    g_free(subnet->trouble);
     g_free(subnet);
 }
 
@@ -251,6 +255,8 @@ static void
 surveyed(const char *fabric, GPtrArray *partitions, const GError *error, gpointer data)
 {
     Subnet *subnet = data;
+    g_free(subnet->trouble);
+    subnet->trouble = error ? g_strdup(error->message) : NULL;
     if (error) {
         g_warning("fabric %s cannot be looked at: %s", fabric, error->message);
         return;
@@ -287,6 +293,25 @@ survey(gpointer data)
     return G_SOURCE_CONTINUE;
 }
 
+void
+weft_subnets_examine(const WeftSubnets *subnets, json_t *checks)
+{
+    GHashTableIter iter;
+    gpointer value;
+    g_hash_table_iter_init(&iter, subnets->by_name);
+    while (g_hash_table_iter_next(&iter, NULL, &value)) {
+        const Subnet *subnet = value;
+        g_autofree char *check = g_strdup_printf("fabric %s", subnet->fabric->name);
+        if (subnet->trouble)
+            weft_doctor_add(checks, check, WEFT_HEALTH_FAIL, "look whether its subnet manager runs", "%s", subnet->trouble);
+        else if (g_str_equal(subnet->driver, "fake"))
+            weft_doctor_add(checks, check, WEFT_HEALTH_WARN, "fabric: { driver: … } in weft.yaml",
+                            "driver fake: partitions are written to files, and no subnet manager is told of them");
+        else
+            weft_doctor_add(checks, check, WEFT_HEALTH_OK, NULL, "driver %s answers", subnet->driver);
+    }
+}
+
 /* --- life --- */
 
 static Subnet *
@@ -301,7 +326,7 @@ subnet_new(WeftControl *control, WeftFabric *fabric, GHashTable *drivers, GError
     if (!wiring)
         return NULL;
     Subnet *subnet = g_new0(Subnet, 1);
-    *subnet = (Subnet){ .control = control, .fabric = fabric, .wiring = wiring };
+    *subnet = (Subnet){ .control = control, .fabric = fabric, .wiring = wiring, .driver = driver->ops->name };
     subnet->pkeys = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     subnet->expected = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     subnet->suspects = g_hash_table_new(NULL, NULL);

@@ -1,4 +1,5 @@
 #include "clock.h"
+#include "discover.h"
 #include "domain-xml.h"
 #include "errors.h"
 #include "seed.h"
@@ -169,16 +170,20 @@ start_job(WeftWork *work, const WeftNode *node, GError **error)
     const WeftHost *host = weft_fleet_host(control->fleet, node->host);
     const WeftImage *image = image_of(work, node);
     const char *why_not;
-    WeftDomainSpec spec = { .node = node, .host = host, .pkey = work->status->pkey, .vxlan = work->status->vxlan };
+    const WeftInventory *inventory = weft_hosts_inventory(control->hosts, node->host, &why_not);
+    g_autoptr(WeftHost) complete = image ? weft_discover_addresses(host, inventory) : NULL;
+    WeftDomainSpec spec = {
+        .node = node, .host = complete ? complete : host, .pkey = work->status->pkey, .vxlan = work->status->vxlan
+    };
     spec.image = image;
-    spec.tcg = !weft_hosts_inventory(control->hosts, node->host, &why_not)->kvm;
+    spec.tcg = !inventory->kvm;
     g_autofree char *xml = weft_domain_xml_format(&spec, error);
     if (!xml)
         return NULL;
     WeftJob *job = weft_job_new(WEFT_STEP_START, host->name, host->uri, xml);
     if (image && image->disk && image->disk->format != WEFT_DISK_READONLY)
         job->file = weft_job_file_copy(image->disk);
-    if (image) {
+    if (image && control->options.guest) {
         job->prepare = make_seed;
         job->prepare_data = birth_new(work, node);
         job->prepare_free = birth_free;

@@ -15,7 +15,8 @@ typedef struct Change {
     gconstpointer object;
     gboolean draining; /* the marks of a host, which the file does not know */
     gboolean evicting;
-    gint64 created; /* of a tenant, likewise */
+    WeftHost *found; /* a host whose hardware was read from it, as the file does not describe it; NULL: it does */
+    gint64 created;  /* of a tenant, likewise */
 } Change;
 
 /* What is to be done, all of it checked before any of it is done. */
@@ -34,7 +35,9 @@ typedef struct Old {
 static void
 change_clear(gpointer data)
 {
-    g_free(((Change *)data)->key);
+    Change *change = data;
+    g_free(change->key);
+    weft_host_free(change->found);
 }
 
 static void
@@ -69,18 +72,39 @@ any(WeftStore *store, WeftQuery query, gboolean *ret_any, GError **error)
 
 /* --- hosts --- */
 
+/* What nodes hold is named by these. */
+static const char *const hardware[] = { "numa", "housekeeping", "hcas", "gpus", "discovered" };
+
+static void
+keep_found(json_t *json, const Old *old, Change *change)
+{
+    for (gsize i = 0; i < G_N_ELEMENTS(hardware); i++) {
+        json_t *found = json_object_get(old->json, hardware[i]);
+        if (found)
+            json_object_set(json, hardware[i], found);
+    }
+    change->found = weft_host_from_json(json, "", NULL);
+}
+
 static json_t *
 encode_host(gconstpointer object, const Old *old, Change *change)
 {
     WeftHost host = *(const WeftHost *)object;
     change->draining = host.draining = old && json_is_true(json_object_get(old->json, "draining"));
     change->evicting = host.evicting = old && json_is_true(json_object_get(old->json, "evicting"));
-    return weft_host_to_json(&host);
+    json_t *json = weft_host_to_json(&host);
+    if (host.cores->len == 0 && old && json_is_true(json_object_get(old->json, "discovered")))
+        keep_found(json, old, change);
+    return json;
 }
 
 static void
 put_host(WeftTxn *txn, const Change *change)
 {
+    if (change->found) {
+        weft_txn_put_host(txn, change->found, change->expected);
+        return;
+    }
     WeftHost host = *(const WeftHost *)change->object;
     host.draining = change->draining;
     host.evicting = change->evicting;
@@ -375,10 +399,11 @@ plan_object(Plan *plan, const Section *section, gconstpointer object, const Old 
         return FALSE;
     Change change = { .kind = section->kind, .object = object, .expected = old ? old->record->revision : WEFT_ABSENT };
     json_auto_t *new = section->encode(object, old, &change);
-    if (old && json_equal(old->json, new))
-        return TRUE;
-    if (old && !section->change(plan, old, new, error))
-        return FALSE;
+    gboolean same = old && json_equal(old->json, new);
+    if (same || (old && !section->change(plan, old, new, error))) {
+        change_clear(&change);
+        return same;
+    }
     if (old && section->frees && g_strcmp0(text_of(old->json, section->frees), text_of(new, section->frees)) != 0) {
         plan_delete(plan, section->kind, old->record->key, old->record->revision);
         change.expected = WEFT_ABSENT;

@@ -164,6 +164,7 @@ daemon_start(Daemon *self, GError **error)
     self->control = weft_control_new(self->store, self->hv, self->fabrics, &config->control, error);
     if (!self->control)
         return FALSE;
+    config->api.gate = weft_control_gate(self->control);
     self->api = weft_api_new(self->store, &config->api, error);
     return self->api != NULL;
 }

@@ -179,9 +179,8 @@ weft_host_numa_read(WeftFields *fields, WeftHost *host)
     Reader reader = { .host = host };
     weft_codec_read_items(fields, "numa", WEFT_NUMA_MAX, read_numa, &reader);
     guint housekeeping = (guint)weft_fields_uint(fields, "housekeeping", 0, WEFT_CORES_MAX, 0);
-    if (host->numa->len == 0)
-        weft_fields_fail(fields, "numa", "is missing; describe at least one NUMA node");
-    if (fields->error)
+    /* Nobody described it: it is read from the host. */
+    if (fields->error || host->numa->len == 0)
         return;
     number_cpus(host->cores, reader.numbered);
     check_cpus(fields, host);
@@ -254,7 +253,10 @@ weft_host_numa_write(const WeftHost *host, json_t *json)
         housekeeping = MAX(housekeeping, kept);
         first += n;
     }
-    json_object_set_new_nocheck(json, "numa", array);
+    if (host->numa->len)
+        json_object_set_new_nocheck(json, "numa", array);
+    else
+        json_decref(array);
     if (housekeeping)
         json_object_set_new_nocheck(json, "housekeeping", json_integer(housekeeping));
 }

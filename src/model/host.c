@@ -83,7 +83,11 @@ weft_host_new(void)
 static void
 check_numa(WeftFields *f, const WeftHost *host, guint numa)
 {
-    if (numa >= host->numa->len)
+    if (host->numa->len == 0)
+        weft_fields_fail(f, "numa",
+                         "the host's NUMA nodes are not described; describe them too, or leave this out: then all of "
+                         "it is read from the host");
+    else if (numa >= host->numa->len)
         weft_fields_fail(f, "numa", "%u is out of range; NUMA nodes count from 0, and the host has %u", numa, host->numa->len);
 }
 

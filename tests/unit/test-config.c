@@ -84,9 +84,10 @@ describe_options(const WeftConfig *config)
 {
     const WeftApiOptions *a = &config->api;
     const WeftControlOptions *c = &config->control;
-    const gint64 times[] = { a->idle_timeout,  c->start_deadline, c->await_deadline, c->stop_deadline,
-                             c->list_deadline, c->apply_deadline, c->backoff.base,   c->backoff.max,
-                             c->host_grace,    c->scan_interval,  c->event_age,      c->request_age };
+    const gint64 times[] = { a->idle_timeout,  c->start_deadline,   c->await_deadline, c->stop_deadline,
+                             c->list_deadline, c->apply_deadline,   c->backoff.base,   c->backoff.max,
+                             c->host_grace,    c->scan_interval,    c->event_age,      c->request_age,
+                             c->meet_deadline, c->connect_deadline, c->link_idle,      config->libvirt.dial_limit };
     GString *text = g_string_new(NULL);
     g_string_printf(text, "%s %s %s %s %s", config->store_path, config->hypervisor, config->hypervisor_world,
                     config->fabric_driver, config->fabric_world);
@@ -94,6 +95,8 @@ describe_options(const WeftConfig *config)
                            a->tls_certificate, a->tls_key, a->connections, a->connections_per_address, a->body_max,
                            a->requests_per_second, a->requests_burst, a->streams);
     g_string_append_printf(text, "\n%u %u %u\n", c->workers, c->workers_per_host, c->starts_max);
+    g_string_append_printf(text, "%s %s %d %u %u\n", config->guest, config->secret, config->run_guests,
+                           config->libvirt.keepalive, config->libvirt.keepalive_count);
     for (gsize i = 0; i < G_N_ELEMENTS(times); i++)
         g_string_append_printf(text, " %" G_GINT64_FORMAT, times[i] / 1000);
     return g_string_free(text, FALSE);
@@ -112,8 +115,12 @@ options_are_read(void)
         "  idle_timeout: 17s }\n"
         "control: { workers: 21, workers_per_host: 22, starts_max: 23, start_deadline: 24ms, await_deadline: 25ms,\n"
         "  stop_deadline: 26ms, list_deadline: 27ms, apply_deadline: 28ms, backoff_base: 29ms, backoff_max: 30ms,\n"
-        "  host_grace: 31ms, scan_interval: 32ms, event_age: 33ms, request_age: 34ms }\n"
-        "hypervisor: { driver: fake, world: /s/hosts }\n"
+        "  host_grace: 31ms, scan_interval: 32ms, event_age: 33ms, request_age: 34ms, meet_deadline: 35ms,\n"
+        "  connect_deadline: 36ms, link_idle: 37ms }\n"
+        "guest: /s/guest\n"
+        "secret: /s/secret\n"
+        "hypervisor: { driver: fake, world: /s/hosts, run_guests: true, dial_limit: 38ms, keepalive: 39, keepalive_count: 40 "
+        "}\n"
         "fabric: { driver: fake, world: /s/fabric }\n",
         &error);
     g_assert_no_error(error);
@@ -122,7 +129,8 @@ options_are_read(void)
                     "/s/db fake /s/hosts fake /s/fabric\n"
                     "/s/sock hpc [::1]:7600 /s/crt /s/key 11 12 13312 14 15 16\n"
                     "21 22 23\n"
-                    " 17000 24 25 26 27 28 29 30 31 32 33 34");
+                    "/s/guest /s/secret 1 39 40\n"
+                    " 17000 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38");
     scratch_free(folder);
 }
 

@@ -1,0 +1,306 @@
+"""From a claim to a ready node: the hosts' networks, the image, the first answer from inside, and the meeting of all."""
+
+import hashlib
+import json
+import re
+
+import pytest
+from harness.wait import until
+from harness.weft import host
+
+WIDE = {"cores": 3}  # two of these fill a host
+
+
+def spread(weft, count=5):
+    """A cluster on several hosts."""
+    weft.client.create("cfd", count, **WIDE)
+    ready = weft.client.wait_phase("cfd", "ready", ready=count)
+    assert len({node["host"] for node in weft.client.nodes("cfd")}) > 1
+    return ready
+
+
+# --- networks ---
+
+
+def test_all_hosts_of_a_cluster_know_each_other(weft, settle):
+    ready = spread(weft)
+    hosts = sorted({node["host"] for node in weft.client.nodes("cfd")})
+    assert {place: peers for place, (_, peers) in weft.world.networks().items()} == {
+        (name, ready["vxlan"]): [other for other in hosts if other != name] for name in hosts}
+    settle(weft)
+    weft.client.scale("cfd", 1)
+    weft.client.wait_phase("cfd", "ready", ready=1)
+    assert [peers for _, peers in weft.world.networks().values()] == [[]]
+    settle(weft)
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+    assert not weft.world.networks()
+
+
+def test_no_node_starts_before_all_hosts_have_the_network(weft, settle):
+    weft.world.fault("fail connect 0 no bridge here", host="n2")
+    weft.client.create("cfd", 5, **WIDE)
+    seen = until(lambda: (seen := weft.client.cluster("cfd"))["detail"] and seen, "its reason is told")
+    assert re.fullmatch(r"a host of it cannot be reached; try \d+ in .*", seen["reason"]) and "no bridge here" in seen["detail"]
+    assert not weft.world.domains()
+    weft.world.fault(host="n2")
+    weft.client.wait_phase("cfd", "ready", reason=None)
+    settle(weft)
+
+
+def test_network_that_was_changed_behind_weft(weft, settle):
+    vxlan = spread(weft)["vxlan"]
+    settle(weft)
+    (first, _), (second, _) = sorted(weft.world.networks())[:2]
+    cluster = weft.world.networks()[first, vxlan][0]
+    weft.world.remove_network(first, vxlan)
+    weft.world.add_network(second, vxlan, cluster, "somebody.else")
+    settle(weft)
+    assert weft.client.cluster("cfd")["phase"] == "ready"
+
+
+def test_network_that_is_gone_after_a_restart(weft, settle):
+    vxlan = spread(weft)["vxlan"]
+    settle(weft)
+    weft.stop()
+    weft.world.remove_network(sorted(weft.world.networks())[0][0], vxlan)
+    weft.start()
+    settle(weft)
+
+
+def test_network_that_no_cluster_explains(weft, settle):
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    weft.world.add_network("n3", 4711, "0zzzzzzzzzzz", "n1")
+    until(lambda: ("n3", 4711) not in weft.world.networks(), "it is removed")
+    until(lambda: any("network 4711" in event["message"] for event in weft.client.events()), "that is told")
+    settle(weft)
+
+
+def test_lost_host_forgets_its_networks_when_it_returns(weft, settle):
+    spread(weft)
+    name = weft.client.nodes("cfd")[0]["host"]
+    weft.world.lose(name)
+    until(lambda: name not in {node["host"] for node in weft.client.nodes("cfd")}, "its nodes are elsewhere")
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft, lost=[name])
+    assert any(place[0] == name for place in weft.world.networks())
+    weft.world.bring_back(name)
+    until(lambda: weft.client.get(f"/v1/hosts/{name}")["state"] == "up", "it is back")
+    settle(weft)
+
+
+# --- answers from inside ---
+
+
+def test_nodes_are_up_before_they_have_met(weft, settle):
+    weft.world.fault("fail meet 0 cfd-1 does not answer")
+    weft.client.create("cfd", 2)
+    until(lambda: "it does not reach all others on the partition" in (weft.client.cluster("cfd")["reason"] or ""), "that is told")
+    assert weft.client.cluster("cfd")["phase"] == "starting"
+    assert {node["phase"] for node in weft.client.nodes("cfd")} == {"up"}
+    weft.world.fault()
+    weft.client.wait_phase("cfd", "ready", ready=2, reason=None)
+    settle(weft)
+
+
+def test_all_meet_again_after_a_change(weft, settle):
+    weft.client.create("cfd", 2)
+    weft.client.wait_phase("cfd", "ready")
+    domains = weft.world.domains()
+    weft.world.fault("fail meet 0 nobody there")
+    weft.client.scale("cfd", 3)
+    until(lambda: sorted(node["phase"] for node in weft.client.nodes("cfd")) == ["ready", "ready", "up"], "the new one is up")
+    until(lambda: "does not reach all others" in (weft.client.cluster("cfd")["reason"] or ""), "that is told")
+    assert weft.client.cluster("cfd")["phase"] == "scaling"
+    weft.world.fault()
+    weft.client.wait_phase("cfd", "ready", ready=3)
+    assert all(names <= weft.world.domains()[name] for name, names in domains.items()), "nobody was started anew"
+    settle(weft)
+
+
+def test_guest_that_never_answers_is_started_anew(site, settle):
+    weft = site(changes={"control": {"await_deadline": "150ms"}})
+    weft.world.fault("hang sync 2")
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    failed = [event for event in weft.client.events() if event["type"] == "node-failed"]
+    assert failed and all("no answer from inside within 150 ms" in event["message"] for event in failed)
+    settle(weft)
+
+
+def test_node_that_stops_answering_before_it_met_anybody(site, settle):
+    weft = site(changes={"control": {"meet_deadline": "100ms"}})
+    weft.world.fault("hang meet 3")
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    assert any("no word from inside" in event["message"] for event in weft.client.events() if event["type"] == "node-failed")
+    settle(weft)
+
+
+# --- images ---
+
+
+def add_image(weft, name, *contents):
+    parts = dict(zip(("disk", "kernel", "initrd"), contents))
+    for data in contents:
+        digest = hashlib.sha256(data).hexdigest()
+        headers = {"Content-Type": "application/octet-stream"}
+        assert weft.client.request("PATCH", f"/v1/blobs/{digest}?offset=0&size={len(data)}", data, headers).status == 200
+    body = {"name": name} | {part: {"digest": hashlib.sha256(data).hexdigest(), "size": len(data)} for part, data in parts.items()}
+    body["disk"]["format"] = "raw"
+    weft.client.expect(201, "POST", "/v1/images", body)
+
+
+def test_image_comes_before_its_nodes(weft, settle):
+    add_image(weft, "own", b"disk" * 1000, b"kernel", b"initrd")
+    weft.world.fault("fail bring 0 the disk is full", host="n1")
+    weft.client.create("cfd", 4, image="own", path="bridge", **WIDE)
+    seen = until(lambda: (seen := weft.client.cluster("cfd"))["detail"] and seen, "its reason is told")
+    assert seen["reason"].startswith("image own: its host cannot be reached") and "the disk is full" in seen["detail"]
+    assert not weft.world.domains().get("n1")
+    weft.world.fault(host="n1")
+    weft.client.wait_phase("cfd", "ready", ready=4, reason=None)
+    assert {len(files) for files in weft.world.images().values()} == {3}
+    settle(weft)
+
+
+def test_progress_of_an_image_is_shown(weft, settle):
+    add_image(weft, "own", b"disk" * 1000)
+    weft.world.fault("hang bring 1")
+    weft.client.create("cfd", 1, image="own", path="bridge")
+    until(lambda: re.fullmatch(r"bringing image own to 1 host: \d+ %", weft.client.cluster("cfd")["reason"] or ""), "how far it is")
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+
+
+def test_image_that_nobody_wants_any_more(weft, settle):
+    add_image(weft, "own", b"disk" * 1000)
+    weft.client.create("cfd", 1, image="own", path="bridge")
+    weft.client.wait_phase("cfd", "ready")
+    weft.world.add_image("n4", "0" * 64)
+    until(lambda: "n4" not in weft.world.images(), "one that is of no record is removed")
+    assert weft.world.images(), "the other stays"
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+    weft.client.expect(204, "DELETE", "/v1/images/own")
+    until(lambda: not weft.world.images(), "the host forgets it")
+    settle(weft)
+
+
+# --- hardware that nobody described ---
+
+
+def bare_host(name):
+    return {"name": name, "fabric": "ib0", "leaf": "leaf9", "uri": f"fake://{name}/"}
+
+
+def write_inventory(weft, name, cores, **more):
+    folder = weft.world.hosts / name
+    folder.mkdir(parents=True, exist_ok=True)
+    hca = {"name": "mlx5_0", "vfs": 4, "port_guid": "0x0002c903000000ff"}
+    hardware = {"numa": [{"cores": cores, "pages": {"2M": 1024}}], "hcas": [hca]}
+    inventory = {"hardware": hardware, "kvm": True, "libvirt": "9.0.0", "qemu": "7.2.0"} | more
+    (folder / "inventory.json").write_text(json.dumps(inventory), encoding="utf-8")
+
+
+def test_hardware_is_read_from_the_host(site, settle):
+    weft = site(hosts=0)
+    write_inventory(weft, "n9", 6)
+    weft.client.expect(201, "POST", "/v1/hosts", bare_host("n9"))
+    until(lambda: weft.client.get("/v1/hosts/n9").get("discovered"), "its hardware is known")
+    assert weft.client.get("/v1/hosts/n9")["cores_total"] == 5, "one core is the host's own"
+    weft.client.create("cfd", 2, cores=2)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+
+
+def test_hardware_that_nodes_hold_is_not_taken_away(site, settle):
+    weft = site(hosts=0)
+    write_inventory(weft, "n9", 6)
+    weft.client.expect(201, "POST", "/v1/hosts", bare_host("n9"))
+    weft.client.create("cfd", 2, cores=2)
+    weft.client.wait_phase("cfd", "ready")
+    weft.stop()
+    write_inventory(weft, "n9", 3)
+    weft.start()
+    until(lambda: any(event["type"] == "host-hardware-kept" for event in weft.client.events()), "that is told")
+    assert weft.client.get("/v1/hosts/n9")["cores_total"] == 5
+    settle(weft)
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+    weft.stop()
+    weft.start()
+    until(lambda: weft.client.get("/v1/hosts/n9")["cores_total"] == 2, "now it is what it has")
+
+
+def test_host_of_the_file_keeps_what_was_read(site):
+    weft = site(hosts=0)
+    weft.stop()
+    write_inventory(weft, "n9", 6)
+    weft.config["hosts"] = [bare_host("n9")]
+    weft.start()
+    until(lambda: weft.client.get("/v1/hosts/n9").get("discovered"), "its hardware is known")
+    weft.stop()
+    weft.config["hosts"] = [bare_host("n9") | {"labels": {"rack": "r1"}}]
+    weft.start()
+    seen = weft.client.get("/v1/hosts/n9")
+    assert (seen["cores_total"], seen["labels"]) == (5, {"rack": "r1"})
+
+
+# --- what is missing ---
+
+
+def checks(report):
+    return {check["check"]: check for check in report["checks"]}
+
+
+def test_doctor_tells_what_is_missing(weft):
+    write_inventory(weft, "n1", 2, kvm=False, qemu="5.2.0", hook={"version": "0.0.1", "hcas": [
+        {"name": "mlx5_0", "vfs": 0, "vfs_total": 16, "state": "down", "port_guid": "0x0002c90300000001"}]})
+    found = checks(weft.client.get("/v1/hosts/n1/doctor"))
+    assert found["libvirt"]["state"] == "ok" and found["libvirt"]["remedy"] is None
+    assert found["qemu"]["state"] == "fail" and "5.2.0" in found["qemu"]["found"]
+    assert found["kvm"]["state"] == "warn"
+    assert found["cores"]["state"] == "fail" and found["hugepages"]["state"] == "fail"
+    assert "nr_hugepages" in found["hugepages"]["remedy"]
+    assert found["hook"]["state"] == "warn"
+
+
+def test_doctor_says_that_a_fake_is_one(weft):
+    reports = weft.client.get("/v1/doctor")["items"]
+    site = checks(next(report for report in reports if report["host"] is None))
+    assert site["fabric ib0"]["state"] == "warn" and "fake" in site["fabric ib0"]["found"]
+    assert {report["host"] for report in reports} == {None, "n1", "n2", "n3", "n4"}
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_meeting_of_many(site, settle, count):
+    weft = site(hosts=20)
+    weft.client.create("cfd", count)
+    weft.client.wait_phase("cfd", "ready", ready=count)
+    settle(weft)
+
+
+def test_two_clusters_on_one_host_have_a_network_each(site, settle):
+    weft = site(hosts=1)
+    for name in ("one", "two"):
+        weft.client.create(name, 1)
+    for name in ("one", "two"):
+        weft.client.wait_phase(name, "ready")
+    assert len(weft.world.networks()) == 2
+    settle(weft)
+    weft.client.delete("one")
+    weft.client.wait_gone("one")
+    assert [place[1] for place in weft.world.networks()] == [weft.client.cluster("two")["vxlan"]]
+    settle(weft)
+
+
+def test_host_by_its_own_address(site, settle):
+    weft = site(hosts=0)
+    for name in ("n1", "n2"):
+        weft.client.expect(201, "POST", "/v1/hosts", host(name, address=f"10.0.0.{name[1]}"))
+    weft.client.create("cfd", 4, **WIDE)
+    weft.client.wait_phase("cfd", "ready")
+    assert sorted(peers for _, peers in weft.world.networks().values()) == [["10.0.0.1"], ["10.0.0.2"]]
+    settle(weft)
