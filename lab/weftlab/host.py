@@ -144,7 +144,9 @@ class Host:
         # The cable of a host that lost its power goes when the kernel gets to it.
         if self.link() is not None:
             self.lab.ip("link", "del", self.name)
-        self.lab.ip("link", "add", "name", self.name, "type", "veth", "peer", "name", "eth0", "netns", str(self.init.pid))
+        # It keeps its card when it boots again: others would look for the old one for a while.
+        card = ["name", "eth0", "address", self.lab.plan.mac(self.number), "netns", str(self.init.pid)]
+        self.lab.ip("link", "add", "name", self.name, "type", "veth", "peer", *card)
         self._ip("addr", "add", f"{self.address}/24", "dev", "eth0")
         self._ip("link", "set", "eth0", "up")
         self.lab.ip("link", "set", self.name, "master", "switch", "up")

@@ -85,6 +85,10 @@ class Plan:
         return f"10.77.0.{10 + number}"
 
     @staticmethod
+    def mac(number):
+        return f"02:77:65:66:74:{number:02x}"
+
+    @staticmethod
     def port_guid(number):
         return 0x0002C90300000000 + (number << 8) + 1
 

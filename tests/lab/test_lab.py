@@ -133,7 +133,8 @@ def test_power_loss(hosts):
     assert hosts.host("h2")["state"] == "dead" and hosts.host("h1")["state"] == "up"
     until(lambda: hosts.status()["fabric"]["active"] == ["h1"], "its port is gone from the fabric")
     hosts.heal("h2")
-    assert hosts.host("h2")["state"] == "up" and reaches(hosts, "h2")
+    assert hosts.host("h2")["state"] == "up"
+    until(lambda: reaches(hosts, "h2"), "h2 is reached again")
     assert hosts.shell("h2", "cat /var/lib/libvirt/weft/file; ls /run/file 2>/dev/null || true") == "kept\n"
     assert hosts.host("h2")["domains"] == {}
     until(lambda: hosts.status()["fabric"]["active"] == ["h1", "h2"], "its port is back on the fabric")
