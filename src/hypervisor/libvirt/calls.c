@@ -78,7 +78,59 @@ weft_call_go_on(WeftCall *call, guint64 step, guint64 total, GError **error)
     return !abandoned || weft_error_refuse(error, WEFT_ERROR_TIMEOUT, "cancelled");
 }
 
+/* --- its connection ---
+ *
+ * A connection serves one call at a time. libvirt allows more, but before 10.4 a client whose threads share a connection
+ * crashes when it breaks (CVE-2024-4418). */
+
+#define SPARES_MAX 4
+
+/* With the mutex held. */
+static void
+take_connection(WeftCall *call)
+{
+    WeftVirHost *host = call->host;
+    if (call->bare)
+        return;
+    if (!host->taken) {
+        host->taken = call->primary = TRUE;
+        call->conn = host->conn;
+        virConnectRef(call->conn);
+        return;
+    }
+    while ((call->conn = g_queue_pop_head(&host->spares)) && virConnectIsAlive(call->conn) != 1)
+        weft_vir_goodbye(call->conn);
+}
+
 /* On a helper thread. */
+static gboolean
+dial_spare(WeftCall *call, GError **error)
+{
+    const WeftLibvirtOptions *options = &call->host->shared->options;
+    g_autoptr(virConnect) conn = weft_vir_dial(call->host->uri, options, error);
+    if (!conn || !weft_vir_keep_alive(conn, options, error))
+        return FALSE;
+    call->conn = g_steal_pointer(&conn);
+    return TRUE;
+}
+
+/* With the mutex held. What it returns is to be closed without it. */
+static virConnect *
+give_back(WeftCall *call, gboolean broken)
+{
+    WeftVirHost *host = call->host;
+    virConnect *conn = g_steal_pointer(&call->conn);
+    if (conn && host->conn == conn)
+        host->taken = FALSE;
+    else if (conn && host->conn && !broken && host->spares.length < SPARES_MAX && !call->primary) {
+        g_queue_push_tail(&host->spares, conn);
+        return NULL;
+    }
+    return conn;
+}
+
+/* --- on a helper thread --- */
+
 static void
 run_call(gpointer data)
 {
@@ -86,8 +138,8 @@ run_call(gpointer data)
     WeftVirHost *host = call->host;
     GError *error = NULL;
     virResetLastError();
-    gboolean ok = call->run(call, &error);
-    gboolean broken = !ok && virConnectIsAlive(call->conn) != 1;
+    gboolean ok = (call->bare || call->conn || dial_spare(call, &error)) && call->run(call, &error);
+    gboolean broken = !ok && call->conn && virConnectIsAlive(call->conn) != 1;
     if (broken && error->code != WEFT_ERROR_TIMEOUT)
         error->code = WEFT_ERROR_UNAVAILABLE;
     if (broken)
@@ -101,9 +153,11 @@ run_call(gpointer data)
         g_hash_table_remove(host->busy, call->about);
     if (call->abandoned)
         host->abandoned--;
+    virConnect *unwanted = give_back(call, broken);
     g_cond_broadcast(&host->news);
     g_mutex_unlock(&host->mutex);
-    virConnectClose(call->conn);
+    if (unwanted)
+        virConnectClose(unwanted);
 }
 
 /* With the mutex held from here on. */
@@ -171,8 +225,7 @@ wait_locked(WeftCall *call, const char *about, GCancellable *cancellable, GError
         g_cond_broadcast(&call->host->news);
         return FALSE;
     }
-    call->conn = call->host->conn;
-    virConnectRef(call->conn);
+    take_connection(call);
     weft_vir_helper(run_call, g_atomic_rc_box_acquire(call));
     return wait_until_done(call, cancellable, error);
 }

@@ -14,11 +14,11 @@
 #define PIECE (64u << 10)
 
 typedef struct Pump {
-    WeftShared *shared;
+    WeftVirHost *host;
     virConnect *conn; /* its own */
     virStream *stream;
     WeftChannel channel;
-    char *claim; /* its name among the shared streams; NULL: it has none */
+    char *claim; /* its name among the host's streams */
 
     int fd; /* from here main thread only; -1: closed */
     guint readable, writable, hangup;
@@ -63,7 +63,7 @@ pump_clear(gpointer data)
     g_byte_array_unref(pump->pending);
     g_free(pump->piece);
     g_free(pump->claim);
-    weft_shared_unref(pump->shared);
+    weft_vir_host_unref(pump->host);
 }
 
 static void
@@ -77,10 +77,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Pump, pump_unref)
 static void
 give_up_claim(Pump *pump)
 {
-    g_mutex_lock(&pump->shared->mutex);
-    if (pump->claim && g_hash_table_lookup(pump->shared->streams, pump->claim) == pump)
-        g_hash_table_remove(pump->shared->streams, pump->claim);
-    g_mutex_unlock(&pump->shared->mutex);
+    g_mutex_lock(&pump->host->mutex);
+    if (g_hash_table_lookup(pump->host->streams, pump->claim) == GINT_TO_POINTER(pump->fd))
+        g_hash_table_remove(pump->host->streams, pump->claim);
+    g_mutex_unlock(&pump->host->mutex);
 }
 
 static void
@@ -91,13 +91,16 @@ stop_listening(Pump *pump)
     pump->listening = FALSE;
 }
 
-/* Once; drops the reference that an open pump has on itself. */
+/* Once; drops the reference that an open pump has on itself. From here on nobody would notice that the host is silent: what is
+ * still being sent, and the farewell, must end some day. Before, libvirt's question whether it is alive could block the main
+ * thread when a guest does not read. */
 static void
 pump_close(Pump *pump)
 {
     if (pump->fd < 0)
         return;
     give_up_claim(pump);
+    weft_vir_keep_alive(pump->conn, &pump->host->shared->options, NULL);
     g_clear_handle_id(&pump->readable, g_source_remove);
     g_clear_handle_id(&pump->writable, g_source_remove);
     g_clear_handle_id(&pump->hangup, g_source_remove);
@@ -187,9 +190,9 @@ on_stream(virStream *stream, int events, void *data)
 /* --- from the socket to the stream --- */
 
 static gboolean
-is_hung_up(const Pump *pump)
+is_hung_up(int fd)
 {
-    GPollFD poll = { .fd = pump->fd };
+    GPollFD poll = { .fd = fd };
     return g_poll(&poll, 1, 0) > 0 && (poll.revents & (G_IO_HUP | G_IO_ERR | G_IO_NVAL));
 }
 
@@ -242,7 +245,7 @@ on_readable(int fd, GIOCondition condition, gpointer data)
     if (n > 0) {
         pump->piece_length = (gsize)n;
         weft_vir_helper(send_piece, g_atomic_rc_box_acquire(pump));
-    } else if (n < 0 || is_hung_up(pump)) {
+    } else if (n < 0 || is_hung_up(fd)) {
         pump_close(pump);
     } else {
         pump->hangup = g_unix_fd_add(fd, G_IO_HUP, on_hangup, pump);
@@ -265,24 +268,10 @@ on_begin(gpointer data)
     return G_SOURCE_REMOVE;
 }
 
-/* One stream of ours per guest. What its user has closed already does not count, though the main thread may not know yet. */
-static gboolean
-take_claim(Pump *pump, GError **error)
-{
-    if (!pump->claim)
-        return TRUE;
-    g_mutex_lock(&pump->shared->mutex);
-    const Pump *other = g_hash_table_lookup(pump->shared->streams, pump->claim);
-    gboolean free = !other || is_hung_up(other);
-    if (free)
-        g_hash_table_replace(pump->shared->streams, g_strdup(pump->claim), pump);
-    g_mutex_unlock(&pump->shared->mutex);
-    return free || weft_error_refuse(error, WEFT_ERROR_BUSY, "the guest's channel is open already");
-}
-
 typedef struct Opening {
     char *domain;
     WeftChannel channel;
+    char *claim;
     int fd; /* the caller's end */
 } Opening;
 
@@ -293,6 +282,7 @@ opening_free(gpointer data)
     if (opening->fd >= 0)
         close(opening->fd);
     g_free(opening->domain);
+    g_free(opening->claim);
     g_free(opening);
 }
 
@@ -352,7 +342,7 @@ static gboolean
 connect_pump(Pump *pump, Opening *opening, const char *uri, GError **error)
 {
     int ends[2];
-    pump->conn = weft_vir_dial(uri, &pump->shared->options, error);
+    pump->conn = weft_vir_dial(uri, &pump->host->shared->options, error);
     if (!pump->conn || !open_stream(pump, opening, error))
         return FALSE;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
@@ -362,24 +352,43 @@ connect_pump(Pump *pump, Opening *opening, const char *uri, GError **error)
     return watch_connection(pump, error);
 }
 
+/* One stream of ours per channel. What its user has closed already does not count, though the main thread may not know yet. */
+static gboolean
+check_free(WeftVirHost *host, const char *claim, GError **error)
+{
+    gpointer fd;
+    g_mutex_lock(&host->mutex);
+    gboolean busy = g_hash_table_lookup_extended(host->streams, claim, NULL, &fd) && !is_hung_up(GPOINTER_TO_INT(fd));
+    g_mutex_unlock(&host->mutex);
+    return !busy || weft_error_refuse(error, WEFT_ERROR_BUSY, "the %s is open already", claim);
+}
+
+static Pump *
+pump_new(WeftVirHost *host, const Opening *opening)
+{
+    Pump *pump = g_atomic_rc_box_new0(Pump);
+    pump->host = weft_vir_host_ref(host);
+    pump->channel = opening->channel;
+    pump->claim = g_strdup(opening->claim);
+    pump->fd = -1;
+    pump->pending = g_byte_array_new();
+    pump->piece = g_malloc(PIECE);
+    return pump;
+}
+
 static gboolean
 run_open(WeftCall *call, GError **error)
 {
     Opening *opening = call->args;
-    g_autoptr(Pump) pump = g_atomic_rc_box_new0(Pump);
-    pump->shared = g_atomic_rc_box_acquire(call->host->shared);
-    pump->channel = opening->channel;
-    pump->fd = -1;
-    pump->pending = g_byte_array_new();
-    pump->piece = g_malloc(PIECE);
-    if (opening->channel == WEFT_CHANNEL_GUEST)
-        pump->claim = g_strdup_printf("%s %s", call->host->name, opening->domain);
-    if (!take_claim(pump, error))
+    WeftVirHost *host = call->host;
+    if (!check_free(host, opening->claim, error))
         return FALSE;
-    if (!connect_pump(pump, opening, call->host->uri, error)) {
-        give_up_claim(pump);
+    g_autoptr(Pump) pump = pump_new(host, opening);
+    if (!connect_pump(pump, opening, host->uri, error))
         return FALSE;
-    }
+    g_mutex_lock(&host->mutex);
+    g_hash_table_replace(host->streams, g_strdup(pump->claim), GINT_TO_POINTER(pump->fd));
+    g_mutex_unlock(&host->mutex);
     /* Its own reference until it is closed, and the one of its first event. */
     g_atomic_rc_box_acquire(pump);
     g_idle_add_full(G_PRIORITY_DEFAULT, on_begin, g_steal_pointer(&pump), pump_unref);
@@ -393,10 +402,10 @@ weft_vir_open(WeftHypervisor *hv, const WeftHostAddress *host, const char *domai
     Opening *opening = g_new0(Opening, 1);
     opening->domain = g_strdup(domain);
     opening->channel = channel;
+    opening->claim = g_strdup_printf("%s of domain %s", channel == WEFT_CHANNEL_GUEST ? "guest channel" : "console", domain);
     opening->fd = -1;
-    g_autofree char *about = g_strdup_printf("stream %d %s", channel, domain);
+    g_autofree char *about = g_strdup(opening->claim);
     g_autoptr(WeftCall) call = weft_call_new(hv, host, run_open, opening, opening_free);
-    if (!weft_call_wait(call, about, cancellable, error))
-        return -1;
-    return g_steal_fd(&opening->fd);
+    call->bare = TRUE;
+    return weft_call_wait(call, about, cancellable, error) ? g_steal_fd(&opening->fd) : -1;
 }

@@ -89,12 +89,16 @@ weft_vir_dial(const char *text, const WeftLibvirtOptions *options, GError **erro
         weft_vir_fail(error, "connecting to %s", text);
         return NULL;
     }
-    /* A local driver has none (1), and needs none. */
-    if (options->keepalive > 0 && virConnectSetKeepAlive(conn, (int)options->keepalive, options->keepalive_count) < 0) {
-        weft_vir_fail(error, "asking %s for keepalive", text);
-        return NULL;
-    }
     return g_steal_pointer(&conn);
+}
+
+/* A local driver has none (1), and needs none. */
+gboolean
+weft_vir_keep_alive(virConnect *conn, const WeftLibvirtOptions *options, GError **error)
+{
+    if (options->keepalive == 0 || virConnectSetKeepAlive(conn, (int)options->keepalive, options->keepalive_count) >= 0)
+        return TRUE;
+    return weft_vir_fail(error, "asking for keepalive");
 }
 
 /* --- a host's own connection --- */
@@ -134,6 +138,7 @@ take_connection(WeftVirHost *host, guint number, virConnect *conn, const GError 
     if (host->closed)
         return FALSE;
     host->conn = conn;
+    host->taken = FALSE;
     return TRUE;
 }
 
@@ -143,7 +148,9 @@ run_dial(gpointer data)
     g_autofree Dial *dial = data;
     g_autoptr(WeftVirHost) host = dial->host;
     g_autoptr(GError) failed = NULL;
-    virConnect *conn = weft_vir_dial(host->uri, &host->shared->options, &failed);
+    g_autoptr(virConnect) conn = weft_vir_dial(host->uri, &host->shared->options, &failed);
+    if (conn && !weft_vir_keep_alive(conn, &host->shared->options, &failed))
+        g_clear_pointer(&conn, virConnectClose);
     if (conn)
         weft_vir_events_add(host, conn);
 
@@ -151,10 +158,10 @@ run_dial(gpointer data)
     gboolean taken = take_connection(host, dial->number, conn, failed);
     g_mutex_unlock(&host->mutex);
 
-    if (taken)
-        weft_vir_tell(host, TRUE); /* whatever happened until now was not heard of */
-    else if (conn)
-        virConnectClose(conn);
+    if (!taken)
+        return;
+    conn = NULL;
+    weft_vir_tell(host, TRUE); /* whatever happened until now was not heard of */
 }
 
 /* With the mutex held. */

@@ -45,8 +45,7 @@ typedef struct WeftShared {
     GMutex mutex;
     WeftHostChanged changed; /* guarded; NULL: nobody listens */
     gpointer changed_data;
-    GHashTable *hashed;  /* guarded; digest to the state of the file that has it */
-    GHashTable *streams; /* guarded; set of "HOST DOMAIN": guest channels that are open */
+    GHashTable *hashed; /* guarded; digest to the state of the file that has it */
 } WeftShared;
 
 struct WeftLibvirt {
@@ -64,7 +63,9 @@ typedef struct WeftVirHost {
 
     GMutex mutex;
     GCond news;           /* anything below changed */
-    virConnect *conn;     /* NULL: none */
+    virConnect *conn;     /* the first one, which also tells of events; NULL: none */
+    gboolean taken;       /* a call has it */
+    GQueue spares;        /* virConnect, for calls at the same time */
     GHashTable *busy;     /* set of what calls are about, while they run */
     guint abandoned;      /* calls and dials that nobody waits for */
     guint dial;           /* number of the dial that is awaited; 0: none */
@@ -77,6 +78,7 @@ typedef struct WeftVirHost {
     gboolean pool;        /* this connection's storage pool was seen active */
     GHashTable *marks;    /* UUID to node id, "" for a domain that is not ours */
     GHashTable *networks; /* UUID to WeftHostNetwork */
+    GHashTable *streams;  /* "CHANNEL DOMAIN" to the descriptor of an open stream: our end */
 } WeftVirHost;
 
 void weft_shared_unref(WeftShared *shared);
@@ -90,11 +92,15 @@ void weft_vir_host_close(WeftVirHost *host);
 void weft_vir_host_lose(WeftVirHost *host, virConnect *conn);
 /* Runs a function on a helper thread, soon. */
 void weft_vir_helper(void (*run)(gpointer data), gpointer data);
+/* Closes a connection on a helper thread: libvirtd is told, and its answer awaited. */
+void weft_vir_goodbye(virConnect *conn);
 
 /* --- connection.c --- */
 
-/* A connection with keepalive, within the limit unless libvirt itself hangs. Blocks. */
+/* A connection, within the limit unless libvirt itself hangs. Blocks. */
 virConnect *weft_vir_dial(const char *uri, const WeftLibvirtOptions *options, GError **error);
+/* Has it break when its host is silent for too long. */
+gboolean weft_vir_keep_alive(virConnect *conn, const WeftLibvirtOptions *options, GError **error);
 /* With the host's mutex held: waits until there is a connection, and dials where nobody does. */
 gboolean weft_vir_await_connection(WeftVirHost *host, GCancellable *cancellable, GError **error);
 gboolean weft_vir_cancelled(GCancellable *cancellable, GError **error);
@@ -112,14 +118,16 @@ typedef gboolean (*WeftCallRun)(WeftCall *call, GError **error);
 
 struct WeftCall {
     WeftVirHost *host;
-    virConnect *conn; /* while it runs */
+    virConnect *conn; /* its alone, while it runs; NULL before that: still to be dialled */
+    gboolean bare;    /* it needs no connection, only a host that can be reached */
     WeftCallRun run;  /* on a helper thread */
     gpointer args;    /* what it needs and what comes out; the caller's again only after success */
     GDestroyNotify args_free;
     void (*progress)(guint64 done, guint64 total, gpointer data); /* run on the caller's thread; NULL: none */
     gpointer progress_data;
 
-    char *about; /* guarded by the host's mutex from here */
+    char *about;      /* guarded by the host's mutex from here */
+    gboolean primary; /* it has the host's first connection */
     gboolean done, ok, abandoned;
     guint64 step, total;
     GError *error;

@@ -1,5 +1,7 @@
 #include "driver.h"
 
+#include <sys/socket.h>
+
 typedef struct Errand {
     void (*run)(gpointer data);
     gpointer data;
@@ -32,7 +34,6 @@ static void
 shared_clear(gpointer data)
 {
     WeftShared *shared = data;
-    g_hash_table_unref(shared->streams);
     g_hash_table_unref(shared->hashed);
     g_mutex_clear(&shared->mutex);
 }
@@ -54,6 +55,8 @@ weft_vir_host_new(WeftShared *shared, const WeftHostAddress *address)
     g_cond_init(&host->news);
     host->busy = g_hash_table_new(g_str_hash, g_str_equal);
     host->marks = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+    g_queue_init(&host->spares);
+    host->streams = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     host->networks = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)weft_host_network_free);
     return host;
 }
@@ -71,6 +74,7 @@ host_clear(gpointer data)
     g_hash_table_unref(host->busy);
     g_hash_table_unref(host->marks);
     g_hash_table_unref(host->networks);
+    g_hash_table_unref(host->streams);
     g_cond_clear(&host->news);
     g_mutex_clear(&host->mutex);
     g_free(host->reason);
@@ -85,21 +89,33 @@ weft_vir_host_unref(WeftVirHost *host)
     g_atomic_rc_box_release_full(host, host_clear);
 }
 
-/* Closing says goodbye to libvirtd, and waits for its answer. With it go the events' references to the host. */
 static void
 say_goodbye(gpointer conn)
 {
     virConnectClose(conn);
 }
 
-/* With the mutex held. */
-static void
-drop_connection(WeftVirHost *host)
+void
+weft_vir_goodbye(virConnect *conn)
 {
-    if (!host->conn)
-        return;
+    weft_vir_helper(say_goodbye, conn);
+}
+
+/* With the mutex held. The streams have connections of their own, which nobody asks whether they are alive. */
+static void
+drop_connections(WeftVirHost *host)
+{
+    GHashTableIter iter;
+    gpointer fd;
+    if (host->conn)
+        weft_vir_goodbye(g_steal_pointer(&host->conn));
+    for (gpointer spare; (spare = g_queue_pop_head(&host->spares));)
+        weft_vir_goodbye(spare);
     host->pool = FALSE;
-    weft_vir_helper(say_goodbye, g_steal_pointer(&host->conn));
+    g_hash_table_iter_init(&iter, host->streams);
+    while (g_hash_table_iter_next(&iter, NULL, &fd))
+        shutdown(GPOINTER_TO_INT(fd), SHUT_RDWR);
+    g_cond_broadcast(&host->news);
 }
 
 void
@@ -107,8 +123,7 @@ weft_vir_host_close(WeftVirHost *host)
 {
     g_mutex_lock(&host->mutex);
     host->closed = TRUE;
-    drop_connection(host);
-    g_cond_broadcast(&host->news);
+    drop_connections(host);
     g_mutex_unlock(&host->mutex);
 }
 
@@ -118,8 +133,7 @@ weft_vir_host_lose(WeftVirHost *host, virConnect *conn)
     g_mutex_lock(&host->mutex);
     gboolean lost = host->conn == conn && !host->closed;
     if (lost)
-        drop_connection(host);
-    g_cond_broadcast(&host->news);
+        drop_connections(host);
     g_mutex_unlock(&host->mutex);
     if (lost)
         weft_vir_tell(host, FALSE);

@@ -67,7 +67,6 @@ weft_hypervisor_libvirt_new(const WeftLibvirtOptions *options, GError **error)
     }
     WeftShared *shared = g_atomic_rc_box_new0(WeftShared);
     shared->options = options ? *options : weft_libvirt_defaults;
-    shared->streams = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     shared->hashed = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     g_mutex_init(&shared->mutex);
 

@@ -50,7 +50,7 @@ weft_vir_pool(WeftCall *call, GError **error)
     if (!activate_pool(pool, error))
         return NULL;
     g_mutex_lock(&call->host->mutex);
-    call->host->pool = call->host->conn == call->conn;
+    call->host->pool = call->host->conn != NULL;
     g_mutex_unlock(&call->host->mutex);
     return g_steal_pointer(&pool);
 }
