@@ -16,10 +16,6 @@
 #include <unistd.h>
 #include <utmp.h>
 
-#define PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-extern char **environ;
-
 /* --- what is asked for --- */
 
 static const char *
@@ -76,7 +72,7 @@ set_environment(const struct start *start)
 {
     const struct passwd *user = &start->user;
     clearenv();
-    setenv("PATH", PATH, 1);
+    setenv("PATH", PROGRAM_PATH, 1);
     setenv("HOME", user->pw_dir, 1);
     setenv("USER", user->pw_name, 1);
     setenv("LOGNAME", user->pw_name, 1);

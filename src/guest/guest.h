@@ -125,6 +125,7 @@ void uevent_wait(int fd, int milliseconds);
 
 /* --- exec.c --- */
 
+#define PROGRAM_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define ARGS_MAX 1024
 
 /* What OPEN asks for; texts are borrowed from its payload. */
@@ -202,7 +203,7 @@ struct roster {
 };
 /* 0: it makes no sense. Takes the text apart. */
 int roster_parse(char *text, struct roster *ret_roster);
-/* Hosts, hostfile, and Slurm's where it is wanted. 0: a newer one has been written already. */
+/* Hosts and hostfile. 0: a newer one has been written already. */
 int roster_write(const struct node *node, const struct roster *roster);
 
 /* --- meet.c, responder.c --- */
@@ -226,6 +227,7 @@ void responder_answer(int fd, const struct node *node);
 
 /* --- slurm.c --- */
 
+/* Where it is wanted and installed. Takes its time, in a process of its own. */
 void slurm_setup(const struct node *node, const struct roster *roster);
 
 /* Held by whoever still sets the node up: its devices may be missing until then. */

@@ -56,7 +56,7 @@ move_into_memory(void)
         while (offset < status.st_size && sendfile(copy, self, &offset, (size_t)(status.st_size - offset)) > 0)
             continue;
         if (offset == status.st_size)
-            fexecve(copy, (char *const[]){ "weft-guest", "run", NULL }, (char *const[]){ NULL });
+            fexecve(copy, (char *const[]){ "weft-guest", "run", NULL }, (char *const[]){ "PATH=" PROGRAM_PATH, NULL });
     }
     say("going on in the seed: %s", strerror(errno));
 }

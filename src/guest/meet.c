@@ -203,7 +203,6 @@ read_all(void)
 static int
 meet(const struct node *node, const struct roster *roster, int alone)
 {
-    int64_t end = now() + (int64_t)roster->within * 1000;
     const struct member *self = find_self(roster);
     struct probe probe;
     if (!self || !roster_write(node, roster)) {
@@ -216,14 +215,17 @@ meet(const struct node *node, const struct roster *roster, int alone)
         printf("not looking for others\n");
         return 0;
     }
+    int64_t end = now() + (int64_t)roster->within * 1000;
     wait_for_setup(roster->within);
     prepare(&probe, roster, self);
     reach_all(&probe, end);
-    if (probe.missing > 0)
+    if (probe.missing > 0) {
         tell_missing(&probe, roster->within);
-    else
-        printf("reached %u addresses of %u other nodes\n", probe.n_targets, roster->n_members - 1);
-    return probe.missing > 0;
+        return 1;
+    }
+    printf("reached %u addresses of %u other nodes\n", probe.n_targets, roster->n_members - 1);
+    slurm_setup(node, roster);
+    return 0;
 }
 
 void

@@ -149,8 +149,6 @@ roster_write(const struct node *node, const struct roster *roster)
     write_hosts(roster);
     write_hostfile(roster);
     setup_users(node);
-    if (node->slurm)
-        slurm_setup(node, roster);
     text_add(&generation, "%llu\n", roster->generation);
     file_write_text(GENERATION, &generation, 0644);
     text_free(&generation);

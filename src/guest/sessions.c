@@ -16,6 +16,7 @@
 #define SLOTS (2 * WEFT_SESSIONS_MAX) /* also those that are being hung up */
 #define GRACE 5000                    /* milliseconds from SIGHUP to SIGKILL */
 #define QUIET 100                     /* milliseconds until a terminal that nobody has open is looked at again */
+#define TURN 4                        /* frames of a session at a time */
 #define CREDIT (WEFT_WINDOW / 4)      /* what has been taken is told in such pieces */
 
 struct session {
@@ -307,7 +308,7 @@ static void
 pump_out(struct session *session, int *fd, enum weft_frame_type type)
 {
     uint8_t bytes[WEFT_FRAME_MAX];
-    while (*fd >= 0 && session->may_send > 0 && server_has_room()) {
+    for (int turn = 0; turn < TURN && *fd >= 0 && session->may_send > 0 && server_has_room(); turn++) {
         ssize_t n = read(*fd, bytes, session->may_send < sizeof bytes ? session->may_send : sizeof bytes);
         if (n <= 0) {
             take_end(session, fd, n < 0 && (errno == EAGAIN || errno == EINTR));
@@ -315,8 +316,6 @@ pump_out(struct session *session, int *fd, enum weft_frame_type type)
         }
         session->may_send -= (uint32_t)n;
         server_send(session->id, type, bytes, (size_t)n);
-        if (!session->exited) /* others have their turn */
-            return;
     }
 }
 

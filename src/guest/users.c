@@ -68,7 +68,7 @@ setup_host_keys(const struct node *node)
     if (!public)
         return;
     public[strcspn(public, "\n")] = '\0';
-    text_add(&known, "%s-*,10.6?.* %s\n", node->cluster, public);
+    text_add(&known, "%s-*,10.6?.*,10.7?.* %s\n", node->cluster, public);
     file_write_part("etc/ssh/ssh_known_hosts", &known, 0, 0644);
     text_free(&known);
     free(public);
