@@ -6,6 +6,7 @@
 #include "page.h"
 #include "problem.h"
 #include "routes.h"
+#include "tls.h"
 #include "yaml.h"
 
 #define HEADERS_MAX 64
@@ -35,8 +36,7 @@ struct WeftServer {
 typedef struct {
     WeftServer *server;
     gboolean local;
-    char *certificate;
-    char *key;
+    WeftTls *tls; /* NULL: the library listens itself */
     struct MHD_Daemon *http;
     GSource *source;
 } Daemon;
@@ -483,8 +483,7 @@ daemon_free(gpointer data)
     }
     if (daemon->http)
         MHD_stop_daemon(daemon->http);
-    g_free(daemon->certificate);
-    g_free(daemon->key);
+    weft_tls_free(daemon->tls);
     g_free(daemon);
 }
 
@@ -493,20 +492,41 @@ start_http(Daemon *daemon, const WeftListener *listener)
 {
     const WeftApiOptions *options = &daemon->server->options;
     guint flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE | MHD_USE_ERROR_LOG;
-    flags |= listener->certificate ? MHD_USE_TLS : 0;
-    struct MHD_OptionItem tls[] = {
-        { listener->certificate ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0, daemon->certificate },
-        { MHD_OPTION_HTTPS_MEM_KEY, 0, daemon->key },
-        { MHD_OPTION_HTTPS_PRIORITIES, 0, (char *)"SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" },
+    struct MHD_OptionItem listening[] = {
+        { listener->certificate ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, listener->fd, NULL },
         { MHD_OPTION_END, 0, NULL },
     };
+    flags |= listener->certificate ? MHD_USE_NO_LISTEN_SOCKET : 0;
     return MHD_start_daemon(flags, 0, NULL, NULL, on_request, daemon, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-                            MHD_OPTION_LISTEN_SOCKET, listener->fd, MHD_OPTION_CONNECTION_LIMIT, listener->connections,
-                            MHD_OPTION_PER_IP_CONNECTION_LIMIT, listener->local ? 0 : options->connections_per_address,
-                            MHD_OPTION_CONNECTION_TIMEOUT, (guint)MAX(options->idle_timeout / G_USEC_PER_SEC, 1),
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-                            MHD_OPTION_URI_LOG_CALLBACK, on_target, daemon, MHD_OPTION_NOTIFY_COMPLETED, on_completed, daemon,
-                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, daemon, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+                            MHD_OPTION_CONNECTION_LIMIT, listener->connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+                            listener->local ? 0 : options->connections_per_address, MHD_OPTION_CONNECTION_TIMEOUT,
+                            (guint)MAX(options->idle_timeout / G_USEC_PER_SEC, 1), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                            (size_t)CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, on_target,
+                            daemon, MHD_OPTION_NOTIFY_COMPLETED, on_completed, daemon, MHD_OPTION_NOTIFY_CONNECTION,
+                            on_connection, daemon, MHD_OPTION_ARRAY, listening, MHD_OPTION_END);
+}
+
+/* The library counts its connections, and those of one address, as if it had accepted them. */
+static void
+on_accepted(int fd, const struct sockaddr *address, socklen_t length, gpointer data)
+{
+    Daemon *daemon = data;
+    if (MHD_add_connection(daemon->http, fd, address, length) == MHD_YES)
+        run_soon(daemon->server);
+}
+
+static gboolean
+listen_tls(Daemon *daemon, const WeftListener *listener, GError **error)
+{
+    WeftTlsOptions options = {
+        .fd = listener->fd,
+        .certificate = listener->certificate,
+        .key = listener->key,
+        .connections = listener->connections,
+        .patience = PATIENCE * daemon->server->options.idle_timeout,
+    };
+    daemon->tls = weft_tls_new(&options, on_accepted, daemon, error);
+    return daemon->tls != NULL;
 }
 
 gboolean
@@ -515,14 +535,11 @@ weft_server_listen(WeftServer *server, const WeftListener *listener, GError **er
     Daemon *daemon = g_new0(Daemon, 1);
     daemon->server = server;
     daemon->local = listener->local;
-    daemon->certificate = g_strdup(listener->certificate);
-    daemon->key = g_strdup(listener->key);
     daemon->http = start_http(daemon, listener);
-    if (!daemon->http) {
-        daemon_free(daemon); /* the library has closed the socket */
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_FAILED, "cannot serve HTTP%s",
-                    listener->certificate ? "S: are the certificate and its key in PEM, and do they belong together?" : "");
-        return FALSE;
+    if (!daemon->http || (listener->certificate && !listen_tls(daemon, listener, error))) {
+        gboolean told = daemon->http != NULL;
+        daemon_free(daemon); /* the socket is closed */
+        return told ? FALSE : weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot serve HTTP");
     }
     attach(daemon);
     g_ptr_array_add(server->daemons, daemon);

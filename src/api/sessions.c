@@ -166,9 +166,8 @@ on_upgrade(void *data, struct MHD_Connection *connection, void *state, const cha
         session_end(session);
         return;
     }
-    /* With TLS the library forwards to a socket of its own, and keeps to itself that the client is gone. */
-    int line = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    WeftSpliceEnds ends = { .near = fd, .far = session->fd, .line = line == fd ? -1 : line };
+    /* A connection with TLS tells of no difference between a client that sends no more and one that is gone. */
+    WeftSpliceEnds ends = { .near = fd, .far = session->fd, .whole = !request->peer->local };
     session->splice = weft_splice_new(session->sessions->splices, &ends, on_ended, session);
     weft_splice_begin(session->splice, extra, extra_size);
 }

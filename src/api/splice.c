@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 #define BLOCK (32 * 1024)
-#define EVENTS_MAX 64      /* in one turn of the main loop */
-#define FAREWELL_SECONDS 1 /* for what is still on its way when the line is gone */
+#define EVENTS_MAX 64 /* in one turn of the main loop */
 
 enum { NEAR, FAR, SIDES };
 
@@ -22,17 +21,18 @@ struct WeftSplices {
 typedef struct {
     WeftSplice *splice;
     int fd;
+    const WeftSpliceIo *io; /* NULL: plain */
+    gpointer io_data;
     guint32 mask; /* what epoll is asked for; 0: it does not know the descriptor */
 } Side;
 
 struct WeftSplice {
     WeftSplices *splices;
     Side sides[SIDES];
-    Side line;
+    gboolean whole;
     GByteArray *rest[SIDES]; /* read from that side, not yet taken by the other; NULL: nothing */
     gboolean over[SIDES];    /* that side says nothing more */
     gboolean gone;           /* it has ended: nothing is moved any more */
-    guint farewell;
     WeftSpliceEnded ended;
     gpointer data;
 };
@@ -67,7 +67,6 @@ end(WeftSplice *splice)
 {
     splice->gone = TRUE;
     ask_for_both(splice);
-    ask_for(&splice->line, 0);
     splice->ended(splice->data);
 }
 
@@ -79,11 +78,23 @@ is_transient(void)
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
+static gssize
+read_from(const Side *side, void *bytes, gsize size)
+{
+    return side->io ? side->io->read(side->fd, side->io_data, bytes, size) : read(side->fd, bytes, size);
+}
+
+static gssize
+write_to(const Side *side, const void *bytes, gsize size)
+{
+    return side->io ? side->io->write(side->fd, side->io_data, bytes, size) : write(side->fd, bytes, size);
+}
+
 /* FALSE: the side that should take it is gone. */
 static gboolean
 hand_on(WeftSplice *splice, guint from, const guint8 *bytes, gsize size)
 {
-    gssize sent = write(splice->sides[SIDES - 1 - from].fd, bytes, size);
+    gssize sent = write_to(&splice->sides[SIDES - 1 - from], bytes, size);
     if (sent < 0 && !is_transient())
         return FALSE;
     gsize taken = (gsize)MAX(sent, 0);
@@ -107,7 +118,7 @@ hung_up(int fd)
 static gboolean
 tell_end(WeftSplice *splice, guint from)
 {
-    if (from == FAR || hung_up(splice->sides[NEAR].fd))
+    if (from == FAR || splice->whole || hung_up(splice->sides[NEAR].fd))
         return FALSE;
     shutdown(splice->sides[FAR].fd, SHUT_WR);
     return TRUE;
@@ -116,7 +127,7 @@ tell_end(WeftSplice *splice, guint from)
 static gboolean
 take(WeftSplice *splice, guint from)
 {
-    gssize size = read(splice->sides[from].fd, splice->splices->block, BLOCK);
+    gssize size = read_from(&splice->sides[from], splice->splices->block, BLOCK);
     if (size < 0)
         return is_transient();
     if (size > 0)
@@ -150,27 +161,6 @@ on_side(Side *side, guint32 events)
         end(splice);
 }
 
-static gboolean
-say_farewell(gpointer data)
-{
-    WeftSplice *splice = data;
-    splice->farewell = 0;
-    end(splice);
-    return G_SOURCE_REMOVE;
-}
-
-static void
-on_event(Side *side, guint32 events)
-{
-    WeftSplice *splice = side->splice;
-    if (side != &splice->line) {
-        on_side(side, events);
-        return;
-    }
-    ask_for(side, 0);
-    splice->farewell = g_timeout_add_seconds(FAREWELL_SECONDS, say_farewell, splice);
-}
-
 /* One event at a time: what it frees may have had another one. */
 static gboolean
 on_ready(int fd, GIOCondition condition, gpointer data)
@@ -178,7 +168,7 @@ on_ready(int fd, GIOCondition condition, gpointer data)
     WeftSplices *splices = data;
     struct epoll_event event;
     for (guint i = 0; i < EVENTS_MAX && epoll_wait(splices->epoll, &event, 1, 0) == 1; i++)
-        on_event(event.data.ptr, event.events);
+        on_side(event.data.ptr, event.events);
     return G_SOURCE_CONTINUE;
 }
 
@@ -215,12 +205,10 @@ weft_splice_new(WeftSplices *splices, const WeftSpliceEnds *ends, WeftSpliceEnde
     splice->splices = splices;
     splice->ended = ended;
     splice->data = data;
-    splice->sides[NEAR] = (Side){ .splice = splice, .fd = ends->near };
-    splice->sides[FAR] = (Side){ .splice = splice, .fd = ends->far };
-    splice->line = (Side){ .splice = splice, .fd = ends->line };
+    splice->sides[NEAR] = (Side){ splice, ends->near, ends->near_io, ends->io, 0 };
+    splice->sides[FAR] = (Side){ splice, ends->far, NULL, NULL, 0 };
+    splice->whole = ends->whole;
     ask_for_both(splice);
-    if (ends->line >= 0)
-        ask_for(&splice->line, EPOLLRDHUP);
     return splice;
 }
 
@@ -239,8 +227,6 @@ weft_splice_free(WeftSplice *splice)
         return;
     splice->gone = TRUE;
     ask_for_both(splice);
-    ask_for(&splice->line, 0);
-    g_clear_handle_id(&splice->farewell, g_source_remove);
     for (guint i = 0; i < SIDES; i++)
         g_clear_pointer(&splice->rest[i], g_byte_array_unref);
     g_free(splice);

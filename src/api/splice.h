@@ -15,10 +15,18 @@ void weft_splices_free(WeftSplices *splices);
  * may free the splice. */
 typedef void (*WeftSpliceEnded)(gpointer data);
 
+/* How a side is read and written, with errno as read(2) and write(2) have it. */
+typedef struct WeftSpliceIo {
+    gssize (*read)(int fd, gpointer io, void *bytes, gsize size);
+    gssize (*write)(int fd, gpointer io, const void *bytes, gsize size);
+} WeftSpliceIo;
+
 typedef struct WeftSpliceEnds {
-    int near; /* non-blocking, borrowed; a near side that only stops sending still gets what comes */
+    int near; /* non-blocking, borrowed */
     int far;
-    int line; /* the connection beneath the near side, where the near side does not tell of its end; -1: it does */
+    const WeftSpliceIo *near_io; /* NULL: as a plain descriptor */
+    gpointer io;                 /* for its functions */
+    gboolean whole;              /* a near side that stops sending has ended, instead of getting what still comes */
 } WeftSpliceEnds;
 
 WeftSplice *weft_splice_new(WeftSplices *splices, const WeftSpliceEnds *ends, WeftSpliceEnded ended, gpointer data);
