@@ -111,10 +111,8 @@ run(WeftCli *cli, char **args, GError **error)
     g_autofree char *suffix = g_strdup_printf("/nodes/%u/console", rank);
     g_autofree char *path = weft_cli_cluster_path(cli, cluster, suffix);
     g_autoptr(WeftTunnel) tunnel = weft_tunnel_open(cli->client, path, "weft-console/1", error);
-    if (!tunnel) {
-        weft_cli_blame(error, "cluster", cluster);
+    if (!tunnel)
         return FALSE;
-    }
     fprintf(stderr, "console of %s[%u]; Ctrl-] ends it\n", cluster, rank);
     gboolean raw = weft_terminal_make_raw();
     gboolean fine = converse(tunnel, error);

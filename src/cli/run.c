@@ -111,10 +111,8 @@ static gboolean
 run_one(WeftCli *cli, const WeftTarget *target, const WeftSessionSpec *spec, GError **error)
 {
     WeftSession *session = weft_session_open(cli, target->cluster, g_array_index(target->ranks, guint, 0), spec, error);
-    if (!session) {
-        weft_cli_blame(error, "cluster", target->cluster);
+    if (!session)
         return FALSE;
-    }
     g_autoptr(WeftTalk) talk = weft_talk_new(FALSE, spec->tty);
     weft_talk_add(talk, session);
     gboolean fine = weft_talk_until(talk, 1, error);

@@ -61,10 +61,7 @@ static WeftSession *
 open_session(WeftCli *cli, const Place *place, const char *const *command, GError **error)
 {
     WeftSessionSpec spec = { .command = (char **)command, .user = user };
-    WeftSession *session = weft_session_open(cli, place->cluster, place->rank, &spec, error);
-    if (!session)
-        weft_cli_blame(error, "cluster", place->cluster);
-    return session;
+    return weft_session_open(cli, place->cluster, place->rank, &spec, error);
 }
 
 static WeftProgress *
@@ -110,27 +107,27 @@ is_folder_there(WeftCli *cli, const Place *place, gboolean *ret_is, GError **err
 
 /* name NULL: each keeps its own. */
 static gboolean
-send_files(WeftTarSender *sender, char **paths, const char *name, GError **error)
+send_files(WeftTar *tar, char **paths, const char *name, GError **error)
 {
     for (guint i = 0; paths[i]; i++) {
         g_autofree char *path = without_slashes(paths[i]);
         g_autofree char *own = name ? g_strdup(name) : name_of(path, error);
-        if (!own || !weft_tar_send(sender, path, own, error))
+        if (!own || !weft_tar_send(tar, path, own, error))
             return FALSE;
     }
-    return weft_tar_sender_finish(sender, error);
+    return weft_tar_send_end(tar, error);
 }
 
 static gboolean
 send_to(WeftCli *cli, char **paths, const Place *place, const char *folder, const char *name, GError **error)
 {
     const char *const command[] = { "tar", "-x", "-p", "-f", "-", "-C", folder, NULL };
-    g_autoptr(WeftSession) session = open_session(cli, place, command, error);
+    WeftSession *session = open_session(cli, place, command, error);
     if (!session)
         return FALSE;
     g_autoptr(WeftProgress) progress = make_progress(place->text);
-    g_autoptr(WeftTarSender) sender = weft_tar_sender_new(&(WeftTar){ session, progress, recursive }, error);
-    return sender && send_files(sender, paths, name, error);
+    g_autoptr(WeftTar) tar = weft_tar_new(session, &(WeftTarOptions){ progress, recursive });
+    return send_files(tar, paths, name, error);
 }
 
 static gboolean
@@ -164,11 +161,12 @@ receive_from(WeftCli *cli, const Place *place, const char *to, GError **error)
     /* A name that begins with '-' must not be an option. Without -r what is named is followed, as a copy of it is wanted. */
     g_autofree char *member = g_strconcat("./", name, NULL);
     const char *const command[] = { "tar", "-c", recursive ? "-f" : "-hf", "-", "-C", parent, member, NULL };
-    g_autoptr(WeftSession) session = open_session(cli, place, command, error);
+    WeftSession *session = open_session(cli, place, command, error);
     if (!session)
         return FALSE;
     g_autoptr(WeftProgress) progress = make_progress(place->text);
-    return weft_tar_receive(&(WeftTar){ session, progress, recursive }, member, to ? to : name, error);
+    g_autoptr(WeftTar) tar = weft_tar_new(session, &(WeftTarOptions){ progress, recursive });
+    return weft_tar_receive(tar, member, to ? to : name, error);
 }
 
 static gboolean

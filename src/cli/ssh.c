@@ -27,10 +27,8 @@ run(WeftCli *cli, char **args, GError **error)
     gboolean shell = !cli->command;
     WeftSessionSpec spec = { .command = cli->command, .user = user, .tty = tty || (shell && isatty(STDIN_FILENO)) };
     WeftSession *session = weft_session_open(cli, cluster, rank, &spec, error);
-    if (!session) {
-        weft_cli_blame(error, "cluster", cluster);
+    if (!session)
         return FALSE;
-    }
     g_autoptr(WeftTalk) talk = weft_talk_new(FALSE, spec.tty);
     weft_talk_add(talk, session);
     gboolean fine = weft_talk_until(talk, 1, error);

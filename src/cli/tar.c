@@ -12,133 +12,140 @@
 #define COMPLAINT_MAX 1024
 #define SECURE (ARCHIVE_EXTRACT_SECURE_SYMLINKS | ARCHIVE_EXTRACT_SECURE_NODOTDOT | ARCHIVE_EXTRACT_SECURE_NOABSOLUTEPATHS)
 
+struct WeftTar {
+    WeftSession *session;
+    WeftTarOptions options;
+    GString *said; /* what tar complained of, the beginning */
+    struct archive *archive;
+    struct archive *disk; /* when receiving */
+    const char *from, *to;
+    guint8 *block;
+    GError *failure; /* of the session: goes before what libarchive says of it */
+};
+
+WeftTar *
+weft_tar_new(WeftSession *session, const WeftTarOptions *options)
+{
+    WeftTar *tar = g_new0(WeftTar, 1);
+    tar->session = session;
+    tar->options = *options;
+    tar->said = g_string_new(NULL);
+    tar->block = g_malloc(BLOCK);
+    return tar;
+}
+
+void
+weft_tar_free(WeftTar *tar)
+{
+    if (!tar)
+        return;
+    archive_free(tar->archive);
+    archive_free(tar->disk);
+    weft_session_free(tar->session);
+    g_string_free(tar->said, TRUE);
+    g_clear_error(&tar->failure);
+    g_free(tar->block);
+    g_free(tar);
+}
+
 /* --- what tar says --- */
 
-/* The last that it said on its standard error. */
-static char *
-last_complaint(WeftSession *session)
-{
-    const GByteArray *came = weft_session_has(session, WEFT_SESSION_ERRORS);
-    g_autofree char *text = g_strstrip(g_strndup((const char *)came->data, came->len));
-    const char *line = strrchr(text, '\n');
-    return g_strndup(line ? line + 1 : text, COMPLAINT_MAX);
-}
-
-/* Keeps the end of what it says: so much is never said that a window would be full of it. */
 static gboolean
-turn(WeftSession *session, GError **error)
+turn(WeftTar *tar, GError **error)
 {
-    gsize said = weft_session_has(session, WEFT_SESSION_ERRORS)->len;
-    if (said > 2 * COMPLAINT_MAX)
-        weft_session_take(session, WEFT_SESSION_ERRORS, said - COMPLAINT_MAX);
-    return weft_session_turn(session, error);
+    gboolean fine = weft_session_turn(tar->session, error);
+    const GByteArray *came = weft_session_has(tar->session, WEFT_SESSION_ERRORS);
+    if (tar->said->len < COMPLAINT_MAX)
+        g_string_append_len(tar->said, (const char *)came->data, MIN(came->len, COMPLAINT_MAX - tar->said->len));
+    weft_session_take(tar->session, WEFT_SESSION_ERRORS, came->len);
+    return fine;
 }
 
-gboolean
-weft_tar_await_end(WeftSession *session, GError **error)
+static gboolean
+await_end(WeftTar *tar, GError **error)
 {
     int status = 0;
-    while (!weft_session_has_ended(session, &status)) {
-        weft_session_take(session, WEFT_SESSION_OUTPUT, weft_session_has(session, WEFT_SESSION_OUTPUT)->len);
-        if (!turn(session, error))
+    while (!weft_session_has_ended(tar->session, &status)) {
+        weft_session_take(tar->session, WEFT_SESSION_OUTPUT, weft_session_has(tar->session, WEFT_SESSION_OUTPUT)->len);
+        if (!turn(tar, error))
             return FALSE;
     }
-    g_autofree char *complaint = last_complaint(session);
     if (status == 0)
         return TRUE;
-    return weft_error_refuse(error, WEFT_ERROR_FAILED, "node %s: %s (exit status %d)", weft_session_label(session),
-                             *complaint ? complaint : "tar failed", status);
+    g_string_truncate(tar->said, strcspn(tar->said->str, "\n"));
+    return weft_error_refuse(error, WEFT_ERROR_FAILED, "node %s: %s (exit status %d)", weft_session_label(tar->session),
+                             tar->said->len ? tar->said->str : "tar failed", status);
 }
 
-/* libarchive's word; what ended the session goes before. */
 static gboolean
-set_archive_error(struct archive *archive, GError **failure, const char *what, GError **error)
+set_archive_error(WeftTar *tar, struct archive *archive, const char *what, GError **error)
 {
-    if (*failure)
-        g_propagate_error(error, g_steal_pointer(failure));
+    if (tar->failure)
+        g_propagate_error(error, g_steal_pointer(&tar->failure));
     else
-        weft_error_refuse(error, WEFT_ERROR_FAILED, "%s: %s", what, archive_error_string(archive));
+        weft_error_refuse(error, WEFT_ERROR_FAILED, "%s: %s", what,
+                          archive_errno(archive) > 0 ? g_strerror(archive_errno(archive)) : archive_error_string(archive));
     return FALSE;
 }
 
 static void
 show(const WeftTar *tar, const char *name, guint64 bytes)
 {
-    g_autofree char *size = weft_size_format(bytes & ~(guint64)0xfffff);
+    if (!tar->options.progress)
+        return;
     g_autofree char *clean = weft_cli_clean(name);
+    g_autofree char *size = g_format_size_full(bytes, G_FORMAT_SIZE_IEC_UNITS);
     g_autofree char *text = g_strdup_printf("%s %s", clean, size);
-    if (tar->progress)
-        weft_progress_show(tar->progress, text);
+    weft_progress_show(tar->options.progress, text);
 }
 
 /* --- sending --- */
 
-struct WeftTarSender {
-    WeftTar tar;
-    struct archive *archive;
-    GError *failure; /* of the session */
-};
-
 static la_ssize_t
 on_write(struct archive *archive, void *data, const void *bytes, size_t size)
 {
-    WeftTarSender *sender = data;
-    WeftSession *session = sender->tar.session;
+    WeftTar *tar = data;
     int status = 0;
-    while (!weft_session_room(session) && !sender->failure) {
-        if (weft_session_has_ended(session, &status))
-            weft_tar_await_end(session, &sender->failure);
-        else
-            turn(session, &sender->failure);
+    while (!weft_session_room(tar->session) && !tar->failure) {
+        if (weft_session_has_ended(tar->session, &status) && await_end(tar, &tar->failure))
+            weft_error_refuse(&tar->failure, WEFT_ERROR_FAILED, "node %s: tar ended early", weft_session_label(tar->session));
+        if (!tar->failure)
+            turn(tar, &tar->failure);
     }
-    if (sender->failure)
+    if (tar->failure)
         return -1;
-    gsize n = MIN(size, weft_session_room(session));
-    weft_session_send(session, bytes, n);
+    gsize n = MIN(size, weft_session_room(tar->session));
+    weft_session_send(tar->session, bytes, n);
     return (la_ssize_t)n;
 }
 
-WeftTarSender *
-weft_tar_sender_new(const WeftTar *tar, GError **error)
+/* Every tar reads GNU's format, names are bytes in it, and there is no limit to their length. */
+static gboolean
+begin(WeftTar *tar, GError **error)
 {
-    g_autoptr(WeftTarSender) sender = g_new0(WeftTarSender, 1);
-    sender->tar = *tar;
-    sender->archive = archive_write_new();
-    /* Every tar reads GNU's format, names are bytes in it, and there is no limit to their length. */
-    archive_write_set_format_gnutar(sender->archive);
-    archive_write_set_bytes_per_block(sender->archive, BLOCK);
-    archive_write_set_bytes_in_last_block(sender->archive, 1);
-    if (archive_write_open(sender->archive, sender, NULL, on_write, NULL) != ARCHIVE_OK) {
-        set_archive_error(sender->archive, &sender->failure, "tar", error);
-        return NULL;
-    }
-    return g_steal_pointer(&sender);
-}
-
-void
-weft_tar_sender_free(WeftTarSender *sender)
-{
-    if (!sender)
-        return;
-    archive_write_free(sender->archive);
-    g_clear_error(&sender->failure);
-    g_free(sender);
+    if (tar->archive)
+        return TRUE;
+    tar->archive = archive_write_new();
+    archive_write_set_format_gnutar(tar->archive);
+    archive_write_set_bytes_per_block(tar->archive, BLOCK);
+    archive_write_set_bytes_in_last_block(tar->archive, 1);
+    return archive_write_open(tar->archive, tar, NULL, on_write, NULL) == ARCHIVE_OK ||
+           set_archive_error(tar, tar->archive, "tar", error);
 }
 
 static gboolean
-send_contents(WeftTarSender *sender, struct archive *disk, struct archive_entry *entry, GError **error)
+send_contents(WeftTar *tar, struct archive *disk, struct archive_entry *entry, GError **error)
 {
     const char *name = archive_entry_pathname(entry);
-    g_autofree char *block = g_malloc(BLOCK);
     guint64 sent = 0;
     la_ssize_t n;
-    while ((n = archive_read_data(disk, block, BLOCK)) > 0) {
-        if (archive_write_data(sender->archive, block, (gsize)n) < 0)
-            return set_archive_error(sender->archive, &sender->failure, name, error);
+    while ((n = archive_read_data(disk, tar->block, BLOCK)) > 0) {
+        if (archive_write_data(tar->archive, tar->block, (gsize)n) < 0)
+            return set_archive_error(tar, tar->archive, name, error);
         sent += (guint64)n;
-        show(&sender->tar, name, sent);
+        show(tar, name, sent);
     }
-    return n == 0 || set_archive_error(disk, &sender->failure, name, error);
+    return n == 0 || set_archive_error(tar, disk, name, error);
 }
 
 /* It belongs to whom unpacks it. */
@@ -153,10 +160,10 @@ disown(struct archive_entry *entry)
 }
 
 static gboolean
-send_entry(WeftTarSender *sender, struct archive *disk, struct archive_entry *entry, GError **error)
+send_entry(WeftTar *tar, struct archive *disk, struct archive_entry *entry, GError **error)
 {
     mode_t type = archive_entry_filetype(entry);
-    if (type == AE_IFDIR && !sender->tar.recursive)
+    if (type == AE_IFDIR && !tar->options.recursive)
         return weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: is a folder; copy it with -r",
                                  archive_entry_sourcepath(entry));
     if (type != AE_IFDIR && type != AE_IFREG && type != AE_IFLNK) {
@@ -164,13 +171,13 @@ send_entry(WeftTarSender *sender, struct archive *disk, struct archive_entry *en
         return TRUE;
     }
     disown(entry);
-    if (archive_write_header(sender->archive, entry) < ARCHIVE_WARN)
-        return set_archive_error(sender->archive, &sender->failure, archive_entry_pathname(entry), error);
-    return type != AE_IFREG || send_contents(sender, disk, entry, error);
+    if (archive_write_header(tar->archive, entry) < ARCHIVE_WARN)
+        return set_archive_error(tar, tar->archive, archive_entry_pathname(entry), error);
+    return type != AE_IFREG || send_contents(tar, disk, entry, error);
 }
 
 static gboolean
-send_tree(WeftTarSender *sender, struct archive *disk, const char *root, const char *name, GError **error)
+send_tree(WeftTar *tar, struct archive *disk, const char *root, const char *name, GError **error)
 {
     struct archive_entry *entry = archive_entry_new();
     gboolean fine = TRUE;
@@ -180,86 +187,78 @@ send_tree(WeftTarSender *sender, struct archive *disk, const char *root, const c
         g_autofree char *there = g_strconcat(name, path + MIN(strlen(root), strlen(path)), NULL);
         archive_entry_copy_sourcepath(entry, path);
         archive_entry_copy_pathname(entry, there);
-        fine = send_entry(sender, disk, entry, error);
+        fine = send_entry(tar, disk, entry, error);
         if (fine)
             archive_read_disk_descend(disk);
         archive_entry_clear(entry);
     }
     if (fine && result != ARCHIVE_EOF)
-        fine = set_archive_error(disk, &sender->failure, root, error);
+        fine = set_archive_error(tar, disk, root, error);
     archive_entry_free(entry);
     return fine;
 }
 
 gboolean
-weft_tar_send(WeftTarSender *sender, const char *path, const char *name, GError **error)
+weft_tar_send(WeftTar *tar, const char *path, const char *name, GError **error)
 {
+    if (!begin(tar, error))
+        return FALSE;
     struct archive *disk = archive_read_disk_new();
     archive_read_disk_set_symlink_hybrid(disk); /* what is named is followed, what is found below stays a link */
     archive_read_disk_set_behavior(disk, ARCHIVE_READDISK_NO_ACL | ARCHIVE_READDISK_NO_XATTR | ARCHIVE_READDISK_NO_FFLAGS);
-    gboolean fine = archive_read_disk_open(disk, path) == ARCHIVE_OK ? send_tree(sender, disk, path, name, error)
-                                                                     : set_archive_error(disk, &sender->failure, path, error);
+    gboolean fine = archive_read_disk_open(disk, path) == ARCHIVE_OK ? send_tree(tar, disk, path, name, error)
+                                                                     : set_archive_error(tar, disk, path, error);
     archive_read_free(disk);
     return fine;
 }
 
 gboolean
-weft_tar_sender_finish(WeftTarSender *sender, GError **error)
+weft_tar_send_end(WeftTar *tar, GError **error)
 {
-    if (archive_write_close(sender->archive) != ARCHIVE_OK)
-        return set_archive_error(sender->archive, &sender->failure, "tar", error);
-    weft_session_send_end(sender->tar.session);
-    return weft_tar_await_end(sender->tar.session, error);
+    if (archive_write_close(tar->archive) != ARCHIVE_OK)
+        return set_archive_error(tar, tar->archive, "tar", error);
+    weft_session_send_end(tar->session);
+    return await_end(tar, error);
 }
 
 /* --- receiving --- */
 
-typedef struct {
-    const WeftTar *tar;
-    const char *from;
-    const char *to;
-    struct archive *stream;
-    struct archive *disk;
-    GError *failure; /* of the session */
-    guint8 block[BLOCK];
-} Receiver;
-
 static la_ssize_t
 on_read(struct archive *archive, void *data, const void **ret_bytes)
 {
-    Receiver *receiver = data;
-    WeftSession *session = receiver->tar->session;
-    const GByteArray *came = weft_session_has(session, WEFT_SESSION_OUTPUT);
-    while (!came->len && !weft_session_is_at_end(session))
-        if (!turn(session, &receiver->failure))
+    WeftTar *tar = data;
+    const GByteArray *came = weft_session_has(tar->session, WEFT_SESSION_OUTPUT);
+    while (!came->len && !weft_session_is_at_end(tar->session))
+        if (!turn(tar, &tar->failure))
             return -1;
     gsize n = MIN(came->len, BLOCK);
-    memcpy(receiver->block, came->data, n);
-    weft_session_take(session, WEFT_SESSION_OUTPUT, n);
-    *ret_bytes = receiver->block;
+    if (n)
+        memcpy(tar->block, came->data, n);
+    weft_session_take(tar->session, WEFT_SESSION_OUTPUT, n);
+    *ret_bytes = tar->block;
     return (la_ssize_t)n;
 }
 
 /* Where it goes here; NULL: it is nothing that was asked for. */
 static char *
-map_name(const Receiver *receiver, const char *name)
+map_name(const WeftTar *tar, const char *name)
 {
-    gsize length = strlen(receiver->from);
-    if (!name || strncmp(name, receiver->from, length) != 0 || (name[length] && name[length] != '/'))
+    gsize length = strlen(tar->from);
+    if (!name || strncmp(name, tar->from, length) != 0 || (name[length] && name[length] != '/'))
         return NULL;
-    return g_strconcat(receiver->to, name + length, NULL);
+    return g_strconcat(tar->to, name + length, NULL);
 }
 
 static gboolean
-rename_entry(const Receiver *receiver, struct archive_entry *entry, GError **error)
+rename_entry(const WeftTar *tar, struct archive_entry *entry, GError **error)
 {
     const char *name = archive_entry_pathname(entry), *twin = archive_entry_hardlink(entry);
-    g_autofree char *here = map_name(receiver, name);
-    g_autofree char *twin_here = twin ? map_name(receiver, twin) : NULL;
+    g_autofree char *here = map_name(tar, name);
+    g_autofree char *twin_here = twin ? map_name(tar, twin) : NULL;
     if (!here || (twin && !twin_here)) {
         g_autofree char *clean = weft_cli_clean(name);
         return weft_error_refuse(error, WEFT_ERROR_FAILED, "node %s: sent %s, which nobody asked for",
-                                 weft_session_label(receiver->tar->session), clean);
+                                 weft_session_label(tar->session), clean);
     }
     archive_entry_copy_pathname(entry, here);
     if (twin)
@@ -269,7 +268,7 @@ rename_entry(const Receiver *receiver, struct archive_entry *entry, GError **err
 }
 
 static gboolean
-receive_contents(Receiver *receiver, struct archive_entry *entry, GError **error)
+receive_contents(WeftTar *tar, struct archive_entry *entry, GError **error)
 {
     const char *name = archive_entry_pathname(entry);
     guint64 received = 0;
@@ -277,67 +276,60 @@ receive_contents(Receiver *receiver, struct archive_entry *entry, GError **error
     size_t size;
     la_int64_t offset;
     int result;
-    while ((result = archive_read_data_block(receiver->stream, &bytes, &size, &offset)) == ARCHIVE_OK) {
-        if (archive_write_data_block(receiver->disk, bytes, size, offset) < ARCHIVE_WARN)
-            return set_archive_error(receiver->disk, &receiver->failure, name, error);
+    while ((result = archive_read_data_block(tar->archive, &bytes, &size, &offset)) == ARCHIVE_OK) {
+        if (archive_write_data_block(tar->disk, bytes, size, offset) < ARCHIVE_WARN)
+            return set_archive_error(tar, tar->disk, name, error);
         received += size;
-        show(receiver->tar, name, received);
+        show(tar, name, received);
     }
-    return result == ARCHIVE_EOF || set_archive_error(receiver->stream, &receiver->failure, name, error);
+    return result == ARCHIVE_EOF || set_archive_error(tar, tar->archive, name, error);
 }
 
 static gboolean
-receive_entry(Receiver *receiver, struct archive_entry *entry, GError **error)
+receive_entry(WeftTar *tar, struct archive_entry *entry, GError **error)
 {
     mode_t type = archive_entry_filetype(entry);
     gboolean twin = archive_entry_hardlink(entry) != NULL;
-    if (!rename_entry(receiver, entry, error))
+    if (!rename_entry(tar, entry, error))
         return FALSE;
     const char *name = archive_entry_pathname(entry);
-    if (type == AE_IFDIR && !receiver->tar->recursive)
-        return weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: is a folder; copy it with -r", receiver->from);
+    if (type == AE_IFDIR && !tar->options.recursive)
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: is a folder; copy it with -r", tar->from);
     if (type != AE_IFDIR && type != AE_IFREG && type != AE_IFLNK && !twin) {
         fprintf(stderr, "weft: %s: is no file, folder or link; left out\n", name);
         return TRUE;
     }
-    if (archive_write_header(receiver->disk, entry) < ARCHIVE_WARN)
-        return set_archive_error(receiver->disk, &receiver->failure, name, error);
-    if (type == AE_IFREG && !twin && !receive_contents(receiver, entry, error))
+    if (archive_write_header(tar->disk, entry) < ARCHIVE_WARN)
+        return set_archive_error(tar, tar->disk, name, error);
+    if (type == AE_IFREG && !twin && !receive_contents(tar, entry, error))
         return FALSE;
-    return archive_write_finish_entry(receiver->disk) >= ARCHIVE_WARN ||
-           set_archive_error(receiver->disk, &receiver->failure, name, error);
+    return archive_write_finish_entry(tar->disk) >= ARCHIVE_WARN || set_archive_error(tar, tar->disk, name, error);
 }
 
 static gboolean
-receive_all(Receiver *receiver, GError **error)
+receive_all(WeftTar *tar, GError **error)
 {
     struct archive_entry *entry;
     int result;
-    while ((result = archive_read_next_header(receiver->stream, &entry)) == ARCHIVE_OK || result == ARCHIVE_WARN)
-        if (!receive_entry(receiver, entry, error))
+    while ((result = archive_read_next_header(tar->archive, &entry)) == ARCHIVE_OK || result == ARCHIVE_WARN)
+        if (!receive_entry(tar, entry, error))
             return FALSE;
     if (result != ARCHIVE_EOF)
-        return set_archive_error(receiver->stream, &receiver->failure, receiver->from, error);
-    return archive_write_close(receiver->disk) == ARCHIVE_OK ||
-           set_archive_error(receiver->disk, &receiver->failure, receiver->to, error);
+        return set_archive_error(tar, tar->archive, tar->from, error);
+    return archive_write_close(tar->disk) == ARCHIVE_OK || set_archive_error(tar, tar->disk, tar->to, error);
 }
 
-/* An empty stream is tar's way to say that it found nothing: its own words come first. */
 gboolean
-weft_tar_receive(const WeftTar *tar, const char *from, const char *to, GError **error)
+weft_tar_receive(WeftTar *tar, const char *from, const char *to, GError **error)
 {
-    g_autofree Receiver *receiver = g_new0(Receiver, 1);
-    *receiver = (Receiver){ .tar = tar, .from = from, .to = to };
-    receiver->stream = archive_read_new();
-    receiver->disk = archive_write_disk_new();
-    archive_read_support_format_tar(receiver->stream);
-    archive_read_support_format_empty(receiver->stream);
-    archive_write_disk_set_options(receiver->disk, ARCHIVE_EXTRACT_TIME | ARCHIVE_EXTRACT_PERM | SECURE);
-    gboolean fine = archive_read_open(receiver->stream, receiver, NULL, on_read, NULL) == ARCHIVE_OK
-                        ? receive_all(receiver, error)
-                        : set_archive_error(receiver->stream, &receiver->failure, from, error);
-    archive_read_free(receiver->stream);
-    archive_write_free(receiver->disk);
-    g_clear_error(&receiver->failure);
-    return fine && weft_tar_await_end(tar->session, error);
+    tar->from = from;
+    tar->to = to;
+    tar->archive = archive_read_new();
+    tar->disk = archive_write_disk_new();
+    archive_read_support_format_tar(tar->archive);
+    archive_read_support_format_empty(tar->archive); /* tar found nothing: its own words tell */
+    archive_write_disk_set_options(tar->disk, ARCHIVE_EXTRACT_TIME | ARCHIVE_EXTRACT_PERM | SECURE);
+    if (archive_read_open(tar->archive, tar, NULL, on_read, NULL) != ARCHIVE_OK)
+        return set_archive_error(tar, tar->archive, from, error);
+    return receive_all(tar, error) && await_end(tar, error);
 }
