@@ -22,7 +22,7 @@ typedef struct WeftHypervisorFixture {
     gsize ask_length, hello_length;
 
     /* Those that a driver lacks are NULL, and their cases are skipped. */
-    void (*fault)(gpointer world, const char *host, const char *line); /* as in faults.h; NULL: none any more */
+    void (*fault)(gpointer world, const char *host, const char *line);        /* as in faults.h; NULL: none any more */
     char *(*image_sum)(gpointer world, const char *host, const char *digest); /* SHA-256 of what is there under that name */
     void (*add_foreign)(gpointer world, const char *host, const char *name);
     void (*end_domain)(gpointer world, const char *host, const char *name); /* it stops by itself and stays defined */
