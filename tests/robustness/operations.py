@@ -1,6 +1,8 @@
 """What the failpoint suite does to weftd while it is killed: each operation prepares a site, acts, and knows how it must end."""
 
 import hashlib
+import hashlib
+import json
 from dataclasses import dataclass, field
 from typing import Callable
 
@@ -44,7 +46,7 @@ def has_nodes(count):
 
 def is_gone(site):
     assert site.cluster("cfd") is None
-    assert not any(site.world.domains().values()) and not site.world.partitions()
+    assert not any(site.world.domains().values()) and not site.world.partitions() and not site.world.networks()
 
 
 # --- clusters ---
@@ -87,7 +89,95 @@ def failing_fabric(site):
     scale_to(3)(site)
 
 
+def failing_talks(site):
+    site.world.fault("fail open 2 no stream", "fail sync 1 no answer", "fail meet 3 nobody there", "fail connect 2 no bridge")
+    create(site)
+
+
+# --- images ---
+
+DISK = b"a disk, or what is called one " * 100
+DIGEST = hashlib.sha256(DISK).hexdigest()
+
+
+def send_disk(site):
+    """Goes on where the file ends, as weft image add does."""
+    there = site.client.get(f"/v1/blobs/{DIGEST}")
+    if there["complete"]:
+        return True
+    headers = {"Content-Type": "application/octet-stream"}
+    path = f"/v1/blobs/{DIGEST}?offset={there['size']}&size={len(DISK)}"
+    answer = site.client.request("PATCH", path, DISK[there["size"]:], headers)
+    assert answer.status == 200, answer.text
+    return answer.json["complete"]
+
+
+def add_image(site):
+    site.until(lambda: send_disk(site), "the disk is there")
+    site.call("POST", "/v1/images", {"name": "own", "disk": {"digest": DIGEST, "size": len(DISK), "format": "raw"}})
+
+
+def create_from_image(site):
+    add_image(site)
+    site.call("POST", "/v1/clusters?tenant=acme", spec("cfd", 3, image="own", path="bridge"))
+
+
+def has_image(site):
+    has_nodes(3)(site)
+    assert all(DIGEST in site.world.images()[node["host"]] for node in site.nodes("cfd"))
+
+
+def with_spare_image(site):
+    create_from_image(site)
+    site.until(lambda: site.client.cluster("cfd")["phase"] == "ready", "cfd is ready")
+    delete(site)
+    site.until(lambda: site.client.cluster("cfd") is None, "cfd is gone")
+
+
+def remove_image(site):
+    site.call("DELETE", "/v1/images/own")
+
+
+def image_is_gone(site):
+    site.until(lambda: not site.world.images(), "no host has it any more")
+
+
+def open_session(site):
+    """Its end is that of the connection, which http.client closes at once."""
+    headers = {"Connection": "Upgrade", "Upgrade": "weft-session/1"}
+    answer = site.alive(lambda: site.client.request("GET", "/v1/clusters/cfd/nodes/0/session?tenant=acme", headers=headers))
+    assert answer.status == 101, answer.text
+
+
 # --- hosts ---
+
+
+def write_inventory(world, cores):
+    folder = world.hosts / "n9"
+    folder.mkdir(parents=True, exist_ok=True)
+    hardware = {"numa": [{"cores": cores, "pages": {"2M": 1024}}], "hcas": [{"name": "mlx5_0", "vfs": 4, "port_guid": "0x0002c903000000ff"}]}
+    (folder / "inventory.json").write_text(json.dumps({"hardware": hardware, "kvm": True}), encoding="utf-8")
+
+
+def discover(site):
+    """A host that nobody described is read, and takes nodes."""
+    write_inventory(site.world, 8)
+    site.call("POST", "/v1/hosts", {"name": "n9", "fabric": "ib0", "leaf": "leaf9", "uri": "fake://n9/"})
+    create(site)
+
+
+def discovered(site):
+    discover(site)
+    site.until(lambda: site.client.cluster("cfd")["phase"] == "ready", "cfd is ready")
+
+
+def lose_cores(weft):
+    write_inventory(weft.world, 2)
+
+
+def keeps_cores(site):
+    has_nodes(3)(site)
+    site.until(lambda: any(event["type"] == "host-hardware-kept" for event in site.client.events()), "that is told")
 
 
 def busy_host(site):
@@ -209,9 +299,13 @@ def garbage(site):
     site.world.add_foreign("n3", "not-ours")
     site.world.add_foreign_partition(0x4321, "weft-0zzzzzzzzzzz")
     site.world.add_foreign_partition(0x4322, "storage")
+    site.world.add_network("n4", 4711, "0zzzzzzzzzzz", "n1")
+    site.world.add_image("n4", "0" * 64)
 
 
 def garbage_is_gone(site):
+    site.until(lambda: ("n4", 4711) not in site.world.networks(), "the stray network is gone")
+    site.until(lambda: "n4" not in site.world.images(), "the stray image is gone")
     site.until(lambda: not site.world.where("weft-0zzzzzzzzzzz-7"), "the stray domain is gone")
     site.until(lambda: 0x4321 not in site.world.partitions(), "the stray partition is gone")
     assert site.world.where("not-ours") == ["n3"]
@@ -251,6 +345,12 @@ OPERATIONS = [
     Operation("heal", heal, with_cluster(3), has_nodes(3)),
     Operation("failing-start", failing_start, check=has_nodes(3)),
     Operation("failing-fabric", failing_fabric, with_cluster(2), has_nodes(3)),
+    Operation("failing-talks", failing_talks, check=has_nodes(3)),
+    Operation("image", create_from_image, check=has_image),
+    Operation("image-rm", remove_image, with_spare_image, image_is_gone),
+    Operation("session", open_session, with_cluster(1), has_nodes(1)),
+    Operation("discover", discover, check=has_nodes(3), changes={"hosts": []}),
+    Operation("lost-cores", nothing, discovered, keeps_cores, before=lose_cores, changes={"hosts": []}),
     Operation("lose-host", lose_and_return, with_cluster(3), has_nodes(3)),
     Operation("drain", drain, with_cluster(3), has_nodes(3)),
     Operation("evict", evict, with_cluster(3), is_evicted),

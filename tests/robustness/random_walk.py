@@ -237,7 +237,7 @@ class Walk:
         dump = self.weft.dump()
         assert not dump.values("node") and not dump.values("cluster-status")
         ours = [d for names in self.weft.world.domains().values() for d in names if d.startswith("weft-")]
-        assert not ours and not self.weft.world.partitions()
+        assert not ours and not self.weft.world.partitions() and not self.weft.world.networks()
         until(lambda: self.site.alive(self.weft.stop_or_dead) is None, "weftd stops")
 
 
