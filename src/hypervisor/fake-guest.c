@@ -22,6 +22,7 @@ typedef struct Stream {
     WeftChannel channel;
     int fd;
     struct weft_reader reader;
+    GHashTable *meetings; /* sessions that wait for the roster's end */
 } Stream;
 
 struct WeftFakeGuests {
@@ -53,6 +54,7 @@ stream_free(gpointer data)
     Stream *stream = data;
     shutdown(stream->fd, SHUT_RDWR); /* whoever holds a copy holds it for nothing */
     close(stream->fd);
+    g_hash_table_unref(stream->meetings);
     g_free(stream->key);
     g_free(stream->host);
     g_free(stream->domain);
@@ -168,15 +170,19 @@ take_frame(WeftFakeGuests *guests, const Stream *stream, const struct weft_frame
     guint8 more[4];
     switch (frame->type) {
     case WEFT_FRAME_OPEN:
-        if (strncmp((const char *)payload, "meet", frame->length) != 0)
+        if (strncmp((const char *)payload, "meet", frame->length) == 0)
+            g_hash_table_add(stream->meetings, GUINT_TO_POINTER(frame->session));
+        else
             append_text(bytes, frame->session, WEFT_FRAME_REFUSE, "this node is a fake: nothing runs there");
         break;
     case WEFT_FRAME_DATA:
         weft_put_be32(frame->length, more);
-        append_frame(bytes, frame->session, WEFT_FRAME_WINDOW, more, sizeof more);
+        if (g_hash_table_contains(stream->meetings, GUINT_TO_POINTER(frame->session)))
+            append_frame(bytes, frame->session, WEFT_FRAME_WINDOW, more, sizeof more);
         break;
     case WEFT_FRAME_EOF:
-        answer(guests, stream, "meet", frame->session, NULL);
+        if (g_hash_table_remove(stream->meetings, GUINT_TO_POINTER(frame->session)))
+            answer(guests, stream, "meet", frame->session, NULL);
         break;
     default:
         break;
@@ -320,6 +326,7 @@ weft_fake_guests_open(WeftFakeGuests *guests, const char *host, const char *doma
     stream->host = g_strdup(host);
     stream->domain = g_strdup(domain);
     stream->channel = channel;
+    stream->meetings = g_hash_table_new(NULL, NULL);
     stream->fd = ends[1];
     weft_reader_hunt(&stream->reader);
     g_mutex_lock(&guests->lock);
