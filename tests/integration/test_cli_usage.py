@@ -215,8 +215,8 @@ def complete_in_bash(*words):
 
 
 @pytest.mark.parametrize("words, offered", [
-    (["sc"], ["scale"]),
-    (["--tenant", "acme", "sc"], ["scale"]),
+    (["sca"], ["scale"]),
+    (["--tenant", "acme", "sca"], ["scale"]),
     (["host", "u"], ["undrain"]),
     (["--url", "x", "host", "--json", "d"], ["drain"]),
     (["create", "--ga"], []),
