@@ -119,7 +119,7 @@ class Lab:
 
     # --- its weftd ---
 
-    def start_weftd(self, failpoint=None):
+    def start_weftd(self, failpoint=None, failpoint_log=None):
         config = yaml.safe_load((self.site / "weft.yaml").read_text(encoding="utf-8"))
         for section, values in self.changes.items():
             if isinstance(values, dict):
@@ -127,7 +127,9 @@ class Lab:
             else:
                 config[section] = values
         (self.site / "weft.yaml").write_text(json.dumps(config, indent=1), encoding="utf-8")
-        self.lab("weftd", "start", env={"WEFT_FAILPOINT": failpoint} if failpoint else None)
+        wanted = {"WEFT_FAILPOINT": failpoint, "WEFT_FAILPOINT_LOG": failpoint_log and str(failpoint_log)}
+        done = self.lab("weftd", "start", env={name: value for name, value in wanted.items() if value}, check=not failpoint)
+        assert done.returncode == 0 or "weftd ended" in done.stderr, done.stderr
 
     def stop_weftd(self):
         self.lab("weftd", "stop")

@@ -112,11 +112,16 @@ def test_hook_that_fails(cloud):
             cloud.shell(host, f"[ ! -e {HOOK}.away ] || mv {HOOK}.away {HOOK}")
 
 
-def test_disk_full_on_a_host(cloud):
+def test_disk_full_on_a_host(cloud, tmp_path):
+    """With an image that no host has yet."""
+    tiny = build_folder() / "images/tiny"
+    (tmp_path / "initrd").write_bytes((tiny / "initrd").read_bytes() + bytes(512))
+    cloud.weft("image", "add", "fresh", "--kernel", str(tiny / "kernel"), "--initrd", str(tmp_path / "initrd"), "--cmdline",
+               (tiny / "cmdline").read_text(encoding="utf-8").strip())
     for host in cloud.hosts:
         cloud.shell(host, f"mount -t tmpfs -o size=256k full {POOL}")
     try:
-        cloud.create("cfd")
+        cloud.create("cfd", image="fresh")
         until(lambda: (c := cloud.client.cluster("cfd")) and c.get("detail") and "space" in c["detail"].lower(), "the reason is told", BOOT)
     finally:
         for host in cloud.hosts:
@@ -126,12 +131,9 @@ def test_disk_full_on_a_host(cloud):
 
 
 def slow(cloud, host, rate):
-    """Narrows the host's cable on its own side of it."""
-    words = ("qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "64kb", "latency", "100ms") if rate else \
-        ("qdisc", "del", "dev", "eth0", "root")
-    cloud.exec(host, "tc", *words)
-    ifb = f"tc qdisc add dev eth0 handle ffff: ingress && tc filter add dev eth0 parent ffff: protocol all u32 match u32 0 0 police rate {rate} burst 256k drop"
-    cloud.shell(host, ifb if rate else "tc qdisc del dev eth0 ingress")
+    """Narrows what the switch sends to a host; None: as it was."""
+    words = ("add", "dev", host, "root", "tbf", "rate", rate, "burst", "64kb", "latency", "100ms") if rate else ("del", "dev", host, "root")
+    cloud.exec(SWITCH, "tc", "qdisc", *words)
 
 
 def test_image_upload_broken_halfway(cloud):
