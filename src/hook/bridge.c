@@ -120,20 +120,28 @@ bridge_request(const char *name, int flags)
     nla_put_u32(request, IFLA_BR_STP_STATE, 0);
     nla_put_u32(request, IFLA_BR_FORWARD_DELAY, 0);
     nla_put_u8(request, IFLA_BR_MCAST_SNOOPING, 0);
+    nla_put_u16(request, IFLA_BR_GROUP_FWD_MASK, WEFT_SEAL_BRIDGE_GROUPS);
     nla_nest_end(request, data);
     nla_nest_end(request, info);
     return request;
 }
 
-/* Sets the master, where there is one, and puts the interface up. */
 static struct nl_msg *
-up_request(const Link *link, int master)
+up_request(const Link *link)
 {
     struct nl_msg *request = nlmsg_alloc_simple(RTM_NEWLINK, NLM_F_REQUEST);
     struct ifinfomsg header = { .ifi_family = AF_UNSPEC, .ifi_index = link->index, .ifi_flags = IFF_UP, .ifi_change = IFF_UP };
     nlmsg_append(request, &header, sizeof header, NLMSG_ALIGNTO);
-    if (master)
-        nla_put_u32(request, IFLA_MASTER, (guint32)master);
+    return request;
+}
+
+static struct nl_msg *
+port_request(const Link *link, const Link *bridge)
+{
+    struct nl_msg *request = nlmsg_alloc_simple(RTM_NEWLINK, NLM_F_REQUEST);
+    struct ifinfomsg header = { .ifi_family = AF_UNSPEC, .ifi_index = link->index };
+    nlmsg_append(request, &header, sizeof header, NLMSG_ALIGNTO);
+    nla_put_u32(request, IFLA_MASTER, (guint32)bridge->index);
     return request;
 }
 
@@ -165,8 +173,9 @@ join(const WeftHook *hook, const char *bridge, const char *tunnel, GError **erro
         return weft_error_refuse(error, WEFT_ERROR_FAILED, "interface %s is gone again: let nobody else manage it",
                                  master ? tunnel : bridge);
     return weft_seal_bridge(hook, master->index, bridge, error) &&
-           run(hook, up_request(port, master->index), "put up", tunnel, error) &&
-           run(hook, up_request(master, 0), "put up", bridge, error);
+           run(hook, port_request(port, master), "make a port of", tunnel, error) &&
+           weft_seal_port(hook, port->index, tunnel, error) && run(hook, up_request(port), "put up", tunnel, error) &&
+           run(hook, up_request(master), "put up", bridge, error);
 }
 
 gboolean
@@ -179,6 +188,21 @@ weft_bridge_ensure(const WeftHook *hook, guint vxlan, GError **error)
         return FALSE;
     return ensure_link(hook, links, bridge, 0, error) && ensure_link(hook, links, tunnel, vxlan, error) &&
            weft_seal_mute(bridge, error) && weft_seal_mute(tunnel, error) && join(hook, bridge, tunnel, error);
+}
+
+gboolean
+weft_bridge_seal(const WeftHook *hook, guint vxlan, GError **error)
+{
+    g_autofree char *name = weft_network_bridge(vxlan);
+    g_autoptr(GPtrArray) links = read_links(hook, error);
+    const Link *bridge = links ? find_link(links, name) : NULL;
+    for (guint i = 0; bridge && i < links->len; i++) {
+        const Link *link = g_ptr_array_index(links, i);
+        if (link->master == bridge->index &&
+            (!weft_seal_mute(link->name, error) || !weft_seal_port(hook, link->index, link->name, error)))
+            return FALSE;
+    }
+    return links != NULL;
 }
 
 /* --- peers --- */

@@ -9,6 +9,8 @@
 /* Makes what is missing of bridge and VXLAN and sets what is there as it must be. The host itself has no leg in it: it neither
  * answers nor routes there. */
 gboolean weft_bridge_ensure(const WeftHook *hook, guint vxlan, GError **error);
+/* The same of the ports that others, libvirt above all, have added since. */
+gboolean weft_bridge_seal(const WeftHook *hook, guint vxlan, GError **error);
 
 /* Frames for all go to exactly these hosts (in_addr_t) from now on. New ones are added before old ones go. */
 gboolean weft_bridge_set_peers(const WeftHook *hook, guint vxlan, GArray *peers, GError **error);

@@ -34,6 +34,7 @@ static const Op qemu_ops[] = {
     { "migrate", weft_hook_check, FALSE }, /* comes before prepare */
     { "restore", weft_hook_check, FALSE }, /* likewise */
     { "prepare", weft_hook_prepare, FALSE },
+    { "start", weft_hook_seal, FALSE }, /* the node's interface is there now */
     { "started", weft_hook_note, FALSE },
     { "reconnect", weft_hook_note, TRUE },
     { "release", weft_hook_release, FALSE },

@@ -217,10 +217,19 @@ weft_hook_prepare(const WeftHook *hook, const char *domain, const char *xml, GEr
 }
 
 gboolean
+weft_hook_seal(const WeftHook *hook, const char *domain, const char *xml, GError **error)
+{
+    g_autoptr(WeftHookNode) node = weft_hook_node_read(domain, xml, error);
+    return node && weft_state_lock(hook, error) && weft_bridge_seal(hook, node->vxlan, error);
+}
+
+/* Sealed once more: nobody promises that libvirt has made the node's interface before it says "start". */
+gboolean
 weft_hook_note(const WeftHook *hook, const char *domain, const char *xml, GError **error)
 {
     g_autoptr(WeftHookNode) node = weft_hook_node_read(domain, xml, error);
-    return node && weft_state_lock(hook, error) && weft_state_put(hook, WEFT_RECORD_DOMAIN, domain, xml, TRUE, error);
+    return node && weft_state_lock(hook, error) && weft_state_put(hook, WEFT_RECORD_DOMAIN, domain, xml, TRUE, error) &&
+           weft_bridge_seal(hook, node->vxlan, error);
 }
 
 /* Only what the record says: a domain that was refused names devices that are somebody else's. */

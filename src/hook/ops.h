@@ -10,6 +10,8 @@
 gboolean weft_hook_check(const WeftHook *hook, const char *domain, const char *xml, GError **error);
 /* Sets up the node's devices and bridge, or nothing. */
 gboolean weft_hook_prepare(const WeftHook *hook, const char *domain, const char *xml, GError **error);
+/* Its interface is on the bridge, and it does not run yet: keeps the host out of that too. */
+gboolean weft_hook_seal(const WeftHook *hook, const char *domain, const char *xml, GError **error);
 /* The node runs: notes it down, and repairs nothing under its feet. */
 gboolean weft_hook_note(const WeftHook *hook, const char *domain, const char *xml, GError **error);
 /* Undoes what was prepared for this domain, and the bridge unless others need it. */

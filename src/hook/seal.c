@@ -19,6 +19,19 @@ weft_seal_mute(const char *interface, GError **error)
     return !g_file_test(path, G_FILE_TEST_EXISTS) || weft_sysfs_set(path, "1", NULL, error);
 }
 
+gboolean
+weft_seal_port(const WeftHook *hook, int index, const char *interface, GError **error)
+{
+    g_autofree char *what = g_strdup_printf("keep the host out of interface %s", interface);
+    struct nl_msg *request = nlmsg_alloc_simple(RTM_SETLINK, NLM_F_REQUEST);
+    struct ifinfomsg header = { .ifi_family = AF_BRIDGE, .ifi_index = index };
+    nlmsg_append(request, &header, sizeof header, NLMSG_ALIGNTO);
+    struct nlattr *port = nla_nest_start(request, IFLA_PROTINFO | NLA_F_NESTED);
+    nla_put_u16(request, IFLA_BRPORT_GROUP_FWD_MASK, WEFT_SEAL_PORT_GROUPS);
+    nla_nest_end(request, port);
+    return weft_netlink_do(hook->netlink, request, what, error);
+}
+
 /* A program for the kernel that drops every packet; its descriptor, or -1. */
 static int
 load_drop(void)

@@ -332,3 +332,57 @@ def test_host_has_no_leg_in_the_network(pair, guest, rp_filter):
     assert not pings(node, A, count=1), "nor does it answer ARP"
     for interface in ("weft10001", "wefv10001"):
         assert host.run("ip", "-6", "address", "show", "dev", interface).stdout == ""
+
+
+# Frames to the addresses that a bridge keeps to itself, 01:80:c2:00:00:00 to 0f: with packets for the host, and with such as come from
+# another host of a cluster.
+GROUPS = """
+import socket, struct
+
+def packet(source, target, port, payload):
+    udp = struct.pack("!4H", 9999, port, 8 + len(payload), 0) + payload
+    head = struct.pack("!2B3H2BH4s4s", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0, socket.inet_aton(source), socket.inet_aton(target))
+    total = sum(struct.unpack("!10H", head))
+    total = (total & 0xffff) + (total >> 16)
+    return b"\\x08\\0" + head[:10] + struct.pack("!H", ~(total + (total >> 16)) & 0xffff) + head[12:] + udp
+
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind(("eth0", 0))
+own = bytes([2, 0, 0, 0, 0, 9])
+for last in range(16):
+    group = bytes([1, 0x80, 0xc2, 0, 0, last])
+    s.send(group + own + packet("10.0.0.2", "10.0.0.1", 9999, b"node"))
+    inner = b"\\xff" * 6 + own + packet("10.64.0.9", "10.64.255.255", 9999, b"node")
+    s.send(group + own + packet("10.0.0.2", "10.0.0.1", 4789, struct.pack("!II", 8 << 24, 10002 << 8) + inner))
+"""
+
+
+def test_groups_of_neighbours_lead_neither_to_the_host_nor_to_other_clusters(pair, guest):
+    """What a bridge does not forward it hands to the host, which would take a VXLAN packet in it for another host's."""
+    host = pair[0]
+    near, far = join(pair, guest)
+    other = join(pair, guest, 10002)
+    for vxlan in (10001, 10002):
+        assert accepted(prepare(host, f"n{vxlan}-1", vxlan, "start"))
+    spaces = (host, other[0], pair[1])
+    listeners = [subprocess.Popen(space.inside("/usr/bin/python3", "-c", LISTEN), stdout=subprocess.PIPE, text=True) for space in spaces]
+    for listener in listeners:
+        assert listener.stdout.readline() == "ready\n"
+    for node in (near, far):  # both: what comes through the tunnel is at a port, too
+        node.run("/usr/bin/python3", "-c", GROUPS)
+    assert pings(near, "10.64.0.2") and pings(other[0], "10.64.0.2")
+    pair[1].run("/usr/bin/python3", "-c", SEND, A, "end")
+    other[1].run("/usr/bin/python3", "-c", SEND, "10.64.0.1", "end")
+    host.run("/usr/bin/python3", "-c", SEND, B, "end")
+    assert [listener.communicate(timeout=30)[0] for listener in listeners] == ["", "", ""]
+    assert host.run("ip", "-6", "address", "show", "dev", "tap1").stdout == "", "nor does the host speak through a node's interface"
+
+
+def test_interface_that_came_late_is_sealed_when_the_node_has_started(make, guest):
+    host = make()
+    assert accepted(prepare(host, "a")) and accepted(prepare(host, "a", op="start"))
+    guest(host, 10001, "10.64.0.1")
+    mask = "/sys/class/net/tap1/brport/group_fwd_mask"
+    assert host.run("sh", "-c", f"mount -t sysfs sysfs /sys && cat {mask}").stdout == "0x0\n"
+    assert accepted(prepare(host, "a", op="started"))
+    assert host.run("cat", mask).stdout == "0xfffd\n"
