@@ -32,6 +32,7 @@ struct WeftSplice {
     gboolean whole;
     GByteArray *rest[SIDES]; /* read from that side, not yet taken by the other; NULL: nothing */
     gboolean over[SIDES];    /* that side says nothing more */
+    gboolean deaf;           /* the far side takes nothing more */
     gboolean gone;           /* it has ended: nothing is moved any more */
     WeftSpliceEnded ended;
     gpointer data;
@@ -90,13 +91,22 @@ write_to(const Side *side, const void *bytes, gsize size)
     return side->io ? side->io->write(side->fd, side->io_data, bytes, size) : write(side->fd, bytes, size);
 }
 
+/* What a far side that is gone has said before is still to be handed on: an exit status, say. */
+static gboolean
+go_deaf(WeftSplice *splice)
+{
+    splice->deaf = splice->over[NEAR] = TRUE;
+    g_clear_pointer(&splice->rest[NEAR], g_byte_array_unref);
+    return TRUE;
+}
+
 /* FALSE: the side that should take it is gone. */
 static gboolean
 hand_on(WeftSplice *splice, guint from, const guint8 *bytes, gsize size)
 {
     gssize sent = write_to(&splice->sides[SIDES - 1 - from], bytes, size);
     if (sent < 0 && !is_transient())
-        return FALSE;
+        return from == NEAR && go_deaf(splice);
     gsize taken = (gsize)MAX(sent, 0);
     if (splice->rest[from] && taken == splice->rest[from]->len)
         g_clear_pointer(&splice->rest[from], g_byte_array_unref);
@@ -118,6 +128,8 @@ hung_up(int fd)
 static gboolean
 tell_end(WeftSplice *splice, guint from)
 {
+    if (from == NEAR && splice->deaf)
+        return TRUE;
     if (from == FAR || splice->whole || hung_up(splice->sides[NEAR].fd))
         return FALSE;
     shutdown(splice->sides[FAR].fd, SHUT_WR);

@@ -12,6 +12,7 @@
 
 #define PRIORITIES "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 #define ACCEPT_MAX 16 /* in one turn of the main loop */
+#define FAREWELL_SECONDS 5
 
 struct WeftTls {
     int fd;
@@ -34,8 +35,8 @@ typedef struct {
     struct sockaddr_storage address;
     socklen_t length;
     gnutls_session_t session;
-    guint source;   /* of the handshake */
-    guint deadline; /* … */
+    guint source;   /* of the handshake, and of the farewell */
+    guint deadline; /* for either */
     WeftSplice *splice;
 } Line;
 
@@ -54,6 +55,42 @@ line_free(gpointer data)
     gnutls_deinit(line->session);
     close(line->fd);
     g_free(line);
+}
+
+/* --- farewell --- */
+
+static gboolean
+on_deadline(gpointer data)
+{
+    ((Line *)data)->deadline = 0;
+    line_free(data);
+    return G_SOURCE_REMOVE;
+}
+
+static gboolean
+on_discard(int fd, GIOCondition condition, gpointer data)
+{
+    guint8 bytes[4096];
+    gssize n = recv(fd, bytes, sizeof bytes, 0);
+    if (n > 0 || (n < 0 && errno == EAGAIN))
+        return G_SOURCE_CONTINUE;
+    ((Line *)data)->source = 0;
+    line_free(data);
+    return G_SOURCE_REMOVE;
+}
+
+/* A socket that is closed with bytes in it that nobody read takes back what it sent before: so the client goes first. */
+static void
+say_farewell(gpointer data)
+{
+    Line *line = data;
+    g_clear_pointer(&line->splice, weft_splice_free);
+    gnutls_bye(line->session, GNUTLS_SHUT_WR);
+    shutdown(line->fd, SHUT_WR);
+    close(line->plain);
+    line->plain = -1;
+    line->source = g_unix_fd_add(line->fd, G_IO_IN, on_discard, line);
+    line->deadline = g_timeout_add_seconds(FAREWELL_SECONDS, on_deadline, line);
 }
 
 /* --- encrypted bytes --- */
@@ -97,7 +134,7 @@ begin_splice(Line *line)
     }
     line->plain = pair[0];
     WeftSpliceEnds ends = { .near = line->fd, .far = line->plain, .near_io = &tls_io, .io = line->session };
-    line->splice = weft_splice_new(line->tls->splices, &ends, line_free, line);
+    line->splice = weft_splice_new(line->tls->splices, &ends, say_farewell, line);
     line->tls->accepted(pair[1], (const struct sockaddr *)&line->address, line->length, line->tls->data);
     return TRUE;
 }
@@ -126,14 +163,6 @@ on_handshake(int fd, GIOCondition condition, gpointer data)
     line->source = 0;
     if (!shake_hands(line))
         line_free(line);
-    return G_SOURCE_REMOVE;
-}
-
-static gboolean
-on_deadline(gpointer data)
-{
-    ((Line *)data)->deadline = 0;
-    line_free(data);
     return G_SOURCE_REMOVE;
 }
 
