@@ -41,6 +41,7 @@ static const Number api_numbers[] = {
     { "requests_per_second",     AT(api.requests_per_second),     1, 1000000 },
     { "requests_burst",          AT(api.requests_burst),          1, 1000000 },
     { "streams",                 AT(api.streams),                 1, 100000 },
+    { "sessions",                AT(api.sessions),                1, 100000 },
     { NULL },
 };
 
