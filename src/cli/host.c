@@ -9,7 +9,7 @@ static struct {
     char *uri, *fabric, *leaf, *file;
     int cores, threads, numa, housekeeping;
     char **pages, **hcas, **labels;
-} add_flags = { .threads = 1, .numa = 1, .housekeeping = -1 };
+} add_flags = { .cores = -1, .threads = 1, .numa = 1, .housekeeping = -1 };
 
 static gboolean evict, wait_until_empty;
 
@@ -19,7 +19,7 @@ static const GOptionEntry add_options[] = {
     { "fabric", 0, 0, G_OPTION_ARG_STRING, &add_flags.fabric, "fabric that it hangs on", "NAME" },
     { "leaf", 0, 0, G_OPTION_ARG_STRING, &add_flags.leaf, "leaf switch that it hangs on", "NAME" },
     { "numa", 0, 0, G_OPTION_ARG_INT, &add_flags.numa, "NUMA nodes (1)", "N" },
-    { "cores", 0, 0, G_OPTION_ARG_INT, &add_flags.cores, "cores of each NUMA node", "N" },
+    { "cores", 0, 0, G_OPTION_ARG_INT, &add_flags.cores, "cores of each NUMA node (hardware as the host has it)", "N" },
     { "threads", 0, 0, G_OPTION_ARG_INT, &add_flags.threads, "hardware threads of each core (1)", "N" },
     { "housekeeping", 0, 0, G_OPTION_ARG_INT, &add_flags.housekeeping,
       "cores of each NUMA node kept for the host itself (0)", "N" },
@@ -92,25 +92,56 @@ put_text(json_t *object, const char *name, const char *value)
 }
 
 static gboolean
-put_lists(json_t *host, json_t *pages, GError **error)
+put_hcas(json_t *host, GError **error)
 {
-    json_t *hcas = json_array(), *labels = json_object();
+    json_t *hcas = json_array();
     json_object_set_new(host, "hcas", hcas);
-    json_object_set_new(host, "labels", labels);
     for (guint i = 0; add_flags.hcas && add_flags.hcas[i]; i++)
         if (!put_hca(hcas, add_flags.hcas[i], error))
             return FALSE;
+    return TRUE;
+}
+
+static gboolean
+put_labels(json_t *host, GError **error)
+{
+    json_t *labels = json_object();
+    json_object_set_new(host, "labels", labels);
     for (guint i = 0; add_flags.labels && add_flags.labels[i]; i++)
         if (!put_pair(labels, "--label", add_flags.labels[i], FALSE, error))
             return FALSE;
-    return put_pages(pages, error);
+    return TRUE;
+}
+
+/* Hardware is described as a whole, or read from the host as a whole. */
+static gboolean
+is_described(void)
+{
+    return add_flags.cores != -1 || add_flags.numa != 1 || add_flags.threads != 1 || add_flags.housekeeping != -1 ||
+           add_flags.pages || add_flags.hcas;
+}
+
+static gboolean
+put_hardware(json_t *host, GError **error)
+{
+    json_t *pages = json_object(), *numa = json_array();
+    if (add_flags.housekeeping >= 0)
+        json_object_set_new(host, "housekeeping", json_integer(add_flags.housekeeping));
+    json_object_set_new(host, "numa", numa);
+    for (int i = 0; i < MIN(add_flags.numa, 1024); i++)
+        json_array_append_new(
+            numa, json_pack("{s:i, s:i, s:O}", "cores", add_flags.cores, "threads", add_flags.threads, "pages", pages));
+    gboolean ok = put_hcas(host, error) && put_pages(pages, error);
+    json_decref(pages);
+    return ok;
 }
 
 static json_t *
 host_from_flags(const char *name, GError **error)
 {
-    if (add_flags.cores <= 0 || add_flags.numa <= 0) {
-        weft_cli_set_usage(error, "host add: how many cores has each NUMA node? (--cores N, --numa N)");
+    if (is_described() && (add_flags.cores <= 0 || add_flags.numa <= 0)) {
+        weft_cli_set_usage(error, "host add: how many cores has each NUMA node? (--cores N, --numa N; without any hardware, "
+                                  "all of it is read from the host)");
         return NULL;
     }
     if (!add_flags.fabric || !add_flags.leaf) {
@@ -118,19 +149,11 @@ host_from_flags(const char *name, GError **error)
         return NULL;
     }
     json_t *host = json_pack("{s:s}", "name", name);
-    json_t *pages = json_object(), *numa = json_array();
     put_text(host, "uri", add_flags.uri);
     put_text(host, "fabric", add_flags.fabric);
     put_text(host, "leaf", add_flags.leaf);
-    if (add_flags.housekeeping >= 0)
-        json_object_set_new(host, "housekeeping", json_integer(add_flags.housekeeping));
-    json_object_set_new(host, "numa", numa);
-    for (int i = 0; i < MIN(add_flags.numa, 1024); i++)
-        json_array_append_new(
-            numa, json_pack("{s:i, s:i, s:O}", "cores", add_flags.cores, "threads", add_flags.threads, "pages", pages));
-    if (!put_lists(host, pages, error))
+    if (!put_labels(host, error) || (is_described() && !put_hardware(host, error)))
         g_clear_pointer(&host, json_decref);
-    json_decref(pages);
     return host;
 }
 
@@ -373,13 +396,13 @@ run_rm(WeftCli *cli, char **args, GError **error)
 const WeftVerb weft_host_verbs[] = {
     {
         .name = "host add",
-        .arguments = "NAME --fabric F --leaf L --cores N",
-        .summary = "add a host, described by flags or a file",
+        .arguments = "NAME --fabric F --leaf L",
+        .summary = "add a host, its hardware as it has it or as described",
         .about =
-            "Adds a host, or with -f those of a file. There each host stands alone, with its fabric and leaf: no hostlists.",
-        .examples =
-            "weft host add n1 --uri qemu+tls://n1/system --fabric ib0 --leaf leaf1 --numa 2 --cores 16 --pages 2M=30720\n"
-            "weft host add -f hosts.yaml",
+            "Adds a host, or with -f those of a file. There each host stands alone, with its fabric and leaf: no hostlists.\n"
+            "Without --cores all of its hardware is read from the host itself, and one core of each NUMA node is kept for it.",
+        .examples = "weft host add n1 --fabric ib0 --leaf leaf1 --uri qemu+tls://n1.example.org/system\n"
+                    "weft host add n2 --fabric ib0 --leaf leaf1 --numa 2 --cores 16 --housekeeping 1 --pages 2M=30720",
         .max_args = 1,
         .options = add_options,
         .run = run_add,

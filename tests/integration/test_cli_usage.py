@@ -106,7 +106,7 @@ WRONG = [
     ["usage", "--from", "2026-02-30"],
     ["host", "add"],
     ["host", "add", "n1"],
-    ["host", "add", "n1", "--cores", "4"],
+    ["host", "add", *PLACE, "--pages", "2M=4"],
     ["host", "add", *PLACE, "--cores", "4", "--pages", "1024"],
     ["host", "add", *PLACE, "--cores", "4", "--pages", "2Q=4"],
     ["host", "add", *PLACE, "--cores", "4", "--hca", "mlx5_0,vfs"],
