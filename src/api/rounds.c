@@ -97,16 +97,16 @@ weft_round_ask(WeftRequest *request, WeftGateAsk ask, GPtrArray *names, WeftRoun
     g_autoptr(GPtrArray) taken = names;
     if (!ask)
         return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd has no way to its hosts");
-    Round *round = g_malloc0(sizeof(WholeRound) + names->len * sizeof(Question));
+    Round *round = g_malloc0(sizeof(WholeRound) + taken->len * sizeof(Question));
     round->request = weft_request_ref(request);
     round->ask = ask;
     round->done = done;
     round->cancellable = g_cancellable_new();
     round->deadline = g_timeout_add_seconds(ROUND_SECONDS, on_deadline, round);
-    round->n = names->len;
-    round->items = g_new0(WeftRoundItem, names->len);
-    for (guint i = 0; i < names->len; i++)
-        round->items[i].name = g_strdup(names->pdata[i]);
+    round->n = taken->len;
+    round->items = g_new0(WeftRoundItem, taken->len);
+    for (guint i = 0; i < taken->len; i++)
+        round->items[i].name = g_strdup(taken->pdata[i]);
     weft_request_hold(request, round, round_end);
     ask_more(round);
     return TRUE;

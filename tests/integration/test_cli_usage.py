@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import resource
+import signal
 import subprocess
 from pathlib import Path
 
@@ -157,9 +159,16 @@ def test_token_is_one_word():
     assert done.stderr == "weft: WEFT_TOKEN: a token is one word, weft_ID_SECRET\n"
 
 
-def test_full_disk_is_told():
-    with open("/dev/full", "w", encoding="utf-8") as full:
-        done = subprocess.run([build_folder() / "src/cli/weft", "--help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+def test_full_disk_is_told(tmp_path):
+    """A limit on files stands for the disk: there need not be a /dev/full, and opening it for writing would then make one."""
+
+    def allow_nothing():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    with open(tmp_path / "full", "w", encoding="utf-8") as full:
+        done = subprocess.run([build_folder() / "src/cli/weft", "--help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+                              preexec_fn=allow_nothing)
     assert done.returncode == 1
     assert done.stderr.startswith("weft: cannot write the output: ")
 
