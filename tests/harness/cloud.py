@@ -42,6 +42,12 @@ class Cloud(Lab):
                               env=os.environ | {"WEFT_URL": f"unix://{self.socket}"})
         assert done.returncode == 0, f"image {name}: {done.stderr}"
 
+    def forget_images(self, host):
+        """As if none had ever been brought there."""
+        for line in self.virsh(host, "vol-list", "weft").splitlines():
+            if line.split() and line.split()[0].startswith("image-"):
+                self.virsh(host, "vol-delete", line.split()[0], "weft")
+
     def kill(self, host):
         super().kill(host)
         self.lost_power.add(host)
