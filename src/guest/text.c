@@ -134,7 +134,7 @@ file_exists(const char *path)
 char *
 file_read(const char *path, size_t *ret_length)
 {
-    int fd = openat(root, path, O_RDONLY | O_CLOEXEC);
+    int fd = openat(root, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a user may have made it a pipe */
     if (fd < 0)
         return NULL;
     struct text text = { 0 };

@@ -54,6 +54,60 @@ def test_older_roster_changes_nothing(alone):
     assert "cfd-2" in (alone.root / "etc/weft/hostfile").read_text()
 
 
+# --- homes ---
+
+
+@pytest.fixture
+def homely(guests, tmp_path):
+    """A node whose first user has a home, and keys to be installed there."""
+    passwd = tmp_path / "passwd"
+    passwd.write_text("root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n")
+    within = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/passwd && exec "$@"', str(passwd)]
+    node = guests(node=node_text(0), alone=True, prefix=within)
+    for folder in ("root", "home/user", "run/weft/files/ssh"):
+        (node.root / folder).mkdir(parents=True)
+    (node.root / "run/weft/files/ssh/id_ed25519").write_text("private\n")
+    (node.root / "run/weft/files/ssh/id_ed25519").chmod(0o600)
+    os.chown(node.root / "home/user", 1000, 1000)
+    for folder in node.root.parents:  # pytest's are root's alone
+        if folder.stat().st_mode & 0o77 == 0:
+            folder.chmod(0o711)
+    return node.sync()
+
+
+@needs_root
+def test_users_have_keys(homely):
+    assert meet(homely, roster(0, range(1))).end().status == 0
+    for home, owner in (("root", 0), ("home/user", 1000)):
+        folder = homely.root / home / ".ssh"
+        assert (folder.stat().st_mode & 0o777, folder.stat().st_uid) == (0o700, owner)
+        assert {file.name for file in folder.iterdir()} == {"id_ed25519", "authorized_keys", "config"}
+        assert all((file.stat().st_mode & 0o777, file.stat().st_uid, file.stat().st_gid) == (0o600, owner, owner) for file in folder.iterdir())
+        assert (folder / "id_ed25519").read_text() == "private\n" and (folder / "authorized_keys").read_text() == "ssh-ed25519 AAAA cfd\n"
+
+
+@needs_root
+def test_user_cannot_lead_root_elsewhere(homely):
+    """Links in a home lead the guest program, which is root's, no further than the user gets."""
+    user, root = homely.root / "home/user", homely.root / "root"
+    root.chmod(0o700)
+    (user / ".ssh").symlink_to(root / ".ssh")
+    assert meet(homely, roster(0, range(1))).end().status == 0
+    assert {file.stat().st_uid for file in (root / ".ssh").iterdir()} == {0}
+
+    secret = root / "secret"
+    secret.write_text("hidden\n")
+    secret.chmod(0o600)
+    (user / ".ssh").unlink()
+    (user / ".ssh").mkdir()
+    (user / ".ssh/config").symlink_to(secret)
+    os.mkfifo(user / ".ssh/authorized_keys")
+    os.chown(user / ".ssh", 1000, 1000)
+    os.chown(user / ".ssh/authorized_keys", 1000, 1000)
+    assert meet(homely, roster(0, range(1), generation=2)).end().status == 0, "nor does it wait for a pipe"
+    assert secret.read_text() == "hidden\n" and "hidden" not in (user / ".ssh/config").read_text()
+
+
 SENSELESS = {"empty": b"", "blank": b"\n", "short": b"node\n", "address": b"node 0 cfd-0 nowhere 4\n", "noise": os.urandom(200_000),
              "rail of nobody": b"node 0 cfd-0 10.64.0.1 4\nipoib 7 0 10.65.0.1\n",
              "rail too large": b"node 0 cfd-0 10.64.0.1 4\nipoib 0 99 10.65.0.1\n", "no time": b"within 0\n"}
