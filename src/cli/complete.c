@@ -128,6 +128,8 @@ weft_complete(WeftCli *cli, char **words)
     char **verb_words = (char **)plain->pdata;
     guint taken = 0;
     const WeftVerb *verb = weft_verb_find(verb_words, &taken);
+    if (verb && verb->takes_command && g_strv_contains((const char *const *)words, "--") && strcmp(begun, "--") != 0)
+        return; /* what comes there is not weft's */
     const GOptionEntry *option = n > 1 ? option_with_value(verb, words[n - 2]) : NULL;
 
     if (option) {

@@ -150,7 +150,6 @@ const WeftVerb weft_run_verbs[] = {
                  "Ctrl-C within 2 s ends weft itself. On several nodes each line begins with its node's name, there is no\n"
                  "input, and the highest exit status counts. 255: weft itself failed.",
         .examples = "weft run cfd -- mpirun ./solver\n"
-                    "weft run --all cfd -- uptime\n"
                     "weft run 'cfd[0-3,7]' -e OMP_NUM_THREADS=4 -- ./bench",
         .min_args = 1,
         .max_args = 1,

@@ -219,8 +219,7 @@ const WeftVerb weft_scp_verbs[] = {
         .about = "Copies files to or from a node: CLUSTER[RANK]:PATH on one side, paths here on the other. Into TARGET where\n"
                  "that is a folder, else as TARGET. Modes and times are kept, links inside of folders stay links. The node\n"
                  "needs tar.",
-        .examples = "weft scp solver.c cfd:\n"
-                    "weft scp -r input 'cfd[3]:/data'\n"
+        .examples = "weft scp -r input 'cfd[3]:/data'\n"
                     "weft scp 'cfd[0]:/tmp/result.h5' .",
         .min_args = 2,
         .max_args = G_MAXUINT,

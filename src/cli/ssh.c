@@ -44,8 +44,7 @@ const WeftVerb weft_ssh_verbs[] = {
         .about = "Logs in to a node, or runs a command there. It goes through weftd: neither a route nor a key is needed.\n"
                  "Without a rank it is node 0; cfd[3] and cfd-3 are the same. Ends with the exit status of the command, or\n"
                  "with 255 where weft itself failed.",
-        .examples = "weft ssh cfd\n"
-                    "weft ssh 'cfd[3]' -l alice\n"
+        .examples = "weft ssh 'cfd[3]' -l alice\n"
                     "weft ssh cfd-3 -- uname -a",
         .min_args = 1,
         .max_args = 1,

@@ -22,7 +22,8 @@ typedef struct WordColour {
 
 /* All other words of a coloured column are on their way: yellow. */
 static const WordColour word_colours[] = {
-    { "ready", "\033[32m" }, { "up", "\033[32m" }, { "failed", "\033[31m" }, { "lost", "\033[31m" }, { "-", "" },
+    { "ready", "\033[32m" },  { "up", "\033[32m" },   { "ok", "\033[32m" }, { "fail", "\033[31m" },
+    { "failed", "\033[31m" }, { "lost", "\033[31m" }, { "-", "" },
 };
 
 static void

@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "sse.h"
 #include "table.h"
+#include "target.h"
 
 #include <glib.h>
 #include <stdlib.h>
@@ -148,6 +149,81 @@ test_blame(void)
     }
 }
 
+typedef struct {
+    const char *text;
+    const char *found; /* "cluster:rank,rank," or NULL: refused */
+} TargetCase;
+
+static const TargetCase target_cases[] = {
+    { "cfd", "cfd" },
+    { "cfd[3]", "cfd:3," },
+    { "cfd[0-2,7]", "cfd:0,1,2,7," },
+    { "cfd-3", "cfd-3" },
+    { "cfd[", NULL },
+    { "cfd[]", NULL },
+    { "cfd[0]x", NULL },
+    { "cfd[3-1]", NULL },
+    { "", NULL },
+    { "cfd[99999999]", "cfd:99999999," },
+    { "cfd[-1]", NULL },
+    { "cfd[0][1]", NULL },
+};
+
+static void
+test_targets(void)
+{
+    for (guint i = 0; i < G_N_ELEMENTS(target_cases); i++) {
+        g_autoptr(GError) error = NULL;
+        g_auto(WeftTarget) target = { 0 };
+        gboolean fine = weft_target_parse(target_cases[i].text, &target, &error);
+        g_test_message("%s: %s", target_cases[i].text, fine ? "fine" : error->message);
+        g_assert_cmpint(fine, ==, target_cases[i].found != NULL);
+        if (!fine)
+            continue;
+        g_autoptr(GString) found = g_string_new(target.cluster);
+        for (guint j = 0; target.ranks && j < target.ranks->len; j++)
+            g_string_append_printf(found, "%s%u,", j ? "" : ":", g_array_index(target.ranks, guint, j));
+        g_assert_cmpstr(found->str, ==, target_cases[i].found);
+    }
+}
+
+/* What may be the host name of a node. */
+static void
+test_target_hostnames(void)
+{
+    static const TargetCase cases[] = {
+        { "cfd-3", "cfd:3" },  { "a-b-12", "a-b:12" }, { "cfd-0", "cfd:0" }, { "cfd", NULL },
+        { "cfd-", NULL },      { "-3", NULL },         { "cfd-03", NULL },   { "cfd-x", NULL },
+        { "cfd-65536", NULL }, { "cfd--1", "cfd-:1" }, { "cfd-+1", NULL },
+    };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autofree char *cluster = NULL;
+        guint rank = 0;
+        gboolean fine = weft_target_split(cases[i].text, &cluster, &rank);
+        g_autofree char *found = fine ? g_strdup_printf("%s:%u", cluster, rank) : NULL;
+        g_assert_cmpstr(found, ==, cases[i].found);
+    }
+}
+
+/* Here or there: as scp tells them apart. */
+static void
+test_target_paths(void)
+{
+    static const TargetCase cases[] = {
+        { "cfd:x", "cfd|x" },   { "cfd[3]:/tmp/a:b", "cfd[3]|/tmp/a:b" },
+        { "cfd:", "cfd|" },     { "./a:b", NULL },
+        { "/tmp/cfd:x", NULL }, { "x", NULL },
+        { ":x", NULL },         { "a/b:c", NULL },
+    };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autofree char *nodes = NULL;
+        g_autofree char *path = NULL;
+        gboolean fine = weft_target_split_path(cases[i].text, &nodes, &path);
+        g_autofree char *found = fine ? g_strdup_printf("%s|%s", nodes, path) : NULL;
+        g_assert_cmpstr(found, ==, cases[i].found);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -159,5 +235,8 @@ main(int argc, char **argv)
     g_test_add_func("/cli/clean", test_clean);
     g_test_add_func("/cli/paths", test_paths);
     g_test_add_func("/cli/blame", test_blame);
+    g_test_add_func("/cli/targets", test_targets);
+    g_test_add_func("/cli/targets/hostnames", test_target_hostnames);
+    g_test_add_func("/cli/targets/paths", test_target_paths);
     return g_test_run();
 }
