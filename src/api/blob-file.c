@@ -85,6 +85,21 @@ weft_blob_file_look(const char *folder, const char *digest, WeftBlob *ret_blob, 
     return TRUE;
 }
 
+gboolean
+weft_blob_file_head(const char *folder, const char *digest, guint8 *head, gsize *length, GError **error)
+{
+    g_autofree char *path = g_build_filename(folder, digest, NULL);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? pread(fd, head, *length, 0) : -1;
+    int saved = errno;
+    if (fd >= 0)
+        close(fd);
+    if (n < 0)
+        return weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot read %s: %s", path, g_strerror(saved));
+    *length = (gsize)n;
+    return TRUE;
+}
+
 static gboolean
 check_offset(const WeftBlobFile *file, const WeftBlobPiece *piece, guint64 size, GError **error)
 {

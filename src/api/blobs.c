@@ -236,6 +236,12 @@ weft_blobs_look(WeftBlobs *blobs, const char *digest, WeftBlob *ret_blob, GError
     return weft_blob_file_look(blobs->folder, digest, ret_blob, error);
 }
 
+gboolean
+weft_blobs_head(WeftBlobs *blobs, const char *digest, guint8 *head, gsize *length, GError **error)
+{
+    return weft_blob_file_head(blobs->folder, digest, head, length, error);
+}
+
 /* --- from start to end --- */
 
 static gboolean

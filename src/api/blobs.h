@@ -27,6 +27,9 @@ typedef struct WeftBlob {
 
 gboolean weft_blobs_look(WeftBlobs *blobs, const char *digest, WeftBlob *ret_blob, GError **error);
 
+/* Up to *length of its first bytes, when it is complete; sets *length to how many there are. */
+gboolean weft_blobs_head(WeftBlobs *blobs, const char *digest, guint8 *head, gsize *length, GError **error);
+
 typedef struct WeftBlobPiece {
     const char *digest;
     guint64 offset;    /* of these bytes */

@@ -1,6 +1,7 @@
 #include "blobs.h"
 #include "bounds.h"
 #include "clock.h"
+#include "disk-header.h"
 #include "errors.h"
 #include "handlers.h"
 #include "image.h"
@@ -174,9 +175,19 @@ check_name(WeftRequest *request, const WeftImage *image, WeftImage **ret_there, 
 }
 
 static gboolean
+check_disk(WeftRequest *request, const WeftImageFile *disk, GError **error)
+{
+    guint8 header[WEFT_DISK_HEADER_LENGTH];
+    gsize length = sizeof header;
+    return !disk ||
+           (check_file(request, "disk", disk, error) && weft_blobs_head(request->blobs, disk->digest, header, &length, error) &&
+            weft_disk_header_check(disk, header, length, error));
+}
+
+static gboolean
 check_files(WeftRequest *request, const WeftImage *image, GError **error)
 {
-    return check_file(request, "disk", image->disk, error) && check_file(request, "kernel", image->kernel, error) &&
+    return check_disk(request, image->disk, error) && check_file(request, "kernel", image->kernel, error) &&
            check_file(request, "initrd", image->initrd, error);
 }
 

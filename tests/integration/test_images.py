@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import random
+import struct
 import subprocess
 import time
 
@@ -18,6 +19,13 @@ RAW = {"Content-Type": "application/octet-stream"}
 
 def content(size=3 * MIB, seed=1):
     return random.Random(seed).randbytes(size)
+
+
+def qcow2(version=3, backing=0, clusters=16, size=1 << 30, encryption=0, entries=2, table=3 << 16, features=0):
+    """The beginning of such a file, as long as its tables need it."""
+    header = struct.pack(">4sIQIIQIIQQIIQQQQII", b"QFI\xfb", version, backing, 0, clusters, size, encryption, entries, table, 1 << 16, 1, 0,
+                         0, features, 0, 0, 4, 104)
+    return header.ljust(4 << 16, b"\0")
 
 
 def digest_of(data):
@@ -272,11 +280,49 @@ def written(tmp_path, name, data):
     return str(path)
 
 
-@pytest.mark.parametrize("start, kind", [(b"QFI\xfb", "qcow2"), (b"hsqs", "readonly"), (b"\x00\x00\x00\x00", "raw")])
+@pytest.mark.parametrize("start, kind", [(qcow2(), "qcow2"), (b"hsqs", "readonly"), (b"\x00\x00\x00\x00", "raw")],
+                         ids=["qcow2", "readonly", "raw"])
 def test_add_sees_the_format(weft, tmp_path, start, kind):
     disk = written(tmp_path, "disk", start + content())
     made = json.loads(weft.cli("image", "add", "mpi", "--disk", disk, "--json").stdout)
     assert made["disk"]["format"] == kind
+
+
+@pytest.mark.parametrize("kind, header, problem", [
+    ("qcow2", {"backing": 104}, "disk: the image is a layer over another file"),
+    ("qcow2", {"features": 4}, "disk: the image keeps its data in another file"),
+    ("qcow2", {"features": 1 << 40}, "disk: the image has features that weft does not know (0x10000000000)"),
+    ("qcow2", {"size": 1 << 60}, "disk: the image describes a disk of 1152921504606846976 bytes"),
+    ("qcow2", {"table": 1 << 62}, "disk: the image's tables are not within its file"),
+    ("qcow2", {"version": 9}, "disk: the file is no qcow2 of version 2 or 3"),
+    ("raw", {"backing": 104}, "disk.format: is raw, and the file is a qcow2"),
+    ("readonly", {"backing": 104}, "disk.format: is readonly, and the file is a qcow2"),
+    ("qcow2", None, "disk.format: is qcow2, and the file is no qcow2"),
+])
+def test_disk_that_leads_elsewhere_or_is_not_what_it_says(weft, kind, header, problem):
+    file = content(MIB) if header is None else qcow2(**header)
+    upload(weft.client, file)
+    answer = weft.client.request("POST", "/v1/images", {"name": "bad", "disk": {"digest": digest_of(file), "size": len(file), "format": kind}})
+    assert answer.status == 400 and problem in answer.json["detail"], answer.text
+    assert weft.client.get("/v1/images")["items"] == []
+
+
+@pytest.mark.skipif(not os.path.exists("/usr/bin/qemu-img"), reason="needs qemu-img")
+@pytest.mark.parametrize("options, problem", [
+    (["disk", "64M"], None),
+    (["-o", "compat=0.10", "disk", "64M"], None),
+    (["-o", "extended_l2=on,cluster_size=128k,compression_type=zstd", "disk", "64M"], None),
+    (["-b", "/etc/passwd", "-F", "raw", "disk", "64M"], "is a layer over another file"),
+    (["-o", "data_file=other,data_file_raw=on", "disk", "64M"], "keeps its data in another file"),
+    (["disk", "8T"], "describes a disk of 8796093022208 bytes"),
+])
+def test_disks_as_qemu_makes_them(weft, tmp_path, options, problem):
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", *options], cwd=tmp_path, check=True)
+    done = weft.cli("image", "add", "made", "--disk", str(tmp_path / "disk"), check=False)
+    if problem:
+        assert done.returncode != 0 and problem in done.stderr
+    else:
+        assert done.returncode == 0, done.stderr
 
 
 def test_add_list_and_remove(weft, tmp_path):

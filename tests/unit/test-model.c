@@ -1,4 +1,5 @@
 #include "cluster.h"
+#include "disk-header.h"
 #include "errors.h"
 #include "event.h"
 #include "host.h"
@@ -623,6 +624,60 @@ static const Golden goldens[] = {
     { "usage", 4, read_back_usage },
 };
 
+/* A header that is fine: version 3, 64 KiB clusters, 1 GiB, one table of two entries in the fourth cluster. */
+static const guint8 fine_qcow2[WEFT_DISK_HEADER_LENGTH] = {
+    'Q', 'F', 'I', 0xfb, [7] = 3, [23] = 16, [28] = 0x40, [39] = 2, [45] = 3, [53] = 1, [59] = 1, [99] = 4, [103] = 104,
+};
+
+static void
+test_disk_header(void)
+{
+    /* What is changed in it, and what of the message must tell it; NULL: it is still fine. */
+    static const struct {
+        guint8 at, value;
+        const char *says;
+    } cases[] = {
+        { 79, 0x00, NULL },
+        { 79, 0x18, NULL }, /* compression type, long entries */
+        { 7, 2, NULL },
+        { 7, 1, "no qcow2 of version 2 or 3" },
+        { 7, 4, "no qcow2 of version 2 or 3" },
+        { 15, 1, "a layer over another file; make one that stands alone: qemu-img convert" },
+        { 8, 0x80, "a layer over another file" },
+        { 79, 0x04, "keeps its data in another file" },
+        { 79, 0x01, "was not closed" },
+        { 79, 0x02, "is corrupt" },
+        { 79, 0x20, "features that weft does not know (0x20)" },
+        { 72, 0x80, "features that weft does not know (0x8000000000000000)" },
+        { 35, 1, "is encrypted" },
+        { 23, 8, "clusters of a size" },
+        { 23, 22, "clusters of a size" },
+        { 20, 1, "clusters of a size" },
+        { 36, 0xff, "not within its file" },
+        { 40, 0xff, "not within its file" },
+        { 38, 0xff, "not within its file" },
+        { 24, 0x80, "describes a disk of" },
+        { 28, 0, "describes a disk of 0 bytes" },
+        { 0, 'X', "disk.format: is qcow2, and the file is no qcow2" },
+    };
+    const WeftImageFile file = { .size = 4 << 16, .format = WEFT_DISK_QCOW2 },
+                        raw = { .size = 4 << 16, .format = WEFT_DISK_RAW };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autoptr(GError) error = NULL;
+        guint8 header[sizeof fine_qcow2];
+        memcpy(header, fine_qcow2, sizeof header);
+        header[cases[i].at] = cases[i].value;
+        gboolean fine = weft_disk_header_check(&file, header, sizeof header, &error);
+        g_test_message("%u: %s", i, error ? error->message : "fine");
+        g_assert_cmpint(fine, ==, cases[i].says == NULL);
+        g_assert_true(fine || strstr(error->message, cases[i].says));
+    }
+    for (gsize length = 0; length < sizeof fine_qcow2; length++) /* whatever is there of it */
+        g_assert_cmpint(weft_disk_header_check(&file, fine_qcow2, length, NULL), ==, length >= 104);
+    g_assert_false(weft_disk_header_check(&raw, fine_qcow2, sizeof fine_qcow2, NULL));
+    g_assert_true(weft_disk_header_check(&raw, (const guint8 *)"", 0, NULL));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -636,6 +691,7 @@ main(int argc, char **argv)
     g_test_add_func("/model/cluster/scale", test_scale);
     g_test_add_func("/model/node/round-trip", test_node);
     g_test_add_func("/model/node/names", test_node_names);
+    g_test_add_func("/model/disk-header", test_disk_header);
     g_test_add_func("/model/usage", test_usage);
     g_test_add_func("/model/phases", test_phases);
     g_test_add_func("/model/phases/settled", test_settled);
