@@ -67,3 +67,9 @@ weft_text_nearest(const char *word, const char *const *words, gsize n)
     }
     return nearest;
 }
+
+char *
+weft_text_count(guint64 count, const char *thing)
+{
+    return g_strdup_printf("%" G_GUINT64_FORMAT " %s%s", count, thing, count == 1 ? "" : "s");
+}

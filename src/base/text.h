@@ -10,3 +10,6 @@ char *weft_text_quote(const char *text);
 
 /* The one of n words that the given one is most likely a misspelling of, or NULL. Borrowed from words. */
 const char *weft_text_nearest(const char *word, const char *const *words, gsize n);
+
+/* "1 node", "8 nodes" */
+char *weft_text_count(guint64 count, const char *thing);

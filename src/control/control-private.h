@@ -8,6 +8,7 @@
 #include "links.h"
 #include "plan.h"
 #include "records.h"
+#include "rest.h"
 #include "wiring.h"
 
 typedef struct WeftHosts WeftHosts;
@@ -87,8 +88,8 @@ void weft_hosts_recount(WeftHosts *hosts, const char *name);
 void weft_hosts_hint(WeftHosts *hosts, const char *name);
 /* … and its devices are not what they were. */
 void weft_hosts_hardware_changed(WeftHosts *hosts, const char *name);
-/* What it is able to; NULL: it has not told yet, and perhaps why. */
-const WeftInventory *weft_hosts_inventory(const WeftHosts *hosts, const char *name, const char **ret_why_not);
+/* What it is able to; NULL: it has not told yet, and what is known of that (NULL: of no interest). */
+const WeftInventory *weft_hosts_inventory(const WeftHosts *hosts, const char *name, const WeftRest **ret_trouble);
 /* What it has of a partition's network, as far as is known; NULL: nothing. serial: the same number is the same text. */
 const WeftHostNetwork *weft_hosts_network(const WeftHosts *hosts, const char *name, guint vxlan, guint64 *ret_serial);
 /* It has been told; NULL: it has nothing any more. */

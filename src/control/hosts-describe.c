@@ -10,7 +10,7 @@ weft_watch_free(gpointer data)
     g_hash_table_unref(host->reported);
     weft_watch_facts_free(host);
     weft_inventory_free(host->inventory);
-    g_free(host->inspect_error);
+    weft_rest_clear(&host->inspection);
     g_free(host->name);
     g_free(host);
 }
@@ -127,8 +127,10 @@ load_states(WeftHosts *hosts, GError **error)
         if (!status)
             return FALSE;
         WeftWatch *host = weft_hosts_find(hosts, status->host);
-        if (host)
-            host->state = status->state;
+        if (!host)
+            continue;
+        host->state = status->state;
+        host->unwritten = status->reason && status->state == WEFT_HOST_UP; /* what was wrong may be so no more */
     }
     return records != NULL;
 }

@@ -2,10 +2,12 @@
 #include "hosts.h"
 
 const WeftInventory *
-weft_hosts_inventory(const WeftHosts *hosts, const char *name, const char **ret_why_not)
+weft_hosts_inventory(const WeftHosts *hosts, const char *name, const WeftRest **ret_trouble)
 {
+    static const WeftRest none;
     const WeftWatch *host = weft_hosts_find(hosts, name);
-    *ret_why_not = host ? host->inspect_error : NULL;
+    if (ret_trouble)
+        *ret_trouble = host ? &host->inspection : &none;
     return host ? host->inventory : NULL;
 }
 
@@ -69,6 +71,42 @@ discover(WeftWatch *host)
 
 /* --- asking --- */
 
+/* Nodes that wait for it are woken each time: they go elsewhere in the end. */
+static void
+mute(WeftWatch *host, const WeftJob *job, const GError *error)
+{
+    WeftControl *control = host->control;
+    g_autofree char *words = weft_words(WEFT_DEED_INSPECT, error, job->deadline);
+    weft_rest_fail(&host->inspection, &control->options.backoff, WEFT_DEED_INSPECT, words, error->message);
+    host->inspect = TRUE;
+    weft_watch_recheck(host, host->inspection.not_before - g_get_monotonic_time());
+    if (host->inspection.attempts == 1 && !host->inventory) {
+        g_warning("host %s does not tell what it is able to, asking again: %s", host->name, error->message);
+        g_autofree char *reason = g_strdup_printf("it does not tell what it is able to: %s", error->message);
+        weft_watch_tell_state(host, reason);
+    }
+    g_autoptr(GPtrArray) nodes = host->inventory ? NULL : weft_watch_nodes(host);
+    weft_watch_wake_clusters(host, nodes, FALSE);
+}
+
+static void
+spoke(WeftWatch *host, WeftInventory *inventory)
+{
+    gboolean first = !host->inventory;
+    if (first && host->inspection.attempts)
+        weft_watch_tell_state(host, NULL);
+    weft_rest_clear(&host->inspection);
+    weft_inventory_free(host->inventory);
+    host->inventory = inventory;
+    discover(host);
+    weft_watch_update_open(host);
+    if (!first)
+        return;
+    g_autoptr(GPtrArray) nodes = weft_watch_nodes(host);
+    weft_watch_wake_clusters(host, nodes, FALSE);
+    weft_control_room_made(host->control);
+}
+
 static void
 inspected(WeftJob *job, const GError *error)
 {
@@ -79,23 +117,10 @@ inspected(WeftJob *job, const GError *error)
         weft_hosts_end_removal(control->hosts, host);
         return;
     }
-    g_clear_pointer(&host->inspect_error, g_free);
-    if (error) {
-        g_warning("host %s does not tell what it is able to, asking again: %s", host->name, error->message);
-        host->inspect = TRUE;
-        host->inspect_error = g_strdup(error->message);
-        weft_watch_recheck(host, weft_backoff_delay(&control->options.backoff, ++host->inspect_attempts));
-        return;
-    }
-    host->inspect_attempts = 0;
-    gboolean first = !host->inventory;
-    weft_inventory_free(host->inventory);
-    host->inventory = g_steal_pointer(&job->inventory);
-    discover(host);
-    if (first) {
-        g_autoptr(GPtrArray) nodes = weft_watch_nodes(host);
-        weft_watch_wake_clusters(host, nodes, FALSE);
-    }
+    if (error)
+        mute(host, job, error);
+    else
+        spoke(host, g_steal_pointer(&job->inventory));
 }
 
 void

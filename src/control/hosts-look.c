@@ -79,6 +79,8 @@ image_discarded(WeftJob *job, const GError *error)
         weft_watch_set_image(host, job->text, FALSE);
     if (host->removed)
         weft_hosts_end_removal(control->hosts, host);
+    else
+        weft_watch_inspect(host); /* which waited for this */
     if (error)
         return;
     WeftTxn *txn = weft_txn_new("image-garbage-removed");

@@ -33,8 +33,8 @@ void
 weft_watch_update_open(const WeftWatch *host)
 {
     weft_fleet_set_open(host->control->fleet, host->name,
-                        host->answered && host->clean && host->described && host->state == WEFT_HOST_UP && !host->draining &&
-                            !host->evicting && !host->removed);
+                        host->answered && host->clean && host->described && host->inventory && host->state == WEFT_HOST_UP &&
+                            !host->draining && !host->evicting && !host->removed);
 }
 
 /* --- its nodes --- */
@@ -128,6 +128,16 @@ commit_status(WeftWatch *host, WeftTxn *txn)
     Written written = { host->control, g_strdup(host->name) };
     host->unwritten = FALSE;
     weft_control_commit(host->control, txn, status_written, g_memdup2(&written, sizeof written));
+}
+
+void
+weft_watch_tell_state(WeftWatch *host, const char *reason)
+{
+    WeftTxn *txn = weft_txn_new("host-state-told");
+    put_status(host, txn, reason);
+    if (reason)
+        weft_txn_tell(txn, "host-mute", NULL, host->name, "host %s takes no nodes: %s", host->name, reason);
+    commit_status(host, txn);
 }
 
 static void

@@ -35,10 +35,9 @@ typedef struct WeftWatch {
     GHashTable *images;   /* digest to Fact */
 
     WeftInventory *inventory; /* NULL: it has not told yet */
-    char *inspect_error;      /* why not; NULL: not asked yet */
+    WeftRest inspection;      /* why not */
     gboolean inspect;         /* to be asked */
-    guint inspect_attempts;
-    gboolean kept_told; /* that its hardware is less than its nodes hold */
+    gboolean kept_told;       /* that its hardware is less than its nodes hold */
 } WeftWatch;
 
 struct WeftHosts {
@@ -64,6 +63,8 @@ void weft_hosts_dequeue(WeftHosts *hosts, WeftWatch *host);
 void weft_hosts_launch(WeftHosts *hosts);
 /* A job for it whose callback finds the control as its owner. */
 WeftJob *weft_watch_job(const WeftWatch *host, WeftStepType step, const char *text, gint64 deadline, WeftJobDone done);
+/* Writes its state anew. reason: what is wrong with it all the same; NULL: nothing. */
+void weft_watch_tell_state(WeftWatch *host, const char *reason);
 /* Looks again after a while. */
 void weft_watch_recheck(WeftWatch *host, gint64 delay);
 

@@ -2,11 +2,9 @@
 
 #include "clock.h"
 #include "control-private.h"
-#include "words.h"
+#include "text.h"
 
-#include <string.h>
-
-#define BYTES_PER_MICROSECOND 2 /* a file may take as long as if it came that slowly */
+#define BYTES_PER_MICROSECOND 50 /* what may pass without a sign of life is looked through at least that fast */
 #define TELL_MILLISECONDS 1000
 #define FORGET_AFTER (60 * (gint64)G_USEC_PER_SEC) /* a failure that nobody asks about any more */
 
@@ -16,10 +14,8 @@ typedef struct Carry {
     char *key; /* "HOST DIGEST" */
     char *image;
     const WeftJob *job; /* NULL: it rests after a failure */
-    guint attempts;
-    gint64 not_before; /* monotonic */
-    char *words;       /* of the last failure */
-    char *detail;
+    guint64 reached;    /* bytes, when it failed last */
+    WeftRest rest;
     GHashTable *waiting; /* set of keys of clusters */
 } Carry;
 
@@ -38,8 +34,7 @@ carry_free(gpointer data)
     g_hash_table_unref(carry->waiting);
     g_free(carry->key);
     g_free(carry->image);
-    g_free(carry->words);
-    g_free(carry->detail);
+    weft_rest_clear(&carry->rest);
     g_free(carry);
 }
 
@@ -140,13 +135,12 @@ wake_waiting(const Carry *carry)
 static void
 failed(Carry *carry, const WeftJob *job, const GError *error)
 {
-    const WeftBackoff *backoff = &carry->images->control->options.backoff;
-    carry->not_before = g_get_monotonic_time() + weft_backoff_delay(backoff, ++carry->attempts);
-    g_free(carry->words);
-    carry->words = weft_words(WEFT_DEED_BRING, error, job->deadline);
-    g_free(carry->detail);
-    carry->detail = g_strdup(error->message);
-    weft_hosts_hint(carry->images->control->hosts, job->host);
+    WeftControl *control = carry->images->control;
+    g_autofree char *words = weft_words(WEFT_DEED_BRING, error, job->deadline);
+    g_autofree char *what = g_strdup_printf("image %s: %s", carry->image, words);
+    weft_rest_fail(&carry->rest, &control->options.backoff, WEFT_DEED_BRING, what, error->message);
+    carry->reached = weft_job_brought(job);
+    weft_hosts_hint(control->hosts, job->host);
 }
 
 static void
@@ -175,9 +169,9 @@ tell(gpointer data)
     g_hash_table_iter_init(&iter, images->carries);
     while (g_hash_table_iter_next(&iter, NULL, &value)) {
         Carry *carry = value;
-        if (carry->job || carry->not_before <= now)
+        if (carry->job || carry->rest.not_before <= now)
             wake_waiting(carry);
-        if (!carry->job && carry->not_before + FORGET_AFTER < now)
+        if (!carry->job && carry->rest.not_before + FORGET_AFTER < now)
             g_hash_table_iter_remove(&iter);
     }
     if (g_hash_table_size(images->carries))
@@ -208,15 +202,21 @@ typedef struct Errand {
 } Errand;
 
 static Carry *
-carry_get(WeftImages *images, const char *host, const char *digest, const char *image)
+carry_find(const WeftImages *images, const char *host, const char *digest)
 {
     g_autofree char *key = g_strdup_printf("%s %s", host, digest);
-    Carry *carry = g_hash_table_lookup(images->carries, key);
+    return g_hash_table_lookup(images->carries, key);
+}
+
+static Carry *
+carry_get(WeftImages *images, const char *host, const char *digest, const char *image)
+{
+    Carry *carry = carry_find(images, host, digest);
     if (carry)
         return carry;
     carry = g_new0(Carry, 1);
     carry->images = images;
-    carry->key = g_steal_pointer(&key);
+    carry->key = g_strdup_printf("%s %s", host, digest);
     carry->image = g_strdup(image);
     carry->waiting = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     g_hash_table_insert(images->carries, carry->key, carry);
@@ -233,7 +233,7 @@ bring_file(const WeftImageFile *file, gpointer data)
         return;
     Carry *carry = carry_get(errand->images, errand->host, file->digest, errand->image->name);
     g_hash_table_add(carry->waiting, g_strdup(errand->cluster_key));
-    if (!carry->job && carry->not_before <= g_get_monotonic_time())
+    if (!carry->job && weft_rest_is_over(&carry->rest))
         send(carry, errand->host, file);
 }
 
@@ -246,47 +246,90 @@ weft_images_bring(WeftImages *images, const char *host, const WeftImage *image, 
 
 /* --- how far --- */
 
+/* It runs, and has got further than the last time. */
+static gboolean
+is_better(const Carry *carry)
+{
+    return carry->job && weft_job_brought(carry->job) > carry->reached;
+}
+
 typedef struct Sum {
-    const Carry *last; /* one of them, of which something is told */
-    const Carry *failed;
-    guint percent; /* of all together */
-    guint files;
-    GHashTable *hosts;
+    const WeftImages *images;
+    const char *host;
+    WeftBringing *bringing;
+    const WeftRest *worst;
 } Sum;
 
 static void
-add(Sum *sum, const Carry *carry)
+find_worst(const WeftImageFile *file, gpointer data)
 {
-    sum->last = carry;
-    if (!carry->job && carry->words)
-        sum->failed = carry;
-    sum->percent += carry->job ? (guint)g_atomic_int_get(&carry->job->percent) : 0;
-    sum->files++;
-    g_hash_table_add(sum->hosts, g_strndup(carry->key, strcspn(carry->key, " ")));
+    Sum *sum = data;
+    const Carry *carry = carry_find(sum->images, sum->host, file->digest);
+    if (carry && carry->rest.attempts > sum->worst->attempts)
+        sum->worst = &carry->rest;
 }
 
-gboolean
-weft_images_progress(const WeftImages *images, const char *cluster_key, char **ret_text, char **ret_detail)
+const WeftRest *
+weft_images_trouble(const WeftImages *images, const char *host, const WeftImage *image)
 {
-    g_autoptr(GHashTable) hosts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    Sum sum = { .hosts = hosts };
-    GHashTableIter iter;
-    gpointer carry;
-    g_hash_table_iter_init(&iter, images->carries);
-    while (g_hash_table_iter_next(&iter, NULL, &carry))
-        if (g_hash_table_contains(((Carry *)carry)->waiting, cluster_key))
-            add(&sum, carry);
-    if (!sum.files)
-        return FALSE;
-    guint n = g_hash_table_size(hosts);
-    if (sum.failed)
-        *ret_text =
-            g_strdup_printf("image %s: %s; try %u follows", sum.failed->image, sum.failed->words, sum.failed->attempts + 1);
-    else
-        *ret_text = g_strdup_printf("bringing image %s to %u host%s: %u %%", sum.last->image, n, n == 1 ? "" : "s",
-                                    sum.percent / sum.files);
-    *ret_detail = sum.failed ? g_strdup(sum.failed->detail) : NULL;
-    return TRUE;
+    static const WeftRest none;
+    Sum sum = { .images = images, .host = host, .worst = &none };
+    each_file(image, find_worst, &sum);
+    return sum.worst;
+}
+
+static void
+add(const WeftImageFile *file, gpointer data)
+{
+    Sum *sum = data;
+    WeftBringing *bringing = sum->bringing;
+    const Carry *carry = carry_find(sum->images, sum->host, file->digest);
+    if (!carry || !g_hash_table_add(bringing->files, (gpointer)carry))
+        return;
+    g_hash_table_add(bringing->hosts, (gpointer)sum->host);
+    bringing->image = carry->image;
+    bringing->done += carry->job ? weft_job_brought(carry->job) : carry->reached;
+    bringing->total += file->size;
+    if (carry->rest.what && !is_better(carry) && (!bringing->trouble || carry->rest.attempts > bringing->trouble->attempts))
+        bringing->trouble = &carry->rest;
+}
+
+void
+weft_images_add(const WeftImages *images, const char *host, const WeftImage *image, WeftBringing *bringing)
+{
+    Sum sum = { .images = images, .host = host, .bringing = bringing };
+    each_file(image, add, &sum);
+}
+
+void
+weft_bringing_tell(const WeftBringing *bringing, char **ret_text, char **ret_detail)
+{
+    guint n = g_hash_table_size(bringing->hosts);
+    if (bringing->trouble) {
+        *ret_text = weft_rest_text(bringing->trouble);
+        *ret_detail = g_strdup(bringing->trouble->detail);
+    } else if (n) {
+        guint percent = (guint)(bringing->done * 100 / MAX(bringing->total, 1));
+        g_autofree char *hosts = weft_text_count(n, "host");
+        *ret_text = g_strdup_printf("bringing image %s to %s: %u %%", bringing->image, hosts, MIN(percent, 100));
+    }
+}
+
+WeftBringing *
+weft_bringing_new(void)
+{
+    WeftBringing *bringing = g_new0(WeftBringing, 1);
+    bringing->files = g_hash_table_new(NULL, NULL);
+    bringing->hosts = g_hash_table_new(g_str_hash, g_str_equal);
+    return bringing;
+}
+
+void
+weft_bringing_free(WeftBringing *bringing)
+{
+    g_hash_table_unref(bringing->files);
+    g_hash_table_unref(bringing->hosts);
+    g_free(bringing);
 }
 
 /* --- life --- */

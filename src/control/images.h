@@ -2,6 +2,7 @@
 #pragma once
 
 #include "image.h"
+#include "rest.h"
 
 #include <glib.h>
 
@@ -23,6 +24,22 @@ gboolean weft_images_are_on(const WeftImages *images, const char *host, const We
 /* Begins to bring those that are missing; the cluster is woken when one came, failed, or got further. */
 void weft_images_bring(WeftImages *images, const char *host, const WeftImage *image, const char *cluster_key);
 
-/* How far those are that a cluster waits for: "bringing image mpi to 3 hosts: 42 %". FALSE: it waits for none. detail: what a
- * driver said of the last failure; NULL: nothing went wrong. */
-gboolean weft_images_progress(const WeftImages *images, const char *cluster_key, char **ret_text, char **ret_detail);
+/* What went wrong with those that are missing, the worst of them; attempts 0: nothing. Borrowed until something changes. */
+const WeftRest *weft_images_trouble(const WeftImages *images, const char *host, const WeftImage *image);
+
+/* How far several are. */
+typedef struct WeftBringing {
+    const WeftRest *trouble; /* of one that got no further since; NULL: none */
+    const char *image;       /* one of them, of which something is told */
+    guint64 done, total;     /* bytes, of all together */
+    GHashTable *files;       /* set of those that are in it, borrowed */
+    GHashTable *hosts;       /* set of names, borrowed */
+} WeftBringing;
+
+WeftBringing *weft_bringing_new(void);
+void weft_bringing_free(WeftBringing *bringing);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftBringing, weft_bringing_free)
+/* Adds those of an image that are on their way to a host. */
+void weft_images_add(const WeftImages *images, const char *host, const WeftImage *image, WeftBringing *bringing);
+/* "bringing image mpi to 3 hosts: 42 %", or what is wrong; nothing when there are none. */
+void weft_bringing_tell(const WeftBringing *bringing, char **ret_text, char **ret_detail);

@@ -86,13 +86,20 @@ weft_job_file_copy(const WeftImageFile *file)
     return copy;
 }
 
+guint64
+weft_job_brought(const WeftJob *job)
+{
+    return __atomic_load_n(&job->brought, __ATOMIC_RELAXED);
+}
+
 /* --- on a worker --- */
 
 static void
 brought(guint64 done, guint64 total, gpointer data)
 {
     WeftJob *job = data;
-    g_atomic_int_set(&job->percent, total ? (int)(done * 100 / total) : 100);
+    __atomic_store_n(&job->brought, done, __ATOMIC_RELAXED);
+    __atomic_store_n(&job->alive, g_get_monotonic_time(), __ATOMIC_RELAXED);
 }
 
 static void
@@ -141,6 +148,9 @@ static gboolean
 deadline_passed(gpointer data)
 {
     WeftJob *job = data;
+    /* Something long that gets further is left alone: so it ends between one and two deadlines after it no longer does. */
+    if (__atomic_load_n(&job->alive, __ATOMIC_RELAXED) + job->deadline > g_get_monotonic_time())
+        return G_SOURCE_CONTINUE;
     job->late = TRUE;
     g_cancellable_cancel(job->cancellable);
     return G_SOURCE_REMOVE;

@@ -43,7 +43,7 @@ struct WeftJob {
     char *path;               /* of the file to bring */
     WeftHostNetwork *network; /* to connect; of one to disconnect the number counts */
     WeftChannel channel;
-    gint64 deadline; /* microseconds from the moment that it runs */
+    gint64 deadline; /* microseconds from the moment that it runs, or that it last told how far it is */
     WeftJobPrepare prepare;
     gpointer prepare_data;
     GDestroyNotify prepare_free;
@@ -56,7 +56,8 @@ struct WeftJob {
     WeftContents *contents;
     WeftInventory *inventory;
     int fd;
-    int percent; /* brought so far, atomic */
+    guint64 brought; /* bytes so far, atomic */
+    gint64 alive;    /* when the driver last told that, atomic */
     GError *error;
     gboolean late; /* its deadline passed */
 };
@@ -69,4 +70,6 @@ void weft_jobs_free(WeftJobs *jobs);
 WeftJob *weft_job_new(WeftStepType step, const char *host, const char *uri, const char *text);
 void weft_jobs_submit(WeftJobs *jobs, WeftJob *job);
 
+/* Bytes of its file that are on the host. */
+guint64 weft_job_brought(const WeftJob *job);
 WeftImageFile *weft_job_file_copy(const WeftImageFile *file);

@@ -122,11 +122,12 @@ deadline_passed(gpointer data)
         g_cancellable_cancel(wish->cancellable); /* the node is told, and its answer ends the wish */
         return G_SOURCE_REMOVE;
     }
-    gboolean last = entry->wishes.length == 1;
-    if (last && !entry->greeted)
+    /* Nobody waits any more for one that has not even greeted. Whoever is told may drop it: then it is gone already. */
+    gboolean last = entry->wishes.length == 1 && !entry->greeted;
+    if (last)
         g_hash_table_remove(entry->links->by_node, entry->node);
     fail_late(wish);
-    if (last && !entry->greeted)
+    if (last)
         close_entry(entry, NULL);
     return G_SOURCE_REMOVE;
 }

@@ -35,9 +35,10 @@ plan_failed(const WeftPlanInput *input, const WeftNodeView *view)
 {
     if (view->busy || view->resting || view->host == WEFT_SEEN_SILENT)
         return WEFT_DO_NOTHING;
-    if (!view->stopped)
-        return WEFT_DO_STOP;
-    return view->node->starts >= input->starts_max ? WEFT_DO_REPLACE : WEFT_DO_RETRY;
+    /* It is stopped once it is replaced: a host that cannot even do that holds up nobody. */
+    if (view->node->starts >= input->starts_max)
+        return WEFT_DO_REPLACE;
+    return view->stopped ? WEFT_DO_RETRY : WEFT_DO_STOP;
 }
 
 /* What it is started from may be on its way while fabric and hosts are told. */

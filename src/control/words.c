@@ -27,6 +27,9 @@ static const Words words[WEFT_DEEDS] = {
     [WEFT_DEED_CONNECT] = {
         "a host of it cannot be reached", "a host of it did not join the partition's network",
         "a host of it cannot join the partition's network", "a host of it refused to join the partition's network" },
+    [WEFT_DEED_INSPECT] = {
+        "its host does not tell what it is able to", "its host does not tell what it is able to",
+        "its host does not tell what it is able to", "its host does not tell what it is able to" },
     [WEFT_DEED_BRING] = {
         "its host cannot be reached", "the image did not reach its host",
         "its host cannot take the image", "the image was not brought to its host" },

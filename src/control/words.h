@@ -4,14 +4,16 @@
 
 #include <glib.h>
 
+/* In the order in which a node takes them. */
 typedef enum {
+    WEFT_DEED_STOP,
+    WEFT_DEED_WIRE,    /* the partition in the fabric */
+    WEFT_DEED_CONNECT, /* the partition's network on a host */
+    WEFT_DEED_INSPECT, /* what its host is able to */
+    WEFT_DEED_BRING,   /* the image's files */
     WEFT_DEED_START,
     WEFT_DEED_GREET, /* the first answer from inside */
     WEFT_DEED_MEET,  /* reaching the others */
-    WEFT_DEED_STOP,
-    WEFT_DEED_CONNECT, /* the partition's network on a host */
-    WEFT_DEED_BRING,   /* the image's files */
-    WEFT_DEED_WIRE,    /* the partition in the fabric */
     WEFT_DEEDS
 } WeftDeed;
 

@@ -10,6 +10,7 @@ void
 weft_join_free(gpointer data)
 {
     WeftJoin *join = data;
+    weft_rest_clear(&join->rest);
     g_free(join->host);
     g_free(join);
 }
@@ -183,6 +184,18 @@ weft_work_has_parted(const WeftWork *work, const WeftNode *node)
 
 /* --- telling --- */
 
+/* A host that does not join keeps all nodes from starting: those that have not begun there go to another. */
+static void
+look_elsewhere(WeftWork *work, const char *host, const char *words, const char *detail)
+{
+    for (guint i = 0; work->nodes && i < work->nodes->len; i++) {
+        WeftNodeWork *item = work->nodes->pdata[i];
+        gboolean begun = item->started || g_hash_table_contains(work->jobs, item->node->id);
+        if (item->node->phase == WEFT_NODE_CLAIMED && !begun && item->revision && strcmp(item->node->host, host) == 0)
+            weft_work_host_failed(work, item, words, detail);
+    }
+}
+
 static void
 told(WeftJob *job, const GError *error)
 {
@@ -192,13 +205,13 @@ told(WeftJob *job, const GError *error)
     weft_work_wake(work);
     if (error) {
         g_autofree char *words = weft_words(WEFT_DEED_CONNECT, error, job->deadline);
-        join->not_before = weft_work_rest(work, ++join->attempts, words, error);
+        weft_rest_fail(&join->rest, &work->control->options.backoff, WEFT_DEED_CONNECT, words, error->message);
         weft_hosts_hint(work->control->hosts, job->host);
+        if (join->rest.attempts >= work->control->options.starts_max)
+            look_elsewhere(work, job->host, words, error->message);
         return;
     }
-    if (join->attempts)
-        weft_work_set_trouble(work, NULL, NULL);
-    join->attempts = 0;
+    weft_rest_clear(&join->rest);
     weft_hosts_set_network(work->control->hosts, job->host, job->network->vxlan,
                            job->step == WEFT_STEP_CONNECT ? job->network : NULL);
 }
@@ -250,8 +263,8 @@ weft_work_connect(WeftWork *work)
         WeftJoin *join = value;
         if (!can_be_told(work, join) || is_right(work, join))
             continue;
-        if (join->not_before > now)
-            weft_work_wake_at(work, join->not_before);
+        if (join->rest.not_before > now)
+            weft_work_wake_at(work, join->rest.not_before);
         else
             tell(work, join);
     }

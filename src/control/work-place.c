@@ -1,4 +1,5 @@
 #include "clock.h"
+#include "errors.h"
 #include "id.h"
 #include "schedule.h"
 #include "work.h"
@@ -77,40 +78,71 @@ set_pkey(WeftWork *work, guint pkey)
 
 /* The first placement chooses the fabric, and with it the partition. */
 static gboolean
-ensure_partition(WeftWork *work, const WeftNode *first)
+ensure_partition(WeftWork *work, const WeftNode *first, GError **error)
 {
     WeftClusterStatus *status = work->status;
     if (status->pkey)
         return TRUE;
     const char *fabric = weft_fleet_host(work->control->fleet, first->host)->fabric;
     guint pkey = weft_subnets_take_pkey(work->control->subnets, fabric, work->key);
-    if (!pkey) {
-        weft_work_set_trouble(work, g_strdup_printf("every partition number of fabric %s is in use", fabric), NULL);
-        return FALSE;
-    }
+    if (!pkey)
+        return weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "every partition number of fabric %s is in use", fabric);
     g_free(status->fabric);
     status->fabric = g_strdup(fabric);
     set_pkey(work, pkey);
     return TRUE;
 }
 
-/* With a node to replace: one node of its rank, anywhere but on its host. */
+/* --- hosts that failed it --- */
+
+#define SHUN_DELAYS 10 /* of the longest between two tries */
+
+static void
+shun(WeftWork *work, const WeftNodeWork *item)
+{
+    gint64 now = g_get_monotonic_time();
+    WeftShun shun = { now + SHUN_DELAYS * work->control->options.backoff.max, item->refused };
+    g_hash_table_insert(work->shunned, g_strdup(item->node->host), g_memdup2(&shun, sizeof shun));
+}
+
+/* Set of the hosts to pass over. */
+static GHashTable *
+list_shunned(WeftWork *work)
+{
+    GHashTable *hosts = g_hash_table_new(g_str_hash, g_str_equal);
+    gint64 now = g_get_monotonic_time();
+    GHashTableIter iter;
+    gpointer host, shun;
+    g_hash_table_iter_init(&iter, work->shunned);
+    while (g_hash_table_iter_next(&iter, &host, &shun))
+        if (((WeftShun *)shun)->until > now)
+            g_hash_table_add(hosts, host);
+        else
+            g_hash_table_iter_remove(&iter);
+    return hosts;
+}
+
+/* So many different hosts cannot run it as it is that others will not either. */
 static gboolean
-place_nodes(Placing *placing, const guint *counts, const WeftNode *replaced)
+is_refused_everywhere(const WeftWork *work)
+{
+    guint n = 0;
+    GHashTableIter iter;
+    gpointer shun;
+    g_hash_table_iter_init(&iter, work->shunned);
+    while (g_hash_table_iter_next(&iter, NULL, &shun))
+        n += ((WeftShun *)shun)->refused;
+    return n >= work->control->options.starts_max;
+}
+
+/* --- placing --- */
+
+static gboolean
+place_on(Placing *placing, const WeftPlaceRequest *request, const WeftNode *replaced, GError **error)
 {
     WeftWork *work = placing->work;
-    g_autoptr(GHashTable) avoid = replaced ? g_hash_table_new(g_str_hash, g_str_equal) : NULL;
-    if (replaced)
-        g_hash_table_add(avoid, replaced->host);
-    WeftPlaceRequest request = { work->cluster, work->status->fabric, counts, avoid };
-    g_autoptr(GError) error = NULL;
-    weft_fleet_sort(work->control->fleet);
-    g_autoptr(GPtrArray) nodes = weft_schedule(work->control->fleet, &request, &error);
-    if (!nodes) {
-        weft_work_set_trouble(work, g_strdup(error->message), NULL);
-        return FALSE;
-    }
-    if (!ensure_partition(work, nodes->pdata[0]))
+    g_autoptr(GPtrArray) nodes = weft_schedule(work->control->fleet, request, error);
+    if (!nodes || !ensure_partition(work, nodes->pdata[0], error))
         return FALSE;
     g_ptr_array_set_free_func(nodes, NULL);
     guint next = 0;
@@ -121,15 +153,41 @@ place_nodes(Placing *placing, const guint *counts, const WeftNode *replaced)
     return TRUE;
 }
 
-/* Nodes that run have the old number in their definition, and are on its network: they are started anew. */
+/* With a node to replace: one node of its rank, anywhere but on its host. Hosts that failed the cluster are taken only by nodes
+ * that have nowhere else to be: one that failed itself better stays where it is. */
+static gboolean
+place_nodes(Placing *placing, const guint *counts, const WeftNode *replaced, GError **error)
+{
+    WeftWork *work = placing->work;
+    g_autoptr(GHashTable) avoid = list_shunned(work);
+    gboolean any = g_hash_table_size(avoid) > 0;
+    if (replaced)
+        g_hash_table_add(avoid, replaced->host);
+    WeftPlaceRequest request = { work->cluster, work->status->fabric, counts, avoid };
+    weft_fleet_sort(work->control->fleet);
+    if (place_on(placing, &request, replaced, error))
+        return TRUE;
+    if (!any || (replaced && replaced->phase == WEFT_NODE_FAILED))
+        return FALSE;
+    g_clear_error(error);
+    g_hash_table_remove_all(avoid);
+    if (replaced)
+        g_hash_table_add(avoid, replaced->host);
+    return place_on(placing, &request, replaced, error);
+}
+
+/* Nodes that run, or are about to, have the old number in their definition, and are on its network: they are started anew. */
 static void
 start_anew(WeftWork *work)
 {
     for (guint i = 0; i < work->nodes->len; i++) {
         WeftNodeWork *item = work->nodes->pdata[i];
-        if (item->node->phase == WEFT_NODE_UP || item->node->phase == WEFT_NODE_READY)
-            weft_work_set_phase(work, item, WEFT_NODE_FAILED, "its partition's number turned out to be the site's own", NULL);
-        item->started = FALSE;
+        WeftNodePhase phase = item->node->phase;
+        gboolean begun = item->started || g_hash_table_contains(work->jobs, item->node->id);
+        if (phase != WEFT_NODE_UP && phase != WEFT_NODE_READY && !(phase == WEFT_NODE_CLAIMED && begun))
+            continue;
+        weft_work_interrupt(work, item);
+        weft_work_set_phase(work, item, WEFT_NODE_FAILED, "its partition's number turned out to be the site's own", NULL);
     }
 }
 
@@ -143,34 +201,44 @@ weft_work_renumber(WeftWork *work)
     set_pkey(work, pkey);
     status->generation++;
     work->status_dirty = TRUE;
-    work->wire_not_before = 0;
+    work->wire.not_before = 0;
     start_anew(work);
 }
 
-/* A failed node that finds no room elsewhere goes on trying where it is. */
+/* A failed node that finds no room elsewhere goes on trying where it is, unless that cannot help. */
 static void
-stay(WeftWork *work, WeftNodeWork *item)
+stay(WeftWork *work, WeftNodeWork *item, const GError *error)
 {
-    item->not_before = g_get_monotonic_time() + weft_backoff_delay(&work->control->options.backoff, ++item->attempts);
-    item->homeless = item->node->phase != WEFT_NODE_FAILED;
+    gboolean failed = item->node->phase == WEFT_NODE_FAILED;
+    weft_rest_wait(&item->rest, &work->control->options.backoff);
+    item->homeless = !failed;
     weft_work_set_waiting(work, TRUE);
-    if (item->node->phase == WEFT_NODE_FAILED) {
-        item->node->starts = 0;
-        item->dirty = TRUE;
+    if (!failed) {
+        if (error)
+            weft_rest_say(&item->rest, WEFT_DEED_STOP, error->message, NULL);
+        return;
     }
+    item->node->starts = 0;
+    item->dirty = TRUE;
+    if (item->refused)
+        weft_work_give_up(work, item->node, item->node->reason, item->node->detail);
 }
 
 static void
 replace(Placing *placing, WeftNodeWork *item)
 {
     WeftWork *work = placing->work;
+    g_autoptr(GError) error = NULL;
     guint counts[WEFT_GROUPS_MAX] = { 0 }, group = weft_node_group(item->node, work->cluster);
     counts[group] = 1;
 
     gboolean closed = item->node->phase != WEFT_NODE_FAILED;
-    if ((closed && placing->full[group]) || !place_nodes(placing, counts, item->node)) {
+    if (!closed)
+        shun(work, item);
+    gboolean hopeless = (closed && placing->full[group]) || (item->refused && is_refused_everywhere(work));
+    if (hopeless || !place_nodes(placing, counts, item->node, &error)) {
         placing->full[group] |= closed;
-        stay(work, item);
+        stay(work, item, error);
         return;
     }
     g_autofree char *label = weft_node_label(item->node);
@@ -192,15 +260,18 @@ static void
 place_missing(Placing *placing, const WeftPlan *plan)
 {
     WeftWork *work = placing->work;
-    gint64 now = g_get_monotonic_time();
-    if (work->place_not_before > now)
+    g_autoptr(GError) error = NULL;
+    if (!weft_rest_is_over(&work->place))
         return;
-    gboolean waiting = count_missing(plan) > 0 && !place_nodes(placing, plan->missing, NULL);
+    gboolean waiting = count_missing(plan) > 0 && !place_nodes(placing, plan->missing, NULL, &error);
     weft_work_set_waiting(work, waiting || weft_work_has_homeless(work));
-    work->place_attempts = waiting ? work->place_attempts + 1 : 0;
+    if (!waiting) {
+        weft_rest_clear(&work->place);
+        return;
+    }
     /* Room that is made ends the rest at once; it is for what nobody tells. */
-    if (waiting)
-        work->place_not_before = now + weft_backoff_delay(&work->control->options.backoff, work->place_attempts);
+    weft_rest_wait(&work->place, &work->control->options.backoff);
+    weft_rest_say(&work->place, WEFT_DEED_STOP, error->message, NULL);
 }
 
 gboolean

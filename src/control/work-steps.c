@@ -7,51 +7,54 @@
 
 /* --- trouble --- */
 
-gint64
-weft_work_rest(WeftWork *work, guint attempt, const char *what, const GError *error)
-{
-    gint64 delay = weft_backoff_delay(&work->control->options.backoff, attempt);
-    g_autofree char *wait = weft_duration_format(delay);
-    weft_work_set_trouble(work, g_strdup_printf("%s; try %u in %s", what, attempt + 1, wait), error->message);
-    return g_get_monotonic_time() + delay;
-}
-
 void
-weft_work_node_rests(WeftWork *work, WeftNodeWork *item, const char *words, const GError *error)
+weft_work_node_rests(WeftWork *work, WeftNodeWork *item, WeftDeed deed, const char *words, const char *detail)
 {
     g_autofree char *label = weft_node_label(item->node);
     g_autofree char *what = g_strdup_printf("%s: %s", label, words);
-    item->not_before = weft_work_rest(work, ++item->attempts, what, error);
+    weft_rest_fail(&item->rest, &work->control->options.backoff, deed, what, detail);
 }
 
-/* It will not be better the next time. */
-static void
-give_up(WeftWork *work, const WeftNode *node, const char *words, const char *detail)
+void
+weft_work_give_up(WeftWork *work, const WeftNode *node, const char *words, const char *detail)
 {
     g_autofree char *label = weft_node_label(node);
+    g_autofree char *text = g_strdup_printf("%s cannot start: %s", label, words);
     work->fatal = TRUE;
-    weft_work_set_trouble(work, g_strdup_printf("%s cannot start: %s", label, words), detail);
+    weft_rest_say(&work->doom, WEFT_DEED_START, text, detail);
 }
 
-/* A host that cannot be reached gets a few tries before its node looks for another; so does a stream that somebody else has. */
+void
+weft_work_host_failed(WeftWork *work, WeftNodeWork *item, const char *reason, const char *detail)
+{
+    item->node->starts = work->control->options.starts_max;
+    weft_work_set_phase(work, item, WEFT_NODE_FAILED, reason, detail);
+    item->stopped = FALSE;
+}
+
+/* A host that cannot be reached gets a few tries before its node looks for another; so does a stream that somebody else has.
+ * One that cannot run it as it is gets no other: what its hosts are able to may differ. */
 void
 weft_work_start_failed(WeftWork *work, WeftNodeWork *item, const WeftMishap *mishap)
 {
     WeftErrorCode code = weft_error_code(mishap->error);
+    const char *detail = mishap->error->message;
     g_autofree char *words = weft_words(mishap->deed, mishap->error, mishap->deadline);
-    weft_work_node_rests(work, item, words, mishap->error);
+    weft_work_node_rests(work, item, mishap->deed, words, detail);
     item->started = FALSE;
-    if (code == WEFT_ERROR_UNAVAILABLE || code == WEFT_ERROR_BUSY) {
+    gboolean unreached = code == WEFT_ERROR_UNAVAILABLE || code == WEFT_ERROR_BUSY;
+    if (unreached)
         weft_hosts_hint(work->control->hosts, item->node->host);
-        if (item->attempts < work->control->options.starts_max)
-            return;
-        item->node->starts = work->control->options.starts_max;
+    if (unreached && item->rest.attempts < work->control->options.starts_max)
+        return;
+    g_autofree char *reason = g_strdup_printf("%s (try %u)", words, item->rest.attempts);
+    item->refused = code == WEFT_ERROR_INVALID;
+    if (unreached || item->refused) {
+        weft_work_host_failed(work, item, item->refused ? words : reason, detail);
+        return;
     }
-    g_autofree char *reason = g_strdup_printf("%s (try %u)", words, item->attempts);
-    weft_work_set_phase(work, item, WEFT_NODE_FAILED, reason, mishap->error->message);
+    weft_work_set_phase(work, item, WEFT_NODE_FAILED, reason, detail);
     item->stopped = FALSE;
-    if (code == WEFT_ERROR_INVALID)
-        give_up(work, item->node, words, mishap->error->message);
 }
 
 /* --- steps --- */
@@ -84,28 +87,69 @@ image_of(const WeftWork *work, const WeftNode *node)
 gboolean
 weft_work_is_prepared(const WeftWork *work, const WeftNode *node)
 {
-    const char *why_not;
     const WeftImage *image = image_of(work, node);
-    if (!weft_hosts_inventory(work->control->hosts, node->host, &why_not))
+    if (!weft_hosts_inventory(work->control->hosts, node->host, NULL))
         return FALSE;
     return image ? weft_images_are_on(work->control->images, node->host, image) : work->control->options.bare;
+}
+
+/* What its host lacks for long is looked for on another. One that stays for want of room answers for new failures only. */
+static void
+answer_for(WeftWork *work, WeftNodeWork *item, const WeftRest *trouble)
+{
+    if (trouble->attempts < work->control->options.starts_max || trouble->attempts <= item->brought)
+        return;
+    item->brought = trouble->attempts;
+    weft_work_node_rests(work, item, trouble->deed, trouble->what, trouble->detail);
+    weft_work_host_failed(work, item, trouble->what, trouble->detail);
 }
 
 void
 weft_work_prepare(WeftWork *work, WeftNodeWork *item)
 {
-    const char *why_not;
+    WeftControl *control = work->control;
     const WeftNode *node = item->node;
-    const WeftImage *image = image_of(work, node);
-    if (image)
-        weft_images_bring(work->control->images, node->host, image, work->key);
-    else if (!work->control->options.bare)
-        give_up(work, node, "there is no image of its name any more; create the cluster anew from one that weft image ls shows",
-                node->image);
-    if (!weft_hosts_inventory(work->control->hosts, node->host, &why_not) && why_not) {
-        g_autofree char *label = weft_node_label(node);
-        weft_work_set_trouble(work, g_strdup_printf("%s: its host does not tell what it is able to", label), why_not);
+    const WeftRest *trouble;
+    if (!weft_hosts_inventory(control->hosts, node->host, &trouble)) {
+        answer_for(work, item, trouble);
+        return;
     }
+    const WeftImage *image = image_of(work, node);
+    if (image) {
+        weft_images_bring(control->images, node->host, image, work->key);
+        answer_for(work, item, weft_images_trouble(control->images, node->host, image));
+    } else if (!weft_images_wanted(control->images)) {
+        weft_work_wake_at(work, g_get_monotonic_time() + G_USEC_PER_SEC); /* they cannot be read just now */
+    } else {
+        weft_work_give_up(work, node,
+                          "there is no image of its name any more; create the cluster anew from one that weft image ls shows",
+                          node->image);
+    }
+}
+
+/* How far those are that are not prepared, or why they are no further. */
+void
+weft_work_tell_preparing(const WeftWork *work, char **ret_text, char **ret_detail)
+{
+    WeftControl *control = work->control;
+    g_autoptr(WeftBringing) bringing = weft_bringing_new();
+    for (guint i = 0; i < work->nodes->len && !*ret_text; i++) {
+        const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
+        if (node->phase != WEFT_NODE_CLAIMED || weft_work_is_prepared(work, node))
+            continue;
+        const WeftRest *trouble;
+        const WeftImage *image = image_of(work, node);
+        if (!weft_hosts_inventory(control->hosts, node->host, &trouble) && trouble->what) {
+            g_autofree char *label = weft_node_label(node);
+            g_autofree char *text = weft_rest_text(trouble);
+            *ret_text = g_strdup_printf("%s: %s", label, text);
+            *ret_detail = g_strdup(trouble->detail);
+        } else if (image) {
+            weft_images_add(control->images, node->host, image, bringing);
+        }
+    }
+    if (!*ret_text)
+        weft_bringing_tell(bringing, ret_text, ret_detail);
 }
 
 /* --- starting --- */
@@ -151,6 +195,13 @@ birth_new(const WeftWork *work, const WeftNode *node)
 }
 
 static void
+run(WeftNodeWork *item)
+{
+    item->started = TRUE;
+    weft_rest_pass(&item->rest, WEFT_DEED_START);
+}
+
+static void
 started(WeftJob *job, const GError *error)
 {
     WeftWork *work = job->owner;
@@ -160,7 +211,7 @@ started(WeftJob *job, const GError *error)
     if (error)
         weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_START, job->deadline, error });
     else
-        item->started = TRUE;
+        run(item);
 }
 
 static WeftJob *
@@ -169,8 +220,7 @@ start_job(WeftWork *work, const WeftNode *node, GError **error)
     WeftControl *control = work->control;
     const WeftHost *host = weft_fleet_host(control->fleet, node->host);
     const WeftImage *image = image_of(work, node);
-    const char *why_not;
-    const WeftInventory *inventory = weft_hosts_inventory(control->hosts, node->host, &why_not);
+    const WeftInventory *inventory = weft_hosts_inventory(control->hosts, node->host, NULL);
     g_autoptr(WeftHost) complete = image ? weft_discover_addresses(host, inventory) : NULL;
     WeftDomainSpec spec = {
         .node = node, .host = complete ? complete : host, .pkey = work->status->pkey, .vxlan = work->status->vxlan
@@ -217,10 +267,11 @@ stopped(WeftJob *job, const GError *error)
         return;
     if (!error) {
         item->stopped = TRUE;
+        weft_rest_pass(&item->rest, WEFT_DEED_STOP);
         return;
     }
     g_autofree char *words = weft_words(WEFT_DEED_STOP, error, job->deadline);
-    weft_work_node_rests(work, item, words, error);
+    weft_work_node_rests(work, item, WEFT_DEED_STOP, words, error->message);
     if (weft_error_code(error) == WEFT_ERROR_UNAVAILABLE)
         weft_hosts_hint(work->control->hosts, item->node->host);
 }

@@ -1,5 +1,6 @@
 #include "clock.h"
 #include "errors.h"
+#include "text.h"
 #include "work.h"
 
 #include <string.h>
@@ -8,6 +9,7 @@ static void
 node_work_free(gpointer data)
 {
     WeftNodeWork *item = data;
+    weft_rest_clear(&item->rest);
     weft_node_free(item->node);
     g_free(item);
 }
@@ -63,13 +65,19 @@ weft_work_set_phase(WeftWork *work, WeftNodeWork *item, WeftNodePhase phase, con
 }
 
 void
-weft_work_retire(WeftWork *work, WeftNodeWork *item)
+weft_work_interrupt(WeftWork *work, const WeftNodeWork *item)
 {
     GCancellable *running = g_hash_table_lookup(work->jobs, item->node->id);
     if (running)
         g_cancellable_cancel(running);
+}
+
+void
+weft_work_retire(WeftWork *work, WeftNodeWork *item)
+{
+    weft_work_interrupt(work, item);
     weft_work_set_phase(work, item, WEFT_NODE_STOPPING, NULL, NULL);
-    item->not_before = 0;
+    weft_rest_clear(&item->rest);
 }
 
 void
@@ -124,6 +132,18 @@ load_nodes(WeftWork *work, GError **error)
     return TRUE;
 }
 
+/* Somebody wants something else: what was given up, or passed over, is tried again. */
+static void
+try_anew(WeftWork *work)
+{
+    work->fatal = FALSE;
+    weft_rest_clear(&work->doom);
+    weft_rest_clear(&work->place);
+    g_hash_table_remove_all(work->shunned);
+    for (guint i = 0; work->nodes && i < work->nodes->len; i++)
+        ((WeftNodeWork *)work->nodes->pdata[i])->refused = FALSE;
+}
+
 static gboolean
 load(WeftWork *work, GError **error)
 {
@@ -136,9 +156,8 @@ load(WeftWork *work, GError **error)
         weft_work_unload(work);
     g_clear_pointer(&work->cluster, weft_cluster_free);
     work->cluster = g_steal_pointer(&cluster);
-    work->fatal = FALSE;
     if (work->wish_stale)
-        work->place_not_before = work->place_attempts = 0;
+        try_anew(work);
     work->wish_stale = FALSE;
     return same || (load_status(work, error) && load_nodes(work, error));
 }
@@ -176,7 +195,7 @@ weft_work_input(WeftWork *work, WeftNodeView **ret_views)
             .node = item->node,
             .host = weft_hosts_seen(work->control->hosts, item->node->host),
             .busy = g_hash_table_contains(work->jobs, item->node->id),
-            .resting = item->not_before > now,
+            .resting = item->rest.not_before > now,
             .started = item->started,
             .stopped = item->stopped,
             .prepared = item->node->phase != WEFT_NODE_CLAIMED || weft_work_is_prepared(work, item->node),
@@ -206,7 +225,7 @@ phase_of(WeftWork *work)
     WeftClusterPhase phase = weft_plan_phase(&input);
     if (work->fatal && phase != WEFT_CLUSTER_STOPPING)
         return WEFT_CLUSTER_FAILED;
-    return phase == WEFT_CLUSTER_PLACED && work->wire_attempts ? WEFT_CLUSTER_WIRING : phase;
+    return phase == WEFT_CLUSTER_PLACED && work->wire.attempts ? WEFT_CLUSTER_WIRING : phase;
 }
 
 static void
@@ -251,26 +270,60 @@ set_text(char **text, const char *value)
     return TRUE;
 }
 
-static gboolean
-waits_for_image(const WeftWork *work)
+/* Of those that failed at the same: always the same one, so that what is told does not change with each try. */
+static const WeftRest *
+first_join(const WeftWork *work)
 {
-    for (guint i = 0; i < work->nodes->len; i++) {
-        const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
-        if (node->phase == WEFT_NODE_CLAIMED && !weft_work_is_prepared(work, node))
-            return TRUE;
+    const WeftJoin *first = NULL;
+    GHashTableIter iter;
+    gpointer value;
+    g_hash_table_iter_init(&iter, work->joins);
+    while (g_hash_table_iter_next(&iter, NULL, &value)) {
+        const WeftJoin *join = value;
+        if (join->rest.what && (!first || strcmp(join->host, first->host) < 0))
+            first = join;
     }
-    return FALSE;
+    return first ? &first->rest : NULL;
+}
+
+static const WeftRest *
+first_node(const WeftWork *work)
+{
+    const WeftNodeWork *first = NULL;
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNodeWork *item = work->nodes->pdata[i];
+        if (item->rest.what && (!first || item->node->rank < first->node->rank))
+            first = item;
+    }
+    return first ? &first->rest : NULL;
+}
+
+/* What most keeps it from being ready; NULL: nothing. */
+static const WeftRest *
+trouble_of(const WeftWork *work)
+{
+    const WeftRest *rests[] = { &work->doom, &work->place, &work->wire, first_join(work), first_node(work) };
+    for (guint i = 0; i < G_N_ELEMENTS(rests); i++)
+        if (rests[i] && rests[i]->what)
+            return rests[i];
+    return NULL;
 }
 
 /* What went wrong, or else how far its image is. */
 static void
 update_reason(WeftWork *work)
 {
-    g_autofree char *progress = NULL, *detail = NULL;
-    if (!work->trouble && waits_for_image(work))
-        weft_images_progress(work->control->images, work->key, &progress, &detail);
-    work->status_dirty |= set_text(&work->status->reason, work->trouble ? work->trouble : progress);
-    work->status_dirty |= set_text(&work->status->detail, work->trouble ? work->detail : detail);
+    g_autofree char *text = NULL, *detail = NULL;
+    gboolean well = work->status->phase == WEFT_CLUSTER_READY && !weft_work_has_homeless(work);
+    const WeftRest *trouble = well ? NULL : trouble_of(work);
+    if (trouble) {
+        text = weft_rest_text(trouble);
+        detail = g_strdup(trouble->detail);
+    } else if (!well) {
+        weft_work_tell_preparing(work, &text, &detail);
+    }
+    work->status_dirty |= set_text(&work->status->reason, text);
+    work->status_dirty |= set_text(&work->status->detail, detail);
 }
 
 gboolean
@@ -279,8 +332,6 @@ weft_work_update_status(WeftWork *work)
     ensure_status(work);
     set_phase(work, phase_of(work));
     WeftClusterStatus *status = work->status;
-    if (status->phase == WEFT_CLUSTER_READY && !weft_work_has_homeless(work))
-        weft_work_set_trouble(work, NULL, NULL);
 
     guint nodes = 0, ready = 0;
     for (guint i = 0; i < work->nodes->len; i++) {
@@ -301,18 +352,19 @@ static char *
 phase_message(const WeftWork *work)
 {
     const WeftClusterStatus *status = work->status;
-    guint wished = weft_cluster_count(work->cluster);
+    g_autofree char *nodes = weft_text_count(status->nodes, "node");
+    g_autofree char *wished = weft_text_count(weft_cluster_count(work->cluster), "node");
     switch (status->phase) {
     case WEFT_CLUSTER_PLACED:
-        return g_strdup_printf("%u nodes placed, partition 0x%04x of fabric %s", status->nodes, status->pkey, status->fabric);
+        return g_strdup_printf("%s placed, partition 0x%04x of fabric %s", nodes, status->pkey, status->fabric);
     case WEFT_CLUSTER_STARTING:
-        return g_strdup_printf("partition 0x%04x is wired, starting %u nodes", status->pkey, status->nodes);
+        return g_strdup_printf("partition 0x%04x is wired, starting %s", status->pkey, nodes);
     case WEFT_CLUSTER_READY:
-        return g_strdup_printf("%u nodes ready", status->ready);
+        return g_strdup_printf("%s ready", wished);
     case WEFT_CLUSTER_SCALING:
-        return g_strdup_printf("to %u nodes, %u are ready", wished, status->ready);
+        return g_strdup_printf("to %s, %u %s ready", wished, status->ready, status->ready == 1 ? "is" : "are");
     case WEFT_CLUSTER_STOPPING:
-        return g_strdup_printf("stopping %u nodes", status->nodes);
+        return g_strdup_printf("stopping %s", nodes);
     default:
         return g_strdup(status->reason ? status->reason : weft_cluster_phase_words[status->phase]);
     }
@@ -386,9 +438,8 @@ static void
 bury(WeftWork *work)
 {
     weft_work_unload(work);
-    weft_work_set_trouble(work, NULL, NULL);
-    work->wire_attempts = work->place_attempts = 0;
-    work->wire_not_before = work->place_not_before = 0;
+    try_anew(work);
+    weft_rest_clear(&work->wire);
 }
 
 static void

@@ -48,6 +48,13 @@ talk_free(gpointer data)
 /* --- the first answer --- */
 
 static void
+come_up(WeftWork *work, WeftNodeWork *item)
+{
+    weft_work_set_phase(work, item, WEFT_NODE_UP, NULL, NULL);
+    weft_rest_pass(&item->rest, WEFT_DEED_GREET);
+}
+
+static void
 greeted(int fd, const char *output, const GError *error, gpointer data)
 {
     const Talk *talk = data;
@@ -57,7 +64,7 @@ greeted(int fd, const char *output, const GError *error, gpointer data)
         if (error)
             weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_GREET, talk->deadline, error });
         else
-            weft_work_set_phase(work, item, WEFT_NODE_UP, NULL, NULL);
+            come_up(work, item);
     }
 }
 
@@ -107,7 +114,7 @@ met(WeftWork *work, WeftNodeWork *item, guint64 generation)
     g_clear_pointer(&node->detail, g_free);
     node->met = generation;
     node->starts = 0;
-    item->attempts = 0;
+    weft_rest_clear(&item->rest);
 }
 
 /* One that was ready goes on with what it does: only one that never was is started anew. */
@@ -118,12 +125,12 @@ meeting_failed(WeftWork *work, WeftNodeWork *item, gint64 deadline, const GError
     g_autofree char *words = weft_words(WEFT_DEED_MEET, error, deadline);
     /* What the tenant's own guest says of its own nodes is theirs to read. */
     g_autofree char *said = silent ? g_strdup(words) : g_strdup_printf("%s: %s", words, error->message);
-    weft_work_node_rests(work, item, said, error);
+    weft_work_node_rests(work, item, WEFT_DEED_MEET, said, error->message);
     if (silent)
         weft_hosts_hint(work->control->hosts, item->node->host);
-    if (!silent || item->node->phase != WEFT_NODE_UP || item->attempts < work->control->options.starts_max)
+    if (!silent || item->node->phase != WEFT_NODE_UP || item->rest.attempts < work->control->options.starts_max)
         return;
-    g_autofree char *reason = g_strdup_printf("%s (try %u)", words, item->attempts);
+    g_autofree char *reason = g_strdup_printf("%s (try %u)", words, item->rest.attempts);
     weft_work_set_phase(work, item, WEFT_NODE_FAILED, reason, error->message);
     item->stopped = FALSE;
 }
@@ -135,6 +142,10 @@ answered(int fd, const char *output, const GError *error, gpointer data)
     WeftWork *work = talk->work;
     WeftNodeWork *item = talk_ended(talk);
     if (item && (item->node->phase == WEFT_NODE_UP || item->node->phase == WEFT_NODE_READY)) {
+        /* Who does not answer may be one that has left meanwhile: those of now decide. */
+        gboolean stale = talk->generation != work->status->generation;
+        if (stale && g_error_matches(error, WEFT_ERROR, WEFT_ERROR_FAILED))
+            return;
         if (error)
             meeting_failed(work, item, talk->deadline, error);
         else

@@ -15,11 +15,10 @@ wired(const GError *error, gpointer data)
     /* A partition of that number that is not weft's is not ours to remove: ours is gone. */
     if (error && !(conflict && work->cluster && work->cluster->deleted)) {
         g_autofree char *words = weft_words(WEFT_DEED_WIRE, error, work->control->options.apply_deadline);
-        work->wire_not_before = weft_work_rest(work, ++work->wire_attempts, words, error);
+        weft_rest_fail(&work->wire, &work->control->options.backoff, WEFT_DEED_WIRE, words, error->message);
         return;
     }
-    work->wire_attempts = 0;
-    weft_work_set_trouble(work, NULL, NULL);
+    weft_rest_clear(&work->wire);
     if (work->status && work->status->wired < work->wiring_generation) {
         work->status->wired = work->wiring_generation;
         work->status_dirty = TRUE;
@@ -60,7 +59,7 @@ void
 weft_work_wire(WeftWork *work)
 {
     WeftClusterStatus *status = work->status;
-    if (work->wiring || work->wire_not_before > g_get_monotonic_time())
+    if (work->wiring || !weft_rest_is_over(&work->wire))
         return;
     WeftWiring *wiring = weft_subnets_wiring(work->control->subnets, status->fabric);
     work->wiring = TRUE;

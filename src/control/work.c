@@ -20,6 +20,7 @@ work_get(WeftControl *control, const char *key)
     work->gone = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     work->joins = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, weft_join_free);
     work->peers = g_ptr_array_new_with_free_func(g_free);
+    work->shunned = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     g_hash_table_insert(control->works, work->key, work);
     return work;
 }
@@ -33,8 +34,10 @@ weft_work_free(WeftWork *work)
     g_hash_table_unref(work->gone);
     g_hash_table_unref(work->joins);
     g_ptr_array_unref(work->peers);
-    g_free(work->trouble);
-    g_free(work->detail);
+    g_hash_table_unref(work->shunned);
+    weft_rest_clear(&work->doom);
+    weft_rest_clear(&work->wire);
+    weft_rest_clear(&work->place);
     g_free(work->key);
     g_free(work);
 }
@@ -70,15 +73,6 @@ weft_work_wake_at(WeftWork *work, gint64 time)
 }
 
 void
-weft_work_set_trouble(WeftWork *work, char *trouble, const char *detail)
-{
-    g_free(work->trouble);
-    work->trouble = trouble;
-    g_free(work->detail);
-    work->detail = g_strdup(detail);
-}
-
-void
 weft_control_wake(WeftControl *control, const char *cluster_key)
 {
     weft_work_wake(work_get(control, cluster_key));
@@ -101,11 +95,11 @@ weft_work_created(const WeftWork *work)
 void
 weft_work_try_room(WeftWork *work)
 {
-    work->place_not_before = 0;
+    work->place.not_before = 0;
     for (guint i = 0; i < work->nodes->len; i++) {
         WeftNodeWork *item = work->nodes->pdata[i];
         if (item->homeless)
-            item->not_before = 0;
+            item->rest.not_before = 0;
     }
     weft_work_wake(work);
 }
@@ -321,7 +315,8 @@ run_steps(WeftWork *work, const WeftPlan *plan)
     for (guint i = 0; i < work->nodes->len; i++) {
         if (plan->actions[i] < WEFT_DO_PREPARE || (work->fatal && plan->actions[i] != WEFT_DO_STOP))
             continue;
-        if (++steps > STEPS_AT_ONCE) {
+        /* Preparing is only asking, and makes no node busy: counted, the first that wait for their image would be all. */
+        if (plan->actions[i] != WEFT_DO_PREPARE && ++steps > STEPS_AT_ONCE) {
             weft_work_wake(work);
             return;
         }
@@ -334,12 +329,12 @@ static void
 rest_until_first(WeftWork *work)
 {
     gint64 now = g_get_monotonic_time(), first = G_MAXINT64;
-    gint64 times[] = { work->wire_not_before, work->place_not_before };
+    gint64 times[] = { work->wire.not_before, work->place.not_before };
     for (guint i = 0; i < G_N_ELEMENTS(times); i++)
         if (times[i] > now)
             first = MIN(first, times[i]);
     for (guint i = 0; i < work->nodes->len; i++) {
-        gint64 time = ((WeftNodeWork *)work->nodes->pdata[i])->not_before;
+        gint64 time = ((WeftNodeWork *)work->nodes->pdata[i])->rest.not_before;
         if (time > now)
             first = MIN(first, time);
     }

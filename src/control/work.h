@@ -2,7 +2,7 @@
 #pragma once
 
 #include "control-private.h"
-#include "words.h"
+#include "rest.h"
 
 typedef struct WeftNodeWork {
     WeftNode *node;
@@ -13,9 +13,16 @@ typedef struct WeftNodeWork {
     gboolean writing;  /* the commit under way puts its record */
     gboolean leaving;  /* … or deletes it */
     gboolean homeless; /* is to be placed elsewhere, and there is no room */
-    guint attempts;    /* failed steps since it was ready; its stops do not end the row */
-    gint64 not_before; /* backs off until then, monotonic */
+    gboolean refused;  /* its host cannot run it as it is, and never will */
+    guint brought;     /* failures of its image on the way to its host that it has answered for */
+    WeftRest rest;     /* failed steps since it was ready; its stops do not end the row */
 } WeftNodeWork;
+
+/* A host that failed the cluster, and is passed over for a while. */
+typedef struct WeftShun {
+    gint64 until; /* monotonic */
+    gboolean refused;
+} WeftShun;
 
 /* A host of the cluster, and the partition's network there. */
 typedef struct WeftJoin {
@@ -27,8 +34,7 @@ typedef struct WeftJoin {
     guint64 epoch;   /* … and of what it should have */
     gboolean right;  /* … and that was the same */
     gboolean busy;
-    guint attempts;
-    gint64 not_before; /* backs off until then, monotonic */
+    WeftRest rest;
 } WeftJoin;
 
 struct WeftWork {
@@ -41,17 +47,17 @@ struct WeftWork {
     gint64 status_revision;
     GPtrArray *nodes; /* WeftNodeWork */
 
-    GHashTable *jobs;   /* node id to GCancellable, borrowed: what runs; outlives a reload */
-    GHashTable *gone;   /* node id to reason: reported by the world, not yet looked at */
-    GHashTable *joins;  /* host to WeftJoin; outlives a reload */
-    GPtrArray *peers;   /* char *, addresses of the hosts with members, sorted */
-    guint64 look;       /* counts surveys of the hosts */
-    guint64 epoch;      /* a digest of which hosts have members, and of their descriptions */
-    gboolean connected; /* all of them have the network as they should */
-    char *trouble;      /* why it is not further; NULL: nothing to say */
-    char *detail;       /* the driver's words on it; NULL: none */
-    gboolean fatal;     /* trying again cannot help until the wish changes */
-    int told_phase;     /* the last that an event told; -1: none */
+    GHashTable *jobs;    /* node id to GCancellable, borrowed: what runs; outlives a reload */
+    GHashTable *gone;    /* node id to reason: reported by the world, not yet looked at */
+    GHashTable *joins;   /* host to WeftJoin; outlives a reload */
+    GPtrArray *peers;    /* char *, addresses of the hosts with members, sorted */
+    guint64 look;        /* counts surveys of the hosts */
+    guint64 epoch;       /* a digest of which hosts have members, and of their descriptions */
+    gboolean connected;  /* all of them have the network as they should */
+    GHashTable *shunned; /* host to WeftShun */
+    gboolean fatal;      /* trying again cannot help until the wish changes */
+    WeftRest doom;       /* … and why */
+    int told_phase;      /* the last that an event told; -1: none */
     gboolean status_dirty;
     gboolean status_writing;
     gboolean pkey_new;   /* the commit under way brings its partition number */
@@ -63,10 +69,8 @@ struct WeftWork {
     gboolean rewire;           /* the fabric is not as it was told */
     gboolean pkey_taken;       /* … and never will be: the site uses its number */
     guint64 wiring_generation; /* what the fabric is being told */
-    guint wire_attempts;
-    gint64 wire_not_before;
-    gint64 place_not_before;
-    guint place_attempts;
+    WeftRest wire;
+    WeftRest place;
     gint64 write_not_before; /* the store refused a write: nothing is done until then */
     guint timer;
     gint64 timer_at;
@@ -87,6 +91,8 @@ gboolean weft_work_update_status(WeftWork *work);
 WeftPlanInput weft_work_input(WeftWork *work, WeftNodeView **ret_views);
 /* Moves a node on; it is written with the next commit. reason NULL: what was said of it before stands. */
 void weft_work_set_phase(WeftWork *work, WeftNodeWork *item, WeftNodePhase phase, const char *reason, const char *detail);
+/* Ends the call that runs for it. */
+void weft_work_interrupt(WeftWork *work, const WeftNodeWork *item);
 /* Nobody wants the node any more: ends what runs for it. */
 void weft_work_retire(WeftWork *work, WeftNodeWork *item);
 WeftNodeWork *weft_work_add(WeftWork *work, WeftNode *node, gint64 revision);
@@ -122,6 +128,8 @@ void weft_join_free(gpointer data);
 /* Is what it starts from on its host? */
 gboolean weft_work_is_prepared(const WeftWork *work, const WeftNode *node);
 void weft_work_prepare(WeftWork *work, WeftNodeWork *item);
+/* … how far that is, or why it is no further; NULL: nothing to say. */
+void weft_work_tell_preparing(const WeftWork *work, char **ret_text, char **ret_detail);
 void weft_work_start(WeftWork *work, WeftNodeWork *item);
 void weft_work_stop(WeftWork *work, WeftNodeWork *item);
 
@@ -129,10 +137,12 @@ void weft_work_stop(WeftWork *work, WeftNodeWork *item);
 void weft_work_greet(WeftWork *work, WeftNodeWork *item);
 void weft_work_meet(WeftWork *work, WeftNodeWork *item);
 
-/* Trouble, told in two texts: backs off, and returns until when. what: in weft's words. */
-gint64 weft_work_rest(WeftWork *work, guint attempt, const char *what, const GError *error);
-/* … for a node, whose label goes before the words. */
-void weft_work_node_rests(WeftWork *work, WeftNodeWork *item, const char *words, const GError *error);
+/* A step of a node failed: it backs off. Its label goes before the words. */
+void weft_work_node_rests(WeftWork *work, WeftNodeWork *item, WeftDeed deed, const char *words, const char *detail);
+/* It is tried on this host no more, once there is room on another. */
+void weft_work_host_failed(WeftWork *work, WeftNodeWork *item, const char *reason, const char *detail);
+/* It will not be better the next time, wherever. */
+void weft_work_give_up(WeftWork *work, const WeftNode *node, const char *words, const char *detail);
 /* Something on the way to its first answer went wrong: it backs off, fails, or cannot be. */
 typedef struct WeftMishap {
     WeftDeed deed;
@@ -146,5 +156,3 @@ WeftNodeWork *weft_work_step_ended(WeftWork *work, const char *node_id);
 void weft_work_wake(WeftWork *work);
 /* Wakes it at that monotonic time at the latest. */
 void weft_work_wake_at(WeftWork *work, gint64 time);
-/* Remembers what to tell the user, and the driver's words for operators (NULL: none). Takes the first over. */
-void weft_work_set_trouble(WeftWork *work, char *trouble, const char *detail);
