@@ -3,6 +3,8 @@
 #include "clock.h"
 #include "errors.h"
 
+#include <string.h>
+
 char *
 weft_view_text(json_t *view)
 {
@@ -43,6 +45,15 @@ text_view(const char *text)
     return text ? json_string(text) : json_null();
 }
 
+/* Takes more over. */
+static json_t *
+merge(json_t *view, json_t *more)
+{
+    json_object_update(view, more);
+    json_decref(more);
+    return view;
+}
+
 /* --- clusters --- */
 
 static json_t *
@@ -66,16 +77,45 @@ labels_view(GHashTable *labels)
     return view;
 }
 
+/* As ssh-keygen -l tells a key: of the line "TYPE BASE64 COMMENT" a hash of the key's own bytes. The lines themselves would
+ * make a list of clusters large. */
+static json_t *
+key_view(const char *line)
+{
+    g_auto(GStrv) words = g_strsplit(line, " ", 3);
+    gsize length;
+    g_autofree guchar *key = g_base64_decode(words[1], &length);
+    guint8 hash[32];
+    gsize size = sizeof hash;
+    g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA256);
+    g_checksum_update(sum, key, (gssize)length);
+    g_checksum_get_digest(sum, hash, &size);
+    g_autofree char *text = g_base64_encode(hash, size);
+    text[strcspn(text, "=")] = '\0';
+    return json_sprintf("SHA256:%s", text);
+}
+
+/* User-data may hold secrets: only that there is some is told. */
+static json_t *
+inside_view(const WeftCluster *cluster)
+{
+    json_t *keys = json_array();
+    for (guint i = 0; i < cluster->ssh_keys->len; i++)
+        json_array_append_new(keys, key_view(cluster->ssh_keys->pdata[i]));
+    return json_pack("{s:o, s:b, s:b}", "ssh_keys", keys, "user_data", cluster->user_data != NULL, "slurm", cluster->slurm);
+}
+
 static json_t *
 wish_view(const WeftCluster *cluster)
 {
     json_t *groups = json_array();
     for (guint i = 0; i < cluster->groups->len; i++)
         json_array_append_new(groups, group_view(cluster->groups->pdata[i]));
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:s?, s:o, s:b}", "id", cluster->id, "name", cluster->name, "tenant",
-                     cluster->tenant, "groups", groups, "labels", labels_view(cluster->labels), "count",
-                     (int)weft_cluster_count(cluster), "creator", cluster->creator, "created", time_view(cluster->created),
-                     "deleting", (int)cluster->deleted);
+    json_t *view = json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:s?, s:o, s:b}", "id", cluster->id, "name", cluster->name,
+                             "tenant", cluster->tenant, "groups", groups, "labels", labels_view(cluster->labels), "count",
+                             (int)weft_cluster_count(cluster), "creator", cluster->creator, "created",
+                             time_view(cluster->created), "deleting", (int)cluster->deleted);
+    return merge(view, inside_view(cluster));
 }
 
 /* The reconciler writes the status: a cluster that it has not seen yet is queued. */
@@ -105,11 +145,7 @@ weft_view_cluster(WeftStore *store, const WeftCluster *cluster, gboolean all, GE
         g_propagate_error(error, failure);
         return NULL;
     }
-    json_t *view = wish_view(cluster);
-    json_t *progress = progress_view(cluster, status, all);
-    json_object_update(view, progress);
-    json_decref(progress);
-    return view;
+    return merge(wish_view(cluster), progress_view(cluster, status, all));
 }
 
 char *
@@ -178,8 +214,7 @@ weft_view_node(const WeftNode *node, gboolean all)
         json_pack("{s:i, s:I, s:i, s:o, s:s?, s:s, s:s?, s:o}", "cores", (int)node->cores->len, "memory",
                   (json_int_t)weft_node_memory(node), "gpus", (int)node->gpus->len, "guids", guids, "mac", node->mac, "path",
                   weft_path_words[node->path], "image", node->image, "since", time_view(node->since));
-    json_object_update(view, holds);
-    json_decref(holds);
+    merge(view, holds);
     if (all)
         add_placement(view, node);
     return view;
@@ -230,10 +265,7 @@ description_view(const WeftHost *host)
 {
     json_t *view = json_pack("{s:b, s:b, s:{}, s:[], s:[]}", "draining", (int)host->draining, "evicting", (int)host->evicting,
                              "labels", "hcas", "gpus");
-    json_t *stored = weft_host_to_json(host);
-    json_object_update(view, stored);
-    json_decref(stored);
-    return view;
+    return merge(view, weft_host_to_json(host));
 }
 
 json_t *

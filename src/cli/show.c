@@ -39,6 +39,20 @@ print_labels(json_t *labels)
 }
 
 static void
+print_inside(json_t *cluster)
+{
+    size_t i;
+    json_t *key;
+    json_array_foreach (json_object_get(cluster, "ssh_keys"), i, key) {
+        print_line("ssh key", weft_cli_clean(json_string_value(key)));
+    }
+    if (json_is_true(json_object_get(cluster, "user_data")))
+        print_line("user-data", g_strdup("yes"));
+    if (json_is_true(json_object_get(cluster, "slurm")))
+        print_line("Slurm", g_strdup("yes"));
+}
+
+static void
 print_cluster(json_t *cluster)
 {
     g_autofree char *name = weft_cli_field(cluster, "name");
@@ -61,6 +75,7 @@ print_cluster(json_t *cluster)
         print_group(group);
     }
     print_labels(json_object_get(cluster, "labels"));
+    print_inside(cluster);
 }
 
 /* Operators see the hosts. */

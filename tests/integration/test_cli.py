@@ -90,6 +90,22 @@ def test_life_of_a_cluster(acme):
     assert acme("ls").stdout.splitlines()[1:] == []
 
 
+def test_show_tells_who_gets_in(acme, tmp_path):
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    fingerprint = subprocess.run(["ssh-keygen", "-lf", key], check=True, capture_output=True, text=True).stdout.split()[1]
+    (tmp_path / "secret").write_text("#cloud-config\n", encoding="utf-8")
+    acme("create", "cfd", "-n", "1", *SHAPE, "--ssh-key", f"{key}.pub", "--user-data", str(tmp_path / "secret"), "--slurm")
+    shown = json.loads(acme("show", "cfd", "--json").stdout)
+    assert (shown["ssh_keys"], shown["user_data"], shown["slurm"]) == ([fingerprint], True, True)
+    assert re.findall(r"^  (ssh key|user-data|Slurm) +(\S+)$", acme("show", "cfd").stdout, re.M) == [
+        ("ssh key", fingerprint), ("user-data", "yes"), ("Slurm", "yes")]
+    acme("create", "bare", "-n", "1", *SHAPE, "--ssh-key", "none")
+    shown = json.loads(acme("show", "bare", "--json").stdout)
+    assert (shown["ssh_keys"], shown["user_data"], shown["slurm"]) == ([], False, False)
+    assert not re.search("ssh key|user-data|Slurm", acme("show", "bare").stdout)
+
+
 def test_json(acme):
     created = json.loads(acme("create", "cfd", "-n", "2", *SHAPE, "--json").stdout)
     assert (created["phase"], created["ready"], created["tenant"]) == ("ready", 2, "acme")
