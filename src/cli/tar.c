@@ -239,12 +239,12 @@ on_read(struct archive *archive, void *data, const void **ret_bytes)
     return (la_ssize_t)n;
 }
 
-/* Where it goes here; NULL: it is nothing that was asked for. */
+/* Where it goes here; NULL: it is nothing that was asked for. Who did not ask for a folder asked for one name. */
 static char *
 map_name(const WeftTar *tar, const char *name)
 {
     gsize length = strlen(tar->from);
-    if (!name || strncmp(name, tar->from, length) != 0 || (name[length] && name[length] != '/'))
+    if (!name || strncmp(name, tar->from, length) != 0 || (name[length] && (name[length] != '/' || !tar->options.recursive)))
         return NULL;
     return g_strconcat(tar->to, name + length, NULL);
 }
@@ -255,7 +255,8 @@ rename_entry(const WeftTar *tar, struct archive_entry *entry, GError **error)
     const char *name = archive_entry_pathname(entry), *twin = archive_entry_hardlink(entry);
     g_autofree char *here = map_name(tar, name);
     g_autofree char *twin_here = twin ? map_name(tar, twin) : NULL;
-    if (!here || (twin && !twin_here)) {
+    gboolean link = archive_entry_filetype(entry) == AE_IFLNK && !tar->options.recursive; /* tar was told to follow it */
+    if (!here || (twin && !twin_here) || link) {
         g_autofree char *clean = weft_cli_clean(name);
         return weft_error_refuse(error, WEFT_ERROR_FAILED, "node %s: sent %s, which nobody asked for",
                                  weft_session_label(tar->session), clean);
@@ -296,7 +297,8 @@ receive_entry(WeftTar *tar, struct archive_entry *entry, GError **error)
     if (type == AE_IFDIR && !tar->options.recursive)
         return weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: is a folder; copy it with -r", tar->from);
     if (type != AE_IFDIR && type != AE_IFREG && type != AE_IFLNK && !twin) {
-        fprintf(stderr, "weft: %s: is no file, folder or link; left out\n", name);
+        g_autofree char *clean = weft_cli_clean(name);
+        fprintf(stderr, "weft: %s: is no file, folder or link; left out\n", clean);
         return TRUE;
     }
     if (archive_write_header(tar->disk, entry) < ARCHIVE_WARN)

@@ -71,18 +71,20 @@ too_early(gpointer data)
     return G_SOURCE_REMOVE;
 }
 
-/* Fit for an error message, whatever the guest said. */
+/* Fit for an error message, a log and a terminal, whatever the guest said. */
 static char *
 last_line(const char *output, gssize length)
 {
     g_autofree char *text = g_utf8_make_valid(output, length);
     g_strchomp(text);
     const char *start = strrchr(text, '\n');
-    char *line = g_utf8_substring(start ? start + 1 : text, 0, MIN(g_utf8_strlen(start ? start + 1 : text, -1), ANSWER_MAX));
-    for (char *p = line; *p; p++)
-        if (g_ascii_iscntrl(*p))
-            *p = '?';
-    return line;
+    GString *line = g_string_new(NULL);
+    guint chars = 0;
+    for (const char *p = start ? start + 1 : text; *p && chars < ANSWER_MAX; p = g_utf8_next_char(p), chars++) {
+        gunichar c = g_utf8_get_char(p);
+        g_string_append_unichar(line, g_unichar_isprint(c) ? c : '?');
+    }
+    return g_string_free(line, FALSE);
 }
 
 static void

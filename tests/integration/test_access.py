@@ -415,7 +415,14 @@ def hostile_node(folder, output):
         server.join(PATIENCE)
 
 
-@pytest.mark.parametrize("case", ["absolute", "dotdot", "link", "hard link", "other"])
+def copy_from(folder, output, *arguments):
+    """weft scp from a node whose tar says this."""
+    with hostile_node(folder, output) as path:
+        return subprocess.run([build_folder() / "src/cli/weft", "scp", *arguments], capture_output=True, check=False,
+                              env=os.environ | {"WEFT_URL": f"unix://{path}"}, timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("case", ["absolute", "dotdot", "link", "hard link", "hard link through a link", "other"])
 def test_hostile_tar_stays_in_its_place(tmp_path, case):
     home, secret = tmp_path / "home", tmp_path / "secret"
     home.mkdir()
@@ -426,14 +433,28 @@ def test_hostile_tar_stays_in_its_place(tmp_path, case):
         "dotdot": [folder, entry("./x/../../secret", b"evil")],
         "link": [folder, entry("./x/l", type=tarfile.SYMTYPE, linkname=str(tmp_path)), entry("./x/l/secret", b"evil")],
         "hard link": [entry("./x", type=tarfile.LNKTYPE, linkname=str(secret))],
+        "hard link through a link": [folder, entry("./x/l", type=tarfile.SYMTYPE, linkname=str(tmp_path)),
+                                     entry("./x/h", type=tarfile.LNKTYPE, linkname="./x/l/secret")],
         "other": [entry("./y", b"evil")],
     }
-    with hostile_node(tmp_path, tar_of(*members[case])) as path:
-        done = subprocess.run([build_folder() / "src/cli/weft", "scp", "-r", "cfd[0]:x", home], capture_output=True, check=False,
-                              env=os.environ | {"WEFT_URL": f"unix://{path}"}, timeout=PATIENCE)
+    done = copy_from(tmp_path, tar_of(*members[case]), "-r", "cfd[0]:x", home)
     assert done.returncode == 1 and done.stderr
     assert secret.read_bytes() == b"untouched" and secret.stat().st_nlink == 1
     assert not (home / "y").exists()
+
+
+@pytest.mark.parametrize("member", [entry("./x", type=tarfile.SYMTYPE, linkname="/etc/passwd"), entry("./x/y", b"evil")], ids=["link", "below"])
+def test_one_file_is_what_was_asked_for(tmp_path, member):
+    """Without -r a node may send a file, neither a link that leads elsewhere nor a folder."""
+    done = copy_from(tmp_path, tar_of(member), "cfd[0]:x", tmp_path)
+    assert done.returncode == 1 and b"which nobody asked for" in done.stderr
+    assert not os.path.lexists(tmp_path / "x")
+
+
+def test_names_from_a_node_do_no_harm_to_the_terminal(tmp_path):
+    folder = entry("./x", type=tarfile.DIRTYPE, mode=0o755)
+    done = copy_from(tmp_path, tar_of(folder, entry("./x/\033[2J", type=tarfile.FIFOTYPE)), "-r", "cfd[0]:x", tmp_path)
+    assert b"x/?[2J: is no file, folder or link; left out" in done.stderr and b"\033" not in done.stderr
 
 
 # --- console, hostfile, doctor, top ---

@@ -458,6 +458,7 @@ static const struct {
     { "no end of line", WEFT_FRAME_EXIT, NULL, WEFT_ERROR_FAILED, "no end of line" },
     { NULL, WEFT_FRAME_EXIT, NULL, WEFT_ERROR_FAILED, "it ended with status 1" },
     { "a\x1b[31mb\xff", WEFT_FRAME_EXIT, NULL, WEFT_ERROR_FAILED, "a?[31mb\xef\xbf\xbd" },
+    { "a\xc2\x9b" "31mb\xe2\x80\xae" "c\x7f", WEFT_FRAME_EXIT, NULL, WEFT_ERROR_FAILED, "a?31mb?c?" }, /* C1, right to left */
     { NULL, WEFT_FRAME_REFUSE, "no such kind", WEFT_ERROR_INVALID, "no such kind" },
     { NULL, WEFT_FRAME_REFUSE, "", WEFT_ERROR_INVALID, "" },
     { NULL, WEFT_FRAME_RESIZE, "1234", WEFT_ERROR_UNAVAILABLE,
