@@ -58,11 +58,6 @@ const WeftVerb weft_lab_verbs[] = {
         .name = "lab",
         .arguments = "VERB [ARGUMENT…]",
         .summary = "make a whole cloud on this machine, to try and to test",
-        .about = "Makes hosts of namespaces, each with its own libvirtd, on a simulated fabric: see weft-lab(1).",
-        .examples = "weft lab up\n"
-                    "weft lab status\n"
-                    "weft lab exec h1 -- virsh list\n"
-                    "weft lab down",
         .raw = TRUE,
         .run = run_lab,
     },

@@ -217,8 +217,8 @@ run_verb(const WeftVerb *verb, char **args, GError **error)
 {
     g_autofree char *program = g_strconcat("weft ", verb->name, NULL);
     g_set_prgname(program);
-    if (verb->raw && !global.help)
-        return verb->run(NULL, args + 1, error);
+    if (verb->raw)
+        return verb->run(NULL, global.help ? (char *[]){ "--help", NULL } : args + 1, error);
     g_auto(GStrv) words = g_strdupv(args);
     g_auto(GStrv) command = verb->takes_command ? take_command(words) : NULL;
     failure = verb->failure;
