@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define AT_ONCE 64 /* answers: then weftd has its turn, however many ask */
+
 /* The address may come later. */
 static int
 open_at(struct in_addr ip)
@@ -39,10 +41,13 @@ void
 responder_answer(int fd, const struct node *node)
 {
     static struct meeting meeting;
-    struct sockaddr_in from;
-    socklen_t length = sizeof from;
-    while (recvfrom(fd, &meeting, sizeof meeting, 0, (struct sockaddr *)&from, &length) == (ssize_t)sizeof meeting) {
-        if (memcmp(meeting.magic, MEET_ASK, sizeof meeting.magic) != 0)
+    for (unsigned i = 0; i < AT_ONCE; i++) {
+        struct sockaddr_in from;
+        socklen_t length = sizeof from;
+        ssize_t n = recvfrom(fd, &meeting, sizeof meeting, 0, (struct sockaddr *)&from, &length);
+        if (n < 0)
+            return;
+        if (n != (ssize_t)sizeof meeting || memcmp(meeting.magic, MEET_ASK, sizeof meeting.magic) != 0)
             continue;
         memcpy(meeting.magic, MEET_TELL, sizeof meeting.magic);
         meeting.rank = htonl(node->rank);

@@ -15,6 +15,12 @@
 
 #define VXLAN_PORT 4789
 
+/* How many addresses are learned: a node that sends from ever new ones must not take the host's memory. It is enough for
+ * the largest cluster and what runs inside of its nodes; beyond, frames go to all, as those to unknown addresses do. The bridge
+ * knows this limit from Linux 6.7 on, which older headers do not tell, and older kernels do not mind. */
+#define LEARNED_MAX 8192
+#define BRIDGE_LEARNED_MAX 49 /* IFLA_BR_FDB_MAX_LEARNED */
+
 /* --- what is there --- */
 
 typedef struct Link {
@@ -99,6 +105,7 @@ vxlan_request(const char *name, guint vxlan)
     rtnl_link_vxlan_set_id(link, vxlan);
     rtnl_link_vxlan_set_port(link, VXLAN_PORT);
     rtnl_link_vxlan_set_learning(link, 1);
+    rtnl_link_vxlan_set_limit(link, LEARNED_MAX);
     if (rtnl_link_build_add_request(link, NLM_F_CREATE | NLM_F_EXCL, &request) < 0)
         request = NULL;
     rtnl_link_put(link);
@@ -121,6 +128,7 @@ bridge_request(const char *name, int flags)
     nla_put_u32(request, IFLA_BR_FORWARD_DELAY, 0);
     nla_put_u8(request, IFLA_BR_MCAST_SNOOPING, 0);
     nla_put_u16(request, IFLA_BR_GROUP_FWD_MASK, WEFT_SEAL_BRIDGE_GROUPS);
+    nla_put_u32(request, BRIDGE_LEARNED_MAX, LEARNED_MAX);
     nla_nest_end(request, data);
     nla_nest_end(request, info);
     return request;

@@ -1,5 +1,6 @@
 """Partition networks: real bridges and VXLANs between namespaces."""
 
+import os
 import subprocess
 
 import pytest
@@ -386,3 +387,25 @@ def test_interface_that_came_late_is_sealed_when_the_node_has_started(make, gues
     assert host.run("sh", "-c", f"mount -t sysfs sysfs /sys && cat {mask}").stdout == "0x0\n"
     assert accepted(prepare(host, "a", op="started"))
     assert host.run("cat", mask).stdout == "0xfffd\n"
+
+
+FLOOD = """
+import socket
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind(("eth0", 0))
+for i in range(12000):
+    s.send(b"\\xff" * 6 + bytes([2, 0, 0]) + i.to_bytes(3, "big") + b"\\x88\\xb5" + bytes(46))
+"""
+
+
+def test_addresses_that_are_learned_are_limited(pair, guest):
+    """A node that sends from ever new addresses takes memory of no host, neither its own nor another's."""
+    one, other = join(pair, guest)
+    one.run("/usr/bin/python3", "-c", FLOOD)
+    assert pings(one, "10.64.0.2"), "and still reaches the others"
+    learned = pair[1].run("bridge", "fdb", "show", "dev", "wefv10001").stdout.splitlines()
+    assert 1000 < sum("self" in line for line in learned) <= 8192 + 2
+    if tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 7):
+        for host in pair:
+            table = host.run("bridge", "fdb", "show", "br", "weft10001").stdout.splitlines()
+            assert sum("master weft10001" in line and "permanent" not in line for line in table) <= 8192
