@@ -258,6 +258,7 @@ typedef struct Sum {
     const char *host;
     WeftBringing *bringing;
     const WeftRest *worst;
+    gboolean better;
 } Sum;
 
 static void
@@ -276,6 +277,22 @@ weft_images_trouble(const WeftImages *images, const char *host, const WeftImage 
     Sum sum = { .images = images, .host = host, .worst = &none };
     each_file(image, find_worst, &sum);
     return sum.worst;
+}
+
+static void
+find_better(const WeftImageFile *file, gpointer data)
+{
+    Sum *sum = data;
+    const Carry *carry = carry_find(sum->images, sum->host, file->digest);
+    sum->better |= carry && is_better(carry);
+}
+
+gboolean
+weft_images_progress(const WeftImages *images, const char *host, const WeftImage *image)
+{
+    Sum sum = { .images = images, .host = host };
+    each_file(image, find_better, &sum);
+    return sum.better;
 }
 
 static void

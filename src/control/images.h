@@ -27,6 +27,9 @@ void weft_images_bring(WeftImages *images, const char *host, const WeftImage *im
 /* What went wrong with those that are missing, the worst of them; attempts 0: nothing. Borrowed until something changes. */
 const WeftRest *weft_images_trouble(const WeftImages *images, const char *host, const WeftImage *image);
 
+/* Has one of those got further than ever? */
+gboolean weft_images_progress(const WeftImages *images, const char *host, const WeftImage *image);
+
 /* How far several are. */
 typedef struct WeftBringing {
     const WeftRest *trouble; /* of one that got no further since; NULL: none */

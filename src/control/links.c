@@ -198,8 +198,12 @@ opened(WeftJob *job, const GError *error)
         return;
     }
     if (error) {
+        /* FAILED is the guest's own word, which its tenant may read: what a driver says is for operators. */
+        g_autoptr(GError) unreached = g_error_copy(error);
+        if (g_error_matches(error, WEFT_ERROR, WEFT_ERROR_FAILED))
+            unreached->code = WEFT_ERROR_UNAVAILABLE;
         g_hash_table_remove(entry->links->by_node, entry->node);
-        close_entry(entry, error);
+        close_entry(entry, unreached);
         return;
     }
     entry->link = weft_link_new(job->fd, greeted, lost, entry);

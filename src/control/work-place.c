@@ -241,6 +241,10 @@ replace(Placing *placing, WeftNodeWork *item)
         stay(work, item, error);
         return;
     }
+    /* What went wrong before is told until the new one gets further. */
+    WeftNodeWork *heir = work->nodes->pdata[work->nodes->len - 1];
+    if (!closed)
+        weft_rest_say(&heir->rest, item->rest.deed, item->rest.what, item->rest.detail);
     g_autofree char *label = weft_node_label(item->node);
     weft_txn_tell(placing->txn, "node-replaced", work->cluster, item->node->host, "%s is placed anew (%s)", label,
                   item->node->reason ? item->node->reason : "its host is being emptied");

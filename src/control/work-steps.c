@@ -117,6 +117,8 @@ weft_work_prepare(WeftWork *work, WeftNodeWork *item)
     const WeftImage *image = image_of(work, node);
     if (image) {
         weft_images_bring(control->images, node->host, image, work->key);
+        if (weft_images_progress(control->images, node->host, image))
+            weft_rest_pass(&item->rest, WEFT_DEED_BRING);
         answer_for(work, item, weft_images_trouble(control->images, node->host, image));
     } else if (!weft_images_wanted(control->images)) {
         weft_work_wake_at(work, g_get_monotonic_time() + G_USEC_PER_SEC); /* they cannot be read just now */

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import os
 import re
+import time
 
 import pytest
 from harness.wait import until
@@ -172,6 +174,94 @@ def test_progress_of_an_image_is_shown(weft, settle):
     until(lambda: re.fullmatch(r"bringing image own to 1 host: \d+ %", weft.client.cluster("cfd")["reason"] or ""), "how far it is")
     weft.client.delete("cfd")
     weft.client.wait_gone("cfd")
+
+
+def test_reason_is_steady_while_an_image_does_not_come(weft, settle):
+    """Not "0 %" during each try, and the failure between two."""
+    add_image(weft, "own", b"disk" * 1000)
+    weft.world.fault("fail bring 0 the disk is full", "slow bring 20")
+    weft.client.create("cfd", 1, image="own", path="bridge")
+    tried = re.compile(r"(cfd\[0\]: )?image own: its host cannot be reached(; try \d+ in .*)?")
+    until(lambda: tried.fullmatch(weft.client.cluster("cfd")["reason"] or ""), "its reason is told")
+    seen = []
+    while not any(event["type"] == "node-replaced" for event in weft.client.events()):  # also when it looks elsewhere
+        seen += [weft.client.cluster("cfd") for _ in range(10)]
+    seen += [weft.client.cluster("cfd") for _ in range(200)]
+    assert not [each["reason"] for each in seen if not tried.fullmatch(each["reason"] or "")]
+    assert all("the disk is full" in each["detail"] for each in seen)
+    weft.world.fault()
+    weft.client.wait_phase("cfd", "ready", reason=None)
+    settle(weft)
+
+
+def cpu_seconds(weft):
+    fields = (weft.world.hosts.__class__("/proc") / str(weft.process.pid) / "stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_many_nodes_wait_for_their_image(site):
+    """… and weftd with them: it asks for each, and does not ask again and again."""
+    weft = site(hosts=40)
+    add_image(weft, "own", b"disk" * 1000)
+    weft.world.fault("hang bring 0")
+    weft.client.create("cfd", 80, image="own", path="bridge", **WIDE)
+    until(lambda: "bringing image own to 40 hosts" in (weft.client.cluster("cfd")["reason"] or ""), "all are asked for")
+    before, began = cpu_seconds(weft), time.monotonic()
+    until(lambda: time.monotonic() - began > 1, "a second has passed")
+    assert cpu_seconds(weft) - before < 0.5
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+
+
+# --- hosts that fail nodes ---
+
+
+@pytest.mark.parametrize("fault", ["fail bring 0 the disk is full", "fail connect 0 no bridge", "fail start 0 the hook says no",
+                                   "invalid start 0 no such machine type"])
+def test_hosts_that_keep_failing_are_left(weft, settle, fault):
+    """Nor do nodes go to and fro between two of them."""
+    add_image(weft, "own", b"disk" * 1000)
+    for name in ("n1", "n2"):
+        weft.world.fault(fault, host=name)
+    weft.client.create("cfd", 4, image="own", path="bridge", **WIDE)
+    weft.client.wait_phase("cfd", "ready", ready=4, reason=None)
+    assert {node["host"] for node in weft.client.nodes("cfd")} == {"n3", "n4"}
+    moves = [event for event in weft.client.events() if event["type"] == "node-replaced"]
+    assert len(moves) <= 4, moves
+    settle(weft)
+
+
+def test_cluster_that_no_host_can_run(weft, settle):
+    weft.world.fault("invalid start 0 no such machine type")
+    weft.client.create("cfd", 2)
+    seen = weft.client.wait_phase("cfd", "failed")
+    assert re.fullmatch(r"cfd\[[01]\] cannot start: its host cannot run it as it is", seen["reason"])
+    assert "no such machine type" in seen["detail"]
+    weft.world.fault()
+    weft.client.scale("cfd", 3)
+    weft.client.wait_phase("cfd", "ready", ready=3, reason=None)
+    settle(weft)
+
+
+def test_host_that_does_not_tell_what_it_is_able_to(weft, settle):
+    weft.client.create("first", 2, **WIDE)
+    weft.client.wait_phase("first", "ready")
+    name = weft.client.nodes("first")[0]["host"]
+    weft.stop()
+    weft.world.fault("fail inspect 0 no capabilities", host=name)
+    weft.start()
+    until(lambda: "no capabilities" in (weft.client.get(f"/v1/hosts/{name}")["reason"] or ""), "that is told")
+    assert weft.client.get(f"/v1/hosts/{name}")["state"] == "up"
+    weft.client.create("second", 4, **WIDE)
+    weft.client.wait_phase("second", "ready")
+    assert name not in {node["host"] for node in weft.client.nodes("second")}
+    node = weft.client.nodes("first")[0]
+    weft.world.end_domain(name, f"weft-{node['id']}")
+    until(lambda: name not in {each["host"] for each in weft.client.nodes("first") if each["rank"] == node["rank"]}, "it is elsewhere")
+    weft.client.wait_phase("first", "ready", ready=2)
+    weft.world.fault(host=name)
+    until(lambda: not weft.client.get(f"/v1/hosts/{name}")["reason"], "it has told")
+    settle(weft)
 
 
 def test_image_that_nobody_wants_any_more(weft, settle):

@@ -1,7 +1,6 @@
 """What the failpoint suite does to weftd while it is killed: each operation prepares a site, acts, and knows how it must end."""
 
 import hashlib
-import hashlib
 import json
 from dataclasses import dataclass, field
 from typing import Callable
@@ -149,7 +148,24 @@ def open_session(site):
     assert answer.status == 101, answer.text
 
 
+def create_among_bad_hosts(site):
+    """One has no room for the image, one cannot run it, and one does not join the network."""
+    for name, fault in (("n1", "fail bring 0 full"), ("n2", "invalid start 0 no such machine"), ("n3", "fail connect 0 no bridge")):
+        site.world.fault(fault, host=name)
+    create_from_image(site)
+
+
+def is_on_the_good_one(site):
+    has_nodes(3)(site)
+    assert {node["host"] for node in site.nodes("cfd")} == {"n4"}
+
+
 # --- hosts ---
+
+
+def mute_hosts(weft):
+    for name in ("n1", "n2"):
+        weft.world.fault("fail inspect 1 no capabilities", host=name)
 
 
 def write_inventory(world, cores):
@@ -347,6 +363,8 @@ OPERATIONS = [
     Operation("failing-fabric", failing_fabric, with_cluster(2), has_nodes(3)),
     Operation("failing-talks", failing_talks, check=has_nodes(3)),
     Operation("image", create_from_image, check=has_image),
+    Operation("bad-hosts", create_among_bad_hosts, check=is_on_the_good_one),
+    Operation("mute-hosts", create, check=has_nodes(3), before=mute_hosts),
     Operation("image-rm", remove_image, with_spare_image, image_is_gone),
     Operation("session", open_session, with_cluster(1), has_nodes(1)),
     Operation("discover", discover, check=has_nodes(3), changes={"hosts": []}),
