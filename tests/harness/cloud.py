@@ -69,6 +69,22 @@ class Cloud(Lab):
         self.create(name, count, tenant, **spec)
         return self.ready(name, tenant, ready=count)
 
+    def only(self, *hosts):
+        """Lets only these hosts take new nodes."""
+        for host in self.hosts:
+            self.client.expect(200, "POST", f"/v1/hosts/{host}/{'undrain' if host in hosts else 'drain'}", {})
+
+    def spread(self, name, hosts, tenant="acme", **spec):
+        """A cluster with one node on each of these hosts, in their order; placed, not yet ready."""
+        for count, host in enumerate(hosts, 1):
+            self.only(host)
+            if count == 1:
+                self.create(name, 1, tenant, **spec)
+            else:
+                self.client.scale(name, count, tenant)
+            until(lambda n=count: len(self.client.nodes(name, tenant)) == n, f"{name} has a node on {host}")
+        self.only(*self.hosts)
+
     def nodes(self, name, tenant="acme"):
         return sorted(self.client.nodes(name, tenant), key=lambda node: node["rank"])
 
@@ -108,6 +124,6 @@ class Cloud(Lab):
         return [event for event in self.client.events() if event["type"] == kind]
 
     def network(self, host):
-        """Names of the links there that belong to partitions."""
+        """Names of the bridges and VXLANs there that belong to partitions."""
         links = json.loads(self.exec(host, "ip", "-j", "link", "show"))
-        return sorted(link["ifname"] for link in links if link["ifname"].startswith("wef"))
+        return sorted(link["ifname"] for link in links if re.fullmatch(r"wef[tv]\d+", link["ifname"]))

@@ -1,4 +1,4 @@
-"""Three clusters with the same addresses on the same hosts: every node attacks every node of the others by its MAC, with all that a
+"""Three clusters with the same addresses, a node of each on each of two hosts: every node attacks every node of the others by its MAC, with all that a
 tenant can send. What arrives is counted by captures at the nodes' own ports, not believed from a ping that fails."""
 
 import concurrent.futures
@@ -10,7 +10,6 @@ import pytest
 from harness.cloud import Cloud
 
 CLUSTERS = (("red", "acme"), ("blue", "umbrella"), ("green", "acme"))
-NODES = 2
 CAPTURE = "/tmp/capture-{tap}.pcap"
 MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
 
@@ -31,13 +30,13 @@ true
 
 @pytest.fixture(scope="module")
 def cloud():
-    lab = Cloud(hosts=3, images=("mpi",), memory="3G")
+    lab = Cloud(hosts=2, images=("mpi",), cores=4, memory="3G")
     try:
         lab.up()
         for name, tenant in CLUSTERS:
-            lab.create(name, NODES, tenant, memory="384M", image="mpi")
+            lab.spread(name, lab.hosts, tenant, memory="384M", image="mpi")
         for name, tenant in CLUSTERS:
-            lab.ready(name, tenant, timeout=180, ready=NODES)
+            lab.ready(name, tenant, timeout=180, ready=2)
         yield lab
         lab.remove_all()
     finally:
@@ -121,8 +120,9 @@ def test_each_answers_as_itself(cloud, nodes):
         assert told == f"{node['cluster_name']}-0"
 
 
-def test_hosts_carry_only_their_own_networks(cloud, nodes):
+def test_hosts_carry_only_the_networks_of_their_nodes(cloud, nodes):
     for host in cloud.hosts:
+        assert sorted(node["cluster_name"] for node in nodes if node["host"] == host) == ["blue", "green", "red"]
         vxlans = {cloud.client.cluster(node["cluster_name"], node["tenant"])["vxlan"] for node in nodes if node["host"] == host}
         assert cloud.network(host) == sorted(f"{kind}{vxlan}" for vxlan in vxlans for kind in ("weft", "wefv"))
         described = json.loads(cloud.exec(host, "ip", "-j", "-d", "link", "show", "type", "vxlan"))
