@@ -12,10 +12,10 @@
 #define FILE_MAX 65536
 #define SLOW_MAX 3600000 /* milliseconds */
 
-typedef enum { NOTHING, FAIL, INVALID, SLOW, HANG, LOST } Kind;
+typedef enum { NOTHING, FAIL, INVALID, BROKEN, SLOW, HANG, LOST } Kind;
 
 static const char *const kind_words[] = {
-    [FAIL] = "fail", [INVALID] = "invalid", [SLOW] = "slow", [HANG] = "hang", [LOST] = "lost"
+    [FAIL] = "fail", [INVALID] = "invalid", [BROKEN] = "broken", [SLOW] = "slow", [HANG] = "hang", [LOST] = "lost"
 };
 
 typedef struct {
@@ -79,7 +79,7 @@ fault_parse(const char *line, Fault *fault)
     else if (fault->kind == SLOW)
         return FALSE;
     fault->message = g_strdup(rest);
-    return *fault->op && (*rest == '\0' || fault->kind == FAIL || fault->kind == INVALID);
+    return *fault->op && (*rest == '\0' || fault->kind <= BROKEN);
 }
 
 static gboolean
@@ -110,7 +110,7 @@ judge_lines(GPtrArray *lines, const char *op, Verdict *verdict, gboolean *ret_ch
         g_auto(Fault) fault = { 0 };
         if (!fault_parse(line, &fault)) {
             g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID,
-                        "line %u is not understood: %s; write fail, invalid, slow, hang or lost as in faults.h", i + 1, line);
+                        "line %u is not understood: %s; write fail, invalid, broken, slow, hang or lost as in faults.h", i + 1, line);
             return FALSE;
         }
         if (strcmp(fault.op, "*") != 0 && strcmp(fault.op, op) != 0)
@@ -208,6 +208,10 @@ wait_until(gint64 deadline, const char *op, GCancellable *cancellable, GError **
     return FALSE;
 }
 
+static const WeftErrorCode codes[] = {
+    [FAIL] = WEFT_ERROR_UNAVAILABLE, [INVALID] = WEFT_ERROR_INVALID, [BROKEN] = WEFT_ERROR_FAILED
+};
+
 static gboolean
 suffer(const char *op, const Verdict *verdict, GCancellable *cancellable, GError **error)
 {
@@ -223,8 +227,8 @@ suffer(const char *op, const Verdict *verdict, GCancellable *cancellable, GError
         return FALSE;
     case FAIL:
     case INVALID:
-        g_set_error(error, WEFT_ERROR, end->kind == FAIL ? WEFT_ERROR_UNAVAILABLE : WEFT_ERROR_INVALID, "%s: %s", op,
-                    *end->message ? end->message : "told to fail");
+    case BROKEN:
+        g_set_error(error, WEFT_ERROR, (int)codes[end->kind], "%s: %s", op, *end->message ? end->message : "told to fail");
         return FALSE;
     default:
         return TRUE;

@@ -3,6 +3,7 @@
  *
  *     fail OP [COUNT] [MESSAGE…]    fails with UNAVAILABLE; COUNT times in all, then works again (0 or absent: always)
  *     invalid OP [COUNT] [MESSAGE…] fails with INVALID
+ *     broken OP [COUNT] [MESSAGE…]  fails with FAILED
  *     slow OP MILLISECONDS          takes that long
  *     hang OP [COUNT]               never ends by itself; only a cancellation ends it
  *     lost                          the host does not answer at all: every OP fails with UNAVAILABLE

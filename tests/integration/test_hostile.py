@@ -73,6 +73,20 @@ def test_a_tenant_reads_of_no_host(weft):
     assert "core 3" in weft.client.request("GET", "/v1/events").text
 
 
+def test_a_tenant_reads_nothing_of_a_driver_that_does_not_get_inside(site):
+    """What a node says of its meeting is its tenant's to read; why it could not be asked is not."""
+    weft = site(changes={"control": {"link_idle": "50ms"}})
+    viewer = tenant_client(weft, "acme-viewer")
+    weft.client.create("cfd", 2)
+    weft.client.wait_phase("cfd", "ready")
+    time.sleep(0.3)  # nothing tells that a link was closed: it is opened anew for the meeting
+    weft.world.fault("broken open 0 /var/run/secret-place of host n1")
+    weft.client.scale("cfd", 1)
+    until(lambda: "secret-place" in (weft.client.cluster("cfd")["detail"] or ""), lambda: weft.client.cluster("cfd"))
+    for path in ("/v1/clusters", "/v1/clusters/cfd", "/v1/clusters/cfd/nodes", "/v1/events"):
+        assert "secret-place" not in viewer.request("GET", path).text
+
+
 # --- what is remembered ---
 
 
