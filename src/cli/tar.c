@@ -291,11 +291,11 @@ receive_entry(WeftTar *tar, struct archive_entry *entry, GError **error)
 {
     mode_t type = archive_entry_filetype(entry);
     gboolean twin = archive_entry_hardlink(entry) != NULL;
+    if (type == AE_IFDIR && !tar->options.recursive)
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: is a folder; copy it with -r", tar->from);
     if (!rename_entry(tar, entry, error))
         return FALSE;
     const char *name = archive_entry_pathname(entry);
-    if (type == AE_IFDIR && !tar->options.recursive)
-        return weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: is a folder; copy it with -r", tar->from);
     if (type != AE_IFDIR && type != AE_IFREG && type != AE_IFLNK && !twin) {
         g_autofree char *clean = weft_cli_clean(name);
         fprintf(stderr, "weft: %s: is no file, folder or link; left out\n", clean);
