@@ -261,17 +261,21 @@ static void
 test_drop(Env *env, gconstpointer data)
 {
     Outcome opening, asking, next;
+    scratch_write(env->world, "n1/faults", "hang open\n");
     want(env, NULL, LONG, &opening);
+    while (!g_atomic_int_get(&env->hv.opens))
+        g_main_context_iteration(NULL, FALSE);
     weft_links_drop(env->links, "a");
     g_assert_cmpuint(opening.done, ==, 1); /* before it returns */
     g_assert_error(opening.error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE);
-    scratch_write(env->world, "n1/faults", "hang meet 1\n");
+    scratch_write(env->world, "n1/faults", "hang meet\n");
     want(env, "meet", LONG, &asking);
     pass_time(SHORT);
     weft_links_drop(env->links, "a");
     g_assert_cmpuint(asking.done, ==, 1);
     g_assert_error(asking.error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE);
     weft_links_drop(env->links, "a");
+    scratch_write(env->world, "n1/faults", NULL);
     want(env, "meet", LONG, &next);
     await(&next);
     g_assert_no_error(next.error);
