@@ -11,7 +11,7 @@
 #include <glib.h>
 
 typedef struct WeftControlOptions {
-    guint workers;          /* calls to hosts at the same time, in all */
+    guint workers;          /* calls to hosts at the same time, in all (see jobs.h) */
     guint workers_per_host; /* … to one host */
     gint64 start_deadline;  /* microseconds for each step; bringing an image has more, by its size */
     gint64 await_deadline;  /* … for the first answer from inside */

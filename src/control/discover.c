@@ -89,6 +89,27 @@ keep_house(WeftHost *host)
     }
 }
 
+#define SMALL_PAGE 4096
+#define KEPT_SHARE 4 /* a quarter of the memory that is not in huge pages, */
+#define KEPT_LEAST ((guint64)1 << 30)
+
+/* The host itself, and what QEMU needs beside its guests' memory, live in small pages, which are the last. */
+static void
+keep_memory(WeftHost *host)
+{
+    for (guint n = 0; n < host->numa->len; n++) {
+        WeftNuma *numa = &g_array_index(host->numa, WeftNuma, n);
+        WeftPages *last = numa->n_pages ? &numa->pages[numa->n_pages - 1] : NULL;
+        if (!last || last->size != SMALL_PAGE)
+            continue;
+        guint64 kept = MAX(last->count / KEPT_SHARE, KEPT_LEAST / SMALL_PAGE);
+        if (kept < last->count)
+            last->count -= kept;
+        else
+            numa->n_pages--;
+    }
+}
+
 static WeftHost *
 host_copy(const WeftHost *host)
 {
@@ -140,6 +161,7 @@ weft_discover(const WeftHost *description, const WeftInventory *inventory)
     g_array_set_size(host->numa, 0);
     g_array_append_vals(host->numa, found->numa->data, found->numa->len);
     keep_house(host);
+    keep_memory(host);
     take_hcas(host, description, inventory);
     take_gpus(host, inventory);
     host->discovered = TRUE;

@@ -7,8 +7,8 @@
 #include <glib.h>
 
 /* The description with the inventory's hardware in it, marked as discovered. One core of each NUMA node that has several is
- * kept for the host. Port GUIDs that the inventory lacks are taken from the hook's report; an HCA without one is left out, as
- * no partition could name it. */
+ * kept for the host, and of its memory that is not in huge pages a quarter, at least 1 GiB. Port GUIDs that the inventory lacks
+ * are taken from the hook's report; an HCA without one is left out, as no partition could name it. */
 WeftHost *weft_discover(const WeftHost *description, const WeftInventory *inventory);
 
 /* The description with the PCI addresses and roots of adapters and GPUs that it does not tell, as the host itself says. */

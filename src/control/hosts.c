@@ -274,7 +274,7 @@ launch_from(WeftHosts *hosts, GQueue *queue, const guint *flying, guint most)
     }
 }
 
-/* Half of the workers, and a quarter for hosts that may not answer: looking must not hold up doing. */
+/* As many as there are workers for looks, and half of them for hosts that may not answer. */
 void
 weft_hosts_launch(WeftHosts *hosts)
 {

@@ -13,7 +13,19 @@ const char *const weft_step_words[WEFT_STEPS + 1] = {
     [WEFT_STEP_DISCONNECT] = "disconnect", [WEFT_STEP_BRING] = "bring", [WEFT_STEP_DISCARD] = "discard",
 };
 
-#define WORKERS_PER_CARRIER 4
+/* Looking, talking, doing and carrying have workers of their own: hosts that hang in one hold up no other. */
+typedef enum { LOOK, TALK, DO, CARRY, PURPOSES } Purpose;
+
+static const Purpose purpose_of[WEFT_STEPS] = {
+    [WEFT_STEP_START] = DO,      [WEFT_STEP_STOP] = DO,     [WEFT_STEP_LIST] = LOOK,
+    [WEFT_STEP_INSPECT] = LOOK,  [WEFT_STEP_OPEN] = TALK,   [WEFT_STEP_CONNECT] = DO,
+    [WEFT_STEP_DISCONNECT] = DO, [WEFT_STEP_BRING] = CARRY, [WEFT_STEP_DISCARD] = DO,
+};
+
+/* One of so many workers, and of those for one host. */
+static const struct {
+    guint all, host;
+} shares[PURPOSES] = { [LOOK] = { 2, 2 }, [TALK] = { 2, 1 }, [DO] = { 1, 1 }, [CARRY] = { 4, 2 } };
 
 /* What goes to one host: so many run, the others wait. */
 typedef struct Lane {
@@ -21,14 +33,17 @@ typedef struct Lane {
     GQueue waiting;
 } Lane;
 
+typedef struct Pool {
+    GThreadPool *threads;
+    guint per_host;
+    GHashTable *lanes; /* host to Lane, while it has jobs */
+} Pool;
+
 struct WeftJobs {
     WeftHypervisor *hv;
-    guint per_host;
-    GThreadPool *pool;
-    GThreadPool *carriers; /* for images */
-    GHashTable *lanes;     /* host to Lane, while it has jobs */
-    GHashTable *pending;   /* set of WeftJob: all that have not ended */
-    GSource *wakeup;       /* runs deliver() on the main thread */
+    Pool pools[PURPOSES];
+    GHashTable *pending; /* set of WeftJob: all that have not ended */
+    GSource *wakeup;     /* runs deliver() on the main thread */
     GMutex mutex;
     GQueue done; /* guarded by the mutex */
 };
@@ -193,19 +208,19 @@ name_deadline(WeftJob *job)
 static void
 leave_lane(WeftJobs *jobs, const WeftJob *job)
 {
-    Lane *lane = g_hash_table_lookup(jobs->lanes, job->host);
+    Pool *pool = &jobs->pools[purpose_of[job->step]];
+    Lane *lane = g_hash_table_lookup(pool->lanes, job->host);
     WeftJob *next = g_queue_pop_head(&lane->waiting);
     if (next)
-        g_thread_pool_push(jobs->pool, next, NULL);
+        g_thread_pool_push(pool->threads, next, NULL);
     else if (--lane->running == 0)
-        g_hash_table_remove(jobs->lanes, job->host);
+        g_hash_table_remove(pool->lanes, job->host);
 }
 
 static void
 finish(WeftJobs *jobs, WeftJob *job)
 {
-    if (job->step != WEFT_STEP_BRING)
-        leave_lane(jobs, job);
+    leave_lane(jobs, job);
     g_hash_table_remove(jobs->pending, job);
     name_deadline(job);
     job->done(job, job->error);
@@ -240,10 +255,11 @@ weft_jobs_new(WeftHypervisor *hv, guint workers, guint workers_per_host)
 {
     WeftJobs *jobs = g_new0(WeftJobs, 1);
     jobs->hv = hv;
-    jobs->per_host = workers_per_host;
-    jobs->pool = g_thread_pool_new(run, jobs, (int)workers, FALSE, NULL);
-    jobs->carriers = g_thread_pool_new(run, jobs, MAX((int)workers / WORKERS_PER_CARRIER, 1), FALSE, NULL);
-    jobs->lanes = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, lane_free);
+    for (guint i = 0; i < PURPOSES; i++) {
+        guint all = MAX(workers / shares[i].all, 1), host = MAX(workers_per_host / shares[i].host, 1);
+        GHashTable *lanes = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, lane_free);
+        jobs->pools[i] = (Pool){ g_thread_pool_new(run, jobs, (int)all, FALSE, NULL), host, lanes };
+    }
     jobs->pending = g_hash_table_new(NULL, NULL);
     jobs->wakeup = weft_wakeup_new(deliver, jobs);
     g_mutex_init(&jobs->mutex);
@@ -253,27 +269,25 @@ weft_jobs_new(WeftHypervisor *hv, guint workers, guint workers_per_host)
 static void
 enter_lane(WeftJobs *jobs, WeftJob *job)
 {
-    Lane *lane = g_hash_table_lookup(jobs->lanes, job->host);
+    Pool *pool = &jobs->pools[purpose_of[job->step]];
+    Lane *lane = g_hash_table_lookup(pool->lanes, job->host);
     if (!lane) {
         lane = g_new0(Lane, 1);
-        g_hash_table_insert(jobs->lanes, g_strdup(job->host), lane);
+        g_hash_table_insert(pool->lanes, g_strdup(job->host), lane);
     }
-    if (lane->running >= jobs->per_host) {
+    if (lane->running >= pool->per_host) {
         g_queue_push_tail(&lane->waiting, job);
         return;
     }
     lane->running++;
-    g_thread_pool_push(jobs->pool, job, NULL);
+    g_thread_pool_push(pool->threads, job, NULL);
 }
 
 void
 weft_jobs_submit(WeftJobs *jobs, WeftJob *job)
 {
     g_hash_table_add(jobs->pending, job);
-    if (job->step == WEFT_STEP_BRING)
-        g_thread_pool_push(jobs->carriers, job, NULL);
-    else
-        enter_lane(jobs, job);
+    enter_lane(jobs, job);
 }
 
 void
@@ -286,15 +300,16 @@ weft_jobs_free(WeftJobs *jobs)
     g_hash_table_iter_init(&iter, jobs->pending);
     while (g_hash_table_iter_next(&iter, &job, NULL))
         g_cancellable_cancel(((WeftJob *)job)->cancellable);
-    g_thread_pool_free(jobs->pool, FALSE, TRUE);
-    g_thread_pool_free(jobs->carriers, FALSE, TRUE);
+    for (guint i = 0; i < PURPOSES; i++)
+        g_thread_pool_free(jobs->pools[i].threads, FALSE, TRUE);
     g_source_destroy(jobs->wakeup);
     g_source_unref(jobs->wakeup);
     g_hash_table_iter_init(&iter, jobs->pending);
     while (g_hash_table_iter_next(&iter, &job, NULL))
         job_free(job);
     g_hash_table_unref(jobs->pending);
-    g_hash_table_unref(jobs->lanes);
+    for (guint i = 0; i < PURPOSES; i++)
+        g_hash_table_unref(jobs->pools[i].lanes);
     g_queue_clear(&jobs->done);
     g_mutex_clear(&jobs->mutex);
     g_free(jobs);

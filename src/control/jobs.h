@@ -1,5 +1,5 @@
-/* Calls to hosts, on bounded workers: so many in all, so many to one host, each with a deadline. Bringing an image takes long:
- * it has workers of its own, so that no other call waits for it.
+/* Calls to hosts, on bounded workers: so many in all, so many to one host, each with a deadline. Looking at hosts, opening
+ * streams and bringing images have workers of their own, so that none waits for hosts that hang in another.
  *
  * thread: jobs are submitted on the main thread and end by their callback there; only the driver's call itself runs on a
  * worker, between the failpoints "STEP-before" and "STEP-after". */
@@ -62,6 +62,7 @@ struct WeftJob {
     gboolean late; /* its deadline passed */
 };
 
+/* Both numbers are of what changes something on hosts; the others have a share of them. */
 WeftJobs *weft_jobs_new(WeftHypervisor *hv, guint workers, guint workers_per_host);
 /* Cancels everything and waits until the workers are idle; callbacks do not run any more. */
 void weft_jobs_free(WeftJobs *jobs);

@@ -468,8 +468,10 @@ weft_work_commit(WeftWork *work, WeftTxn *txn)
         item->dirty = FALSE;
         item->writing = TRUE;
     }
-    if (!work->finishing)
+    if (!work->finishing) {
+        weft_work_tell(work, txn);
         put_status(work, txn);
+    }
     work->committing = TRUE;
     weft_control_commit(work->control, txn, committed, work);
 }

@@ -371,7 +371,7 @@ put_away(WeftWork *work)
 static void
 settle(WeftWork *work)
 {
-    if (weft_work_update_status(work)) {
+    if (weft_work_update_status(work) || weft_work_has_news(work)) {
         WeftTxn *txn = weft_txn_new("cluster-progressed");
         weft_work_commit(work, txn);
         return;
@@ -424,5 +424,6 @@ weft_work_step(WeftWork *work)
     WeftPlanInput input = weft_work_input(work, &views);
     g_auto(WeftPlan) plan = { 0 };
     weft_plan(&input, &plan);
+    weft_work_note(work);
     act(work, &plan);
 }

@@ -37,6 +37,8 @@ typedef struct WeftJoin {
     WeftRest rest;
 } WeftJoin;
 
+#define WEFT_MILESTONES 4 /* see work-tell.c */
+
 struct WeftWork {
     WeftControl *control;
     char *key;
@@ -47,17 +49,22 @@ struct WeftWork {
     gint64 status_revision;
     GPtrArray *nodes; /* WeftNodeWork */
 
-    GHashTable *jobs;    /* node id to GCancellable, borrowed: what runs; outlives a reload */
-    GHashTable *gone;    /* node id to reason: reported by the world, not yet looked at */
-    GHashTable *joins;   /* host to WeftJoin; outlives a reload */
-    GPtrArray *peers;    /* char *, addresses of the hosts with members, sorted */
-    guint64 look;        /* counts surveys of the hosts */
-    guint64 epoch;       /* a digest of which hosts have members, and of their descriptions */
-    gboolean connected;  /* all of them have the network as they should */
-    GHashTable *shunned; /* host to WeftShun */
-    gboolean fatal;      /* trying again cannot help until the wish changes */
-    WeftRest doom;       /* … and why */
-    int told_phase;      /* the last that an event told; -1: none */
+    GHashTable *jobs;                      /* node id to GCancellable, borrowed: what runs; outlives a reload */
+    GHashTable *gone;                      /* node id to reason: reported by the world, not yet looked at */
+    GHashTable *joins;                     /* host to WeftJoin; outlives a reload */
+    GPtrArray *peers;                      /* char *, addresses of the hosts with members, sorted */
+    guint64 look;                          /* counts surveys of the hosts */
+    guint64 epoch;                         /* a digest of which hosts have members, and of their descriptions */
+    gboolean connected;                    /* all of them have the network as they should */
+    GHashTable *shunned;                   /* host to WeftShun */
+    gboolean fatal;                        /* trying again cannot help until the wish changes */
+    WeftRest doom;                         /* … and why */
+    int told_phase;                        /* the last that an event told; -1: none */
+    gint64 round;                          /* when its first node was to start, monotonic; 0: none is */
+    guint reached;                         /* set of what all nodes have behind them in this round */
+    guint untold;                          /* … of which no event told yet */
+    gint64 reached_after[WEFT_MILESTONES]; /* microseconds after the beginning of the round */
+    gint64 tell_at;                        /* monotonic */
     gboolean status_dirty;
     gboolean status_writing;
     gboolean pkey_new;   /* the commit under way brings its partition number */
@@ -136,6 +143,14 @@ void weft_work_stop(WeftWork *work, WeftNodeWork *item);
 /* work-talk.c: conversations with nodes. */
 void weft_work_greet(WeftWork *work, WeftNodeWork *item);
 void weft_work_meet(WeftWork *work, WeftNodeWork *item);
+
+/* work-tell.c: where the time goes, told with whatever is committed next. */
+
+/* Looks how far its nodes are. */
+void weft_work_note(WeftWork *work);
+/* Is there something to tell that has waited long enough? */
+gboolean weft_work_has_news(const WeftWork *work);
+void weft_work_tell(WeftWork *work, WeftTxn *txn);
 
 /* A step of a node failed: it backs off. Its label goes before the words. */
 void weft_work_node_rests(WeftWork *work, WeftNodeWork *item, WeftDeed deed, const char *words, const char *detail);

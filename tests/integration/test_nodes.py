@@ -213,6 +213,31 @@ def test_many_nodes_wait_for_their_image(site):
     weft.client.wait_gone("cfd")
 
 
+def test_events_tell_where_the_time_goes(weft):
+    """One line for each step, whatever the number of nodes."""
+    add_image(weft, "own", b"disk" * 1000)
+    weft.client.create("cfd", 4, image="own", path="bridge", **WIDE)
+    weft.client.wait_phase("cfd", "ready", ready=4)
+    told = {event["type"]: event["message"] for event in weft.client.events()}
+    assert re.fullmatch(r"2 hosts joined its network \(\d+\.\d s\)", told["cluster-joined"])
+    assert re.fullmatch(r"its image is on 2 hosts \(\d+\.\d s\)", told["cluster-brought"])
+    assert re.fullmatch(r"4 nodes started \(\d+\.\d s\)", told["cluster-started"])
+    assert re.fullmatch(r"4 nodes answered from inside \(\d+\.\d s\)", told["cluster-answered"])
+    weft.client.create("one", 1, image="own", path="bridge")
+    weft.client.wait_phase("one", "ready")
+    told = [event["message"] for event in weft.client.events() if event["cluster_name"] == "one"]
+    assert "1 node ready" in told and any(message.startswith("1 node placed") for message in told)
+
+
+def test_slow_steps_are_told_at_once(weft):
+    weft.world.fault("hang sync 0")
+    weft.client.create("cfd", 2)
+    until(lambda: any(event["type"] == "cluster-started" for event in weft.client.events()), "that its nodes run")
+    assert weft.client.cluster("cfd")["phase"] == "starting"
+    weft.world.fault()
+    weft.client.wait_phase("cfd", "ready")
+
+
 # --- hosts that fail nodes ---
 
 

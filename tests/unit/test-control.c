@@ -384,6 +384,34 @@ test_jobs_bounds(void)
     g_free(ends.message);
 }
 
+static WeftContents *
+counting_list(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable *cancellable, GError **error)
+{
+    return weft_contents_new();
+}
+
+/* Hosts where every call hangs must not keep weft from looking at others, nor at themselves. */
+static void
+test_jobs_purposes(void)
+{
+    static const WeftHypervisorOps ops = { .name = "hanging", .stop = counting_stop, .list = counting_list };
+    Counting counting = { .base = { &ops } };
+    Ends ends = { 0 }, looks = { 0 };
+    WeftJobs *jobs = weft_jobs_new(&counting.base, 2, 1);
+    for (guint i = 0; i < 6; i++)
+        weft_jobs_submit(jobs, stop_job(i % 2 ? "n1" : "n2", 60 * G_USEC_PER_SEC, &ends));
+    wait_running(&counting, 2);
+    WeftJob *look = weft_job_new(WEFT_STEP_LIST, "n1", NULL, NULL);
+    look->deadline = 60 * G_USEC_PER_SEC;
+    look->done = job_ended;
+    look->owner = &looks;
+    weft_jobs_submit(jobs, look);
+    while (!looks.ok)
+        g_main_context_iteration(NULL, TRUE);
+    weft_jobs_free(jobs);
+    g_free(ends.message);
+}
+
 static void
 test_jobs_deadline(void)
 {
@@ -500,6 +528,7 @@ main(int argc, char **argv)
     g_test_add_func("/control/look/networks", test_look_networks);
     g_test_add_func("/control/look/images", test_look_images);
     g_test_add_func("/control/jobs/bounds", test_jobs_bounds);
+    g_test_add_func("/control/jobs/purposes", test_jobs_purposes);
     g_test_add_func("/control/jobs/deadline", test_jobs_deadline);
     g_test_add_func("/control/jobs/free-while-busy", test_jobs_free_while_busy);
     g_test_add_func("/control/wiring", test_wiring);
