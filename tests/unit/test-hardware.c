@@ -120,6 +120,24 @@ test_discover_nonsense(void)
     g_assert_cmpuint(host->gpus->len, ==, 0);
 }
 
+/* Nodes do not get the last of a host's memory: of small pages a quarter stays, and where there are few, all. */
+static void
+test_discover_memory(void)
+{
+    g_autoptr(WeftHost) place = host_of("");
+    g_autoptr(WeftInventory) inventory = inventory_of(
+        ", \"numa\": [{\"cores\": 2, \"pages\": {\"2M\": 9, \"4K\": 4000000}}, {\"cores\": 2, \"pages\": {\"4K\": 524288}},"
+        " {\"cores\": 2, \"pages\": {\"1G\": 3, \"4K\": 1000}}]",
+        NULL);
+    g_autoptr(WeftHost) host = weft_discover(place, inventory);
+    const WeftNuma *numa = (const WeftNuma *)(gpointer)host->numa->data;
+    g_assert_cmpuint(numa[0].pages[0].count, ==, 9);
+    g_assert_cmpuint(numa[0].pages[1].count, ==, 3000000);
+    g_assert_cmpuint(numa[1].pages[0].count, ==, 262144);
+    g_assert_cmpuint(numa[2].n_pages, ==, 1);
+    g_assert_cmpuint(numa[2].pages[0].count, ==, 3);
+}
+
 static void
 test_discover_addresses(void)
 {
@@ -346,6 +364,7 @@ main(int argc, char **argv)
     g_test_add_func("/discover/description", test_discover);
     g_test_add_func("/discover/guids", test_discover_guids);
     g_test_add_func("/discover/nonsense", test_discover_nonsense);
+    g_test_add_func("/discover/memory", test_discover_memory);
     g_test_add_func("/discover/addresses", test_discover_addresses);
     for (guint i = 0; i < G_N_ELEMENTS(holdings); i++) {
         g_autofree char *path = g_strdup_printf("/discover/holds/%s", holdings[i].name);
