@@ -127,3 +127,10 @@ def test_hosts_carry_only_the_networks_of_their_nodes(cloud, nodes):
         assert cloud.network(host) == sorted(f"{kind}{vxlan}" for vxlan in vxlans for kind in ("weft", "wefv"))
         described = json.loads(cloud.exec(host, "ip", "-j", "-d", "link", "show", "type", "vxlan"))
         assert {link["linkinfo"]["info_data"]["id"] for link in described} == vxlans
+
+
+def test_hosts_are_kept_out_of_the_nodes_ports(cloud, nodes):
+    """Frames that a bridge keeps to itself would go to the host, and with a VXLAN packet in them into another cluster's network."""
+    for node in nodes:
+        port = f"/sys/class/net/{tap_of(cloud, node)}/brport/group_fwd_mask"
+        assert cloud.exec(node["host"], "cat", port).strip() == "0xfffd", f"{node['target']} on {node['host']}"
