@@ -128,6 +128,17 @@ check_tun(const Patient *patient)
                         "there is no /dev/net/tun for the nodes' network");
 }
 
+/* With rules that change addresses a node would reach the host, and all clusters share one table of connections. */
+static void
+check_filter(const Patient *patient)
+{
+    if (patient->inventory->hook && json_is_true(reported(patient, "filters_bridges")))
+        weft_doctor_add(patient->checks, "filter", WEFT_HEALTH_WARN,
+                        "sysctl -w net.bridge.bridge-nf-call-iptables=0 net.bridge.bridge-nf-call-ip6tables=0 "
+                        "net.bridge.bridge-nf-call-arptables=0, and keep it in /etc/sysctl.d",
+                        "the host's packet filter takes part in the nodes' networks (br_netfilter)");
+}
+
 /* --- memory and cores --- */
 
 static json_int_t
@@ -268,7 +279,7 @@ check_hcas(const Patient *patient)
 }
 
 static void (*const checks[])(const Patient *patient) = {
-    check_versions, check_kvm, check_hook, check_cores, check_memory, check_iommu, check_tun, check_hcas,
+    check_versions, check_kvm, check_hook, check_cores, check_memory, check_iommu, check_tun, check_filter, check_hcas,
 };
 
 json_t *

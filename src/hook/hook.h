@@ -28,6 +28,7 @@
  * one line of JSON about the host, and fails, so that nothing is created and the answer reaches weftd as libvirt's error:
  *
  *     { "version": "0.1.0", "kernel": "6.1.0", "cmdline": "…", "iommu_groups": 41, "vfio": true, "kvm": true, "tun": true,
+ *       "filters_bridges": false,
  *       "hugepages": [ { "node": 0, "size": 2097152, "total": 1024, "free": 900 }, … ],
  *       "hcas": [ { "name": "mlx5_0", "driver": "mlx5", "pci": "…", "port_guid": "0x…", "state": "active", "vfs": 8,
  *                   "vfs_total": 16, "numa": 0 } ],

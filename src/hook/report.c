@@ -55,6 +55,19 @@ has_kvm(const WeftHook *hook)
     return strstr(info, " vmx") || strstr(info, " svm");
 }
 
+/* Does the host's packet filter see what only passes a bridge? Where the module is not loaded it does not. */
+static gboolean
+filters_bridges(void)
+{
+    static const char *const settings[] = { "iptables", "ip6tables", "arptables" };
+    for (gsize i = 0; i < G_N_ELEMENTS(settings); i++) {
+        g_autofree char *path = g_strdup_printf("/proc/sys/net/bridge/bridge-nf-call-%s", settings[i]);
+        if (weft_sysfs_number(path, 0) != 0)
+            return TRUE;
+    }
+    return FALSE;
+}
+
 /* --- huge pages --- */
 
 static void
@@ -174,8 +187,9 @@ weft_report_new(const WeftHook *hook)
     uname(&name);
     g_autofree char *groups = weft_sysfs_path(hook, "/sys/kernel/iommu_groups");
     g_autofree char *cmdline = weft_file_read("/proc/cmdline", CMDLINE_MAX, NULL, NULL);
-    return json_pack("{s:s, s:s, s:s?, s:i, s:b, s:b, s:b, s:o, s:o, s:o}", "version", WEFT_VERSION, "kernel", name.release,
-                     "cmdline", cmdline ? g_strstrip(cmdline) : NULL, "iommu_groups", (int)count_with_prefix(groups, ""),
-                     "vfio", exists(hook, "/dev/vfio/vfio"), "kvm", has_kvm(hook), "tun", exists(hook, "/dev/net/tun"),
-                     "hugepages", hugepages(hook), "hcas", hcas(hook), "machine", machine());
+    return json_pack("{s:s, s:s, s:s?, s:i, s:b, s:b, s:b, s:b, s:o, s:o, s:o}", "version", WEFT_VERSION, "kernel",
+                     name.release, "cmdline", cmdline ? g_strstrip(cmdline) : NULL, "iommu_groups",
+                     (int)count_with_prefix(groups, ""), "vfio", exists(hook, "/dev/vfio/vfio"), "kvm", has_kvm(hook), "tun",
+                     exists(hook, "/dev/net/tun"), "filters_bridges", filters_bridges(), "hugepages", hugepages(hook), "hcas",
+                     hcas(hook), "machine", machine());
 }

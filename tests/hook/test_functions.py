@@ -369,7 +369,7 @@ def test_report(host):
     assert head == "weft-hook: report" and rest == ""
     report = json.loads(line)
     assert report["kernel"] == os.uname().release
-    assert {key for key, value in report.items() if value is False} == {"vfio", "kvm", "tun"}
+    assert {key for key, value in report.items() if value is False} - {"filters_bridges"} == {"vfio", "kvm", "tun"}
     assert report["hcas"] == [
         {"name": "mlx4_0", "driver": "mlx4", "pci": "0000:42:00.0", "port_guid": "0x0002c90300000002", "state": "active", "vfs": 8,
          "vfs_total": 8, "numa": 0},
@@ -377,6 +377,8 @@ def test_report(host):
          "vfs_total": 8, "numa": 0},
     ]
     assert report["iommu_groups"] == 18
+    settings = host.run("sh", "-c", "cat /proc/sys/net/bridge/bridge-nf-call-*tables", check=False).stdout.split()
+    assert report["filters_bridges"] == ("1" in settings)
     assert report["machine"]["uptime"] > 0
     assert accepted(host.hook("network", "weft-probe", "stopped", "<hookData/>"))
 
