@@ -56,13 +56,20 @@ merge(json_t *view, json_t *more)
 
 /* --- clusters --- */
 
+/* 0 stands for none. */
+static json_t *
+size_view(guint64 bytes)
+{
+    return bytes ? json_integer((json_int_t)bytes) : json_null();
+}
+
 static json_t *
 group_view(const WeftGroup *group)
 {
-    return json_pack("{s:s, s:i, s:i, s:I, s:o, s:i, s:i, s:s, s:s?}", "name", group->name, "count", (int)group->count, "cores",
-                     (int)group->cores, "memory", (json_int_t)group->memory, "pages",
-                     group->page_size ? json_integer((json_int_t)group->page_size) : json_null(), "gpus", (int)group->gpus,
-                     "rails", (int)group->rails, "path", weft_path_words[group->path], "image", group->image);
+    return json_pack("{s:s, s:i, s:i, s:I, s:o, s:i, s:i, s:s, s:s?, s:o}", "name", group->name, "count", (int)group->count,
+                     "cores", (int)group->cores, "memory", (json_int_t)group->memory, "pages", size_view(group->page_size),
+                     "gpus", (int)group->gpus, "rails", (int)group->rails, "path", weft_path_words[group->path], "image",
+                     group->image, "disk", size_view(group->disk));
 }
 
 static json_t *
@@ -102,7 +109,8 @@ inside_view(const WeftCluster *cluster)
     json_t *keys = json_array();
     for (guint i = 0; i < cluster->ssh_keys->len; i++)
         json_array_append_new(keys, key_view(cluster->ssh_keys->pdata[i]));
-    return json_pack("{s:o, s:b, s:b}", "ssh_keys", keys, "user_data", cluster->user_data != NULL, "slurm", cluster->slurm);
+    return json_pack("{s:o, s:b, s:b, s:o}", "ssh_keys", keys, "user_data", cluster->user_data != NULL, "slurm", cluster->slurm,
+                     "shm", size_view(cluster->shm));
 }
 
 static json_t *

@@ -15,7 +15,7 @@
 #define USER_DATA_MAX (64 << 10) /* and of user-data */
 
 static int count = UNSET, cores = UNSET, gpus = UNSET, rails = UNSET;
-static char *memory, *pages, *image, *path, *fabric, *file, *timeout;
+static char *memory, *pages, *disk, *image, *path, *fabric, *shm, *file, *timeout;
 static char *user_data;
 static char **labels, **ssh_keys;
 static gboolean no_wait, slurm;
@@ -30,6 +30,8 @@ static const GOptionEntry options[] = {
     { "gpus", 0, 0, G_OPTION_ARG_INT, &gpus, "GPUs of each node (0)", "N" },
     { "rails", 0, 0, G_OPTION_ARG_INT, &rails, "fabric devices of each node (1)", "N" },
     { "pages", 0, 0, G_OPTION_ARG_STRING, &pages, "size of the pages: 2M, 1G, transparent (the largest that fits)", "SIZE" },
+    { "disk", 0, 0, G_OPTION_ARG_STRING, &disk, "a node's own disk, where its image can be written to (as large as the image)", "SIZE" },
+    { "shm", 0, 0, G_OPTION_ARG_STRING, &shm, "memory that the nodes on one host share: 64M (none)", "SIZE" },
     { "fabric", 0, 0, G_OPTION_ARG_STRING, &fabric, "only on this fabric", "NAME" },
     { "label", 'l', 0, G_OPTION_ARG_STRING_ARRAY, &labels, "only on hosts with this label; may be repeated", "KEY=VALUE" },
     { "ssh-key", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &ssh_keys,
@@ -57,6 +59,7 @@ static const GroupFlag group_flags[] = {
     { "gpus", "--gpus", &gpus, NULL, FALSE },      { "rails", "--rails", &rails, NULL, FALSE },
     { "memory", "--memory", NULL, &memory, TRUE }, { "pages", "--pages", NULL, &pages, TRUE },
     { "image", "--image", NULL, &image, FALSE },   { "path", "--path", NULL, &path, FALSE },
+    { "disk", "--disk", NULL, &disk, TRUE },
 };
 
 static gboolean
@@ -75,6 +78,20 @@ apply_group_flag(json_t *spec, const GroupFlag *flag, GError **error)
         return FALSE;
     }
     json_object_set_new(spec, flag->field, flag->number ? json_integer(*flag->number) : json_string(*flag->text));
+    return TRUE;
+}
+
+static gboolean
+apply_shm(json_t *spec, GError **error)
+{
+    guint64 bytes;
+    if (!shm)
+        return TRUE;
+    if (!weft_size_parse(shm, &bytes, error)) {
+        g_prefix_error(error, "--shm: ");
+        return FALSE;
+    }
+    json_object_set_new(spec, "shm", json_string(shm));
     return TRUE;
 }
 
@@ -164,7 +181,7 @@ apply_flags(json_t *spec, const char *name, GError **error)
     for (guint i = 0; i < G_N_ELEMENTS(group_flags); i++)
         if (!apply_group_flag(spec, &group_flags[i], error))
             return FALSE;
-    return apply_labels(spec, error) && apply_keys(spec, error) && apply_user_data(spec, error);
+    return apply_shm(spec, error) && apply_labels(spec, error) && apply_keys(spec, error) && apply_user_data(spec, error);
 }
 
 static json_t *

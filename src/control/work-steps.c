@@ -228,13 +228,18 @@ start_job(WeftWork *work, const WeftNode *node, GError **error)
         .node = node, .host = complete ? complete : host, .pkey = work->status->pkey, .vxlan = work->status->vxlan
     };
     spec.image = image;
+    spec.shm = work->cluster->shm != 0;
+    spec.shm_size = work->cluster->shm;
     spec.tcg = !inventory->kvm;
     g_autofree char *xml = weft_domain_xml_format(&spec, error);
     if (!xml)
         return NULL;
     WeftJob *job = weft_job_new(WEFT_STEP_START, host->name, host->uri, xml);
-    if (image && image->disk && image->disk->format != WEFT_DISK_READONLY)
+    if (image && image->disk && image->disk->format != WEFT_DISK_READONLY) {
+        const WeftGroup *group = work->cluster->groups->pdata[weft_node_group(node, work->cluster)];
         job->file = weft_job_file_copy(image->disk);
+        job->disk_size = group->disk;
+    }
     if (image && control->options.guest) {
         job->prepare = make_seed;
         job->prepare_data = birth_new(work, node);

@@ -9,6 +9,9 @@
 #include "state.h"
 #include "vf.h"
 
+#include <string.h>
+#include <unistd.h>
+
 /* --- bridges that nobody needs --- */
 
 static gboolean
@@ -60,6 +63,30 @@ clear_devices(const WeftHook *hook, const WeftHookNode *node, GError **error)
     return ok;
 }
 
+/* --- memory that nodes of a cluster share --- */
+
+static gboolean
+is_of_cluster(const char *domain, const char *cluster, gsize length)
+{
+    return strncmp(domain, cluster, length) == 0 && domain[length] == '-' && !strchr(domain + length + 1, '-');
+}
+
+/* QEMU leaves the file behind; the last domain of its cluster takes it along. */
+static void
+remove_memory(const WeftHook *hook, const char *domain)
+{
+    const char *end = strrchr(domain, '-'); /* "weft-<cluster>-<serial>", and the file is "weft-<cluster>" */
+    gsize length = (gsize)(end - domain);
+    g_autoptr(GPtrArray) records = weft_state_list(hook, WEFT_RECORD_DOMAIN);
+    for (guint i = 0; i < records->len; i++) {
+        const WeftRecord *other = g_ptr_array_index(records, i);
+        if (!g_str_equal(other->name, domain) && is_of_cluster(other->name, domain, length))
+            return;
+    }
+    g_autofree char *path = g_strdup_printf("%s/dev/shm/%.*s", hook->root, (int)length, domain);
+    unlink(path);
+}
+
 /* The record stays until its devices are cleared, as one that nobody holds: so each later run tries again. */
 static gboolean
 undo(const WeftHook *hook, const WeftRecord *record, GError **error)
@@ -70,6 +97,8 @@ undo(const WeftHook *hook, const WeftRecord *record, GError **error)
         return FALSE;
     }
     weft_failpoint("hook-cleared");
+    if (node)
+        remove_memory(hook, node->domain);
     weft_state_drop(hook, WEFT_RECORD_DOMAIN, record->name);
     return !node || collect_bridge(hook, node->vxlan, error);
 }

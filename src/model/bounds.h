@@ -21,6 +21,9 @@
 #define WEFT_SSH_KEY_MAX 2048
 #define WEFT_USER_DATA_MAX (64 << 10)
 #define WEFT_IMAGE_SIZE_MAX (1ULL << 42)
+#define WEFT_DISK_MIN (1ULL << 20) /* a node's own disk */
+#define WEFT_SHM_MIN (1ULL << 20)
+#define WEFT_SHM_MAX (256ULL << 20) /* it is no node's memory, and so not counted as any */
 #define WEFT_LABELS_MAX 16
 #define WEFT_HOSTS_MAX 100000
 #define WEFT_TENANTS_MAX 10000

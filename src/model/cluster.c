@@ -27,6 +27,7 @@ static const WeftCodecField shape_fields[] = {
     WEFT_FIELD(WeftGroup, path, WORD, WEFT_OPTIONAL, .fallback = WEFT_PATH_AUTO, .words = weft_path_words),
     WEFT_FIELD(WeftGroup, rails, UINT, WEFT_OPTIONAL, .fallback = 1, .max = WEFT_RAILS_MAX),
     WEFT_FIELD(WeftGroup, image, TEXT, WEFT_OPTIONAL, .text = "default", .grammar = WEFT_GRAMMAR_IMAGE, .what = "image"),
+    WEFT_FIELD(WeftGroup, disk, SIZE, WEFT_OPTIONAL, .min = WEFT_DISK_MIN, .max = WEFT_IMAGE_SIZE_MAX),
     {},
 };
 
@@ -45,6 +46,7 @@ static const WeftCodecField spec_fields[] = {
     WEFT_FIELD(WeftCluster, fabric, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_NAME, .what = "fabric name"),
     WEFT_FIELD(WeftCluster, user_data, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftCluster, slurm, BOOL),
+    WEFT_FIELD(WeftCluster, shm, SIZE, WEFT_OPTIONAL, .min = WEFT_SHM_MIN, .max = WEFT_SHM_MAX),
     {},
 };
 
@@ -272,6 +274,14 @@ check_access(WeftFields *f, const WeftCluster *cluster)
 }
 
 static void
+check_shm(WeftFields *f, const WeftCluster *cluster)
+{
+    g_autofree char *size = weft_size_format(cluster->shm);
+    if (cluster->shm & (cluster->shm - 1))
+        weft_fields_fail(f, "shm", "%s is no power of two; ask for 64M, for instance", size);
+}
+
+static void
 read_ssh_keys(WeftFields *f, WeftCluster *cluster)
 {
     weft_codec_read_texts(f, "ssh_keys", WEFT_SSH_KEYS_MAX, WEFT_GRAMMAR_NONE, "ssh key", cluster->ssh_keys);
@@ -288,6 +298,8 @@ weft_cluster_from_spec(json_t *json, GError **error)
     read_ssh_keys(&f, cluster);
     if (!f.error)
         check_access(&f, cluster);
+    if (!f.error)
+        check_shm(&f, cluster);
     if (weft_fields_array(&f, "groups", WEFT_GROUPS_MAX)) {
         read_wished_groups(&f, cluster);
     } else {

@@ -21,6 +21,7 @@ typedef struct WeftGroup {
     guint rails; /* fabric devices; 0 with path bridge */
     WeftPath path;
     char *image;
+    guint64 disk; /* bytes of a node's own disk, where its image is qcow2 or raw; 0: as large as the image */
 } WeftGroup;
 
 typedef struct WeftCluster {
@@ -33,6 +34,7 @@ typedef struct WeftCluster {
     GPtrArray *ssh_keys; /* char *, public keys that may log in, a line each as in authorized_keys */
     char *user_data;     /* the user's own cloud-init user-data; NULL: none */
     gboolean slurm;      /* the nodes form a Slurm cluster too, rank 0 its controller */
+    guint64 shm;         /* bytes of memory that its nodes on one host share, a power of two; 0: none */
     char *creator;       /* principal */
     gint64 created;
     gboolean deleted; /* the wish is that it be gone */
@@ -42,7 +44,7 @@ typedef struct WeftCluster {
  *
  *     { "name": "cfd", "count": 8, "cores": 4, "memory": "8G", "image": "mpi", "path": "auto", "gpus": 0, "rails": 1,
  *       "pages": "2M" (or "transparent", the same as "4K"), "fabric": "ib0", "labels": {…}, "ssh_keys": ["ssh-ed25519 AAAA…"],
- *       "user_data": "#cloud-config\n…", "slurm": false }          one group, or
+ *       "user_data": "#cloud-config\n…", "slurm": false, "disk": "20G", "shm": "64M" }          one group, or
  *     { "name": "cfd", "groups": [ { "name": "gpu", "count": 4, … }, … ] }
  */
 WeftCluster *weft_cluster_from_spec(json_t *json, GError **error);

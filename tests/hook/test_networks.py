@@ -143,6 +143,18 @@ def test_goes_with_the_last_that_needs_it(make, guest):
     assert host.links() == []
 
 
+def test_shared_memory_goes_with_the_last_node_of_its_cluster(make):
+    host = make()
+    shared = host.root / "dev/shm"
+    shared.mkdir(parents=True)
+    for name in ("weft-a", "weft-aa", "weft", "other"):
+        (shared / name).write_bytes(b"x")
+    assert accepted(prepare(host, "a-1")) and accepted(prepare(host, "a-2")) and accepted(prepare(host, "aa-1"))
+    assert accepted(release(host, "a-1")) and (shared / "weft-a").exists()
+    assert accepted(release(host, "a-2"))
+    assert sorted(path.name for path in shared.iterdir()) == ["other", "weft", "weft-aa"]
+
+
 def test_bridge_that_was_lost_comes_back_with_its_peers(make):
     host = make()
     assert accepted(start(host, peers=[A, B]))

@@ -213,6 +213,19 @@ def test_many_nodes_wait_for_their_image(site):
     weft.client.wait_gone("cfd")
 
 
+def test_disk_and_shared_memory_reach_the_hosts(weft, settle):
+    add_image(weft, "own", b"disk" * 1000)
+    weft.client.create("cfd", 2, image="own", path="bridge", disk="1G", shm="64M")
+    weft.client.wait_phase("cfd", "ready")
+    (shown,) = [weft.client.cluster("cfd")]
+    assert (shown["groups"][0]["disk"], shown["shm"]) == (1 << 30, 64 << 20)
+    for node in weft.client.nodes("cfd"):
+        folder = weft.world.hosts / node["host"]
+        assert str(1 << 30) in (folder / f"pool/weft-{node['id']}.disk").read_text(encoding="utf-8")
+        assert f"<shmem name='weft-{shown['id']}'>" in (folder / f"domains/weft-{node['id']}.xml").read_text(encoding="utf-8").replace('"', "'")
+    settle(weft)
+
+
 def test_events_tell_where_the_time_goes(weft):
     """One line for each step, whatever the number of nodes."""
     add_image(weft, "own", b"disk" * 1000)
