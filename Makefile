@@ -33,7 +33,7 @@ test-lab-full: images ## the same with the long matrix: a cloud image, more fail
 test-asan: ## the same under AddressSanitizer and UBSan, built by clang and by gcc
 	@tools/packages build test clang && tools/test-asan
 
-lint: ## formatting, clang-tidy, cppcheck, shellcheck, man pages, failpoints, headers
+lint: ## formatting, clang-tidy, cppcheck, shellcheck, pyflakes, man pages, failpoints, headers
 	@tools/packages build lint clang && tools/lint
 
 robustness: build ## a random walk of operations, kills and faults: SEED=n STEPS=n

@@ -27,8 +27,10 @@ TENANTS = ("acme", "umbrella")
 NODES_MAX = 10  # of all clusters: always fits, also with two hosts away
 AWAY_MAX = 2
 QUIET_EVERY = 12  # steps between two quiet points, about
-FAULTS = ("fail start 2 broken", "fail open 2 no stream", "fail sync 2 no answer", "fail meet 2 nobody there", "fail connect 2 no bridge", "fail disconnect 2 in use", "fail stop 2 stuck", "fail list 1 deaf", "slow start 30", "slow sync 30",
-          "slow stop 30", "slow connect 30", "hang start 1", "hang open 1", "hang sync 1", "hang meet 1", "hang list 1", "hang inspect 1", "hang connect 1")
+FAULTS = ("fail start 2 broken", "fail stop 2 stuck", "fail list 1 deaf", "fail connect 2 no bridge", "fail disconnect 2 in use",
+          "fail open 2 no stream", "fail sync 2 no answer", "fail meet 2 nobody there",
+          "slow start 30", "slow stop 30", "slow connect 30", "slow sync 30",
+          "hang start 1", "hang list 1", "hang inspect 1", "hang connect 1", "hang open 1", "hang sync 1", "hang meet 1")
 FABRIC_FAULTS = ("fail apply 2 busy", "slow apply 30", "hang apply 1")
 
 
@@ -52,8 +54,8 @@ class Walk:
         self.end = time.monotonic() + patience if patience else None
         self.model = Model()
         self.weft = Weft(hosts=HOSTS, changes={"control": {
-            "start_deadline": "300ms", "await_deadline": "300ms", "meet_deadline": "300ms", "connect_deadline": "300ms", "stop_deadline": "300ms", "list_deadline": "200ms", "apply_deadline": "300ms",
-            "backoff_max": "100ms"}})
+            "start_deadline": "300ms", "await_deadline": "300ms", "meet_deadline": "300ms", "connect_deadline": "300ms",
+            "stop_deadline": "300ms", "list_deadline": "200ms", "apply_deadline": "300ms", "backoff_max": "100ms"}})
         self.site = Survivor(self.weft)
         self.failpoints = self.known_failpoints()
         self.done = []
