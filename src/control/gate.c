@@ -135,7 +135,7 @@ gate_open(WeftGate *gate, const char *node_id, WeftGateKind kind, GCancellable *
     const WeftHost *host = node ? weft_fleet_host(control->fleet, node->host) : NULL;
     if (node && (!host || !may_open(node, kind)))
         g_set_error(&error, WEFT_ERROR, WEFT_ERROR_CONFLICT, "node %s is %s", node->id, weft_node_phase_words[node->phase]);
-    if (error) {
+    if (!host || error) {
         end_soon(call, error);
         return;
     }
@@ -291,13 +291,13 @@ weft_control_gate_new(WeftControl *control)
 }
 
 void
-weft_control_gate_free(WeftGate *base)
+weft_control_gate_free(WeftGate *gate)
 {
-    Gate *gate = (Gate *)base;
-    if (!gate)
+    Gate *self = (Gate *)gate;
+    if (!self)
         return;
-    g_hash_table_unref(gate->calls);
-    g_free(gate);
+    g_hash_table_unref(self->calls);
+    g_free(self);
 }
 
 WeftGate *

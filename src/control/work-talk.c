@@ -86,7 +86,7 @@ compare_ranks(gconstpointer a, gconstpointer b)
 }
 
 static char *
-roster_for(const WeftWork *work, const WeftNode *self)
+list_members(const WeftWork *work)
 {
     g_autoptr(GPtrArray) nodes = g_ptr_array_new(), leaves = g_ptr_array_new();
     for (guint i = 0; i < work->nodes->len; i++) {
@@ -99,7 +99,16 @@ roster_for(const WeftWork *work, const WeftNode *self)
         const WeftHost *host = weft_fleet_host(work->control->fleet, ((const WeftNode *)nodes->pdata[i])->host);
         g_ptr_array_add(leaves, host ? host->leaf : (char *)"");
     }
-    g_autofree char *roster = weft_roster_format(work->status->generation, self->rank, nodes, leaves);
+    return weft_roster_members(nodes, leaves);
+}
+
+/* A thousand nodes are told of a thousand: what is the same for all is made once. */
+static char *
+roster_for(WeftWork *work, const WeftNode *self)
+{
+    if (!work->members)
+        work->members = list_members(work);
+    g_autofree char *roster = weft_roster_format(work->status->generation, self->rank, work->members);
     /* The guest program must have given up before we do: it knows better who does not answer. */
     gint64 seconds = work->control->options.meet_deadline / G_USEC_PER_SEC;
     return g_strdup_printf("%swithin %" G_GINT64_FORMAT "\n", roster, MAX(seconds - seconds / 4, 1));

@@ -38,6 +38,7 @@ weft_work_free(WeftWork *work)
     weft_rest_clear(&work->doom);
     weft_rest_clear(&work->wire);
     weft_rest_clear(&work->place);
+    g_free(work->members);
     g_free(work->key);
     g_free(work);
 }
@@ -312,6 +313,7 @@ static void
 run_steps(WeftWork *work, const WeftPlan *plan)
 {
     guint steps = 0;
+    g_clear_pointer(&work->members, g_free);
     for (guint i = 0; i < work->nodes->len; i++) {
         if (plan->actions[i] < WEFT_DO_PREPARE || (work->fatal && plan->actions[i] != WEFT_DO_STOP))
             continue;

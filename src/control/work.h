@@ -53,6 +53,7 @@ struct WeftWork {
     GHashTable *gone;                      /* node id to reason: reported by the world, not yet looked at */
     GHashTable *joins;                     /* host to WeftJoin; outlives a reload */
     GPtrArray *peers;                      /* char *, addresses of the hosts with members, sorted */
+    char *members;                         /* the roster's lines of all who are up, while steps are begun; NULL: to be made */
     guint64 look;                          /* counts surveys of the hosts */
     guint64 epoch;                         /* a digest of which hosts have members, and of their descriptions */
     gboolean connected;                    /* all of them have the network as they should */

@@ -33,11 +33,10 @@ leaf_number(GHashTable *numbers, const char *leaf)
 }
 
 char *
-weft_roster_format(guint64 generation, guint self, const GPtrArray *nodes, const GPtrArray *leaves)
+weft_roster_members(const GPtrArray *nodes, const GPtrArray *leaves)
 {
     g_autoptr(GHashTable) numbers = g_hash_table_new(g_str_hash, g_str_equal);
     GString *text = g_string_new(NULL);
-    g_string_append_printf(text, "generation %" G_GUINT64_FORMAT "\nself %u\n", generation, self);
     for (guint i = 0; i < nodes->len; i++)
         add_node(text, g_ptr_array_index(nodes, i));
     for (guint i = 0; i < nodes->len; i++)
@@ -47,4 +46,10 @@ weft_roster_format(guint64 generation, guint self, const GPtrArray *nodes, const
         g_string_append_printf(text, "leaf %u leaf%u\n", node->rank, leaf_number(numbers, g_ptr_array_index(leaves, i)));
     }
     return g_string_free(text, FALSE);
+}
+
+char *
+weft_roster_format(guint64 generation, guint self, const char *members)
+{
+    return g_strdup_printf("generation %" G_GUINT64_FORMAT "\nself %u\n%s", generation, self, members);
 }

@@ -14,5 +14,6 @@
 
 #include <glib.h>
 
-/* nodes: WeftNode, sorted by rank. leaves: char *, the leaf of each, same order. */
-char *weft_roster_format(guint64 generation, guint self, const GPtrArray *nodes, const GPtrArray *leaves);
+/* The lines that are the same for all. nodes: WeftNode, sorted by rank. leaves: char *, the leaf of each, same order. */
+char *weft_roster_members(const GPtrArray *nodes, const GPtrArray *leaves);
+char *weft_roster_format(guint64 generation, guint self, const char *members);
