@@ -235,7 +235,7 @@ write_piece(WeftBlobFile *file, int fd, const WeftBlobPiece *piece, WeftBlob *bl
 gboolean
 weft_blob_file_write(WeftBlobFile *file, const WeftBlobPiece *piece, WeftBlob *ret_blob, GError **error)
 {
-    WeftBlob blob;
+    WeftBlob blob = { 0 };
     if (!weft_blob_file_look(file->folder, file->digest, &blob, error))
         return FALSE;
     if (!blob.complete) {

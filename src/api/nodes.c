@@ -194,7 +194,7 @@ answer_load(WeftRequest *request, const WeftRoundItem *items, guint n)
     if (nodes && items[0].error)
         error = g_error_new(WEFT_ERROR, WEFT_ERROR_UNAVAILABLE, "cluster %s: its hosts do not answer; try again later",
                             cluster->name);
-    if (error) {
+    if (!nodes || error) {
         weft_request_fail(request, error);
         return;
     }

@@ -110,7 +110,8 @@ judge_lines(GPtrArray *lines, const char *op, Verdict *verdict, gboolean *ret_ch
         g_auto(Fault) fault = { 0 };
         if (!fault_parse(line, &fault)) {
             g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID,
-                        "line %u is not understood: %s; write fail, invalid, broken, slow, hang or lost as in faults.h", i + 1, line);
+                        "line %u is not understood: %s; write fail, invalid, broken, slow, hang or lost as in faults.h", i + 1,
+                        line);
             return FALSE;
         }
         if (strcmp(fault.op, "*") != 0 && strcmp(fault.op, op) != 0)

@@ -15,11 +15,10 @@ weft_target_clear(WeftTarget *target)
 gboolean
 weft_target_parse(const char *text, WeftTarget *ret_target, GError **error)
 {
-    g_auto(WeftTarget) target = { 0 };
+    WeftTarget target = { 0 };
     if (!weft_hostlist_split(text, &target.cluster, &target.ranks, error))
         return FALSE;
     *ret_target = target;
-    target = (WeftTarget){ 0 };
     return TRUE;
 }
 

@@ -30,6 +30,7 @@ report(const WeftHook *hook, const char *name, const char *xml, GError **error)
 }
 
 /* The operations that need something done; all others are success. */
+/* clang-format off */
 static const Op qemu_ops[] = {
     { "migrate", weft_hook_check, FALSE }, /* comes before prepare */
     { "restore", weft_hook_check, FALSE }, /* likewise */
@@ -40,6 +41,7 @@ static const Op qemu_ops[] = {
     { "release", weft_hook_release, FALSE },
     { NULL },
 };
+/* clang-format on */
 static const Op network_ops[] = {
     { "start", weft_hook_connect, FALSE },
     { "stopped", weft_hook_disconnect, FALSE },

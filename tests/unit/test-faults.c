@@ -261,8 +261,8 @@ test_faults_malformed(Faults *faults, gconstpointer data)
     for (guint i = 0; i < G_N_ELEMENTS(bad); i++) {
         write_faults(faults->host, bad[i]);
         g_autofree char *message = g_strdup_printf(
-            "fault file %s: line 1 is not understood: %s; write fail, invalid, broken, slow, hang or lost as in faults.h", faults->host,
-            bad[i]);
+            "fault file %s: line 1 is not understood: %s; write fail, invalid, broken, slow, hang or lost as in faults.h",
+            faults->host, bad[i]);
         assert_fault(faults, "start", WEFT_ERROR_INVALID, message);
     }
 }

@@ -84,6 +84,7 @@ test_discover(void)
     g_autoptr(GError) error = NULL;
     g_autoptr(WeftHost) stored = weft_host_from_json(json, "host", &error);
     g_assert_no_error(error); /* it can be written and read */
+    g_assert_true(stored->discovered);
 }
 
 /* A port's GUID may come from the host, from the hook, or have been known before; without one no partition can name it. */
