@@ -44,7 +44,8 @@ class Cloud(Lab):
 
     def forget_images(self, host):
         """As if none had ever been brought there."""
-        for line in self.virsh(host, "vol-list", "weft").splitlines():
+        pools = self.virsh(host, "pool-list", "--name").split()
+        for line in self.virsh(host, "vol-list", "weft").splitlines() if "weft" in pools else ():
             if line.split() and line.split()[0].startswith("image-"):
                 self.virsh(host, "vol-delete", line.split()[0], "weft")
 
