@@ -30,7 +30,7 @@ test-lab: images ## clusters on real libvirtd, QEMU and opensm, in a lab on this
 test-lab-full: images ## the same with the long matrix: a cloud image, more failpoints
 	@tools/packages test lab && images/build cloud build/images && WEFT_LAB_FULL=1 tools/test build tests/lab
 
-test-asan: ## the same under AddressSanitizer and UBSan, built by clang and by gcc
+test-asan: ## all but the lab under AddressSanitizer and UBSan, built by clang and by gcc
 	@tools/packages build test clang && tools/test-asan
 
 lint: ## formatting, clang-tidy, cppcheck, shellcheck, pyflakes, man pages, failpoints, headers
