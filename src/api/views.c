@@ -130,16 +130,17 @@ wish_view(const WeftCluster *cluster)
 static json_t *
 progress_view(const WeftCluster *cluster, const WeftClusterStatus *status, gboolean all)
 {
-    const char *phase = weft_cluster_phase_words[status ? status->phase : WEFT_CLUSTER_QUEUED];
-    const char *fabric = status && status->fabric ? status->fabric : cluster->fabric;
-    gboolean placed = status && status->pkey;
-    json_t *view = json_pack(
-        "{s:s, s:o, s:o, s:s?, s:o, s:o, s:i, s:i}", "phase", phase, "reason", text_view(status ? status->reason : NULL),
-        "since", time_view(status ? status->since : cluster->created), "fabric", fabric, "partition",
-        placed ? hex_view(status->pkey, 4) : json_null(), "vxlan", placed ? json_integer(status->vxlan) : json_null(), "nodes",
-        status ? (int)status->nodes : 0, "ready", status ? (int)status->ready : 0);
+    WeftClusterStatus queued = { .phase = WEFT_CLUSTER_QUEUED, .since = cluster->created };
+    if (!status)
+        status = &queued;
+    json_t *view = json_pack("{s:s, s:o, s:o, s:s?, s:o, s:o, s:i, s:i}", "phase", weft_cluster_phase_words[status->phase],
+                             "reason", text_view(status->reason), "since", time_view(status->since), "fabric",
+                             status->fabric ? status->fabric : cluster->fabric, "partition",
+                             status->pkey ? hex_view(status->pkey, 4) : json_null(), "vxlan",
+                             status->pkey ? json_integer(status->vxlan) : json_null(), "nodes", (int)status->nodes, "ready",
+                             (int)status->ready);
     if (all)
-        json_object_set_new(view, "detail", text_view(status ? status->detail : NULL));
+        json_object_set_new(view, "detail", text_view(status->detail));
     return view;
 }
 

@@ -1,6 +1,6 @@
 #include "network.h"
 
-#define FIRST_OCTETS 10
+#define FIRST_OCTETS 10u
 #define ETHERNET 64
 #define IPOIB 65
 

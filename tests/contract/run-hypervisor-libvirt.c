@@ -161,7 +161,7 @@ static void
 real_add_foreign(gpointer world, const char *host, const char *name)
 {
     virConnect *conn = connect_to(host);
-    g_autofree char *xml = g_strdup_printf(DOMAIN_FORMAT, name, "", 64);
+    g_autofree char *xml = g_strdup_printf(DOMAIN_FORMAT, name, "", 64u);
     virDomain *domain = virDomainCreateXML(conn, xml, 0);
     g_assert_nonnull(domain);
     virDomainFree(domain);

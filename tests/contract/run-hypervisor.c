@@ -95,6 +95,13 @@ definition_with(const char *node, const char *device, guint cpu)
                            node, node, device, cpu);
 }
 
+static gboolean
+start(WeftHypervisor *hv, const WeftHostAddress *host, const char *xml, GError **error)
+{
+    WeftStart start = { .xml = xml };
+    return hv->ops->start(hv, host, &start, NULL, error);
+}
+
 #define VF0 "<weft:device hca='mlx5_0' vf='0' guid='0x02000000000000a0'/>"
 #define VF1 "<weft:device hca='mlx5_0' vf='1' guid='0x02000000000000a1'/>"
 #define VF1_GUID0 "<weft:device hca='mlx5_0' vf='1' guid='0x02000000000000a0'/>"
@@ -133,17 +140,17 @@ check_neighbours(gsize i)
     g_autofree char *first = definition_with("1a-1", neighbours[i].first, neighbours[i].first_cpu);
     g_autofree char *second = definition_with("1a-2", neighbours[i].second, neighbours[i].second_cpu);
 
-    g_assert_true(hv->ops->start(hv, &fake.hosts[0], &(WeftStart){ .xml = first }, NULL, NULL));
-    gboolean ok = hv->ops->start(hv, &fake.hosts[0], &(WeftStart){ .xml = second }, NULL, &error);
+    g_assert_true(start(hv, &fake.hosts[0], first, NULL));
+    gboolean ok = start(hv, &fake.hosts[0], second, &error);
     g_assert_cmpint(ok, ==, neighbours[i].twice == NULL);
     if (!ok) {
         g_autofree char *message =
             g_strdup_printf("host n1: domain weft-1a-2 cannot have %s: domain weft-1a-1 has it already", neighbours[i].twice);
         g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
         g_assert_cmpstr(error->message, ==, message);
-        g_assert_true(hv->ops->start(hv, &fake.hosts[1], &(WeftStart){ .xml = second }, NULL, NULL));
+        g_assert_true(start(hv, &fake.hosts[1], second, NULL));
         g_assert_true(hv->ops->stop(hv, &fake.hosts[0], "weft-1a-1", NULL, NULL));
-        g_assert_true(hv->ops->start(hv, &fake.hosts[0], &(WeftStart){ .xml = second }, NULL, NULL));
+        g_assert_true(start(hv, &fake.hosts[0], second, NULL));
     }
     scratch_free(world);
 }
@@ -165,7 +172,7 @@ double_use_beside_dropped_file(void)
     g_autofree char *dropped = definition_with("1a-1", VF0, 1);
     g_autofree char *second = definition_with("1a-2", VF0, 2);
     scratch_write(world, "n1/domains/weft-1a-1.xml", dropped);
-    g_assert_false(hv->ops->start(hv, &fake.hosts[0], &(WeftStart){ .xml = second }, NULL, &error));
+    g_assert_false(start(hv, &fake.hosts[0], second, &error));
     g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
     scratch_free(world);
 }
@@ -180,7 +187,7 @@ race_for_vf(gpointer data)
     guint mine = (guint)g_atomic_int_add(&serial, 1) + 1;
     g_autofree char *node = g_strdup_printf("1a-%u", mine);
     g_autofree char *xml = definition_with(node, VF0, mine);
-    return GINT_TO_POINTER(hv->ops->start(hv, &fake.hosts[0], &(WeftStart){ .xml = xml }, NULL, NULL));
+    return GINT_TO_POINTER(start(hv, &fake.hosts[0], xml, NULL));
 }
 
 static void
@@ -215,7 +222,7 @@ start_fleet(gpointer data)
         g_autofree char *node = g_strdup_printf("1a-%d-%u", mine, i);
         g_autofree char *xml = definition_with(node, "", i / HOSTS_EACH);
         WeftHostAddress host = { name, "" };
-        g_assert_true(hv->ops->start(hv, &host, &(WeftStart){ .xml = xml }, NULL, NULL));
+        g_assert_true(start(hv, &host, xml, NULL));
     }
     return NULL;
 }
