@@ -101,8 +101,8 @@ weft_text_is_live(FILE *stream)
     return isatty(fileno(stream)) && terminal && terminal[0] && strcmp(terminal, "dumb") != 0;
 }
 
-gboolean
-weft_text_has_colour(FILE *stream)
+static gboolean
+has_colour(FILE *stream)
 {
     const char *no_colour = g_getenv("NO_COLOR");
     return weft_text_is_live(stream) && !(no_colour && no_colour[0]);
@@ -137,7 +137,7 @@ print_row(const WeftTable *table, char **cells, const gsize *widths, FILE *out)
     for (guint i = 0; i < n; i++) {
         const Column *column = &g_array_index(table->columns, Column, i);
         const char *text = cells ? cells[i] : column->title;
-        const char *colour = cells && column->coloured && weft_text_has_colour(out) ? colour_of(text) : "";
+        const char *colour = cells && column->coloured && has_colour(out) ? colour_of(text) : "";
         int pad = (int)(widths[i] - weft_text_width(text));
         fprintf(out, "%*s%s%s%s", column->right ? pad : 0, "", colour, text, colour[0] ? "\033[0m" : "");
         if (i < n - 1)

@@ -24,4 +24,3 @@ gsize weft_text_width(const char *text);
 char *weft_text_fit(const char *text, gsize columns);
 /* May this stream have colours and cursor movements? Not in a file, nor with NO_COLOR or TERM=dumb. */
 gboolean weft_text_is_live(FILE *stream);
-gboolean weft_text_has_colour(FILE *stream);

@@ -60,12 +60,6 @@ weft_talk_add(WeftTalk *talk, WeftSession *session)
         weft_session_send_end(session);
 }
 
-guint
-weft_talk_count(const WeftTalk *talk)
-{
-    return talk->sessions->len;
-}
-
 int
 weft_talk_status(const WeftTalk *talk)
 {

@@ -13,8 +13,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftTalk, weft_talk_free)
 
 /* Takes the session over. */
 void weft_talk_add(WeftTalk *talk, WeftSession *session);
-/* How many have not ended. */
-guint weft_talk_count(const WeftTalk *talk);
 /* The highest status of those that have ended. */
 int weft_talk_status(const WeftTalk *talk);
 /* Goes on until fewer than that many are left. FALSE: one of them was lost; the others go on at the next call. Also after a

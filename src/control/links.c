@@ -11,11 +11,11 @@ typedef struct Entry {
     WeftLink *link;
     gboolean greeted;
     gboolean dead;  /* only the job's end is waited for */
-    GQueue wishes;  /* WeftLinkWish */
+    GQueue wishes;  /* Wish */
     gint64 used_at; /* monotonic */
 } Entry;
 
-struct WeftLinkWish {
+typedef struct Wish {
     Entry *entry;
     WeftLinkAsk ask;
     char *input;
@@ -24,7 +24,7 @@ struct WeftLinkWish {
     gboolean late;
     guint timer;
     guint idle; /* delivers what is there already */
-};
+} Wish;
 
 struct WeftLinks {
     WeftJobs *jobs;
@@ -52,7 +52,7 @@ entry_free(gpointer data)
 /* --- wishes --- */
 
 static void
-wish_free(WeftLinkWish *wish)
+wish_free(Wish *wish)
 {
     g_clear_handle_id(&wish->timer, g_source_remove);
     g_clear_handle_id(&wish->idle, g_source_remove);
@@ -63,7 +63,7 @@ wish_free(WeftLinkWish *wish)
 
 /* Ends a wish. The callback may do anything, also drop the link. */
 static void
-finish(WeftLinkWish *wish, int fd, const char *output, const GError *error)
+finish(Wish *wish, int fd, const char *output, const GError *error)
 {
     WeftLinkAsk ask = wish->ask;
     g_queue_remove(&wish->entry->wishes, wish);
@@ -76,7 +76,7 @@ finish(WeftLinkWish *wish, int fd, const char *output, const GError *error)
 }
 
 static void
-fail_late(WeftLinkWish *wish)
+fail_late(Wish *wish)
 {
     g_autofree char *limit = weft_duration_format(wish->ask.deadline);
     g_autoptr(GError) error = g_error_new(WEFT_ERROR, WEFT_ERROR_TIMEOUT, "no answer from inside within %s", limit);
@@ -86,7 +86,7 @@ fail_late(WeftLinkWish *wish)
 static void
 answered(const char *output, const GError *error, gpointer data)
 {
-    WeftLinkWish *wish = data;
+    Wish *wish = data;
     if (wish->late)
         fail_late(wish);
     else
@@ -96,7 +96,7 @@ answered(const char *output, const GError *error, gpointer data)
 static gboolean
 deliver(gpointer data)
 {
-    WeftLinkWish *wish = data;
+    Wish *wish = data;
     wish->idle = 0;
     g_autoptr(GError) error = NULL;
     if (wish->ask.connect) {
@@ -114,7 +114,7 @@ deliver(gpointer data)
 static gboolean
 deadline_passed(gpointer data)
 {
-    WeftLinkWish *wish = data;
+    Wish *wish = data;
     Entry *entry = wish->entry;
     wish->timer = 0;
     wish->late = TRUE;
@@ -132,23 +132,13 @@ deadline_passed(gpointer data)
     return G_SOURCE_REMOVE;
 }
 
-void
-weft_links_cancel(WeftLinkWish *wish)
-{
-    wish->ask.done = NULL;
-    if (wish->asking)
-        g_cancellable_cancel(wish->cancellable); /* the link answers once, later: then nobody is told */
-    else
-        finish(wish, -1, NULL, NULL);
-}
-
 /* --- links --- */
 
 /* Out of the table already, or never in it again. error NULL: nobody waits. */
 static void
 close_entry(Entry *entry, const GError *error)
 {
-    WeftLinkWish *wish;
+    Wish *wish;
     entry->dead = TRUE;
     g_clear_pointer(&entry->link, weft_link_free);
     while ((wish = g_queue_peek_head(&entry->wishes)))
@@ -172,7 +162,7 @@ greeted(WeftLink *link, GHashTable *facts, const GError *error, gpointer data)
     }
     entry->greeted = TRUE;
     for (GList *item = entry->wishes.head; item; item = item->next) {
-        WeftLinkWish *wish = item->data;
+        Wish *wish = item->data;
         wish->idle = g_idle_add(deliver, wish);
     }
 }
@@ -228,13 +218,13 @@ open_entry(WeftLinks *links, const WeftLinkAddress *address)
     return entry;
 }
 
-WeftLinkWish *
+void
 weft_links_want(WeftLinks *links, const WeftLinkAddress *address, const WeftLinkAsk *ask)
 {
     Entry *entry = g_hash_table_lookup(links->by_node, address->node);
     if (!entry)
         entry = open_entry(links, address);
-    WeftLinkWish *wish = g_new0(WeftLinkWish, 1);
+    Wish *wish = g_new0(Wish, 1);
     wish->entry = entry;
     wish->ask = *ask;
     wish->input = g_strdup(ask->input);
@@ -243,7 +233,6 @@ weft_links_want(WeftLinks *links, const WeftLinkAddress *address, const WeftLink
     if (entry->greeted)
         wish->idle = g_idle_add(deliver, wish);
     g_queue_push_tail(&entry->wishes, wish);
-    return wish;
 }
 
 void
@@ -290,7 +279,7 @@ weft_links_new(WeftJobs *jobs, gint64 open_deadline, gint64 idle, void (*lost_on
 static void
 entry_bury(Entry *entry)
 {
-    WeftLinkWish *wish;
+    Wish *wish;
     g_clear_pointer(&entry->link, weft_link_free);
     while ((wish = g_queue_peek_head(&entry->wishes))) {
         wish->ask.done = NULL;

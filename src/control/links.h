@@ -6,7 +6,6 @@
 #include "link.h"
 
 typedef struct WeftLinks WeftLinks;
-typedef struct WeftLinkWish WeftLinkWish;
 
 /* Where a node is. All borrowed. */
 typedef struct WeftLinkAddress {
@@ -36,9 +35,8 @@ weft_links_new(WeftJobs *jobs, gint64 open_deadline, gint64 idle, void (*lost)(c
 /* Nothing is called any more. The jobs must have ended. */
 void weft_links_free(WeftLinks *links);
 
-/* The wish is valid until it is done or cancelled. */
-WeftLinkWish *weft_links_want(WeftLinks *links, const WeftLinkAddress *address, const WeftLinkAsk *ask);
-/* done() does not run any more. */
-void weft_links_cancel(WeftLinkWish *wish);
-/* The node goes or was started anew: ends its link; done() of all wishes runs with an error before this returns. */
+/* Opens the link where there is none. */
+void weft_links_want(WeftLinks *links, const WeftLinkAddress *address, const WeftLinkAsk *ask);
+/* The node goes or was started anew: ends its link; done() of all who want something of it runs with an error before this
+ * returns. */
 void weft_links_drop(WeftLinks *links, const char *node);

@@ -99,13 +99,13 @@ on_free(gpointer data)
     ((Outcome *)data)->freed++;
 }
 
-static WeftLinkWish *
+static void
 want(Env *env, const char *kind, gint64 deadline, Outcome *outcome)
 {
     WeftLinkAddress address = { "a", "weft-a", "n1", NULL };
     WeftLinkAsk ask = { .kind = kind, .input = "", .deadline = deadline, .done = on_done, .data = outcome, .free = on_free };
     *outcome = (Outcome){ .fd = -1 };
-    return weft_links_want(env->links, &address, &ask);
+    weft_links_want(env->links, &address, &ask);
 }
 
 static void
@@ -241,23 +241,6 @@ test_late_alone(Env *env, gconstpointer data)
 }
 
 static void
-test_cancel(Env *env, gconstpointer data)
-{
-    Outcome opening, asking, other;
-    weft_links_cancel(want(env, NULL, LONG, &opening));
-    g_assert_cmpuint(opening.freed, ==, 1);
-    want(env, NULL, LONG, &other);
-    await(&other);
-    scratch_write(env->world, "n1/faults", "hang meet\n");
-    WeftLinkWish *wish = want(env, "meet", LONG, &asking);
-    pass_time(SHORT);
-    weft_links_cancel(wish);
-    while (!asking.freed)
-        g_main_context_iteration(NULL, TRUE);
-    g_assert_cmpuint(opening.done + asking.done, ==, 0);
-}
-
-static void
 test_drop(Env *env, gconstpointer data)
 {
     Outcome opening, asking, next;
@@ -359,7 +342,6 @@ main(int argc, char **argv)
     ADD("/links/late/open", "hang open\n", test_late);
     ADD("/links/late/greeting", "hang sync\n", test_late);
     ADD("/links/late/alone", NULL, test_late_alone);
-    ADD("/links/cancel", NULL, test_cancel);
     ADD("/links/drop", NULL, test_drop);
     ADD("/links/lost", NULL, test_lost);
     ADD("/links/idle", NULL, test_idle);
