@@ -43,6 +43,15 @@ void weft_control_commit(WeftControl *control, WeftTxn *txn, WeftCommitted callb
 /* For changes that nobody waits for: a failure is logged, and the next look at the world tries again. */
 void weft_control_commit_quietly(WeftControl *control, WeftTxn *txn);
 
+/* Spreads a number over all 64 bits: sums of these tell sets apart (splitmix64). */
+static inline guint64
+weft_mix(guint64 x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9U;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebU;
+    return x ^ x >> 31;
+}
+
 /* --- the API's way in (gate.c) --- */
 
 WeftGate *weft_control_gate_new(WeftControl *control);

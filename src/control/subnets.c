@@ -109,22 +109,14 @@ weft_subnets_is_foreign(const WeftSubnets *subnets, const char *fabric, guint pk
 
 /* --- what the fabric should have --- */
 
-static guint64
-mix(guint64 x)
-{
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9U;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebU;
-    return x ^ x >> 31;
-}
-
 /* Of its name and its members' GUIDs, in whatever order: what keeps clusters apart. Members themselves would take memory. */
 static guint64
 digest_of(const WeftPartition *partition)
 {
-    guint64 digest = mix(g_str_hash(partition->name));
+    guint64 digest = weft_mix(g_str_hash(partition->name));
     for (guint i = 0; i < partition->members->len; i++) {
         const WeftMember *member = &g_array_index(partition->members, WeftMember, i);
-        digest += mix(mix(member->port_guid) + member->virtual_guid);
+        digest += weft_mix(weft_mix(member->port_guid) + member->virtual_guid);
     }
     return digest;
 }

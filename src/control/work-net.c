@@ -65,26 +65,19 @@ forget_absent(WeftWork *work)
             g_hash_table_iter_remove(&iter);
 }
 
-static guint64
-mix(guint64 x)
-{
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9U;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebU;
-    return x ^ x >> 31;
-}
-
 /* Never 0. */
 static guint64
 digest_members(const WeftWork *work)
 {
-    guint64 digest = mix(work->status->vxlan) | 1;
+    guint64 digest = weft_mix(work->status->vxlan) | 1;
     GHashTableIter iter;
     gpointer value;
     g_hash_table_iter_init(&iter, work->joins);
     while (g_hash_table_iter_next(&iter, NULL, &value)) {
         const WeftJoin *join = value;
         if (is_present(work, join) && join->members)
-            digest += 2 * mix(mix(g_str_hash(join->host)) + (guint64)weft_hosts_revision(work->control->hosts, join->host));
+            digest +=
+                2 * weft_mix(weft_mix(g_str_hash(join->host)) + (guint64)weft_hosts_revision(work->control->hosts, join->host));
     }
     return digest;
 }

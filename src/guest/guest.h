@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* --- text.c: texts and files. Paths are relative to the root: "etc/hosts". --- */
+/* --- text.c: texts, files, the time. Paths are relative to the root: "etc/hosts". --- */
 
 struct text {
     char *data; /* NUL-ended, NULL while empty */
@@ -28,6 +28,9 @@ void text_free(struct text *text);
 
 /* The node's log: where the kernel's goes, or standard error for tests. A line without its end. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Milliseconds of a clock that is never set. */
+int64_t now(void);
 
 /* Paths are below this folder from now on, unless they are absolute. 0: it cannot be opened. */
 int root_set(const char *folder);
@@ -179,7 +182,7 @@ struct server_options {
     const struct node *node; /* NULL: not known, and nobody is answered */
 };
 /* Serves until the end. */
-void server_run(const struct server_options *options);
+void server_run(const struct server_options *given);
 const struct server_options *server_options(void);
 
 /* --- roster.c: who is in the cluster (see roster.h of src/seed) --- */

@@ -2,7 +2,6 @@
 #include "guest.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -12,7 +11,6 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define BATCH 32    /* questions before answers are looked at: they must fit into the socket */
@@ -120,14 +118,6 @@ take_answers(struct probe *probe, int milliseconds)
                recvfrom(polls[i].fd, &answer, sizeof answer, 0, (struct sockaddr *)&from, &length) == (ssize_t)sizeof answer)
             take_answer(probe, i, &answer, from.sin_addr);
     }
-}
-
-static int64_t
-now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
 static void

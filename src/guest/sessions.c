@@ -5,12 +5,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SLOTS (2 * WEFT_SESSIONS_MAX) /* also those that are being hung up */
@@ -36,14 +34,6 @@ struct session {
 };
 
 static struct session sessions[SLOTS];
-
-static int64_t
-now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
-}
 
 static void
 close_fd(int *fd)

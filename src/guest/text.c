@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BEGIN "# weft: begin\n"
@@ -98,6 +99,14 @@ say(const char *format, ...)
     dprintf(fd < 0 ? STDERR_FILENO : fd, "weft: %s\n", line);
     if (fd >= 0)
         close(fd);
+}
+
+int64_t
+now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
 /* --- files --- */
