@@ -1,4 +1,3 @@
-#include "errors.h"
 #include "handlers.h"
 #include "request.h"
 #include "rounds.h"

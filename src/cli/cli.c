@@ -5,7 +5,6 @@
 #include "file.h"
 #include "hostlist.h"
 #include "size.h"
-#include "table.h"
 #include "yaml.h"
 
 #include <gio/gio.h>

@@ -1,12 +1,10 @@
 /* weft console: the serial console of a node. */
-#include "errors.h"
 #include "target.h"
 #include "terminal.h"
 #include "tunnel.h"
 #include "verbs.h"
 
 #include <errno.h>
-#include <gio/gio.h>
 #include <signal.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 /* weft events: what happened, and what happens. */
 #include "clock.h"
 #include "feed.h"
-#include "table.h"
 #include "verbs.h"
 
 static gboolean follow;

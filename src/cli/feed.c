@@ -1,7 +1,6 @@
 #include "feed.h"
 
 #include "backoff.h"
-#include "errors.h"
 #include "sse.h"
 #include "yaml.h"
 

@@ -1,8 +1,6 @@
 /* weft host: one host, or several, and what is done to them. */
 #include "await.h"
-#include "errors.h"
 #include "size.h"
-#include "table.h"
 #include "verbs.h"
 
 static struct {

@@ -1,6 +1,4 @@
 /* weft image: what nodes boot. Files are sent in pieces, go on where they ended, and are not sent where they are already. */
-#include "errors.h"
-#include "size.h"
 #include "table.h"
 #include "upload.h"
 #include "verbs.h"

@@ -1,5 +1,4 @@
 /* weft run: a command on nodes of a cluster. */
-#include "errors.h"
 #include "talk.h"
 #include "target.h"
 #include "terminal.h"

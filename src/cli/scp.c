@@ -3,7 +3,6 @@
 #include "table.h"
 #include "tar.h"
 #include "target.h"
-#include "terminal.h"
 #include "verbs.h"
 
 #include <errno.h>

@@ -5,8 +5,6 @@
 #include "terminal.h"
 #include "tunnel.h"
 
-#include <unistd.h>
-
 #define ONLY_SESSION 1
 #define BLOCK (64 * 1024)
 #define GRANT (WEFT_WINDOW / 4) /* smaller permissions wait until they are worth a frame */

@@ -1,5 +1,4 @@
 /* weft ssh: a shell or a command in a node. */
-#include "errors.h"
 #include "talk.h"
 #include "target.h"
 #include "terminal.h"

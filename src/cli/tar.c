@@ -1,11 +1,9 @@
 #include "tar.h"
 
 #include "errors.h"
-#include "size.h"
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <errno.h>
 #include <sys/stat.h>
 
 #define BLOCK (64 * 1024)

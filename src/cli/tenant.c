@@ -1,5 +1,4 @@
 /* weft tenant: who pays, and how much they may have. */
-#include "errors.h"
 #include "size.h"
 #include "table.h"
 #include "verbs.h"

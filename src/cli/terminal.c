@@ -1,7 +1,6 @@
 #include "terminal.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>

@@ -1,6 +1,5 @@
 /* weft token: what a program or a person on another machine shows to be let in. */
 #include "clock.h"
-#include "errors.h"
 #include "table.h"
 #include "verbs.h"
 

@@ -1,10 +1,7 @@
 /* weft top: how busy nodes are. */
 #include "clock.h"
-#include "size.h"
 #include "table.h"
 #include "verbs.h"
-
-#include <unistd.h>
 
 #define SAMPLE_MS 1000 /* between the two looks that tell how busy something is */
 #define REFRESH_MS 2000

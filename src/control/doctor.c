@@ -3,7 +3,6 @@
 #include "size.h"
 
 #include <stdarg.h>
-#include <string.h>
 
 static const char *const health_words[] = { "ok", "warn", "fail", "unknown" };
 

@@ -1,7 +1,6 @@
 #include "hosts.h"
 
 #include "clock.h"
-#include "errors.h"
 
 #define TICK_MILLISECONDS 50
 

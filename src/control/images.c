@@ -1,6 +1,5 @@
 #include "images.h"
 
-#include "clock.h"
 #include "control-private.h"
 #include "text.h"
 

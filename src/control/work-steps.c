@@ -1,4 +1,3 @@
-#include "clock.h"
 #include "discover.h"
 #include "domain-xml.h"
 #include "errors.h"

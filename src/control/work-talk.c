@@ -2,8 +2,6 @@
 #include "roster.h"
 #include "work.h"
 
-#include <string.h>
-
 /* What is asked of a node. */
 typedef struct Talk {
     WeftWork *work;

@@ -2,7 +2,6 @@
 #include "sysfs.h"
 #include "vf.h"
 
-#include <errno.h>
 #include <linux/if_arp.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>

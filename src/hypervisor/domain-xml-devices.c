@@ -2,8 +2,6 @@
 #include "hypervisor.h"
 #include "protocol.h"
 
-#include <string.h>
-
 #define SPARE_PORTS 4   /* what may be plugged while the node runs: adapters after a fork or a migration */
 #define BUS_NUMBERS 256 /* of a PCI domain */
 #define SHM_SLOT "0x10" /* on the root bus; libvirt fills it from below, with ports */

@@ -1,7 +1,6 @@
 #include "domain-xml.h"
 
 #include "domain-xml-private.h"
-#include "errors.h"
 #include "hypervisor.h"
 #include "network.h"
 

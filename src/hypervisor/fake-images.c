@@ -1,9 +1,7 @@
 #include "fake-private.h"
 
 #include "errors.h"
-#include "file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>

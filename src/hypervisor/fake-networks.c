@@ -1,10 +1,6 @@
 /* A network's file is named after its VXLAN id; its first line is the cluster, the others are the peers. */
 #include "fake-private.h"
 
-#include "errors.h"
-
-#include <string.h>
-
 #define FILE_MAX (1024 * 1024)
 
 static char *

@@ -1,8 +1,6 @@
 #include "errors.h"
 #include "sqlite-db.h"
 
-#include <string.h>
-
 static WeftRecord *
 read_record(WeftRows *rows, WeftKind kind)
 {

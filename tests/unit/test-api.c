@@ -1,7 +1,6 @@
 /* The API over its Unix socket, on a real store: a client on a thread of its own, the server in this one. */
 #include "api.h"
 #include "auth.h"
-#include "clock.h"
 #include "errors.h"
 #include "records.h"
 #include "sqlite.h"

@@ -1,7 +1,6 @@
 /* The images' files on their way to hosts: once to each, whoever waits, and again after a failure; on the fake hypervisor. */
 #include "../contract/scratch.h"
 #include "control-private.h"
-#include "errors.h"
 #include "fake-hypervisor.h"
 #include "sqlite.h"
 

@@ -1,9 +1,6 @@
 #include "driver.h"
-#include "errors.h"
 #include "hook.h"
 #include "inventory.h"
-
-#include <string.h>
 
 static const char probe_xml[] =
     "<network><name>" WEFT_NETWORK_PROBE "</name><metadata><weft:network xmlns:weft='" WEFT_NETWORK_NAMESPACE "'/></metadata>"

@@ -3,7 +3,6 @@
 #include "inventory.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define CPU_MAX 65535
 

@@ -1,7 +1,6 @@
 #include "libvirt-hypervisor.h"
 
 #include "driver.h"
-#include "errors.h"
 
 #include <libvirt-glib/libvirt-glib.h>
 

@@ -1,6 +1,5 @@
 #include "domain-xml.h"
 #include "driver.h"
-#include "errors.h"
 
 #include <string.h>
 

@@ -1,8 +1,5 @@
 #include "driver.h"
-#include "errors.h"
 #include "hook.h"
-
-#include <string.h>
 
 #define VXLAN_MAX 0xffffff
 

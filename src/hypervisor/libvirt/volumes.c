@@ -1,5 +1,4 @@
 #include "driver.h"
-#include "errors.h"
 
 #include <string.h>
 
