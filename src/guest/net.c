@@ -61,7 +61,7 @@ find(Match match, const void *wanted, char ret_name[IFNAMSIZ])
             continue;
         found = match(hardware, hardware_address(entry->d_name, hardware), wanted);
         if (found)
-            strcpy(ret_name, entry->d_name);
+            memcpy(ret_name, entry->d_name, strlen(entry->d_name) + 1);
     }
     if (folder)
         closedir(folder);

@@ -32,7 +32,7 @@ take_node(struct roster *roster, char *rest)
     }
     struct member *member = &roster->members[roster->n_members++];
     *member = (struct member){ .rank = (unsigned)strtoul(rank, NULL, 10), .slots = (unsigned)strtoul(slots, NULL, 10) };
-    strcpy(member->name, name);
+    memcpy(member->name, name, strlen(name) + 1);
     return inet_pton(AF_INET, ip, &member->addresses[0]) == 1;
 }
 
@@ -52,7 +52,7 @@ take_leaf(struct roster *roster, char *rest)
     const char *leaf = next_word(&rest);
     if (!member || !leaf || strlen(leaf) >= sizeof member->leaf)
         return 0;
-    strcpy(member->leaf, leaf);
+    memcpy(member->leaf, leaf, strlen(leaf) + 1);
     return 1;
 }
 
