@@ -294,9 +294,9 @@ static gboolean
 read_identity(WeftHookNode *node, const char *name, const xmlNode *element, GError **error)
 {
     g_autofree char *id = get(element, "id");
-    if (!id || !g_str_has_prefix(name, "weft-") || !g_str_equal(name + strlen("weft-"), id) ||
+    if (!id || !g_str_has_prefix(name, WEFT_DOMAIN_PREFIX) || !g_str_equal(name + strlen(WEFT_DOMAIN_PREFIX), id) ||
         !weft_name_check(name, "domain", NULL))
-        return refuse(element, "id", id, "the domain's name after \"weft-\"", error);
+        return refuse(element, "id", id, "the domain's name after \"" WEFT_DOMAIN_PREFIX "\"", error);
     node->domain = g_strdup(name);
     node->id = g_steal_pointer(&id);
     return TRUE;

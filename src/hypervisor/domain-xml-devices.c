@@ -288,8 +288,8 @@ write_disks(WeftXml *xml, const WeftDomainSpec *spec)
     if (!spec->image)
         return;
     g_autofree char *domain = weft_node_domain(spec->node);
-    g_autofree char *own = g_strconcat(domain, ".disk", NULL);
-    g_autofree char *seed = g_strconcat(domain, ".seed", NULL);
+    g_autofree char *own = g_strconcat(domain, WEFT_DISK_SUFFIX, NULL);
+    g_autofree char *seed = g_strconcat(domain, WEFT_SEED_SUFFIX, NULL);
     const WeftImageFile *disk = spec->image->disk;
     if (disk && disk->format == WEFT_DISK_READONLY) {
         g_autofree char *shared = weft_image_file_name(disk->digest);

@@ -12,8 +12,6 @@
 #define TAIL "-->\n"
 #define NOBODY "-"
 
-#define MARK "weft-" /* what the names of weft's domains begin with */
-
 typedef gboolean (*Visit)(const WeftFakeFolder *host, const char *domain, WeftDomainState state, gpointer data, GError **error);
 
 /* --- what a file says --- */
@@ -169,14 +167,14 @@ start_locked(const WeftFakeFolder *host, const WeftDomainFacts *facts, const cha
 
 /* --- what belongs to a domain --- */
 
-static const char *const domain_files[] = { WEFT_FAKE_SEED, WEFT_FAKE_DISK };
+static const char *const domain_files[] = { WEFT_SEED_SUFFIX, WEFT_DISK_SUFFIX };
 
 /* Of what is large and the same everywhere only the size is kept: a hundred thousand of these must fit. */
 static gboolean
 write_files(const WeftFakeFolder *pool, const char *domain, const WeftStart *start, GError **error)
 {
-    g_autofree char *seed = g_strconcat(domain, WEFT_FAKE_SEED, NULL);
-    g_autofree char *disk = g_strconcat(domain, WEFT_FAKE_DISK, NULL);
+    g_autofree char *seed = g_strconcat(domain, WEFT_SEED_SUFFIX, NULL);
+    g_autofree char *disk = g_strconcat(domain, WEFT_DISK_SUFFIX, NULL);
     g_autofree char *seed_text = g_strdup_printf("size %" G_GSIZE_FORMAT "\n", start->seed ? g_bytes_get_size(start->seed) : 0);
     g_autofree char *disk_text = !start->base ? NULL
                                               : g_strdup_printf("base %s\nsize %" G_GUINT64_FORMAT "\n", start->base->digest,
@@ -348,7 +346,8 @@ list_pool(const char *world, const char *host, WeftContents *contents, GError **
         if (digest)
             g_ptr_array_add(contents->images, g_strdup(digest));
         else if (domain && !knows_domain(contents->domains, domain))
-            add_domain(contents->domains, domain, g_str_has_prefix(domain, MARK) ? g_strdup(domain + strlen(MARK)) : NULL,
+            add_domain(contents->domains, domain,
+                       g_str_has_prefix(domain, WEFT_DOMAIN_PREFIX) ? g_strdup(domain + strlen(WEFT_DOMAIN_PREFIX)) : NULL,
                        WEFT_DOMAIN_STOPPED);
     }
     weft_fake_folder_close(&pool);

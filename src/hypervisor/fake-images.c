@@ -8,9 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define IMAGE "image-"
 #define PART ".part" /* not whole yet */
-#define DIGEST_LENGTH 64
 #define CHUNK 65536
 
 /* An image on its way. */
@@ -26,16 +24,16 @@ typedef struct Copy {
 const char *
 weft_fake_image_digest(const char *file)
 {
-    const char *digest = g_str_has_prefix(file, IMAGE) ? file + strlen(IMAGE) : "";
+    const char *digest = g_str_has_prefix(file, WEFT_IMAGE_PREFIX) ? file + strlen(WEFT_IMAGE_PREFIX) : "";
     return weft_digest_check(digest, NULL) ? digest : NULL;
 }
 
 gboolean
 weft_fake_images_check(const WeftFakeFolder *pool, const char *xml, GError **error)
 {
-    static const char prefix[] = WEFT_POOL_PATH "/" IMAGE;
+    static const char prefix[] = WEFT_POOL_PATH "/" WEFT_IMAGE_PREFIX;
     for (const char *at = xml; (at = strstr(at, prefix)); at += strlen(prefix)) {
-        g_autofree char *digest = g_strndup(at + strlen(prefix), DIGEST_LENGTH);
+        g_autofree char *digest = g_strndup(at + strlen(prefix), WEFT_DIGEST_LENGTH);
         g_autofree char *name = weft_image_file_name(digest);
         if (!weft_fake_exists(pool, name, "")) {
             g_set_error(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND, "host %s: there is no %s; bring it first", pool->host, name);

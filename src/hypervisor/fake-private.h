@@ -50,8 +50,6 @@ gboolean weft_fake_check_name(const char *name, GError **error);
 #define WEFT_FAKE_NETWORKS "networks"
 #define WEFT_FAKE_RUNNING ".xml"
 #define WEFT_FAKE_STOPPED ".off"
-#define WEFT_FAKE_SEED ".seed"
-#define WEFT_FAKE_DISK ".disk"
 
 /* --- fake-images.c --- */
 gboolean weft_fake_bring(WeftHypervisor *hv, const WeftHostAddress *host, const WeftBring *bring, GCancellable *cancellable,

@@ -16,11 +16,12 @@
 
 typedef struct WeftHypervisor WeftHypervisor;
 
-/* Where weft keeps its files on a host, a storage pool of that name: images as "image-<sha256>", and what belongs to a domain
- * as
- * "<domain>.seed" and "<domain>.disk". */
+/* Where weft keeps its files on a host, a storage pool of that name: images as "image-<digest>", and what belongs to a domain
+ * as "<domain>.seed" and "<domain>.disk". */
 #define WEFT_POOL "weft"
 #define WEFT_POOL_PATH "/var/lib/libvirt/weft"
+#define WEFT_SEED_SUFFIX ".seed"
+#define WEFT_DISK_SUFFIX ".disk"
 
 typedef enum { WEFT_DOMAIN_RUNNING, WEFT_DOMAIN_STOPPED } WeftDomainState;
 
@@ -37,8 +38,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftDomain, weft_domain_free)
 
 /* What is on a host. */
 typedef struct WeftContents {
-    GPtrArray
-        *domains; /* WeftDomain, ours or not, sorted by name. Files of a domain that does not run are one that is stopped. */
+    /* WeftDomain, ours or not, sorted by name. Where only files of a domain are left, it is one that is stopped. */
+    GPtrArray *domains;
     GPtrArray *images;   /* char *, digests of the images that are there whole, sorted */
     GPtrArray *networks; /* WeftHostNetwork, weft's, sorted by VXLAN id */
 } WeftContents;

@@ -4,8 +4,6 @@
 #include "codec.h"
 #include "errors.h"
 
-#define DIGEST_LENGTH 64
-
 const char *const weft_disk_format_words[WEFT_DISK_FORMATS + 1] = {
     [WEFT_DISK_QCOW2] = "qcow2",
     [WEFT_DISK_RAW] = "raw",
@@ -29,7 +27,7 @@ static const WeftCodecField image_fields[] = {
 gboolean
 weft_digest_check(const char *digest, GError **error)
 {
-    if (strlen(digest) == DIGEST_LENGTH && strspn(digest, "0123456789abcdef") == DIGEST_LENGTH)
+    if (strlen(digest) == WEFT_DIGEST_LENGTH && strspn(digest, "0123456789abcdef") == WEFT_DIGEST_LENGTH)
         return TRUE;
     return weft_error_refuse(error, WEFT_ERROR_INVALID,
                              "\"%s\" is no SHA-256 digest; it has 64 lower-case hexadecimal digits, as sha256sum prints them",
@@ -39,7 +37,7 @@ weft_digest_check(const char *digest, GError **error)
 char *
 weft_image_file_name(const char *digest)
 {
-    return g_strconcat("image-", digest, NULL);
+    return g_strconcat(WEFT_IMAGE_PREFIX, digest, NULL);
 }
 
 static void

@@ -35,7 +35,9 @@ json_t *weft_image_to_json(const WeftImage *image);
 void weft_image_free(WeftImage *image);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftImage, weft_image_free)
 
-/* 64 lower-case hexadecimal digits? */
+#define WEFT_DIGEST_LENGTH 64
+/* So many lower-case hexadecimal digits? */
 gboolean weft_digest_check(const char *digest, GError **error);
 /* "image-<digest>": its name on a host. */
+#define WEFT_IMAGE_PREFIX "image-"
 char *weft_image_file_name(const char *digest);

@@ -234,7 +234,7 @@ weft_node_id(const char *cluster_id, guint serial)
 char *
 weft_node_domain(const WeftNode *node)
 {
-    return g_strconcat("weft-", node->id, NULL);
+    return g_strconcat(WEFT_DOMAIN_PREFIX, node->id, NULL);
 }
 
 char *

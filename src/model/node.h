@@ -55,6 +55,7 @@ void weft_node_free(WeftNode *node);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftNode, weft_node_free)
 
 char *weft_node_id(const char *cluster_id, guint serial);
+#define WEFT_DOMAIN_PREFIX "weft-"
 char *weft_node_domain(const WeftNode *node);   /* "weft-<id>" */
 char *weft_node_hostname(const WeftNode *node); /* "<cluster name>-<rank>" */
 char *weft_node_label(const WeftNode *node);    /* "cfd[3]", for messages */

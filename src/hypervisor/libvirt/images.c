@@ -7,8 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DIGEST_LENGTH 64
-
 typedef struct Bringing {
     char *digest;
     guint64 size;
@@ -283,7 +281,7 @@ weft_vir_images_check(WeftCall *call, const char *xml, const WeftImageFile *base
     if (!pool || (base && !check_there(pool, base->digest, error)))
         return FALSE;
     for (; at; at = strstr(at + 1, prefix)) {
-        g_autofree char *digest = g_strndup(at + strlen(prefix), DIGEST_LENGTH);
+        g_autofree char *digest = g_strndup(at + strlen(prefix), WEFT_DIGEST_LENGTH);
         if (!check_there(pool, digest, error))
             return FALSE;
     }

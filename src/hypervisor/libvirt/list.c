@@ -1,9 +1,8 @@
 #include "domain-xml.h"
 #include "driver.h"
+#include "node.h"
 
 #include <string.h>
-
-#define DOMAIN_PREFIX "weft-"
 
 /* --- whose is it? --- */
 
@@ -138,7 +137,7 @@ add_leftover(const char *name, const char *suffix, GHashTable *work, GPtrArray *
     if (has_domain(domains, domain) || is_in_work(work, domain))
         return;
     WeftDomain *leftover = g_new0(WeftDomain, 1);
-    leftover->node = g_strdup(domain + strlen(DOMAIN_PREFIX));
+    leftover->node = g_strdup(domain + strlen(WEFT_DOMAIN_PREFIX));
     leftover->name = g_steal_pointer(&domain);
     leftover->state = WEFT_DOMAIN_STOPPED;
     g_ptr_array_add(domains, leftover);
@@ -151,7 +150,7 @@ sort_file(const GPtrArray *names, const char *name, GHashTable *work, WeftConten
     if (g_str_has_prefix(name, WEFT_IMAGE_PREFIX))
         add_image(names, name, contents->images);
     for (gsize i = 0; i < G_N_ELEMENTS(suffixes); i++) {
-        if (g_str_has_prefix(name, DOMAIN_PREFIX) && g_str_has_suffix(name, suffixes[i]))
+        if (g_str_has_prefix(name, WEFT_DOMAIN_PREFIX) && g_str_has_suffix(name, suffixes[i]))
             add_leftover(name, suffixes[i], work, contents->domains);
     }
 }
