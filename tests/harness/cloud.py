@@ -12,13 +12,12 @@ from .weft import SOURCE, build_folder
 
 BOOT = 90.0  # seconds that a few emulated nodes may take to be ready on a busy machine
 TENANTS = ("acme", "umbrella")
+POOL = "/var/lib/libvirt/weft"  # weft's files on a host
 # Quick to notice what a test did, and patient with guests that are emulated.
 CONTROL = {"host_grace": "3s", "scan_interval": "500ms", "backoff_base": "100ms", "backoff_max": "1s", "list_deadline": "3s",
            "await_deadline": "60s"}
 # One core is the host's own: two nodes fit on a host.
 SMALL = {"sockets": 1, "cores": 3, "memory": "1G"}
-
-
 LIBVIRTS_OWN = re.compile(r"file qemu/(channel/target/)?domain-\d+-")
 
 

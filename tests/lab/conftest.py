@@ -29,8 +29,8 @@ def new_lab():
 def _labs():
     made = []
 
-    def make(**options):
-        made.append(Lab(**options))
+    def make(kind=Lab, **options):
+        made.append(kind(**options))
         return made[-1]
 
     yield make
@@ -48,3 +48,10 @@ def hosts(module_lab):
 def cloud(module_lab):
     """Two hosts with weftd, which does not wait long for lost ones."""
     return module_lab(hosts=2, changes={"control": {"host_grace": "1s", "scan_interval": "1s"}}).up(weftd=True)
+
+
+@pytest.fixture
+def clean(cloud):
+    """Nothing of the test's clusters is left anywhere."""
+    yield
+    cloud.remove_all()

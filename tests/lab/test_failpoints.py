@@ -14,12 +14,8 @@ NODES = 2 if FULL else 1
 
 
 @pytest.fixture(scope="module")
-def cloud():
-    lab = Cloud(hosts=2)
-    try:
-        yield lab.up()
-    finally:
-        lab.remove()
+def cloud(module_lab):
+    return module_lab(Cloud, hosts=2).up()
 
 
 def learn(cloud):

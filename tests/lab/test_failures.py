@@ -5,28 +5,19 @@ import json
 
 import pytest
 
-from harness.cloud import BOOT, CONTROL, TENANTS, Cloud
+from harness.cloud import BOOT, CONTROL, POOL, TENANTS, Cloud
 from harness.lab import SWITCH
 from harness.wait import until
 from harness.weft import build_folder
 
-POOL = "/var/lib/libvirt/weft"
 HOOK = "/etc/libvirt/hooks/qemu.d/weft"
+
+pytestmark = pytest.mark.usefixtures("clean")
 
 
 @pytest.fixture(scope="module")
-def cloud():
-    lab = Cloud(hosts=3)
-    try:
-        yield lab.up()
-    finally:
-        lab.remove()
-
-
-@pytest.fixture(autouse=True)
-def clean(cloud):
-    yield
-    cloud.remove_all()
+def cloud(module_lab):
+    return module_lab(Cloud, hosts=3).up()
 
 
 def host_of(cloud, name, rank=0):

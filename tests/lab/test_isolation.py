@@ -29,18 +29,14 @@ true
 
 
 @pytest.fixture(scope="module")
-def cloud():
-    lab = Cloud(hosts=2, images=("mpi",), cores=4, memory="3G")
-    try:
-        lab.up()
-        for name, tenant in CLUSTERS:
-            lab.spread(name, lab.hosts, tenant, memory="384M", image="mpi")
-        for name, tenant in CLUSTERS:
-            lab.ready(name, tenant, timeout=180, ready=2)
-        yield lab
-        lab.remove_all()
-    finally:
-        lab.remove()
+def cloud(module_lab):
+    lab = module_lab(Cloud, hosts=2, images=("mpi",), cores=4, memory="3G").up()
+    for name, tenant in CLUSTERS:
+        lab.spread(name, lab.hosts, tenant, memory="384M", image="mpi")
+    for name, tenant in CLUSTERS:
+        lab.ready(name, tenant, timeout=180, ready=2)
+    yield lab
+    lab.remove_all()
 
 
 @pytest.fixture(scope="module")

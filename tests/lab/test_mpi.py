@@ -6,16 +6,12 @@ from harness.cloud import Cloud
 
 
 @pytest.fixture(scope="module")
-def cloud():
-    lab = Cloud(hosts=2, images=("mpi",), memory="3G")
-    try:
-        lab.up()
-        lab.create("cfd", 3, memory="384M", image="mpi", slurm=True)
-        lab.ready("cfd", timeout=180, ready=3)
-        yield lab
-        lab.remove_all()
-    finally:
-        lab.remove()
+def cloud(module_lab):
+    lab = module_lab(Cloud, hosts=2, images=("mpi",), memory="3G").up()
+    lab.create("cfd", 3, memory="384M", image="mpi", slurm=True)
+    lab.ready("cfd", timeout=180, ready=3)
+    yield lab
+    lab.remove_all()
 
 
 def test_mpirun_needs_no_options(cloud):
