@@ -176,6 +176,15 @@ refuses_other_texts(void)
 /* --- errors --- */
 
 static void
+explains_what_is_not_plain(void)
+{
+    g_autofree char *tls = weft_vir_explain("Unable to read TLS confirmation: Input/output error");
+    g_assert_nonnull(strstr(tls, "Input/output error (the host does not take this certificate"));
+    g_autofree char *ssh = weft_vir_explain("Warning: no identity\r\nweft@n1: Permission denied");
+    g_assert_cmpstr(ssh, ==, "Warning: no identity; weft@n1: Permission denied");
+}
+
+static void
 finds_hook_text(void)
 {
     g_autofree char *text = weft_vir_hook_text(
@@ -343,6 +352,7 @@ main(int argc, char **argv)
     g_test_add_func("/libvirt/inventory/odd-capabilities", bears_odd_capabilities);
     g_test_add_func("/libvirt/inventory/other-texts", refuses_other_texts);
     g_test_add_func("/libvirt/errors/hook", finds_hook_text);
+    g_test_add_func("/libvirt/errors/explained", explains_what_is_not_plain);
     g_test_add_func("/libvirt/hosts/closed-port", refuses_closed_port);
     g_test_add_func("/libvirt/hosts/dials-once", dials_once);
     g_test_add_func("/libvirt/hosts/cancels-while-dialling", cancels_while_dialling);

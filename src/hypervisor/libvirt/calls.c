@@ -107,7 +107,7 @@ static gboolean
 dial_spare(WeftCall *call, GError **error)
 {
     const WeftLibvirtOptions *options = &call->host->shared->options;
-    g_autoptr(virConnect) conn = weft_vir_dial(call->host->uri, options, error);
+    g_autoptr(virConnect) conn = weft_vir_dial(call->host, error);
     if (!conn || !weft_vir_keep_alive(conn, options, error))
         return FALSE;
     call->conn = g_steal_pointer(&conn);

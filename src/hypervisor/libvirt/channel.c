@@ -339,10 +339,10 @@ watch_connection(const Pump *pump, GError **error)
 }
 
 static gboolean
-connect_pump(Pump *pump, Opening *opening, const char *uri, GError **error)
+connect_pump(Pump *pump, Opening *opening, GError **error)
 {
     int ends[2];
-    pump->conn = weft_vir_dial(uri, &pump->host->shared->options, error);
+    pump->conn = weft_vir_dial(pump->host, error);
     if (!pump->conn || !open_stream(pump, opening, error))
         return FALSE;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
@@ -384,7 +384,7 @@ run_open(WeftCall *call, GError **error)
     if (!check_free(host, opening->claim, error))
         return FALSE;
     g_autoptr(Pump) pump = pump_new(host, opening);
-    if (!connect_pump(pump, opening, host->uri, error))
+    if (!connect_pump(pump, opening, error))
         return FALSE;
     g_mutex_lock(&host->mutex);
     g_hash_table_replace(host->streams, g_strdup(pump->claim), GINT_TO_POINTER(pump->fd));
@@ -395,6 +395,12 @@ run_open(WeftCall *call, GError **error)
     return TRUE;
 }
 
+char *
+weft_vir_stream_name(const char *domain, WeftChannel channel)
+{
+    return g_strdup_printf("%s of domain %s", channel == WEFT_CHANNEL_GUEST ? "guest channel" : "console", domain);
+}
+
 int
 weft_vir_open(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, WeftChannel channel,
               GCancellable *cancellable, GError **error)
@@ -402,7 +408,7 @@ weft_vir_open(WeftHypervisor *hv, const WeftHostAddress *host, const char *domai
     Opening *opening = g_new0(Opening, 1);
     opening->domain = g_strdup(domain);
     opening->channel = channel;
-    opening->claim = g_strdup_printf("%s of domain %s", channel == WEFT_CHANNEL_GUEST ? "guest channel" : "console", domain);
+    opening->claim = weft_vir_stream_name(domain, channel);
     opening->fd = -1;
     g_autofree char *about = g_strdup(opening->claim);
     g_autoptr(WeftCall) call = weft_call_new(hv, host, run_open, opening, opening_free);

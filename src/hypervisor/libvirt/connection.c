@@ -2,6 +2,7 @@
 #include "errors.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 /* Those that are dialled by TCP first. A name that ssh is given may be known to its configuration only. */
 /* clang-format off */
@@ -24,10 +25,20 @@ default_port(const char *transport)
     return 0;
 }
 
+static void
+note_peer(WeftVirHost *host, GSocketConnection *connection)
+{
+    g_autoptr(GSocketAddress) peer = g_socket_connection_get_remote_address(connection, NULL);
+    g_mutex_lock(&host->mutex);
+    g_set_object(&host->peer, peer);
+    g_mutex_unlock(&host->mutex);
+}
+
 /* libvirt itself gives up only when TCP does, after minutes. */
 static gboolean
-knock(GUri *uri, const char *transport, const WeftLibvirtOptions *options, GError **error)
+knock(WeftVirHost *host, GUri *uri, const char *transport, GError **error)
 {
+    const WeftLibvirtOptions *options = &host->shared->options;
     guint16 port = default_port(transport);
     if (port == 0)
         return TRUE;
@@ -40,7 +51,30 @@ knock(GUri *uri, const char *transport, const WeftLibvirtOptions *options, GErro
     g_autoptr(GSocketConnection) connection = g_socket_client_connect_to_host(client, g_uri_get_host(uri), port, NULL, &failed);
     if (!connection)
         return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "%s port %u: %s", g_uri_get_host(uri), port, failed->message);
+    note_peer(host, connection);
     return TRUE;
+}
+
+static void
+end_if_to(int fd, const struct sockaddr_storage *peer, gssize size)
+{
+    struct sockaddr_storage found = { 0 };
+    socklen_t length = sizeof found;
+    if (getpeername(fd, (struct sockaddr *)&found, &length) == 0 && length == size && memcmp(&found, peer, length) == 0)
+        shutdown(fd, SHUT_RDWR);
+}
+
+/* libvirt hides its sockets, but a call that waits on one for a host which has died meanwhile returns only when that ends. */
+void
+weft_vir_hang_up(WeftVirHost *host)
+{
+    struct sockaddr_storage peer = { 0 };
+    if (!host->peer || !g_socket_address_to_native(host->peer, &peer, sizeof peer, NULL))
+        return;
+    g_autoptr(GDir) open = g_dir_open("/proc/self/fd", 0, NULL);
+    for (const char *fd; open && (fd = g_dir_read_name(open));)
+        end_if_to((int)g_ascii_strtoll(fd, NULL, 10), &peer, g_socket_address_get_native_size(host->peer));
+    g_clear_object(&host->peer);
 }
 
 static const char *
@@ -69,8 +103,9 @@ refuse_question(virConnectCredential *questions, unsigned n, void *data)
 }
 
 virConnect *
-weft_vir_dial(const char *text, const WeftLibvirtOptions *options, GError **error)
+weft_vir_dial(WeftVirHost *host, GError **error)
 {
+    const char *text = host->uri;
     g_autoptr(GError) wrong = NULL;
     g_autoptr(GUri) uri = g_uri_parse(text, G_URI_FLAGS_NONE, &wrong);
     if (!uri) {
@@ -79,7 +114,7 @@ weft_vir_dial(const char *text, const WeftLibvirtOptions *options, GError **erro
         return NULL;
     }
     const char *transport = transport_of(uri);
-    if (!knock(uri, transport, options, error))
+    if (!knock(host, uri, transport, error))
         return NULL;
 
     g_autofree char *quiet = without_questions(uri, transport, text);
@@ -148,7 +183,7 @@ run_dial(gpointer data)
     g_autofree Dial *dial = data;
     g_autoptr(WeftVirHost) host = dial->host;
     g_autoptr(GError) failed = NULL;
-    g_autoptr(virConnect) conn = weft_vir_dial(host->uri, &host->shared->options, &failed);
+    g_autoptr(virConnect) conn = weft_vir_dial(host, &failed);
     if (conn && !weft_vir_keep_alive(conn, &host->shared->options, &failed))
         g_clear_pointer(&conn, virConnectClose);
     if (conn)
@@ -191,7 +226,10 @@ wait_for_dial(WeftVirHost *host)
     if (g_cond_wait_until(&host->news, &host->mutex, host->dial_deadline) || host->dial != number)
         return;
     host->abandoned++;
-    note_failure(host, "no connection within the limit");
+    weft_vir_hang_up(host);
+    g_autofree char *reason =
+        g_strdup_printf("%s does not answer within %g s", host->uri, (double)host->shared->options.dial_limit / G_USEC_PER_SEC);
+    note_failure(host, reason);
 }
 
 gboolean

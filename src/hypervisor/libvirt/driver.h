@@ -3,6 +3,7 @@
 
 #include "libvirt-hypervisor.h"
 
+#include <gio/gio.h>
 #include <libvirt/libvirt.h>
 #include <libvirt/virterror.h>
 
@@ -32,6 +33,8 @@ gboolean weft_vir_fail(GError **error, const char *doing, ...) G_GNUC_PRINTF(2, 
 gboolean weft_vir_failed_with(int code);
 /* What the hook said, out of libvirt's text about it; NULL: it is not about a hook. */
 char *weft_vir_hook_text(const char *message);
+/* libvirt's words in one line, with what they mean where that is not plain. */
+char *weft_vir_explain(const char *message);
 /* Keeps libvirt from printing errors. */
 void weft_vir_be_silent(void);
 
@@ -73,12 +76,13 @@ typedef struct WeftVirHost {
     guint failures;       /* in a row */
     gint64 dial_deadline; /* monotonic */
     gint64 next_dial;
-    char *reason; /* why the last dial failed */
+    char *reason;         /* why the last dial failed */
+    GSocketAddress *peer; /* where its libvirtd last took a connection; NULL: nowhere, or not by TCP */
     gboolean closed;
     gboolean pool;        /* this connection's storage pool was seen active */
     GHashTable *marks;    /* UUID to node id, "" for a domain that is not ours */
     GHashTable *networks; /* UUID to WeftHostNetwork */
-    GHashTable *streams;  /* "CHANNEL DOMAIN" to the descriptor of an open stream: our end */
+    GHashTable *streams;  /* name to the descriptor of an open stream: our end */
 } WeftVirHost;
 
 void weft_shared_unref(WeftShared *shared);
@@ -98,7 +102,9 @@ void weft_vir_goodbye(virConnect *conn);
 /* --- connection.c --- */
 
 /* A connection, within the limit unless libvirt itself hangs. Blocks. */
-virConnect *weft_vir_dial(const char *uri, const WeftLibvirtOptions *options, GError **error);
+virConnect *weft_vir_dial(WeftVirHost *host, GError **error);
+/* With the host's mutex held: ends every TCP connection to its libvirtd, so that what waits there returns. */
+void weft_vir_hang_up(WeftVirHost *host);
 /* Has it break when its host is silent for too long. */
 gboolean weft_vir_keep_alive(virConnect *conn, const WeftLibvirtOptions *options, GError **error);
 /* With the host's mutex held: waits until there is a connection, and dials where nobody does. */
@@ -142,12 +148,14 @@ gboolean weft_call_wait(WeftCall *call, const char *about, GCancellable *cancell
 /* From inside: how far it got; FALSE with an error when nobody waits any more. */
 gboolean weft_call_go_on(WeftCall *call, guint64 step, guint64 total, GError **error);
 
+/* --- channel.c --- */
+
+/* What an open stream is called among those of its host. */
+char *weft_vir_stream_name(const char *domain, WeftChannel channel);
+
 /* --- volumes.c --- */
 
-#define WEFT_IMAGE_PREFIX "image-"
-#define WEFT_IMAGE_WHOLE ".ok"
-#define WEFT_SEED_SUFFIX ".seed"
-#define WEFT_DISK_SUFFIX ".disk"
+#define WEFT_IMAGE_WHOLE ".ok" /* … of an image's name: all of it is there */
 
 virStoragePool *weft_vir_pool(WeftCall *call, GError **error);
 /* NULL without an error: there is none. */

@@ -89,6 +89,33 @@ weft_vir_hook_text(const char *message)
     return text ? g_strstrip(g_strdup(text + 2)) : NULL;
 }
 
+/* What libvirt says when it is not let in tells only those who know it. */
+/* clang-format off */
+static const struct {
+    const char *words, *meaning;
+} explained[] = {
+    { "Unable to read TLS confirmation",
+      "the host does not take this certificate: it is of another authority, or not in tls_allowed_dn_list there" },
+    { "Failed to verify peer's certificate",
+      "the host's certificate lacks the name or address in the URI, is out of date, or is of another authority" },
+    { "Host key verification failed",
+      "the host's key is not in /etc/ssh/ssh_known_hosts, or is another one" },
+};
+/* clang-format on */
+
+char *
+weft_vir_explain(const char *message)
+{
+    g_autoptr(GString) text = g_string_new(message);
+    for (gsize i = 0; i < G_N_ELEMENTS(explained); i++) {
+        if (strstr(message, explained[i].words))
+            g_string_append_printf(text, " (%s)", explained[i].meaning);
+    }
+    g_string_replace(text, "\r", "", 0); /* ssh's */
+    g_string_replace(text, "\n", "; ", 0);
+    return g_string_free(g_steal_pointer(&text), FALSE);
+}
+
 gboolean
 weft_vir_failed_with(int code)
 {
@@ -108,8 +135,8 @@ weft_vir_fail(GError **error, const char *doing, ...)
     if (!failure || failure->code == VIR_ERR_OK)
         return weft_error_refuse(error, WEFT_ERROR_FAILED, "%s: libvirt does not say why it failed", what);
     g_autofree char *hook = failure->code == VIR_ERR_HOOK_SCRIPT_FAILED ? weft_vir_hook_text(failure->message) : NULL;
-    weft_error_refuse(error, code_of(failure), "%s: %s%s", what, hook ? "the host's hook says: " : "",
-                      hook ? hook : failure->message);
+    g_autofree char *told = hook ? g_strconcat("the host's hook says: ", hook, NULL) : weft_vir_explain(failure->message);
+    weft_error_refuse(error, code_of(failure), "%s: %s", what, told);
     return FALSE;
 }
 

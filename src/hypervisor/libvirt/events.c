@@ -1,6 +1,7 @@
 #include "driver.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 typedef struct News {
     WeftVirHost *host;
@@ -50,6 +51,19 @@ on_lifecycle(virConnect *conn, virDomain *domain, int event, int detail, void *h
     return 0;
 }
 
+/* The guest program of before is gone with all that it was asked, but the stream would not end by itself. */
+static void
+on_reboot(virConnect *conn, virDomain *domain, void *data)
+{
+    WeftVirHost *host = data;
+    gpointer fd;
+    g_autofree char *name = weft_vir_stream_name(virDomainGetName(domain), WEFT_CHANNEL_GUEST);
+    g_mutex_lock(&host->mutex);
+    if (g_hash_table_lookup_extended(host->streams, name, NULL, &fd))
+        shutdown(GPOINTER_TO_INT(fd), SHUT_RDWR);
+    g_mutex_unlock(&host->mutex);
+}
+
 /* Each tap of each guest is a device too, and tells nothing of the hardware. */
 static void
 on_device(virConnect *conn, virNodeDevice *device, int event, int detail, void *host)
@@ -71,6 +85,9 @@ weft_vir_events_add(WeftVirHost *host, virConnect *conn)
     if (virConnectRegisterCloseCallback(conn, on_close, weft_vir_host_ref(host), drop_host) < 0)
         weft_vir_host_unref(host);
     if (virConnectDomainEventRegisterAny(conn, NULL, VIR_DOMAIN_EVENT_ID_LIFECYCLE, VIR_DOMAIN_EVENT_CALLBACK(on_lifecycle),
+                                         weft_vir_host_ref(host), drop_host) < 0)
+        weft_vir_host_unref(host);
+    if (virConnectDomainEventRegisterAny(conn, NULL, VIR_DOMAIN_EVENT_ID_REBOOT, VIR_DOMAIN_EVENT_CALLBACK(on_reboot),
                                          weft_vir_host_ref(host), drop_host) < 0)
         weft_vir_host_unref(host);
     if (virConnectNodeDeviceEventRegisterAny(conn, NULL, VIR_NODE_DEVICE_EVENT_ID_LIFECYCLE,

@@ -78,6 +78,7 @@ host_clear(gpointer data)
     g_cond_clear(&host->news);
     g_mutex_clear(&host->mutex);
     g_free(host->reason);
+    g_clear_object(&host->peer);
     g_free(host->name);
     g_free(host->uri);
     weft_shared_unref(host->shared);
@@ -132,8 +133,10 @@ weft_vir_host_lose(WeftVirHost *host, virConnect *conn)
 {
     g_mutex_lock(&host->mutex);
     gboolean lost = host->conn == conn && !host->closed;
-    if (lost)
+    if (lost) {
         drop_connections(host);
+        weft_vir_hang_up(host);
+    }
     g_mutex_unlock(&host->mutex);
     if (lost)
         weft_vir_tell(host, FALSE);

@@ -2,10 +2,11 @@
  *
  * Connections. One per host tells of events and carries calls; it is opened with the first call and kept, with libvirt's
  * keepalive. Calls at the same time get further ones, of which a few are kept. A host that cannot be reached is dialled by one
- * call at a time and with growing pauses; whoever asks in between is told UNAVAILABLE at once. URIs: qemu+tls, qemu+tcp (both
- * dialled by TCP first, within the limit), qemu+ssh (never asks for a password), qemu:///system. Each open byte stream has a
- * connection of its own: libvirt has no flow control between the streams of a connection, so that one guest that does not
- * read would stop all others, and every call.
+ * call at a time and with growing pauses; whoever asks in between is told UNAVAILABLE at once. When one does not
+ * answer a dial in time, or its connection broke, every TCP connection to it is ended: nothing waits for it forever. URIs:
+ * qemu+tls, qemu+tcp (both dialled by TCP first, within the limit), qemu+ssh (never asks for a password), qemu:///system. Each
+ * open byte stream has a connection of its own: libvirt has no flow control between the streams of a connection, so that one
+ * guest that does not read would stop all others, and every call.
  *
  * Calls. libvirt's calls block and cannot be cancelled. Each runs on a helper thread; a caller that is cancelled leaves it
  * behind, and it ends by itself at the latest when the keepalive gives up. While a host has too many of those, new calls get
@@ -22,7 +23,8 @@
  *
  * Channels. The guest's channel is weft's alone: opening it ends the stream of a weftd before us that libvirtd still believes
  * in; what this driver itself has open is BUSY. A console is BUSY also when somebody else has it. A guest that sends more
- * than WEFT_STREAM_BUFFER that nobody reads has its channel ended; of a console the excess is dropped, as on a serial line.
+ * than WEFT_STREAM_BUFFER that nobody reads has its channel ended, and so has one that reboots; of a console the excess is
+ * dropped, as on a serial line.
  *
  * Events, streams and keepalive need GLib's main loop to run on the default context. */
 #pragma once
