@@ -1,24 +1,21 @@
 """Clusters on real hosts: created, grown, shrunk, deleted, healed; and what a user finds inside."""
 
+import os
+import pty
+import subprocess
+
 import pytest
 
 from harness.cloud import Cloud
 from harness.wait import until
+from harness.weft import build_folder
+
+pytestmark = pytest.mark.usefixtures("clean")
 
 
 @pytest.fixture(scope="module")
-def cloud():
-    lab = Cloud(hosts=3)
-    try:
-        yield lab.up()
-    finally:
-        lab.remove()
-
-
-@pytest.fixture(autouse=True)
-def clean(cloud):
-    yield
-    cloud.remove_all()
+def cloud(module_lab):
+    return module_lab(Cloud, hosts=3).up()
 
 
 def test_create_scale_delete(cloud):
@@ -96,3 +93,53 @@ def test_doctor_and_top(cloud):
     report = cloud.weft("doctor", "h1", "--json", check=False).stdout
     assert '"hook"' in report and '"kvm"' in report
     assert "cfd" in cloud.weft("top", "cfd", "--tenant", "acme", "--once").stdout
+
+
+CTRL_BRACKET = b"\x1d"
+
+
+class Console:
+    """weft console on a terminal of its own."""
+
+    def __init__(self, cloud, target):
+        self.terminal, inner = pty.openpty()
+        self.process = subprocess.Popen([build_folder() / "src/cli/weft", "console", target, "--tenant", "acme"], stdin=inner, stdout=inner,
+                                        stderr=inner, env=os.environ | {"WEFT_URL": f"unix://{cloud.socket}"}, start_new_session=True)
+        os.close(inner)
+        os.set_blocking(self.terminal, False)
+        self.seen = b""
+
+    def shows(self, text):
+        try:
+            self.seen += os.read(self.terminal, 65536)
+        except (BlockingIOError, OSError):
+            pass
+        return text in self.seen
+
+    def wait_for(self, text):
+        until(lambda: self.shows(text), lambda: f"the console shows {text}, not {self.seen[-300:]}")
+
+    def type(self, keys):
+        os.write(self.terminal, keys)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.terminal)
+
+
+def test_console(cloud):
+    """A shell on the serial line; Ctrl-] leaves it, and the next one gets it."""
+    cloud.make("cfd")
+    for number in (6, 7):
+        console = Console(cloud, "cfd")
+        try:
+            console.wait_for(b"Ctrl-] ends it")
+            console.type(b"\n")
+            console.wait_for(b"# ")
+            console.type(f"echo $((1000 + {number}))\n".encode())
+            console.wait_for(f"100{number}".encode())
+            console.type(CTRL_BRACKET)
+            assert console.process.wait(timeout=10) == 0
+        finally:
+            console.close()
