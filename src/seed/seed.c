@@ -95,6 +95,7 @@ weft_seed_make(const WeftSeedSpec *spec, GError **error)
     WeftIsoFile files[] = {
         { "meta-data", 0644, taken(format_meta_data(spec)) },
         { "user-data", 0600, taken(weft_user_data_format(spec->cluster->user_data)) },
+        { "vendor-data", 0644, copied(weft_vendor_data()) },
         { "network-config", 0644, taken(format_network(spec)) },
         { "weft/guest", 0755, g_bytes_ref(spec->guest) },
         { "weft/node", 0644, taken(format_node(spec)) },

@@ -4,6 +4,7 @@
  *     meta-data, user-data, network-config   cloud-init's. user-data is a MIME archive: a boothook of ours that mounts the seed
  *                                            at WEFT_SEED_MOUNT and starts the guest program, then the user's own, whatever
  *                                            its type: nothing of either is lost
+ *     vendor-data                            what of weft's own the user's may overrule: see user-data.h
  *     weft/guest                             the guest program; an image without cloud-init runs it as "guest start MOUNTPOINT"
  *     weft/node                              what this node is, a line each: see below
  *     weft/files/…                           what belongs into the node as it is: ssh/id_ed25519, ssh/id_ed25519.pub,

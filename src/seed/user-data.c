@@ -5,14 +5,36 @@
 #define MIME_SCAN 4096 /* in so many bytes cloud-init looks for the header that makes a text a MIME message */
 #define BASE64_WIDTH 76
 
-/* cloud-init runs it at every boot, before what the user asks for. */
+/* cloud-init runs it at every boot, before what the user asks for. Services that systemd starts later have the limits that it
+ * has written by then. */
+/* clang-format off */
 static const char boothook[] =
     "#cloud-boothook\n"
     "#!/bin/sh\n"
     "# Starts weft's guest program, which comes with the seed.\n"
     "mkdir -p " WEFT_SEED_MOUNT "\n"
     "mountpoint -q " WEFT_SEED_MOUNT " || mount -t iso9660 -o ro LABEL=CIDATA " WEFT_SEED_MOUNT " || exit\n"
-    "exec " WEFT_SEED_MOUNT "/weft/guest start " WEFT_SEED_MOUNT "\n";
+    WEFT_SEED_MOUNT "/weft/guest start " WEFT_SEED_MOUNT " || exit\n"
+    "[ ! -d /run/systemd/system ] || systemctl daemon-reload\n";
+/* clang-format on */
+
+/* Root's keys are not to be disabled, as cloud-init does unless it is told. The image's user is made after the boothook: when
+ * all is there, the guest program is started once more, and gives this user its keys. */
+static const char vendor_data[] = "Content-Type: multipart/mixed; boundary=\"==weft==\"\n"
+                                  "MIME-Version: 1.0\n"
+                                  "\n"
+                                  "--==weft==\n"
+                                  "Content-Type: text/cloud-config; charset=\"us-ascii\"\n"
+                                  "\n"
+                                  "#cloud-config\n"
+                                  "disable_root: false\n"
+                                  "--==weft==\n"
+                                  "Content-Type: text/x-shellscript; charset=\"us-ascii\"\n"
+                                  "Content-Disposition: attachment; filename=\"weft-users\"\n"
+                                  "\n"
+                                  "#!/bin/sh\n"
+                                  "exec " WEFT_SEED_MOUNT "/weft/guest start " WEFT_SEED_MOUNT "\n"
+                                  "--==weft==--\n";
 
 static gboolean
 is_mime(const char *text)
@@ -80,4 +102,10 @@ weft_user_data_format(const char *user)
     }
     g_string_append_printf(text, "--%s--\n", boundary);
     return g_string_free(text, FALSE);
+}
+
+const char *
+weft_vendor_data(void)
+{
+    return vendor_data;
 }

@@ -224,6 +224,7 @@ test_seed_contents(Scratch *scratch, gconstpointer data)
                     "-rw-r--r-- 0 0 2000 meta-data\n"
                     "-rw-r--r-- 0 0 2000 network-config\n"
                     "-rw------- 0 0 2000 user-data\n"
+                    "-rw-r--r-- 0 0 2000 vendor-data\n"
                     "-rw------- 0 0 2000 weft/files/munge.key\n"
                     "-rw------- 0 0 2000 weft/files/ssh/host_ed25519\n"
                     "-rw-r--r-- 0 0 2000 weft/files/ssh/host_ed25519.pub\n"
@@ -293,13 +294,19 @@ static const char walk[] = "import email, sys\n"
                            "        first = part.get_payload(decode=True).decode().splitlines()[0]\n"
                            "        print(part.get_content_type(), first, sep='|')\n";
 
+static char *
+parts_of(Scratch *scratch, const char *iso, const char *name)
+{
+    g_autofree char *text = content(iso, name);
+    g_autofree char *path = put(scratch, name, text, -1);
+    return run((char *[]){ "/usr/bin/python3", "-c", (char *)walk, path, NULL });
+}
+
 static void
 check_parts(Scratch *scratch, const char *user_data, const char *expected)
 {
     g_autofree char *iso = put_seed(scratch, user_data);
-    g_autofree char *text = content(iso, "user-data");
-    g_autofree char *path = put(scratch, "user-data", text, -1);
-    g_autofree char *parts = run((char *[]){ "/usr/bin/python3", "-c", (char *)walk, path, NULL });
+    g_autofree char *parts = parts_of(scratch, iso, "user-data");
     g_autofree char *all = g_strconcat("text/cloud-boothook|#cloud-boothook\n", expected, NULL);
     g_assert_cmpstr(parts, ==, all);
 }
@@ -316,6 +323,14 @@ test_seed_user_data(Scratch *scratch, gconstpointer data)
                 "--==weft-0==\nContent-Type: text/x-shellscript\n\n#!/bin/sh\n"
                 "--==weft-0==\nContent-Type: text/cloud-config\n\n#cloud-config\n--==weft-0==--\n",
                 "text/x-shellscript|#!/bin/sh\ntext/cloud-config|#cloud-config\n");
+}
+
+static void
+test_seed_vendor_data(Scratch *scratch, gconstpointer data)
+{
+    g_autofree char *iso = put_seed(scratch, NULL);
+    g_autofree char *parts = parts_of(scratch, iso, "vendor-data");
+    g_assert_cmpstr(parts, ==, "text/cloud-config|#cloud-config\ntext/x-shellscript|#!/bin/sh\n");
 }
 
 /* The volume descriptors as ECMA-119 has them, from sector 16 on: the primary one, then Joliet's. */
@@ -388,6 +403,7 @@ main(int argc, char **argv)
     WITH_SCRATCH("/seed/node", test_seed_node);
     WITH_SCRATCH("/seed/cloud-init", test_seed_cloud_init);
     WITH_SCRATCH("/seed/user-data", test_seed_user_data);
+    WITH_SCRATCH("/seed/vendor-data", test_seed_vendor_data);
     g_test_add_func("/seed/label", test_seed_label);
     g_test_add_func("/seed/same", test_seed_same);
     g_test_add_func("/roster", test_roster);
