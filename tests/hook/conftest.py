@@ -5,10 +5,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from host import Host, Namespace  # noqa: E402
-
-MLX5 = "mlx5 mlx5_0 0000:41:00.0 8 vendor"
-MLX4 = "mlx4 mlx4_0 0000:42:00.0 8 0x7fff,0x8002,0x8001"
+from host import MLX4, MLX5, Host, Namespace  # noqa: E402
 
 
 @pytest.fixture

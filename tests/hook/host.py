@@ -10,6 +10,8 @@ DOMAIN = "https://weft.dev/xmlns/domain/1"
 NETWORK = "https://weft.dev/xmlns/network/1"
 BUILD = Path(os.environ.get("WEFT_BUILD", Path(__file__).resolve().parents[2] / "build"))
 PATIENCE = 60
+MLX5 = "mlx5 mlx5_0 0000:41:00.0 8 vendor"
+MLX4 = "mlx4 mlx4_0 0000:42:00.0 8 0x7fff,0x8002,0x8001"
 
 
 class Namespace:

@@ -5,8 +5,7 @@ import os
 import subprocess
 
 import pytest
-from conftest import MLX4, MLX5
-from host import EACCES, EIO, device, domain
+from host import EACCES, EIO, MLX4, MLX5, device, domain
 
 GUID = 0x0277650000000001
 COLONS = "02:77:65:00:00:00:00:01"
