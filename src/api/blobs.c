@@ -38,43 +38,23 @@ typedef struct {
 
 /* --- which files are wanted --- */
 
-static void
-each_file(const WeftImage *image, void (*visit)(const char *digest, gpointer data), gpointer data)
-{
-    const WeftImageFile *files[] = { image->disk, image->kernel, image->initrd };
-    for (guint i = 0; i < G_N_ELEMENTS(files); i++)
-        if (files[i])
-            visit(files[i]->digest, data);
-}
-
-typedef struct {
-    const char *digest;
-    gboolean found;
-} Search;
-
-static void
-compare(const char *digest, gpointer data)
-{
-    Search *search = data;
-    search->found = search->found || g_str_equal(digest, search->digest);
-}
-
 static gboolean
 is_wanted(WeftBlobs *blobs, const char *digest)
 {
-    Search search = { .digest = digest, .found = g_hash_table_contains(blobs->pins, digest) };
+    const WeftImageFile *file;
     GHashTableIter iter;
     gpointer image;
     g_hash_table_iter_init(&iter, blobs->images);
     while (g_hash_table_iter_next(&iter, NULL, &image))
-        each_file(image, compare, &search);
-    return search.found;
+        for (guint i = 0; (file = weft_image_file(image, i)); i++)
+            if (g_str_equal(file->digest, digest))
+                return TRUE;
+    return g_hash_table_contains(blobs->pins, digest);
 }
 
 static void
-drop(const char *digest, gpointer data)
+drop(WeftBlobs *blobs, const char *digest)
 {
-    WeftBlobs *blobs = data;
     g_autofree char *path = g_build_filename(blobs->folder, digest, NULL);
     if (!is_wanted(blobs, digest) && g_unlink(path) < 0 && errno != ENOENT)
         g_warning("cannot remove %s, which no image names any more: %s", path, g_strerror(errno));
@@ -86,7 +66,9 @@ image_gone(WeftBlobs *blobs, const char *name)
     gpointer key = NULL, image = NULL;
     if (!g_hash_table_steal_extended(blobs->images, name, &key, &image))
         return;
-    each_file(image, drop, blobs);
+    const WeftImageFile *file;
+    for (guint i = 0; (file = weft_image_file(image, i)); i++)
+        drop(blobs, file->digest);
     weft_image_free(image);
     g_free(key);
 }
@@ -118,9 +100,8 @@ struct WeftBlobPin {
 };
 
 static void
-add_pin(const char *digest, gpointer data)
+add_pin(WeftBlobPin *pin, const char *digest)
 {
-    WeftBlobPin *pin = data;
     guint count = GPOINTER_TO_UINT(g_hash_table_lookup(pin->pins, digest));
     g_hash_table_insert(pin->pins, g_strdup(digest), GUINT_TO_POINTER(count + 1));
     g_ptr_array_add(pin->digests, g_strdup(digest));
@@ -132,7 +113,9 @@ weft_blobs_pin(WeftBlobs *blobs, const WeftImage *image)
     WeftBlobPin *pin = g_new(WeftBlobPin, 1);
     pin->pins = g_hash_table_ref(blobs->pins);
     pin->digests = g_ptr_array_new_with_free_func(g_free);
-    each_file(image, add_pin, pin);
+    const WeftImageFile *file;
+    for (guint i = 0; (file = weft_image_file(image, i)); i++)
+        add_pin(pin, file->digest);
     return pin;
 }
 

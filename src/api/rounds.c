@@ -5,7 +5,14 @@
 #define AT_ONCE 32
 #define ROUND_SECONDS 25 /* less than clients wait */
 
+typedef struct Round Round;
+
 typedef struct {
+    Round *round;
+    WeftRoundItem *item;
+} Question;
+
+struct Round {
     WeftRequest *request;
     WeftGateAsk ask;
     WeftRoundDone done;
@@ -13,18 +20,9 @@ typedef struct {
     guint deadline;
     guint n, asked, answered;
     WeftRoundItem *items;
-} Round;
-
-typedef struct {
-    Round *round;
-    guint item;
-} Question;
-
-/* Nothing is called back after the cancellation: the questions that are open go with their round. */
-typedef struct {
-    Round round;
+    /* Nothing is called back after the cancellation: those that are open go with the round. */
     Question questions[];
-} WholeRound;
+};
 
 static void
 round_end(gpointer data)
@@ -70,10 +68,9 @@ static void
 ask_more(Round *round)
 {
     while (round->asked < round->n && round->asked - round->answered < AT_ONCE) {
-        Question *question = &((WholeRound *)round)->questions[round->asked];
-        *question = (Question){ round, round->asked };
-        const char *name = round->items[round->asked++].name;
-        round->ask(round->request->gate, name, round->cancellable, on_reported, question);
+        Question *question = &round->questions[round->asked];
+        *question = (Question){ round, &round->items[round->asked++] };
+        round->ask(round->request->gate, question->item->name, round->cancellable, on_reported, question);
     }
 }
 
@@ -82,9 +79,8 @@ on_reported(json_t *report, const GError *error, gpointer data)
 {
     const Question *question = data;
     Round *round = question->round;
-    WeftRoundItem *item = &round->items[question->item];
-    item->report = json_incref(report);
-    item->error = error ? g_error_copy(error) : NULL;
+    question->item->report = json_incref(report);
+    question->item->error = error ? g_error_copy(error) : NULL;
     if (++round->answered == round->n)
         finish(round);
     else
@@ -97,7 +93,7 @@ weft_round_ask(WeftRequest *request, WeftGateAsk ask, GPtrArray *names, WeftRoun
     g_autoptr(GPtrArray) taken = names;
     if (!ask)
         return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd has no way to its hosts");
-    Round *round = g_malloc0(sizeof(WholeRound) + taken->len * sizeof(Question));
+    Round *round = g_malloc0(sizeof(Round) + taken->len * sizeof(Question));
     round->request = weft_request_ref(request);
     round->ask = ask;
     round->done = done;

@@ -39,21 +39,6 @@ carry_free(gpointer data)
 
 /* --- what there is --- */
 
-static void
-each_file(const WeftImage *image, void (*visit)(const WeftImageFile *file, gpointer data), gpointer data)
-{
-    const WeftImageFile *files[] = { image->disk, image->kernel, image->initrd };
-    for (guint i = 0; i < G_N_ELEMENTS(files); i++)
-        if (files[i])
-            visit(files[i], data);
-}
-
-static void
-add_digest(const WeftImageFile *file, gpointer wanted)
-{
-    g_hash_table_add(wanted, file->digest);
-}
-
 static gboolean
 load(WeftImages *images)
 {
@@ -68,7 +53,9 @@ load(WeftImages *images)
         if (!image)
             break;
         g_hash_table_insert(by_name, image->name, image);
-        each_file(image, add_digest, wanted);
+        const WeftImageFile *file;
+        for (guint n = 0; (file = weft_image_file(image, n)); n++)
+            g_hash_table_add(wanted, file->digest);
     }
     if (error) {
         g_warning("the images cannot be read: %s", error->message);
@@ -98,25 +85,14 @@ weft_images_wanted(WeftImages *images)
     return load(images) ? images->wanted : NULL;
 }
 
-typedef struct Search {
-    const WeftHosts *hosts;
-    const char *host;
-    gboolean missing;
-} Search;
-
-static void
-look_for(const WeftImageFile *file, gpointer data)
-{
-    Search *search = data;
-    search->missing |= !weft_hosts_has_image(search->hosts, search->host, file->digest);
-}
-
 gboolean
 weft_images_are_on(const WeftImages *images, const char *host, const WeftImage *image)
 {
-    Search search = { images->control->hosts, host, FALSE };
-    each_file(image, look_for, &search);
-    return !search.missing;
+    const WeftImageFile *file;
+    for (guint i = 0; (file = weft_image_file(image, i)); i++)
+        if (!weft_hosts_has_image(images->control->hosts, host, file->digest))
+            return FALSE;
+    return TRUE;
 }
 
 /* --- bringing --- */
@@ -193,13 +169,6 @@ send(Carry *carry, const char *host, const WeftImageFile *file)
     weft_jobs_submit(control->jobs, job);
 }
 
-typedef struct Errand {
-    WeftImages *images;
-    const char *host;
-    const WeftImage *image;
-    const char *cluster_key;
-} Errand;
-
 static Carry *
 carry_find(const WeftImages *images, const char *host, const char *digest)
 {
@@ -224,23 +193,18 @@ carry_get(WeftImages *images, const char *host, const char *digest, const char *
     return carry;
 }
 
-static void
-bring_file(const WeftImageFile *file, gpointer data)
-{
-    const Errand *errand = data;
-    if (weft_hosts_has_image(errand->images->control->hosts, errand->host, file->digest))
-        return;
-    Carry *carry = carry_get(errand->images, errand->host, file->digest, errand->image->name);
-    g_hash_table_add(carry->waiting, g_strdup(errand->cluster_key));
-    if (!carry->job && weft_rest_is_over(&carry->rest))
-        send(carry, errand->host, file);
-}
-
 void
 weft_images_bring(WeftImages *images, const char *host, const WeftImage *image, const char *cluster_key)
 {
-    Errand errand = { images, host, image, cluster_key };
-    each_file(image, bring_file, &errand);
+    const WeftImageFile *file;
+    for (guint i = 0; (file = weft_image_file(image, i)); i++) {
+        if (weft_hosts_has_image(images->control->hosts, host, file->digest))
+            continue;
+        Carry *carry = carry_get(images, host, file->digest, image->name);
+        g_hash_table_add(carry->waiting, g_strdup(cluster_key));
+        if (!carry->job && weft_rest_is_over(&carry->rest))
+            send(carry, host, file);
+    }
 }
 
 /* --- how far --- */
@@ -252,57 +216,38 @@ is_better(const Carry *carry)
     return carry->job && weft_job_brought(carry->job) > carry->reached;
 }
 
-typedef struct Sum {
-    const WeftImages *images;
-    const char *host;
-    WeftBringing *bringing;
-    const WeftRest *worst;
-    gboolean better;
-} Sum;
-
-static void
-find_worst(const WeftImageFile *file, gpointer data)
-{
-    Sum *sum = data;
-    const Carry *carry = carry_find(sum->images, sum->host, file->digest);
-    if (carry && carry->rest.attempts > sum->worst->attempts)
-        sum->worst = &carry->rest;
-}
-
 const WeftRest *
 weft_images_trouble(const WeftImages *images, const char *host, const WeftImage *image)
 {
     static const WeftRest none;
-    Sum sum = { .images = images, .host = host, .worst = &none };
-    each_file(image, find_worst, &sum);
-    return sum.worst;
-}
-
-static void
-find_better(const WeftImageFile *file, gpointer data)
-{
-    Sum *sum = data;
-    const Carry *carry = carry_find(sum->images, sum->host, file->digest);
-    sum->better |= carry && is_better(carry);
+    const WeftRest *worst = &none;
+    const WeftImageFile *file;
+    for (guint i = 0; (file = weft_image_file(image, i)); i++) {
+        const Carry *carry = carry_find(images, host, file->digest);
+        if (carry && carry->rest.attempts > worst->attempts)
+            worst = &carry->rest;
+    }
+    return worst;
 }
 
 gboolean
 weft_images_progress(const WeftImages *images, const char *host, const WeftImage *image)
 {
-    Sum sum = { .images = images, .host = host };
-    each_file(image, find_better, &sum);
-    return sum.better;
+    const WeftImageFile *file;
+    for (guint i = 0; (file = weft_image_file(image, i)); i++) {
+        const Carry *carry = carry_find(images, host, file->digest);
+        if (carry && is_better(carry))
+            return TRUE;
+    }
+    return FALSE;
 }
 
 static void
-add(const WeftImageFile *file, gpointer data)
+add(WeftBringing *bringing, const Carry *carry, const char *host, const WeftImageFile *file)
 {
-    Sum *sum = data;
-    WeftBringing *bringing = sum->bringing;
-    const Carry *carry = carry_find(sum->images, sum->host, file->digest);
-    if (!carry || !g_hash_table_add(bringing->files, (gpointer)carry))
+    if (!g_hash_table_add(bringing->files, (gpointer)carry))
         return;
-    g_hash_table_add(bringing->hosts, (gpointer)sum->host);
+    g_hash_table_add(bringing->hosts, (gpointer)host);
     bringing->image = carry->image;
     bringing->done += carry->job ? weft_job_brought(carry->job) : carry->reached;
     bringing->total += file->size;
@@ -313,8 +258,12 @@ add(const WeftImageFile *file, gpointer data)
 void
 weft_images_add(const WeftImages *images, const char *host, const WeftImage *image, WeftBringing *bringing)
 {
-    Sum sum = { .images = images, .host = host, .bringing = bringing };
-    each_file(image, add, &sum);
+    const WeftImageFile *file;
+    for (guint i = 0; (file = weft_image_file(image, i)); i++) {
+        const Carry *carry = carry_find(images, host, file->digest);
+        if (carry)
+            add(bringing, carry, host, file);
+    }
 }
 
 void

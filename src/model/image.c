@@ -34,6 +34,16 @@ weft_digest_check(const char *digest, GError **error)
                              digest);
 }
 
+const WeftImageFile *
+weft_image_file(const WeftImage *image, guint n)
+{
+    const WeftImageFile *files[] = { image->disk, image->kernel, image->initrd };
+    for (guint i = 0; i < G_N_ELEMENTS(files); i++)
+        if (files[i] && n-- == 0)
+            return files[i];
+    return NULL;
+}
+
 char *
 weft_image_file_name(const char *digest)
 {

@@ -35,6 +35,9 @@ json_t *weft_image_to_json(const WeftImage *image);
 void weft_image_free(WeftImage *image);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftImage, weft_image_free)
 
+/* The first, second … of the files that it has; NULL: there are no more. */
+const WeftImageFile *weft_image_file(const WeftImage *image, guint n);
+
 #define WEFT_DIGEST_LENGTH 64
 /* So many lower-case hexadecimal digits? */
 gboolean weft_digest_check(const char *digest, GError **error);
