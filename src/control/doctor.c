@@ -259,6 +259,21 @@ check_port(const Patient *patient, const char *check, const WeftHca *described)
                         "look at the cable, and whether a subnet manager runs: ibstat", "its port is %s", state);
 }
 
+/* Where no virtual function is described, it may stand there only for the host's place on the fabric. */
+static void
+add_missing(const Patient *patient, const char *check, const WeftHca *described)
+{
+    g_autofree char *remedy = g_strdup_printf(
+        "look whether its driver is loaded (ls /sys/class/infiniband), or take %s out of the host's description",
+        described->name);
+    if (described->vfs > 0)
+        weft_doctor_add(patient->checks, check, WEFT_HEALTH_FAIL, remedy,
+                        "the host has no such device; %u of its virtual functions are described", described->vfs);
+    else
+        weft_doctor_add(patient->checks, check, WEFT_HEALTH_WARN, remedy,
+                        "the host has no such device; none of its virtual functions is described");
+}
+
 static void
 check_hcas(const Patient *patient)
 {
@@ -267,9 +282,7 @@ check_hcas(const Patient *patient)
         const WeftHca *found = weft_host_hca(patient->inventory->hardware, described->name);
         g_autofree char *check = g_strdup_printf("hca %s", described->name);
         if (!found && !hca_reported(patient, described->name)) {
-            weft_doctor_add(patient->checks, check, WEFT_HEALTH_FAIL,
-                            "look whether its driver is loaded (ls /sys/class/infiniband), or take it out of the description",
-                            "it is described, and the host does not have it");
+            add_missing(patient, check, described);
             continue;
         }
         check_vfs(patient, check, described, found);

@@ -297,7 +297,9 @@ weft_subnets_examine(const WeftSubnets *subnets, json_t *checks)
         if (subnet->trouble)
             weft_doctor_add(checks, check, WEFT_HEALTH_FAIL, "look whether its subnet manager runs", "%s", subnet->trouble);
         else if (g_str_equal(subnet->driver, "fake"))
-            weft_doctor_add(checks, check, WEFT_HEALTH_WARN, "fabric: { driver: … } in weft.yaml",
+            weft_doctor_add(checks, check, WEFT_HEALTH_WARN,
+                            "no driver for a subnet manager is there yet; the path bridge needs none: "
+                            "its clusters are kept apart by their VXLANs",
                             "driver fake: partitions are written to files, and no subnet manager is told of them");
         else
             weft_doctor_add(checks, check, WEFT_HEALTH_OK, NULL, "driver %s answers", subnet->driver);
