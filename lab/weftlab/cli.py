@@ -73,7 +73,7 @@ def host_argument(verb):
 
 
 def switch_argument(verb):
-    verb.add_argument("what", choices=("stop", "start"))
+    verb.add_argument("what", choices=("stop", "start"), metavar="stop|start")
 
 
 def libvirtd_arguments(verb):
@@ -149,11 +149,13 @@ def print_status(status):
     print(f"weftd {'runs' if weftd['running'] else 'does not run'}: {weftd['url']}")
 
 
-def with_host(action):
+def with_host(action, done):
+    """done: what is said afterwards of the host."""
     def run(options):
         lab = lab_of(options)
         with lab.locked():
             action(lab.running().host(options.host), options)
+        say(f"host {options.host}: {done(options)}")
         return 0
 
     return run
@@ -172,10 +174,10 @@ def _libvirtd(host, options):
         host.await_libvirtd()
 
 
-run_cut = with_host(lambda host, _: host.cut())
-run_heal = with_host(_heal)
-run_kill = with_host(lambda host, _: host.kill())
-run_libvirtd = with_host(_libvirtd)
+run_cut = with_host(lambda host, _: host.cut(), lambda _: "its cable is unplugged; weft lab heal plugs it in again")
+run_heal = with_host(_heal, lambda _: "it is up, and its libvirtd answers")
+run_kill = with_host(lambda host, _: host.kill(), lambda _: "its power is gone; weft lab heal boots it again")
+run_libvirtd = with_host(_libvirtd, lambda options: f"libvirtd {'is stopped' if options.what == 'stop' else 'answers'}")
 
 
 def run_weftd(options):

@@ -164,7 +164,7 @@ apply_user_data(json_t *spec, GError **error)
     if (user_data && !text)
         return FALSE;
     if (text && json_object_set_new(spec, "user_data", json_string(text)) < 0)
-        return weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: is no text; cloud-init can fetch the rest by #include",
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: is no text; what is no text belongs into the image",
                                  weft_cli_file_name(user_data));
     return TRUE;
 }
@@ -262,7 +262,7 @@ const WeftVerb weft_create_verbs[] = {
         .name = "create",
         .arguments = "NAME -n N",
         .summary = "ask for a cluster and wait until it is ready",
-        .about = "Asks for a cluster and waits until all its nodes were seen working. Flags win over the file. Your "
+        .about = "Asks for a cluster and waits until all its nodes were seen working. Flags win over the file. Your\n"
                  "public keys in ~/.ssh may log in, unless --ssh-key or the file names others.",
         .examples = "weft create cfd -n 8 --cores 4 --memory 8G\n"
                     "weft create -f cfd.yaml --no-wait",

@@ -152,9 +152,8 @@ const WeftVerb weft_image_verbs[] = {
         .name = "image add",
         .arguments = "NAME --disk FILE",
         .summary = "add an image that nodes can boot",
-        .about =
-            "Sends the image's files to weftd and gives them a name. What was broken off goes on where it ended when the same "
-            "command is given again; a file that is there already is not sent.",
+        .about = "Sends the image's files to weftd and gives them a name. What was broken off goes on where it ended when the\n"
+                 "same command is given again; a file that is there already is not sent.",
         .examples = "weft image add debian-12 --disk debian-12-genericcloud-amd64.qcow2\n"
                     "weft image add mpi --disk mpi.squashfs --kernel vmlinux --initrd initrd --cmdline quiet",
         .min_args = 1,

@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "file.h"
 #include "help.h"
+#include "text.h"
 #include "verbs.h"
 
 #include <gio/gio.h>
@@ -96,6 +97,22 @@ weft_verb_is_group(const char *word)
     return FALSE;
 }
 
+static void
+refuse_option(const char *word, const GOptionEntry *own, GError **error)
+{
+    const GOptionEntry *const entries[] = { own, weft_global_options };
+    g_autoptr(GPtrArray) names = g_ptr_array_new();
+    for (guint i = 0; i < G_N_ELEMENTS(entries); i++)
+        for (const GOptionEntry *entry = entries[i]; entry && entry->long_name; entry++)
+            g_ptr_array_add(names, (gpointer)entry->long_name);
+    const char *nearest =
+        g_str_has_prefix(word, "--") ? weft_text_nearest(word + 2, (const char *const *)names->pdata, names->len) : NULL;
+    if (nearest)
+        weft_cli_set_usage(error, "unknown option %s: did you mean --%s?", word, nearest);
+    else
+        weft_cli_set_usage(error, "unknown option %s", word);
+}
+
 /* Takes the options out of words. "-3" is a number for scale, never an option: so unknown options are left in their places
  * and refused here. */
 static gboolean
@@ -119,7 +136,7 @@ parse_options(char ***words, const GOptionEntry *own, gboolean stop_at_verb, GEr
     for (guint i = 1; (*words)[i]; i++) {
         const char *word = (*words)[i];
         if (word[0] == '-' && word[1] != '\0' && !g_ascii_isdigit(word[1])) {
-            weft_cli_set_usage(error, "unknown option %s", word);
+            refuse_option(word, own, error);
             return FALSE;
         }
         if (stop_at_verb)
@@ -184,7 +201,10 @@ check_arguments(const WeftVerb *verb, char **args, GError **error)
     }
     if (n >= verb->min_args && n <= verb->max_args)
         return TRUE;
-    if (n > verb->max_args)
+    if (n > verb->max_args && verb->takes_command) {
+        g_autofree char *command = g_strjoinv(" ", args + verb->max_args);
+        weft_cli_set_usage(error, "%s: a command comes after --: weft %s %s -- %s", verb->name, verb->name, args[0], command);
+    } else if (n > verb->max_args)
         weft_cli_set_usage(error, "%s: '%s' is one argument too many: weft %s%s%s", verb->name, args[verb->max_args],
                            verb->name, verb->arguments[0] ? " " : "", verb->arguments);
     else
@@ -212,6 +232,14 @@ take_command(char **words)
     return command;
 }
 
+static void
+suffix_error(GError **error, const char *suffix)
+{
+    char *message = g_strconcat((*error)->message, suffix, NULL);
+    g_free((*error)->message);
+    (*error)->message = message;
+}
+
 static gboolean
 run_verb(const WeftVerb *verb, char **args, GError **error)
 {
@@ -224,6 +252,8 @@ run_verb(const WeftVerb *verb, char **args, GError **error)
     failure = verb->failure;
     if (!parse_options(&words, verb->options, FALSE, error)) {
         g_prefix_error(error, "%s: ", verb->name);
+        if (verb->takes_command && !command)
+            suffix_error(error, "; a command comes after --");
         return FALSE;
     }
     char **rest = words + 1;

@@ -1,6 +1,7 @@
 /* weft top: how busy nodes are. */
 #include "clock.h"
 #include "table.h"
+#include "upload.h"
 #include "verbs.h"
 
 #define SAMPLE_MS 1000 /* between the two looks that tell how busy something is */
@@ -95,6 +96,13 @@ percent_field(json_t *node)
     return json_is_number(busy) ? g_strdup_printf("%.0f%%", 100 * json_number_value(busy) / (double)cores) : g_strdup("-");
 }
 
+static char *
+used_field(json_t *node)
+{
+    json_t *used = json_object_get(node, "memory_used");
+    return json_is_integer(used) ? weft_upload_size((guint64)json_integer_value(used)) : g_strdup("-");
+}
+
 static void
 print_table(json_t *nodes)
 {
@@ -109,7 +117,7 @@ print_table(json_t *nodes)
         weft_table_take(table, weft_cli_field(sorted->pdata[n], "name"));
         weft_table_take(table, percent_field(sorted->pdata[n]));
         weft_table_take(table, weft_cli_field(sorted->pdata[n], "cores"));
-        weft_table_take(table, weft_cli_size_field(sorted->pdata[n], "memory_used"));
+        weft_table_take(table, used_field(sorted->pdata[n]));
         weft_table_take(table, weft_cli_size_field(sorted->pdata[n], "memory"));
     }
     weft_table_print(table, stdout);
@@ -161,7 +169,7 @@ const WeftVerb weft_top_verbs[] = {
         .summary = "show how busy nodes are",
         .about =
             "Shows the nodes of a cluster, or of all that you may see, by the share of their cores that was busy and by the\n"
-            "memory that they use. On a terminal it goes on until Ctrl-C.",
+            "memory that they use on their host, the emulator's own included. On a terminal it goes on until Ctrl-C.",
         .examples = "weft top cfd\n"
                     "weft top --once",
         .max_args = 1,

@@ -49,7 +49,7 @@ static gssize
 set_lost(const WeftTunnel *tunnel, GError **error)
 {
     g_set_error(error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE,
-                "weftd at %s ended the connection: it was stopped, or your token was revoked", tunnel->url);
+                "weftd at %s ended the connection: the node or weftd was stopped, or your token was revoked", tunnel->url);
     return -1;
 }
 

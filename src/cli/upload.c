@@ -41,14 +41,14 @@ weft_upload_size(guint64 bytes)
     return unit < 0 ? g_strdup_printf("%.0f", value) : g_strdup_printf(value < 10 ? "%.1f%c" : "%.0f%c", value, units[unit]);
 }
 
-/* On a terminal every percent, elsewhere a line now and then. */
+/* On a terminal every percent, elsewhere a line for each of the two things that happen to a file. */
 static void
 show(const Sender *sender, const char *verb, guint64 done)
 {
-    guint step = weft_text_is_live(stderr) ? 1 : 25;
-    guint percent = (guint)(100.0 * (double)done / (double)sender->upload->size) / step * step;
+    guint percent = (guint)(100.0 * (double)done / (double)sender->upload->size);
     g_autofree char *size = weft_upload_size(sender->upload->size);
-    g_autofree char *text = g_strdup_printf("%s %s, %u %%", verb, size, percent);
+    g_autofree char *text =
+        weft_text_is_live(stderr) ? g_strdup_printf("%s %s, %u %%", verb, size, percent) : g_strdup_printf("%s %s", verb, size);
     weft_progress_show(sender->progress, text);
 }
 
