@@ -234,8 +234,8 @@ weft_handle_cluster_create(WeftRequest *request, GError **error)
 
     weft_txn_put_cluster(txn, cluster, tenant, WEFT_ABSENT);
     weft_txn_expect(txn, WEFT_KIND_TENANT, tenant->name, revision);
-    weft_txn_tell(txn, "cluster-created", cluster, NULL, "%s asked for %u nodes", cluster->creator,
-                  weft_cluster_count(cluster));
+    weft_txn_tell(txn, "cluster-created", cluster, NULL, "%s asked for %u node%s", cluster->creator,
+                  weft_cluster_count(cluster), weft_cluster_count(cluster) == 1 ? "" : "s");
     return weft_request_commit(request, g_steal_pointer(&txn), reply);
 }
 
@@ -288,8 +288,8 @@ weft_handle_cluster_scale(WeftRequest *request, GError **error)
     WeftTxn *txn = weft_txn_new("cluster-scaled");
     if (weft_cluster_count(before) != weft_cluster_count(cluster)) {
         weft_txn_put_cluster(txn, cluster, tenant, revision);
-        weft_txn_tell(txn, "cluster-scaled", cluster, NULL, "%s asked for %u nodes instead of %u", request->principal->name,
-                      weft_cluster_count(cluster), weft_cluster_count(before));
+        weft_txn_tell(txn, "cluster-scaled", cluster, NULL, "%s asked for %u node%s instead of %u", request->principal->name,
+                      weft_cluster_count(cluster), weft_cluster_count(cluster) == 1 ? "" : "s", weft_cluster_count(before));
     }
     return weft_request_commit(request, txn, reply);
 }

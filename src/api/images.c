@@ -219,11 +219,10 @@ check_unused(WeftRequest *request, const WeftImage *image, GError **error)
     guint64 used = 0;
     if (!weft_store_image_used(request->store, image->name, &used, error))
         return FALSE;
-    return used == 0 ||
-           weft_error_refuse(error, WEFT_ERROR_CONFLICT,
-                             "image %s: %" G_GUINT64_FORMAT
-                             " groups of clusters start from it; remove these first: weft show tells a cluster's image",
-                             image->name, used);
+    return used == 0 || weft_error_refuse(error, WEFT_ERROR_CONFLICT,
+                                          "image %s: %" G_GUINT64_FORMAT
+                                          " %s it; remove these clusters first: weft show tells a cluster's image",
+                                          image->name, used, used == 1 ? "group of nodes boots" : "groups of nodes boot");
 }
 
 gboolean

@@ -189,9 +189,8 @@ check_role(const WeftRequest *request, GError **error)
 {
     if (request->principal->role >= request->route->role)
         return TRUE;
-    g_set_error(error, WEFT_ERROR, WEFT_ERROR_DENIED, "%s %s: takes the role %s, %s has the role %s", request->route->method,
-                request->route->path, weft_role_words[request->route->role], request->principal->name,
-                weft_role_words[request->principal->role]);
+    g_set_error(error, WEFT_ERROR, WEFT_ERROR_DENIED, "this takes the role %s; %s has the role %s",
+                weft_role_words[request->route->role], request->principal->name, weft_role_words[request->principal->role]);
     return FALSE;
 }
 

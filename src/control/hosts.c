@@ -158,7 +158,7 @@ set_lost(WeftWatch *host, const char *reason)
     weft_watch_forget(host);
     WeftTxn *txn = weft_txn_new("host-lost");
     put_status(host, txn, reason);
-    weft_txn_tell(txn, "host-lost", NULL, host->name, "host %s is lost, its nodes are replaced: %s", host->name, reason);
+    weft_txn_tell(txn, "host-lost", NULL, host->name, "lost, its nodes are replaced: %s", reason);
     commit_status(host, txn);
     g_autoptr(GPtrArray) nodes = weft_watch_nodes(host);
     weft_watch_wake_clusters(host, nodes, TRUE);

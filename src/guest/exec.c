@@ -237,12 +237,22 @@ find_user(const char *name)
     return user || name ? user : &root;
 }
 
+static const char *
+refuse_user(const char *name)
+{
+    static char problem[128];
+    if (!name || strlen(name) > 64)
+        return "there is no such user in the node";
+    snprintf(problem, sizeof problem, "there is no user '%s' in the node", name);
+    return problem;
+}
+
 const char *
 exec_start(const struct exec_request *request, struct child *ret_child)
 {
     const struct passwd *user = find_user(request->user);
     if (!user)
-        return "there is no such user in the node";
+        return refuse_user(request->user);
     struct start start = { .request = request, .user = *user };
     if (!start.user.pw_shell || !*start.user.pw_shell)
         start.user.pw_shell = "/bin/sh";

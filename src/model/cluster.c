@@ -267,7 +267,7 @@ check_access(WeftFields *f, const WeftCluster *cluster)
     }
     gsize length = cluster->user_data ? strlen(cluster->user_data) : 0;
     if (length > WEFT_USER_DATA_MAX)
-        weft_fields_fail(f, "user_data", "%zu bytes; at most %d are allowed: have it fetch the rest", length,
+        weft_fields_fail(f, "user_data", "%zu bytes; at most %d are allowed: put the rest into the image", length,
                          WEFT_USER_DATA_MAX);
     else if (cluster->user_data && !length)
         weft_fields_fail(f, "user_data", "is empty; leave it out, or write what cloud-init takes");

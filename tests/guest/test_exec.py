@@ -86,7 +86,7 @@ def test_folder_that_is_not_there(guest):
 
 
 def test_user_that_is_not_there(guest):
-    assert guest.run("/bin/true", user="nobody-of-that-name").end().refusal == "there is no such user in the node"
+    assert guest.run("/bin/true", user="nobody-of-that-name").end().refusal == "there is no user 'nobody-of-that-name' in the node"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")

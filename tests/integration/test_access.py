@@ -211,13 +211,14 @@ def test_several_nodes(site):
 
 @pytest.mark.parametrize("arguments, words", [
     (("run", "cfd"), b"command is missing"),
-    (("run", "cfd", "ls"), b"one argument too many"),
+    (("run", "cfd", "ls"), b"run: a command comes after --: weft run cfd -- ls"),
+    (("run", "cfd", "sh", "-c", "true"), b"unknown option -c; a command comes after --"),
     (("run", "cfd[7]", "--", "true"), b"node cfd[7]: there is none; the cluster has 3"),
     (("run", "nobody-4", "--", "true"), b"cluster nobody: not found"),
     (("ssh", "cfd[0-1]", "--", "true"), b"name one, like cfd[0]"),
     (("run", "-e", "=x", "cfd", "--", "true"), b"write KEY=VALUE"),
     (("run", "cfd", "--", "true", "x" * 9000), b"weft scp"),
-    (("run", "cfd", "-l", "no-such-user", "--", "true"), b"no such user"),
+    (("run", "cfd", "-l", "no-such-user", "--", "true"), b"there is no user 'no-such-user'"),
     (("run", "--all", "cfd[1]", "--", "true"), b"leave out their numbers"),
 ])
 def test_weft_itself_fails_with_255(site, arguments, words):

@@ -242,7 +242,7 @@ def test_image_stays_while_a_cluster_boots_it(weft):
     weft.client.create("cfd", image="mpi")
     answer = weft.client.request("DELETE", "/v1/images/mpi")
     assert answer.status == 409
-    assert "1 groups of clusters start from it" in answer.json["detail"]
+    assert "1 group of nodes boots it" in answer.json["detail"]
     weft.client.delete("cfd")
     weft.client.wait_gone("cfd")
     weft.client.expect(204, "DELETE", "/v1/images/mpi")
