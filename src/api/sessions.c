@@ -180,22 +180,21 @@ weft_session_response(void)
 
 /* --- opening --- */
 
+#define SILENT "does not answer; it may still be starting, and weft console shows what it does"
+#define SILENT_HOST "does not answer; try again later"
+
 /* A driver's words are for operators. */
 static const struct {
     WeftErrorCode code;
-    const char *words[2];
+    const char *words;
+    const char *of_console; /* NULL: the same */
 } refusals[] = {
-    { WEFT_ERROR_NOT_FOUND,
-      { "is gone; weft show tells which nodes there are", "is gone; weft show tells which nodes there are" } },
-    { WEFT_ERROR_CONFLICT, { "is not running; weft show tells its phase", "is not running; weft show tells its phase" } },
-    { WEFT_ERROR_BUSY,
-      { "has as many sessions as it can; end one, or try again later", "somebody else has its console; try again later" } },
-    { WEFT_ERROR_UNAVAILABLE,
-      { "does not answer; it may still be starting, and weft console shows what it does",
-        "does not answer; try again later" } },
-    { WEFT_ERROR_TIMEOUT,
-      { "does not answer; it may still be starting, and weft console shows what it does",
-        "does not answer; try again later" } },
+    { WEFT_ERROR_NOT_FOUND, "is gone; weft show tells which nodes there are", NULL },
+    { WEFT_ERROR_CONFLICT, "is not running; weft show tells its phase", NULL },
+    { WEFT_ERROR_BUSY, "has as many sessions as it can; end one, or try again later",
+      "is in use: somebody else has its console; try again later" },
+    { WEFT_ERROR_UNAVAILABLE, SILENT, SILENT_HOST },
+    { WEFT_ERROR_TIMEOUT, SILENT, SILENT_HOST },
 };
 
 static GError *
@@ -206,7 +205,7 @@ reword(const WeftSession *session, const GError *error)
     const char *words = "cannot be opened; try again later";
     for (guint i = 0; i < G_N_ELEMENTS(refusals); i++)
         if (refusals[i].code == code)
-            words = refusals[i].words[session->kind];
+            words = session->kind == WEFT_GATE_CONSOLE && refusals[i].of_console ? refusals[i].of_console : refusals[i].words;
     return weft_request_sees_all(session->request)
                ? g_error_new(WEFT_ERROR, (int)code, "node %s %s (%s)", label, words, error->message)
                : g_error_new(WEFT_ERROR, (int)code, "node %s %s", label, words);

@@ -5,7 +5,6 @@
 #include "terminal.h"
 #include "tunnel.h"
 
-#define ONLY_SESSION 1
 #define BLOCK (64 * 1024)
 #define GRANT (WEFT_WINDOW / 4) /* smaller permissions wait until they are worth a frame */
 
@@ -28,7 +27,7 @@ struct WeftSession {
 static void
 send_frame(WeftSession *session, guint16 type, const void *payload, gsize length)
 {
-    struct weft_frame frame = { ONLY_SESSION, type, (uint16_t)length };
+    struct weft_frame frame = { WEFT_ONLY_SESSION, type, (uint16_t)length };
     guint8 header[WEFT_FRAME_HEADER];
     weft_frame_encode(&frame, header);
     g_byte_array_append(session->unsent, header, sizeof header);
@@ -115,7 +114,7 @@ take_refusal(const WeftSession *session, const struct weft_frame *frame, const g
 static gboolean
 take_frame(WeftSession *session, const struct weft_frame *frame, const guint8 *payload, GError **error)
 {
-    gboolean sane = frame->session == ONLY_SESSION && weft_frame_fits(frame) && !session->ended;
+    gboolean sane = frame->session == WEFT_ONLY_SESSION && weft_frame_fits(frame) && !session->ended;
     if (sane && frame->type == WEFT_FRAME_REFUSE)
         return take_refusal(session, frame, payload, error);
     if (sane && frame->type == WEFT_FRAME_DATA)

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define ONLY_SESSION 1
 #define LINGER_SECONDS 30 /* to read what is left */
 
 struct WeftClient {
@@ -61,7 +60,7 @@ static void
 refuse(WeftClient *client, const char *why)
 {
     weft_session_close(&client->session);
-    weft_pipe_send(client->pipe, ONLY_SESSION, WEFT_FRAME_REFUSE, why, MIN(strlen(why), WEFT_FRAME_MAX));
+    weft_pipe_send(client->pipe, WEFT_ONLY_SESSION, WEFT_FRAME_REFUSE, why, MIN(strlen(why), WEFT_FRAME_MAX));
     finish(client);
 }
 
@@ -71,7 +70,7 @@ static void
 deliver(WeftSession *session, const struct weft_frame *frame, const guint8 *payload)
 {
     WeftClient *client = client_of(session);
-    weft_pipe_send(client->pipe, ONLY_SESSION, frame->type, payload, frame->length);
+    weft_pipe_send(client->pipe, WEFT_ONLY_SESSION, frame->type, payload, frame->length);
     if (session->id == 0)
         finish(client);
     else if (weft_pipe_queued(client->pipe) > WEFT_SESSION_QUEUE_MAX)
@@ -156,7 +155,7 @@ static const struct {
 static const char *
 take(WeftClient *client, const struct weft_frame *frame, const guint8 *payload)
 {
-    if (frame->session != ONLY_SESSION)
+    if (frame->session != WEFT_ONLY_SESSION)
         return "a connection has one session, number 1";
     if (!from_client[frame->type].take || !weft_frame_fits(frame))
         return "a frame is malformed or not for the node";

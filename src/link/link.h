@@ -19,7 +19,7 @@ WeftLink *weft_link_new(int fd, WeftLinkGreeted greeted, WeftLinkLost lost, gpoi
 /* Ends every session. Callbacks do not run any more. NULL is fine. */
 void weft_link_free(WeftLink *link);
 
-/* A connection for a client that speaks frames itself, with one session, number 1, which it begins with OPEN. Only the kinds
+/* A connection for a client that speaks frames itself, with WEFT_ONLY_SESSION, which it begins with OPEN. Only the kinds
  * that a tenant may ask for are let through. Its other end is the caller's, non-blocking; closing it ends the session. -1 with
  * an error: BUSY when the node has WEFT_SESSIONS_MAX, UNAVAILABLE before the greeting and after the loss. */
 int weft_link_connect(WeftLink *link, GError **error);

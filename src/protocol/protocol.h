@@ -1,7 +1,7 @@
 /* What weftd, the command line and the guest program say to each other. Plain C without GLib: the guest program has none.
  *
  * weftd reaches a node through one byte stream, its virtio-serial port WEFT_PORT_NAME. Several sessions share it. The command
- * line speaks the same frames to weftd over an upgraded HTTP connection that carries one session, number 1.
+ * line speaks the same frames to weftd over an upgraded HTTP connection that carries WEFT_ONLY_SESSION.
  *
  * A conversation begins with a sync from weftd: WEFT_SYNC and a nonce of 16 random bytes; the guest program drops whatever came
  * before, ends the sessions of an earlier conversation, and answers with WEFT_SYNC, the same nonce and a WELCOME. weftd drops
@@ -33,6 +33,7 @@
 #define WEFT_WINDOW 65536
 #define WEFT_WINDOW_MAX 1048576 /* what WINDOW may make of it */
 #define WEFT_SESSIONS_MAX 64    /* in one node */
+#define WEFT_ONLY_SESSION 1     /* number of a client's */
 
 #define WEFT_MEET_SECONDS 30
 #define WEFT_MEET_PORT 7447 /* UDP, on which each guest program answers the others on the partition */

@@ -6,7 +6,6 @@
 
 #include <jansson.h>
 
-#define LABEL "CIDATA"
 #define FULL_MEMBER 0x8000 /* bit of a P_Key */
 
 /* JSON is YAML too, and knows how to quote. */
@@ -105,7 +104,7 @@ weft_seed_make(const WeftSeedSpec *spec, GError **error)
         { "weft/files/ssh/host_ed25519.pub", 0644, line(keys->host_public) },
         { "weft/files/munge.key", 0600, g_bytes_new(keys->munge, sizeof keys->munge) },
     };
-    GBytes *seed = weft_iso_make(LABEL, files, G_N_ELEMENTS(files), error);
+    GBytes *seed = weft_iso_make(WEFT_SEED_LABEL, files, G_N_ELEMENTS(files), error);
     for (gsize i = 0; i < G_N_ELEMENTS(files); i++)
         g_bytes_unref(files[i].content);
     return seed;

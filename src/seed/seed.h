@@ -26,6 +26,7 @@
 
 #include <glib.h>
 
+#define WEFT_SEED_LABEL "CIDATA"
 #define WEFT_SEED_MOUNT "/run/weft/seed"
 
 typedef struct WeftSeedSpec {

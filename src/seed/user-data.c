@@ -13,7 +13,7 @@ static const char boothook[] =
     "#!/bin/sh\n"
     "# Starts weft's guest program, which comes with the seed.\n"
     "mkdir -p " WEFT_SEED_MOUNT "\n"
-    "mountpoint -q " WEFT_SEED_MOUNT " || mount -t iso9660 -o ro LABEL=CIDATA " WEFT_SEED_MOUNT " || exit\n"
+    "mountpoint -q " WEFT_SEED_MOUNT " || mount -t iso9660 -o ro LABEL=" WEFT_SEED_LABEL " " WEFT_SEED_MOUNT " || exit\n"
     WEFT_SEED_MOUNT "/weft/guest start " WEFT_SEED_MOUNT " || exit\n"
     "[ ! -d /run/systemd/system ] || systemctl daemon-reload\n";
 /* clang-format on */
