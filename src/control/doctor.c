@@ -271,7 +271,7 @@ add_missing(const Patient *patient, const char *check, const WeftHca *described)
                         "the host has no such device; %u of its virtual functions are described", described->vfs);
     else
         weft_doctor_add(patient->checks, check, WEFT_HEALTH_WARN, remedy,
-                        "the host has no such device; none of its virtual functions is described");
+                        "the host has no such device; nodes of path passthrough cannot start there");
 }
 
 static void

@@ -277,7 +277,7 @@ static const Finding findings[] = {
     { "no adapter", NUMA ", \"hcas\": [{\"name\": \"mlx5_1\", \"port_guid\": \"0xa1\", \"vfs\": 4}]", NULL, NULL, NULL,
       "hca mlx5_1 fail: the host has no such device; 4 of its virtual functions are described", "ls /sys/class/infiniband" },
     { "no adapter, and none needed", NUMA ", \"hcas\": [{\"name\": \"mlx5_1\", \"port_guid\": \"0xa1\"}]", NULL, NULL, NULL,
-      "hca mlx5_1 warn: the host has no such device; none of its virtual functions is described",
+      "hca mlx5_1 warn: the host has no such device; nodes of path passthrough cannot start there",
       "take mlx5_1 out of the host's description" },
     { "fewer functions", NUMA ", \"hcas\": [{\"name\": \"mlx5_0\", \"port_guid\": \"0xa0\", \"vfs\": 4}]", NULL, NULL, NULL,
       "hca mlx5_0 fail: 2 virtual functions of 8 possible; 4 are described",
