@@ -139,12 +139,9 @@ class Reached(Cloud):
 
 
 @pytest.fixture(scope="module")
-def cloud():
-    lab = Reached(hosts=2, changes={"control": CONTROL | {"list_deadline": "10s"}, "hypervisor": {"dial_limit": f"{DIAL_LIMIT}s"}})
-    try:
-        yield lab.up()
-    finally:
-        lab.remove()
+def cloud(module_lab):
+    changes = {"control": CONTROL | {"list_deadline": "10s"}, "hypervisor": {"dial_limit": f"{DIAL_LIMIT}s"}}
+    return module_lab(Reached, hosts=2, changes=changes).up()
 
 
 @pytest.mark.parametrize("host", ["h1", "h2"])
