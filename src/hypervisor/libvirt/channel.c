@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib-unix.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -1,6 +1,5 @@
 #include "driver.h"
 
-#include <string.h>
 #include <sys/socket.h>
 
 typedef struct News {
