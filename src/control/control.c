@@ -6,8 +6,9 @@
 #define PUMP_SLICE 1000                /* microseconds of steps before the main loop looks at others */
 #define PRUNE_INTERVAL_MAX (60 * 1000) /* milliseconds */
 #define PRUNE_BATCH 500
-#define PRUNE_PAUSE 1000 /* milliseconds between two full batches */
-#define ROOM_WAKES 32    /* so many that wait are looked at when there is room; the others try again by themselves */
+#define PRUNE_PAUSE 1000  /* milliseconds between two full batches */
+#define LINKS_RESTING 512 /* a cluster of that size greets and meets over the same links */
+#define ROOM_WAKES 32     /* so many that wait are looked at when there is room; the others try again by themselves */
 
 const WeftControlOptions weft_control_defaults = {
     .workers = 32,
@@ -250,7 +251,8 @@ weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, cons
     control->waiting = g_hash_table_new(NULL, NULL);
     control->jobs = weft_jobs_new(hv, options->workers, options->workers_per_host);
     control->pump = weft_wakeup_new(pump, control);
-    control->links = weft_links_new(control->jobs, options->list_deadline, options->link_idle, stream_lost, control);
+    WeftLinkLimits limits = { options->list_deadline, options->link_idle, LINKS_RESTING };
+    control->links = weft_links_new(control->jobs, &limits, stream_lost, control);
     control->images = weft_images_new(control);
     control->gate = weft_control_gate_new(control);
 

@@ -13,6 +13,8 @@ typedef struct Entry {
     gboolean dead;  /* only the job's end is waited for */
     GQueue wishes;  /* Wish */
     gint64 used_at; /* monotonic */
+    GList at;       /* its place among those that rest */
+    gboolean resting;
 } Entry;
 
 typedef struct Wish {
@@ -28,12 +30,12 @@ typedef struct Wish {
 
 struct WeftLinks {
     WeftJobs *jobs;
-    gint64 open_deadline;
-    gint64 idle;
+    WeftLinkLimits limits;
     void (*lost)(const char *host, gpointer data);
     gpointer data;
     GHashTable *by_node; /* Entry */
     GHashTable *dying;   /* set of Entry whose job has not ended yet */
+    GQueue resting;      /* Entry, open and without wishes, longest unused first */
     guint sweeper;
 };
 
@@ -47,6 +49,42 @@ entry_free(gpointer data)
     g_free(entry->node);
     g_free(entry->host);
     g_free(entry);
+}
+
+/* --- those that nobody wants anything of just now --- */
+
+static void
+rest(Entry *entry)
+{
+    entry->used_at = g_get_monotonic_time();
+    entry->at = (GList){ .data = entry };
+    entry->resting = TRUE;
+    g_queue_push_tail_link(&entry->links->resting, &entry->at);
+}
+
+static void
+stir(Entry *entry)
+{
+    if (entry->resting)
+        g_queue_unlink(&entry->links->resting, &entry->at);
+    entry->resting = FALSE;
+}
+
+/* Ends the one that was not used for longest, unless there is a session on it. FALSE: it was used after that time. */
+static gboolean
+end_oldest(WeftLinks *links, gint64 since)
+{
+    Entry *oldest = g_queue_peek_head(&links->resting);
+    if (!oldest || oldest->used_at > since)
+        return FALSE;
+    stir(oldest);
+    if (weft_link_sessions(oldest->link)) {
+        rest(oldest);
+    } else {
+        g_hash_table_remove(links->by_node, oldest->node);
+        close_entry(oldest, NULL);
+    }
+    return TRUE;
 }
 
 /* --- wishes --- */
@@ -66,9 +104,15 @@ static void
 finish(Wish *wish, int fd, const char *output, const GError *error)
 {
     WeftLinkAsk ask = wish->ask;
-    g_queue_remove(&wish->entry->wishes, wish);
-    wish->entry->used_at = g_get_monotonic_time();
+    Entry *entry = wish->entry;
+    WeftLinks *links = entry->links;
+    g_queue_remove(&entry->wishes, wish);
     wish_free(wish);
+    if (entry->link && entry->greeted && !entry->wishes.length) {
+        rest(entry);
+        if (links->resting.length > links->limits.resting)
+            end_oldest(links, G_MAXINT64);
+    }
     if (ask.done)
         ask.done(fd, output, error, ask.data);
     if (ask.free)
@@ -139,6 +183,7 @@ static void
 close_entry(Entry *entry, const GError *error)
 {
     Wish *wish;
+    stir(entry);
     entry->dead = TRUE;
     g_clear_pointer(&entry->link, weft_link_free);
     while ((wish = g_queue_peek_head(&entry->wishes)))
@@ -210,7 +255,7 @@ open_entry(WeftLinks *links, const WeftLinkAddress *address)
     g_hash_table_insert(links->by_node, entry->node, entry);
     WeftJob *job = weft_job_new(WEFT_STEP_OPEN, address->host, address->uri, address->domain);
     job->channel = WEFT_CHANNEL_GUEST;
-    job->deadline = links->open_deadline;
+    job->deadline = links->limits.open_deadline;
     job->owner = entry;
     job->done = opened;
     entry->opening = job->cancellable;
@@ -224,6 +269,7 @@ weft_links_want(WeftLinks *links, const WeftLinkAddress *address, const WeftLink
     Entry *entry = g_hash_table_lookup(links->by_node, address->node);
     if (!entry)
         entry = open_entry(links, address);
+    stir(entry);
     Wish *wish = g_new0(Wish, 1);
     wish->entry = entry;
     wish->ask = *ask;
@@ -252,27 +298,20 @@ static gboolean
 sweep(gpointer data)
 {
     WeftLinks *links = data;
-    gint64 limit = g_get_monotonic_time() - links->idle;
-    g_autoptr(GList) entries = g_hash_table_get_values(links->by_node);
-    for (GList *item = entries; item; item = item->next) {
-        Entry *entry = item->data;
-        if (!entry->greeted || entry->wishes.length || weft_link_sessions(entry->link) || entry->used_at > limit)
-            continue;
-        g_hash_table_remove(links->by_node, entry->node);
-        close_entry(entry, NULL);
+    gint64 since = g_get_monotonic_time() - links->limits.idle;
+    while (end_oldest(links, since)) {
     }
     return G_SOURCE_CONTINUE;
 }
 
 WeftLinks *
-weft_links_new(WeftJobs *jobs, gint64 open_deadline, gint64 idle, void (*lost_one)(const char *host, gpointer data),
-               gpointer data)
+weft_links_new(WeftJobs *jobs, const WeftLinkLimits *limits, void (*lost_one)(const char *host, gpointer data), gpointer data)
 {
     WeftLinks *links = g_new0(WeftLinks, 1);
-    *links = (WeftLinks){ .jobs = jobs, .open_deadline = open_deadline, .idle = idle, .lost = lost_one, .data = data };
+    *links = (WeftLinks){ .jobs = jobs, .limits = *limits, .lost = lost_one, .data = data };
     links->by_node = g_hash_table_new(g_str_hash, g_str_equal);
     links->dying = g_hash_table_new_full(NULL, NULL, entry_free, NULL);
-    links->sweeper = g_timeout_add((guint)MAX(idle / 2000, 10), sweep, links);
+    links->sweeper = g_timeout_add((guint)MAX(limits->idle / 2000, 10), sweep, links);
     return links;
 }
 

@@ -29,9 +29,15 @@ typedef struct WeftLinkAsk {
     GDestroyNotify free; /* of data, in any case */
 } WeftLinkAsk;
 
+typedef struct WeftLinkLimits {
+    gint64 open_deadline; /* microseconds */
+    gint64 idle;          /* … after which a link that nobody uses is closed */
+    guint resting; /* so many that nobody uses stay open: each costs a descriptor, and time in every round of the main loop */
+} WeftLinkLimits;
+
 /* lost: tells that the stream to a node ended. */
 WeftLinks *
-weft_links_new(WeftJobs *jobs, gint64 open_deadline, gint64 idle, void (*lost)(const char *host, gpointer data), gpointer data);
+weft_links_new(WeftJobs *jobs, const WeftLinkLimits *limits, void (*lost)(const char *host, gpointer data), gpointer data);
 /* Nothing is called any more. The jobs must have ended. */
 void weft_links_free(WeftLinks *links);
 

@@ -64,7 +64,7 @@ set_up(Env *env, gconstpointer data)
     g_assert_no_error(error);
     env->hv.base.ops = &counting_ops;
     env->jobs = weft_jobs_new(&env->hv.base, 4, 4);
-    env->links = weft_links_new(env->jobs, LONG, IDLE, on_lost, env);
+    env->links = weft_links_new(env->jobs, &(WeftLinkLimits){ LONG, IDLE, 512 }, on_lost, env);
 }
 
 static void
@@ -100,21 +100,27 @@ on_free(gpointer data)
 }
 
 static void
+want_of(Env *env, const char *node, WeftLinkAsk ask, Outcome *outcome)
+{
+    g_autofree char *domain = g_strconcat("weft-", node, NULL);
+    WeftLinkAddress address = { node, domain, "n1", NULL };
+    *outcome = (Outcome){ .fd = -1 };
+    ask.done = on_done;
+    ask.data = outcome;
+    ask.free = on_free;
+    weft_links_want(env->links, &address, &ask);
+}
+
+static void
 want(Env *env, const char *kind, gint64 deadline, Outcome *outcome)
 {
-    WeftLinkAddress address = { "a", "weft-a", "n1", NULL };
-    WeftLinkAsk ask = { .kind = kind, .input = "", .deadline = deadline, .done = on_done, .data = outcome, .free = on_free };
-    *outcome = (Outcome){ .fd = -1 };
-    weft_links_want(env->links, &address, &ask);
+    want_of(env, "a", (WeftLinkAsk){ .kind = kind, .input = "", .deadline = deadline }, outcome);
 }
 
 static void
 want_connection(Env *env, Outcome *outcome)
 {
-    WeftLinkAddress address = { "a", "weft-a", "n1", NULL };
-    WeftLinkAsk ask = { .connect = TRUE, .deadline = LONG, .done = on_done, .data = outcome, .free = on_free };
-    *outcome = (Outcome){ .fd = -1 };
-    weft_links_want(env->links, &address, &ask);
+    want_of(env, "a", (WeftLinkAsk){ .connect = TRUE, .deadline = LONG }, outcome);
 }
 
 static void
@@ -315,6 +321,44 @@ test_idle(Env *env, gconstpointer data)
     close(connection.fd);
 }
 
+static void
+greet(Env *env, const char *node)
+{
+    Outcome outcome;
+    want_of(env, node, (WeftLinkAsk){ .deadline = LONG }, &outcome);
+    await(&outcome);
+    g_assert_no_error(outcome.error);
+}
+
+/* Only so many stay open that nobody uses; whoever has a session is not among them. */
+static void
+test_few_rest(Env *env, gconstpointer data)
+{
+    Outcome connection;
+    weft_links_free(env->links);
+    env->links = weft_links_new(env->jobs, &(WeftLinkLimits){ LONG, LONG, 2 }, on_lost, env);
+    for (const char *const *name = (const char *const[]){ "b", "c", "d", NULL }; *name; name++) {
+        g_autofree char *file = g_strdup_printf("n1/domains/weft-%s.xml", *name);
+        scratch_write(env->world, file, "<domain/>");
+    }
+    greet(env, "a");
+    greet(env, "b");
+    greet(env, "a"); /* so that b is the one that was not used for longest */
+    g_assert_cmpint(env->hv.opens, ==, 2);
+    greet(env, "c");
+    greet(env, "a");
+    g_assert_cmpint(env->hv.opens, ==, 3);
+    want_connection(env, &connection);
+    await(&connection);
+    greet(env, "b");
+    g_assert_cmpint(env->hv.opens, ==, 4);
+    greet(env, "d");
+    greet(env, "c");
+    greet(env, "a");
+    g_assert_cmpint(env->hv.opens, ==, 6); /* d, and c again */
+    close(connection.fd);
+}
+
 /* Nobody is told any more, and what they gave is freed. */
 static void
 test_free_while_busy(Env *env, gconstpointer fault)
@@ -345,6 +389,7 @@ main(int argc, char **argv)
     ADD("/links/drop", NULL, test_drop);
     ADD("/links/lost", NULL, test_lost);
     ADD("/links/idle", NULL, test_idle);
+    ADD("/links/few-rest", NULL, test_few_rest);
     ADD("/links/free/opening", "hang open\n", test_free_while_busy);
     ADD("/links/free/greeting", "hang sync\n", test_free_while_busy);
     ADD("/links/free/asking", "hang meet\n", test_free_while_busy);
