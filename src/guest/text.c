@@ -24,7 +24,7 @@ static int is_node; /* the root is the node's own */
 static void
 grow(struct text *text, size_t more)
 {
-    if (text->length + more + 1 <= text->room)
+    if (text->data && text->length + more + 1 <= text->room)
         return;
     text->room = (text->length + more + 1) * 2;
     text->data = realloc(text->data, text->room);
@@ -170,7 +170,7 @@ folder_make(const char *path, unsigned mode)
     char part[PATH_SIZE];
     if (strlen(path) >= sizeof part)
         return 0;
-    strcpy(part, path);
+    memcpy(part, path, strlen(path) + 1);
     for (char *slash = part; (slash = strchr(slash, '/')); slash++) {
         *slash = '\0';
         mkdirat(root, part, 0755);

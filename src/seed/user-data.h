@@ -1,5 +1,5 @@
-/* What cloud-init reads of a node: user-data, weft's own part and the user's as one MIME archive; and vendor-data, which is weft's
- * alone and yields to the user's. Pure. */
+/* What cloud-init reads of a node: user-data, weft's own part and the user's as one MIME archive; and vendor-data, which is
+ * weft's alone and yields to the user's. Pure. */
 #pragma once
 
 #include <glib.h>

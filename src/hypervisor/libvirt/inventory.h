@@ -14,7 +14,7 @@ gboolean weft_inventory_read_capabilities(WeftInventory *inventory, const char *
 /* HCAs and GPUs from the node devices' texts (char *), by PCI address. Devices of other kinds and those that make no sense are
  * passed over. The root of a device is the PCIe root complex that it hangs on, "pci0000:40". Without the hook's report an HCA
  * is named as the kernel does, by driver and order of addresses. */
-void weft_inventory_read_devices(WeftInventory *inventory, const GPtrArray *devices);
+void weft_inventory_read_devices(WeftInventory *inventory, const GPtrArray *texts);
 
 /* What the hook answered, out of libvirt's error: NULL with FAILED when there is no answer in it. */
 json_t *weft_inventory_read_report(const char *message, GError **error);
