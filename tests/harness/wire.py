@@ -1,6 +1,7 @@
 """Requests as bytes, for what no decent client sends."""
 
 import json
+import contextlib
 import socket
 
 
@@ -9,7 +10,8 @@ def raw(weft, text=b""):
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(10)
     connection.connect(str(weft.socket))
-    connection.sendall(text)
+    with contextlib.suppress(BrokenPipeError):  # refused already: what weftd said of it can still be read
+        connection.sendall(text)
     return connection
 
 
