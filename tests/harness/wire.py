@@ -1,7 +1,7 @@
 """Requests as bytes, for what no decent client sends."""
 
-import json
 import contextlib
+import json
 import socket
 
 
