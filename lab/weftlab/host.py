@@ -132,8 +132,9 @@ class Host:
             pages = self.lab.plan.node_pages * self.lab.plan.sockets * PAGE
             self.init.spawn([str(self.lab.tools.folder / "host-init"), str(self.folder), self.name, str(pages)],
                             self.folder / "init.log", inside=self.lab.room.pid, new=("mnt", "uts", "ipc", "pid", "net"))
-            await_ready(self.init, self.name, self.folder / "init.log")
-            self.lab.fabric.plug(self)
+        # Whoever started it may have been killed: then it is waited for, and plugged, by us.
+        await_ready(self.init, self.name, self.folder / "init.log")
+        self.lab.fabric.plug(self)
         self._plug()
         self.start_libvirtd()
 
@@ -194,7 +195,8 @@ class Host:
     def await_libvirtd(self):
         def answers():
             if self.libvirtd.pid is None:
-                raise LabError(f"libvirtd of host {self.name} ended: {tail(self.folder / 'var/log/libvirt/libvirtd.log')}")
+                logs = [tail(self.folder / f"var/log/libvirt/libvirtd.{kind}") for kind in ("out", "log")]
+                raise LabError(f"libvirtd of host {self.name} ended: {' '.join(filter(None, logs))}")
             return self._accepts() and self.domains() is not None
 
         wait_until(answers, f"libvirtd of host {self.name} does not answer", BOOT_SECONDS)

@@ -129,9 +129,8 @@ class Lab:
             raise LabError(f"{self.folder} is not empty and has no {MARK}: not a lab's; choose another --dir")
 
     def _open_room(self):
-        if self.room.pid is not None:
-            return
-        self.room.spawn([str(self.tools.folder / "room-init")], self.folder / "room.log", new=("mnt", "pid", "net"))
+        if self.room.pid is None:
+            self.room.spawn([str(self.tools.folder / "room-init")], self.folder / "room.log", new=("mnt", "pid", "net"))
         await_ready(self.room, "switch", self.folder / "room.log")
 
     def down(self):

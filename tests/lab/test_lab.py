@@ -247,10 +247,11 @@ def test_removal_killed_half_way_and_repeated(new_lab, delay):
     assert lab.remains() == []
 
 
-def test_half_made_is_completed(new_lab):
+@pytest.mark.parametrize("first", ["room.pid", "hosts/h1/init.pid", "hosts/h1/libvirtd.pid", "hosts/h2/init.pid"])
+def test_half_made_is_completed(new_lab, first):
     lab = new_lab(hosts=2)
     making = lab.begin("up", "--no-weftd", "--hosts", 2)
-    until(lambda: (lab.folder / "hosts/h1/init.pid").exists(), "the first host boots")
+    until((lab.folder / first).exists, f"{first} is written")
     making.kill()
     making.communicate()
     lab.up()
