@@ -1,4 +1,5 @@
-#include "driver.h"
+#include "xml.h"
+
 #include "errors.h"
 
 #include <libxml/parser.h>
@@ -6,21 +7,30 @@
 
 #define XML_MAX (16u << 20) /* capabilities of a machine with 1,024 CPUs stay far below */
 
-static gboolean
-is_named(const xmlNode *node, const char *name)
+gboolean
+weft_xml_is(const xmlNode *node, const char *name)
 {
     return node->type == XML_ELEMENT_NODE && xmlStrEqual(node->name, BAD_CAST name);
+}
+
+gboolean
+weft_xml_is_of(const xmlNode *node, const char *ns)
+{
+    return node->type == XML_ELEMENT_NODE && node->ns && xmlStrEqual(node->ns->href, BAD_CAST ns);
+}
+
+xmlDoc *
+weft_xml_load(const char *text)
+{
+    return xmlReadMemory(text, (int)strlen(text), NULL, NULL, XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
 }
 
 xmlDoc *
 weft_xml_parse(const char *text, const char *root, GError **error)
 {
-    gsize length = strlen(text);
-    g_autoptr(xmlDoc) doc = length > XML_MAX ? NULL
-                                             : xmlReadMemory(text, (int)length, NULL, NULL,
-                                                             XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
+    g_autoptr(xmlDoc) doc = strlen(text) > XML_MAX ? NULL : weft_xml_load(text);
     const xmlNode *top = doc ? xmlDocGetRootElement(doc) : NULL;
-    if (!top || doc->intSubset || !is_named(top, root)) {
+    if (!top || doc->intSubset || !weft_xml_is(top, root)) {
         weft_error_refuse(error, WEFT_ERROR_INVALID, "not XML of a <%s>", root);
         return NULL;
     }
@@ -30,7 +40,7 @@ weft_xml_parse(const char *text, const char *root, GError **error)
 static const xmlNode *
 first_named(const xmlNode *node, const char *name)
 {
-    while (node && !is_named(node, name))
+    while (node && !weft_xml_is(node, name))
         node = node->next;
     return node;
 }
@@ -59,7 +69,7 @@ const xmlNode *
 weft_xml_child_ns(const xmlNode *parent, const char *name, const char *ns)
 {
     const xmlNode *node = weft_xml_child(parent, name);
-    while (node && !(node->ns && xmlStrEqual(node->ns->href, BAD_CAST ns)))
+    while (node && !weft_xml_is_of(node, ns))
         node = weft_xml_next(node, name);
     return node;
 }

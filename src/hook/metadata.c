@@ -5,15 +5,13 @@
 #include "hook.h"
 #include "names.h"
 #include "text.h"
+#include "xml.h"
 
-#include <libxml/parser.h>
 #include <string.h>
 
 #define REMEDY "have weftd and the hook of the same version (" WEFT_VERSION ")"
 #define VXLAN_MAX 0xffffff
 #define PKEY_MAX 0x7ffe
-
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(xmlDoc, xmlFreeDoc)
 
 static void
 device_free(gpointer data)
@@ -51,46 +49,15 @@ weft_hook_is_network(const char *xml)
 
 /* --- elements and attributes --- */
 
-static gboolean
-is_element(const xmlNode *node, const char *name)
-{
-    return node->type == XML_ELEMENT_NODE && xmlStrEqual(node->name, BAD_CAST name);
-}
-
-static gboolean
-is_of(const xmlNode *node, const char *space)
-{
-    return node->type == XML_ELEMENT_NODE && node->ns && xmlStrEqual(node->ns->href, BAD_CAST space);
-}
-
-static xmlNode *
-child(const xmlNode *parent, const char *name)
-{
-    for (xmlNode *node = parent ? parent->children : NULL; node; node = node->next) {
-        if (is_element(node, name))
-            return node;
-    }
-    return NULL;
-}
-
-static char *
-get(const xmlNode *node, const char *name)
-{
-    xmlChar *value = xmlGetNoNsProp(node, BAD_CAST name);
-    char *copy = g_strdup((const char *)value);
-    xmlFree(value);
-    return copy;
-}
-
 /* weft's one element of that name in the metadata. */
 static const xmlNode *
 mark(const xmlNode *metadata, const char *name, const char *space, GError **error)
 {
     const xmlNode *found = NULL;
     for (const xmlNode *node = metadata ? metadata->children : NULL; node; node = node->next) {
-        if (!is_of(node, space))
+        if (!weft_xml_is_of(node, space))
             continue;
-        if (found || !is_element(node, name)) {
+        if (found || !weft_xml_is(node, name)) {
             weft_error_refuse(error, WEFT_ERROR_INVALID, "the metadata has an element %s beside weft's %s: " REMEDY,
                               (const char *)node->name, name);
             return NULL;
@@ -114,7 +81,7 @@ refuse(const xmlNode *node, const char *name, const char *value, const char *rul
 static gboolean
 get_number(const xmlNode *node, const char *name, guint base, guint64 max, guint64 *ret_number, GError **error)
 {
-    g_autofree char *value = get(node, name);
+    g_autofree char *value = weft_xml_get(node, name);
     const char *digits = value;
     if (value && base == 16)
         digits = g_str_has_prefix(value, "0x") ? value + 2 : NULL;
@@ -144,7 +111,7 @@ is_pci(const char *text)
 static gboolean
 get_pci(const xmlNode *node, const char *name, char **ret_pci, GError **error)
 {
-    g_autofree char *value = get(node, name);
+    g_autofree char *value = weft_xml_get(node, name);
     if (!value || !is_pci(value))
         return refuse(node, name, value, "a PCI address such as 0000:41:00.1", error);
     *ret_pci = g_steal_pointer(&value);
@@ -154,8 +121,7 @@ get_pci(const xmlNode *node, const char *name, char **ret_pci, GError **error)
 static xmlDoc *
 parse(const char *xml, GError **error)
 {
-    /* No network, no entities: without a document type there are none. */
-    xmlDoc *doc = xmlReadMemory(xml, strlen(xml), NULL, NULL, XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
+    xmlDoc *doc = weft_xml_load(xml);
     if (!doc || doc->intSubset || !xmlDocGetRootElement(doc)) {
         weft_error_refuse(error, WEFT_ERROR_INVALID, "standard input is %s: let libvirt run the hook",
                           doc ? "XML with a document type" : "not XML");
@@ -169,7 +135,7 @@ parse(const char *xml, GError **error)
 static gboolean
 get_driver(const xmlNode *node, WeftHcaDriver *ret_driver, GError **error)
 {
-    g_autofree char *value = get(node, "driver");
+    g_autofree char *value = weft_xml_get(node, "driver");
     for (WeftHcaDriver driver = WEFT_HCA_MLX4; value && driver <= WEFT_HCA_MLX5; driver++) {
         if (g_str_equal(value, weft_hca_driver_words[driver])) {
             *ret_driver = driver;
@@ -183,7 +149,7 @@ static gboolean
 read_function(WeftHookDevice *device, const xmlNode *node, GError **error)
 {
     guint64 vf;
-    g_autofree char *whole = get(node, "vf");
+    g_autofree char *whole = weft_xml_get(node, "vf");
     if (!whole) {
         device->vf = -1;
         return g_str_equal(device->pci, device->pf) || refuse(node, "pci", device->pci, "its pf, without vf", error);
@@ -201,7 +167,7 @@ static gboolean
 read_device(WeftHookDevice *device, const xmlNode *node, GError **error)
 {
     guint64 rail, pkey;
-    device->hca = get(node, "hca");
+    device->hca = weft_xml_get(node, "hca");
     if (!device->hca)
         return refuse(node, "hca", NULL, "the name of an HCA", error);
     if (!weft_grammar_check(WEFT_GRAMMAR_DEVICE, device->hca, "HCA", error) || !get_driver(node, &device->driver, error) ||
@@ -247,12 +213,12 @@ static gboolean
 read_children(WeftHookNode *node, const xmlNode *element, GError **error)
 {
     for (const xmlNode *part = element->children; part; part = part->next) {
-        if (part->type != XML_ELEMENT_NODE || is_element(part, "cluster") || is_element(part, "gpu"))
+        if (part->type != XML_ELEMENT_NODE || weft_xml_is(part, "cluster") || weft_xml_is(part, "gpu"))
             continue;
         gboolean ok;
-        if (is_element(part, "partition"))
+        if (weft_xml_is(part, "partition"))
             ok = read_partition(node, part, error);
-        else if (is_element(part, "device"))
+        else if (weft_xml_is(part, "device"))
             ok = add_device(node, part, error);
         else /* what it means is not known here: to pass over it might be to let something slip */
             ok = weft_error_refuse(error, WEFT_ERROR_INVALID, "the metadata's %s is not known to this hook: " REMEDY,
@@ -267,8 +233,8 @@ read_children(WeftHookNode *node, const xmlNode *element, GError **error)
 static gboolean
 add_hostdev(WeftHookNode *node, const xmlNode *hostdev, GError **error)
 {
-    g_autofree char *type = get(hostdev, "type");
-    const xmlNode *address = child(child(hostdev, "source"), "address");
+    g_autofree char *type = weft_xml_get(hostdev, "type");
+    const xmlNode *address = weft_xml_child(weft_xml_child(hostdev, "source"), "address");
     guint64 domain, bus, slot, function;
     if (g_strcmp0(type, "pci") != 0 || !address)
         return TRUE;
@@ -284,7 +250,7 @@ static gboolean
 read_hostdevs(WeftHookNode *node, const xmlNode *devices, GError **error)
 {
     for (const xmlNode *device = devices ? devices->children : NULL; device; device = device->next) {
-        if (is_element(device, "hostdev") && !add_hostdev(node, device, error))
+        if (weft_xml_is(device, "hostdev") && !add_hostdev(node, device, error))
             return FALSE;
     }
     return TRUE;
@@ -293,7 +259,7 @@ read_hostdevs(WeftHookNode *node, const xmlNode *devices, GError **error)
 static gboolean
 read_identity(WeftHookNode *node, const char *name, const xmlNode *element, GError **error)
 {
-    g_autofree char *id = get(element, "id");
+    g_autofree char *id = weft_xml_get(element, "id");
     if (!id || !g_str_has_prefix(name, WEFT_DOMAIN_PREFIX) || !g_str_equal(name + strlen(WEFT_DOMAIN_PREFIX), id) ||
         !weft_name_check(name, "domain", NULL))
         return refuse(element, "id", id, "the domain's name after \"" WEFT_DOMAIN_PREFIX "\"", error);
@@ -309,14 +275,14 @@ weft_hook_node_read(const char *name, const char *xml, GError **error)
     if (!doc)
         return NULL;
     const xmlNode *root = xmlDocGetRootElement(doc);
-    const xmlNode *element = mark(child(root, "metadata"), "node", WEFT_DOMAIN_NAMESPACE, error);
+    const xmlNode *element = mark(weft_xml_child(root, "metadata"), "node", WEFT_DOMAIN_NAMESPACE, error);
     if (!element)
         return NULL;
     g_autoptr(WeftHookNode) node = g_new0(WeftHookNode, 1);
     node->devices = g_ptr_array_new_with_free_func(device_free);
     node->hostdevs = g_ptr_array_new_with_free_func(g_free);
     if (!read_identity(node, name, element, error) || !read_children(node, element, error) ||
-        !read_hostdevs(node, child(root, "devices"), error))
+        !read_hostdevs(node, weft_xml_child(root, "devices"), error))
         return NULL;
     return g_steal_pointer(&node);
 }
@@ -326,8 +292,8 @@ weft_hook_node_read(const char *name, const char *xml, GError **error)
 static gboolean
 add_peer(WeftHostNetwork *network, const xmlNode *element, GError **error)
 {
-    g_autofree char *address = get(element, "address");
-    if (!is_element(element, "peer") || !address)
+    g_autofree char *address = weft_xml_get(element, "address");
+    if (!weft_xml_is(element, "peer") || !address)
         return refuse(element, "address", address, "that of a peer", error);
     if (network->peers->len >= WEFT_NODES_MAX)
         return weft_error_refuse(error, WEFT_ERROR_INVALID, "the metadata has more than %d peers: " REMEDY, WEFT_NODES_MAX);
@@ -354,13 +320,13 @@ weft_hook_network_read(const char *name, const char *xml, GError **error)
     if (!doc)
         return NULL;
     const xmlNode *root = xmlDocGetRootElement(doc);
-    if (is_element(root, "hookData"))
-        root = child(root, "network");
-    const xmlNode *element = mark(child(root, "metadata"), "network", WEFT_NETWORK_NAMESPACE, error);
+    if (weft_xml_is(root, "hookData"))
+        root = weft_xml_child(root, "network");
+    const xmlNode *element = mark(weft_xml_child(root, "metadata"), "network", WEFT_NETWORK_NAMESPACE, error);
     guint64 vxlan = 0;
     if (!element || !get_number(element, "vxlan", 10, VXLAN_MAX, &vxlan, error))
         return NULL;
-    g_autofree char *cluster = get(element, "cluster");
+    g_autofree char *cluster = weft_xml_get(element, "cluster");
     g_autofree char *expected = g_strdup_printf(WEFT_NETWORK_PREFIX "%" G_GUINT64_FORMAT, vxlan);
     if (vxlan == 0 || !g_str_equal(name, expected)) {
         refuse(element, "vxlan", expected, "the number in the network's name", error);

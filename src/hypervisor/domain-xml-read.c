@@ -1,43 +1,14 @@
 #include "domain-xml.h"
 #include "errors.h"
+#include "hypervisor.h"
+#include "xml.h"
 
-#include <libxml/parser.h>
 #include <string.h>
-
-static gboolean
-is_element(const xmlNode *node, const char *name)
-{
-    return node->type == XML_ELEMENT_NODE && xmlStrEqual(node->name, BAD_CAST name);
-}
 
 static gboolean
 is_marked(const xmlNode *node, const char *name)
 {
-    return is_element(node, name) && node->ns && xmlStrEqual(node->ns->href, BAD_CAST WEFT_DOMAIN_NAMESPACE);
-}
-
-static const xmlNode *
-child(const xmlNode *parent, const char *name)
-{
-    for (const xmlNode *node = parent ? parent->children : NULL; node; node = node->next) {
-        if (is_element(node, name))
-            return node;
-    }
-    return NULL;
-}
-
-static char *
-take(xmlChar *text)
-{
-    char *copy = g_strdup((const char *)text);
-    xmlFree(text);
-    return copy;
-}
-
-static char *
-get(const xmlNode *node, const char *name)
-{
-    return take(xmlGetNoNsProp(node, BAD_CAST name));
+    return weft_xml_is(node, name) && weft_xml_is_of(node, WEFT_DOMAIN_NAMESPACE);
 }
 
 static void
@@ -50,9 +21,9 @@ add_use(WeftDomainFacts *facts, const char *kind, const char *what)
 static void
 read_device(WeftDomainFacts *facts, const xmlNode *device)
 {
-    g_autofree char *hca = get(device, "hca");
-    g_autofree char *vf = get(device, "vf");
-    g_autofree char *guid = get(device, "guid");
+    g_autofree char *hca = weft_xml_get(device, "hca");
+    g_autofree char *vf = weft_xml_get(device, "vf");
+    g_autofree char *guid = weft_xml_get(device, "guid");
     if (vf && hca)
         g_ptr_array_add(facts->uses, g_strdup_printf("vf/%s/%s", hca, vf));
     else
@@ -68,12 +39,12 @@ read_mark(WeftDomainFacts *facts, const xmlNode *metadata)
         mark = mark->next;
     if (!mark)
         return;
-    facts->node = get(mark, "id");
+    facts->node = weft_xml_get(mark, "id");
     for (const xmlNode *node = mark->children; node; node = node->next) {
         if (is_marked(node, "device"))
             read_device(facts, node);
         if (is_marked(node, "gpu")) {
-            g_autofree char *name = get(node, "name");
+            g_autofree char *name = weft_xml_get(node, "name");
             add_use(facts, "gpu", name);
         }
     }
@@ -83,18 +54,28 @@ static void
 read_pins(WeftDomainFacts *facts, const xmlNode *cputune)
 {
     for (const xmlNode *node = cputune ? cputune->children : NULL; node; node = node->next) {
-        if (is_element(node, "vcpupin")) {
-            g_autofree char *cpu = get(node, "cpuset");
+        if (weft_xml_is(node, "vcpupin")) {
+            g_autofree char *cpu = weft_xml_get(node, "cpuset");
             add_use(facts, "cpu", cpu);
         }
     }
+}
+
+/* As it is written: blanks around a name are not libvirt's to forgive. */
+static char *
+content_of(const xmlNode *node)
+{
+    xmlChar *text = xmlNodeGetContent(node);
+    char *copy = g_strdup((const char *)text);
+    xmlFree(text);
+    return copy;
 }
 
 static WeftDomainFacts *
 read_document(xmlDoc *doc, GError **error)
 {
     const xmlNode *root = xmlDocGetRootElement(doc);
-    const xmlNode *name = root && is_element(root, "domain") ? child(root, "name") : NULL;
+    const xmlNode *name = root && weft_xml_is(root, "domain") ? weft_xml_child(root, "name") : NULL;
     /* Domains have no document type; without one there are no entities to expand either. */
     if (!name || doc->intSubset) {
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID,
@@ -103,10 +84,10 @@ read_document(xmlDoc *doc, GError **error)
     }
 
     WeftDomainFacts *facts = g_new0(WeftDomainFacts, 1);
-    facts->name = take(xmlNodeGetContent(name));
+    facts->name = content_of(name);
     facts->uses = g_ptr_array_new_with_free_func(g_free);
-    read_mark(facts, child(root, "metadata"));
-    read_pins(facts, child(root, "cputune"));
+    read_mark(facts, weft_xml_child(root, "metadata"));
+    read_pins(facts, weft_xml_child(root, "cputune"));
     return facts;
 }
 
@@ -119,14 +100,22 @@ weft_domain_xml_read(const char *xml, GError **error)
                     WEFT_DOMAIN_XML_MAX);
         return NULL;
     }
-    xmlDoc *doc = xmlReadMemory(xml, length, NULL, NULL, XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
+    g_autoptr(xmlDoc) doc = weft_xml_load(xml);
     if (!doc) {
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "not a domain definition: it is not well-formed XML");
         return NULL;
     }
-    WeftDomainFacts *facts = read_document(doc, error);
-    xmlFreeDoc(doc);
-    return facts;
+    return read_document(doc, error);
+}
+
+GPtrArray *
+weft_domain_xml_images(const char *xml)
+{
+    static const char prefix[] = WEFT_POOL_PATH "/" WEFT_IMAGE_PREFIX;
+    GPtrArray *digests = g_ptr_array_new_with_free_func(g_free);
+    for (const char *at = xml; (at = strstr(at, prefix)); at += strlen(prefix))
+        g_ptr_array_add(digests, g_strndup(at + strlen(prefix), WEFT_DIGEST_LENGTH));
+    return digests;
 }
 
 void

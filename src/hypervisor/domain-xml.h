@@ -53,5 +53,7 @@ typedef struct WeftDomainFacts {
 } WeftDomainFacts;
 
 WeftDomainFacts *weft_domain_xml_read(const char *xml, GError **error);
+/* Digests of the images whose files a definition names, in its order: char *. */
+GPtrArray *weft_domain_xml_images(const char *xml);
 void weft_domain_facts_free(WeftDomainFacts *facts);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftDomainFacts, weft_domain_facts_free)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "libvirt-hypervisor.h"
+#include "xml.h"
 
 #include <gio/gio.h>
 #include <libvirt/libvirt.h>
@@ -187,25 +188,6 @@ gboolean weft_vir_files_remove(WeftCall *call, const char *domain, GError **erro
 
 /* Every image that the definition names, and the base unless NULL, is there whole, or NOT_FOUND. */
 gboolean weft_vir_images_check(WeftCall *call, const char *xml, const WeftImageFile *base, GError **error);
-
-/* --- xml.c --- */
-
-#include <libxml/tree.h>
-
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(xmlDoc, xmlFreeDoc)
-
-/* NULL with INVALID unless it is well-formed, has this root, no DOCTYPE and a bearable size. */
-xmlDoc *weft_xml_parse(const char *text, const char *root, GError **error);
-/* The first child of that name; NULL: there is none, or no parent. */
-const xmlNode *weft_xml_child(const xmlNode *parent, const char *name);
-const xmlNode *weft_xml_next(const xmlNode *node, const char *name);        /* the next sibling of that name */
-const xmlNode *weft_xml_find(const xmlNode *root, const char *const *path); /* NULL-ended names, downwards */
-const xmlNode *weft_xml_child_ns(const xmlNode *parent, const char *name, const char *ns);
-char *weft_xml_content(const xmlNode *node);               /* stripped; NULL when node is NULL */
-char *weft_xml_get(const xmlNode *node, const char *name); /* an attribute; NULL: it lacks, or node is NULL */
-/* FALSE: no number up to max. base 0: as in C. */
-gboolean weft_xml_number(const char *text, guint base, guint64 max, guint64 *ret_number);
-char *weft_xml_escape(const char *text);
 
 /* --- the operations, as in hypervisor.h --- */
 
