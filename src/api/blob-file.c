@@ -183,18 +183,6 @@ sum_text(WeftBlobFile *file)
 }
 
 static gboolean
-sync_folder(const WeftBlobFile *file, GError **error)
-{
-    int fd = open(file->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    gboolean ok = fd >= 0 && fsync(fd) == 0;
-    if (!ok)
-        fail(file, "keep", error);
-    if (fd >= 0)
-        close(fd);
-    return ok;
-}
-
-static gboolean
 finish(WeftBlobFile *file, int fd, GError **error)
 {
     g_autofree char *sum = sum_text(file);
@@ -208,7 +196,7 @@ finish(WeftBlobFile *file, int fd, GError **error)
     }
     if (fsync(fd) < 0 || g_rename(file->part, file->path) < 0)
         return fail(file, "keep", error);
-    return sync_folder(file, error);
+    return weft_file_sync_folder(file->path, NULL) || fail(file, "keep", error);
 }
 
 static gboolean

@@ -31,15 +31,17 @@ weft_file_write(int fd, const char *data, gsize length)
     return TRUE;
 }
 
-static gboolean
-sync_folder(const char *path, GError **error)
+gboolean
+weft_file_sync_folder(const char *path, GError **error)
 {
     g_autofree char *folder = g_path_get_dirname(path);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return fail("open", folder, error);
     gboolean ok = fsync(fd) == 0 || fail("sync", folder, error);
+    int saved = errno;
     close(fd);
+    errno = saved;
     return ok;
 }
 
@@ -57,7 +59,7 @@ weft_file_replace(const char *path, const char *data, gsize length, gboolean dur
         g_unlink(temporary);
         return FALSE;
     }
-    return !durable || sync_folder(path, error);
+    return !durable || weft_file_sync_folder(path, error);
 }
 
 static gboolean

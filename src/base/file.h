@@ -7,6 +7,9 @@
  * reach the disk before it returns. */
 gboolean weft_file_replace(const char *path, const char *data, gsize length, gboolean durable, GError **error);
 
+/* Brings the names in the file's folder to the disk: a file that was made or renamed there. errno tells why not, too. */
+gboolean weft_file_sync_folder(const char *path, GError **error);
+
 /* Writes all of it, however many calls that takes; FALSE: errno tells why not. */
 gboolean weft_file_write(int fd, const char *data, gsize length);
 

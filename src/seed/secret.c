@@ -37,17 +37,6 @@ read_secret(int fd, const char *path, guint8 *secret, GError **error)
     return TRUE;
 }
 
-static gboolean
-sync_folder(const char *path)
-{
-    g_autofree char *folder = g_path_get_dirname(path);
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    gboolean ok = fd >= 0 && fsync(fd) == 0;
-    if (fd >= 0)
-        close(fd);
-    return ok;
-}
-
 /* A link fails where the name is taken: of several that make it at once, all read the secret of the first. */
 static gboolean
 make_secret(const char *path, GError **error)
@@ -60,7 +49,7 @@ make_secret(const char *path, GError **error)
         return fail("make", path, error);
     gboolean ok = weft_file_write(fd, (const char *)secret, sizeof secret) && fsync(fd) == 0;
     ok = close(fd) == 0 && ok;
-    ok = ok && (link(temporary, path) == 0 || errno == EEXIST) && sync_folder(path);
+    ok = ok && (link(temporary, path) == 0 || errno == EEXIST) && weft_file_sync_folder(path, NULL);
     if (!ok)
         fail("make", path, error);
     g_unlink(temporary);
