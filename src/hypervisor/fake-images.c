@@ -1,5 +1,6 @@
 #include "fake-private.h"
 
+#include "domain-xml.h"
 #include "errors.h"
 
 #include <fcntl.h>
@@ -31,10 +32,9 @@ weft_fake_image_digest(const char *file)
 gboolean
 weft_fake_images_check(const WeftFakeFolder *pool, const char *xml, GError **error)
 {
-    static const char prefix[] = WEFT_POOL_PATH "/" WEFT_IMAGE_PREFIX;
-    for (const char *at = xml; (at = strstr(at, prefix)); at += strlen(prefix)) {
-        g_autofree char *digest = g_strndup(at + strlen(prefix), WEFT_DIGEST_LENGTH);
-        g_autofree char *name = weft_image_file_name(digest);
+    g_autoptr(GPtrArray) digests = weft_domain_xml_images(xml);
+    for (guint i = 0; i < digests->len; i++) {
+        g_autofree char *name = weft_image_file_name(digests->pdata[i]);
         if (!weft_fake_exists(pool, name, "")) {
             g_set_error(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND, "host %s: there is no %s; bring it first", pool->host, name);
             return FALSE;

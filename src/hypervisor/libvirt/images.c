@@ -1,3 +1,4 @@
+#include "domain-xml.h"
 #include "driver.h"
 #include "errors.h"
 
@@ -273,17 +274,14 @@ check_there(virStoragePool *pool, const char *digest, GError **error)
 gboolean
 weft_vir_images_check(WeftCall *call, const char *xml, const WeftImageFile *base, GError **error)
 {
-    static const char prefix[] = WEFT_POOL_PATH "/" WEFT_IMAGE_PREFIX;
-    const char *at = strstr(xml, prefix);
-    if (!at && !base)
+    g_autoptr(GPtrArray) digests = weft_domain_xml_images(xml);
+    if (digests->len == 0 && !base)
         return TRUE;
     g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
     if (!pool || (base && !check_there(pool, base->digest, error)))
         return FALSE;
-    for (; at; at = strstr(at + 1, prefix)) {
-        g_autofree char *digest = g_strndup(at + strlen(prefix), WEFT_DIGEST_LENGTH);
-        if (!check_there(pool, digest, error))
+    for (guint i = 0; i < digests->len; i++)
+        if (!check_there(pool, digests->pdata[i], error))
             return FALSE;
-    }
     return TRUE;
 }
