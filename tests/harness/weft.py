@@ -12,6 +12,7 @@ import socket
 import ssl
 import subprocess
 import tempfile
+import threading
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -316,6 +317,22 @@ class Weft:
                               capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert done.returncode == 0, f"weftd --dump: {done.returncode}: {done.stderr}"
         return Dump(json.loads(done.stdout))
+
+
+@contextlib.contextmanager
+def beside(arguments, environment, **streams):
+    """weft running beside us, not forever."""
+    # Whoever runs the tests in the background has SIGINT ignored, and children inherit that.
+    with subprocess.Popen([build_folder() / "src/cli/weft", *arguments], env=environment,
+                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **streams) as process:
+        watchdog = threading.Timer(PATIENCE * 2, process.kill)
+        watchdog.start()
+        try:
+            yield process
+        finally:
+            watchdog.cancel()
+            if process.poll() is None:
+                process.kill()
 
 
 def fresh_key():

@@ -23,7 +23,7 @@ import time
 import pytest
 
 from harness.wait import PATIENCE, until
-from harness.weft import Weft, build_folder
+from harness.weft import Weft, beside, build_folder
 from harness.wire import raw, request_text
 
 SESSION = "/v1/clusters/cfd/nodes/0/session"
@@ -85,20 +85,10 @@ class Site:
         """How many are open, as far as one of many can tell: those that have a descriptor in weftd."""
         return len(os.listdir(f"/proc/{self.weft.process.pid}/fd"))
 
-    @contextlib.contextmanager
     def started(self, *arguments, streams=None, **who):
-        """weft beside us, not forever."""
+        """weft beside us."""
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | (streams or {})
-        with subprocess.Popen([build_folder() / "src/cli/weft", *arguments], env=self.environment(**who),
-                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **pipes) as process:
-            watchdog = threading.Timer(PATIENCE * 2, process.kill)
-            watchdog.start()
-            try:
-                yield process
-            finally:
-                watchdog.cancel()
-                if process.poll() is None:
-                    process.kill()
+        return beside(arguments, self.environment(**who), **pipes)
 
     @contextlib.contextmanager
     def terminal(self, *arguments, rows=33, columns=111, **who):

@@ -8,13 +8,12 @@ import re
 import select
 import signal
 import subprocess
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from harness.wait import PATIENCE, until
-from harness.weft import SOURCE, build_folder
+from harness.weft import SOURCE, beside, build_folder
 
 SHAPE = ("--cores", "1", "--memory", "256M", "--image", "mpi")
 MANY = ("-n", "900", *SHAPE)  # more than fits
@@ -32,22 +31,11 @@ def acme(weft):
     return run
 
 
-@contextlib.contextmanager
 def started(weft, *arguments, **streams):
-    """weft running beside us, not forever."""
+    """weft of acme, beside us."""
     environment = os.environ | {"WEFT_URL": f"unix://{weft.socket}", "WEFT_TENANT": "acme"}
-    # Whoever runs the tests in the background has SIGINT ignored, and children inherit that.
-    with subprocess.Popen([build_folder() / "src/cli/weft", *arguments], stdin=subprocess.DEVNULL, text=True,
-                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-                          env=environment, **({"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams)) as process:
-        watchdog = threading.Timer(PATIENCE * 2, process.kill)
-        watchdog.start()
-        try:
-            yield process
-        finally:
-            watchdog.cancel()
-            if process.poll() is None:
-                process.kill()
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
+    return beside(arguments, environment, text=True, **pipes)
 
 
 def read_until(stream, wanted):
