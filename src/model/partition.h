@@ -16,6 +16,10 @@ typedef struct WeftMember {
 typedef struct WeftPartition {
     guint pkey;      /* 15 bits */
     char *name;      /* weft_partition_name(), or the site's own */
+    gboolean ipoib;  /* the manager makes its broadcast group */
+    guint sl;        /* service level, 0 to 15 */
+    guint rate;      /* of the broadcast group, as in InfiniBand's PathRecord; 0: the manager's default */
+    guint mtu;       /* the same */
     GArray *members; /* WeftMember */
 } WeftPartition;
 
@@ -25,7 +29,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftPartition, weft_partition_free)
 
 /* Adds a member unless an equal one is there already. */
 void weft_partition_add(WeftPartition *partition, const WeftMember *member);
-/* Same number, name and members, in whatever order. */
+/* Same number, name, settings and members, in whatever order. */
 gboolean weft_partition_equal(const WeftPartition *a, const WeftPartition *b);
 /* "weft-<cluster id>": weft's mark, and whether a name carries it. */
 char *weft_partition_name(const char *cluster_id);

@@ -1,0 +1,36 @@
+/* weft's part of opensm's partitions.conf. The site's own file is a template: weft writes between its two marks and nowhere else.
+ *
+ *     Default=0x7fff, ipoib : ALL=limited, SELF=full ;
+ *     # >>> weft: written by weft, changes between these marks are lost (generation 12) >>>
+ *     weft-k3v9…=0x0001, ipoib, sl=2 : 0x0002c903000e0001=full, 0x…=full ;
+ *     # <<< weft <<<
+ *
+ * Pure: text in, text out; and one function that replaces a file. */
+#pragma once
+
+#include "fabric.h"
+
+typedef struct WeftManagedFile {
+    char *before;            /* the site's, up to the mark */
+    char *after;             /* the site's, behind the mark */
+    guint64 generation;      /* 0: weft has not written here yet */
+    GPtrArray *partitions;   /* WeftPartition, those between the marks, by number */
+    gboolean was_edited;     /* between the marks is something that weft did not write */
+} WeftManagedFile;
+
+void weft_managed_file_free(WeftManagedFile *file);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftManagedFile, weft_managed_file_free)
+
+/* A file without marks is the site's alone; weft's part then goes to its end. Marks without their partner, twice or in the wrong
+ * order are INVALID with the line: nothing is guessed about a site's file. */
+WeftManagedFile *weft_managed_file_parse(const char *text, GError **error);
+/* What opensm reads: lines are kept below 4,000 characters, as its parser wants. */
+char *weft_managed_file_format(const WeftManagedFile *file);
+/* All of the change or nothing of it. CONFLICT: older than the file, or the number is one that the site's part defines. */
+gboolean weft_managed_file_change(WeftManagedFile *file, const WeftFabricChange *change, gboolean whole, GError **error);
+/* Numbers (guint16) that the site's part defines, with their names: WeftPartition without members where these are not GUIDs. */
+GPtrArray *weft_managed_file_site(const WeftManagedFile *file);
+
+/* Reads, or writes a new one beside it, syncs and renames; owner and mode stay. A file that is not there is empty. */
+WeftManagedFile *weft_managed_file_load(const char *path, GError **error);
+gboolean weft_managed_file_save(const WeftManagedFile *file, const char *path, GError **error);
