@@ -5,6 +5,10 @@
 #include <glib.h>
 #include <jansson.h>
 
+#define WEFT_MAP_NODES_MAX 65536u /* more than a subnet has LIDs */
+#define WEFT_MAP_PORTS_MAX 255u   /* the highest number of a port */
+#define WEFT_MAP_NAME_MAX 64u     /* characters of a description: as many as InfiniBand has */
+
 typedef enum { WEFT_MAP_SWITCH, WEFT_MAP_ADAPTER, WEFT_MAP_ROUTER } WeftMapKind;
 extern const char *const weft_map_kind_words[]; /* "switch", "adapter", "router" */
 
@@ -40,8 +44,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftFabricMap, weft_fabric_map_free)
 WeftMapNode *weft_fabric_map_add(WeftFabricMap *map, WeftMapKind kind, guint64 guid, const char *description);
 gboolean weft_fabric_map_seal(WeftFabricMap *map, GError **error);
 
-/* { "nodes": [ { "kind": "switch", "guid": "0x…", "description": "…", "ports": [ { "number": 1, "lid": 4, "pkeys": 32,
- *   "active": true, "rate": 100000000000, "peer": "0x<node guid>", "peer_port": 1 }, … ] }, … ] } */
+/* The port of that number in a sealed map; NULL: none. */
+const WeftMapPort *weft_map_node_port(const WeftMapNode *node, guint number);
+
+/* { "nodes": [ { "kind": "switch", "guid": "0x…", "description": "…", "ports": [ { "number": 1, "guid": "0x…", "lid": 4, "pkeys": 32,
+ *   "active": true, "rate": 100000000000, "peer": "0x<node guid>", "peer_port": 1 }, … ] }, … ] }
+ * What is zero or false may be left out, and "peer" where there is no cable. */
 WeftFabricMap *weft_fabric_map_from_json(json_t *json, GError **error);
 json_t *weft_fabric_map_to_json(const WeftFabricMap *map);
 
@@ -57,8 +65,11 @@ typedef struct WeftMapPlace {
 WeftMapPlace weft_fabric_map_find_port(const WeftFabricMap *map, guint64 port_guid);
 /* The switch that the port hangs on; -1: none. */
 int weft_fabric_map_leaf(const WeftFabricMap *map, guint64 port_guid);
+/* How many switches there are; they come first. */
+guint weft_fabric_map_switches(const WeftFabricMap *map);
 /* A switch's name: its description where that is a word of its own in the fabric, else "switch-<guid>". Never with characters
  * that Slurm's topology.conf or a shell would stumble over. */
+GPtrArray *weft_fabric_map_switch_names(const WeftFabricMap *map); /* char *, in order of the map */
 char *weft_fabric_map_switch_name(const WeftFabricMap *map, int node);
 /* Cables between two switches on the shortest way, by index of the nodes; G_MAXUINT: no way. The table is n × n of switches in
  * order of the map. */
