@@ -76,6 +76,21 @@ weft_map_node_port(const WeftMapNode *node, guint number)
     return NULL;
 }
 
+static gboolean
+is_switch(const WeftFabricMap *map, int index)
+{
+    return index >= 0 && ((const WeftMapNode *)map->nodes->pdata[index])->kind == WEFT_MAP_SWITCH;
+}
+
+guint
+weft_fabric_map_switches(const WeftFabricMap *map)
+{
+    guint n = 0;
+    while (n < map->nodes->len && is_switch(map, (int)n))
+        n++;
+    return n;
+}
+
 /* --- sealing --- */
 
 static int
@@ -200,12 +215,6 @@ weft_fabric_map_find_port(const WeftFabricMap *map, guint64 port_guid)
     return (WeftMapPlace){ .node = -1 };
 }
 
-static gboolean
-is_switch(const WeftFabricMap *map, int index)
-{
-    return index >= 0 && ((const WeftMapNode *)map->nodes->pdata[index])->kind == WEFT_MAP_SWITCH;
-}
-
 int
 weft_fabric_map_leaf(const WeftFabricMap *map, guint64 port_guid)
 {
@@ -216,15 +225,6 @@ weft_fabric_map_leaf(const WeftFabricMap *map, guint64 port_guid)
         return place.node;
     const WeftMapPort *port = weft_map_node_port(map->nodes->pdata[place.node], place.port);
     return is_switch(map, port->peer) ? port->peer : -1;
-}
-
-guint
-weft_fabric_map_switches(const WeftFabricMap *map)
-{
-    guint n = 0;
-    while (n < map->nodes->len && is_switch(map, (int)n))
-        n++;
-    return n;
 }
 
 /* --- names of switches --- */

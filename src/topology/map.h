@@ -5,9 +5,10 @@
 #include <glib.h>
 #include <jansson.h>
 
-#define WEFT_MAP_NODES_MAX 65536u /* more than a subnet has LIDs */
-#define WEFT_MAP_PORTS_MAX 255u   /* the highest number of a port */
-#define WEFT_MAP_NAME_MAX 64u     /* characters of a description: as many as InfiniBand has */
+#define WEFT_MAP_NODES_MAX 65536u   /* more than a subnet has LIDs */
+#define WEFT_MAP_SWITCHES_MAX 4096u /* distances between all of them are kept */
+#define WEFT_MAP_PORTS_MAX 255u     /* the highest number of a port */
+#define WEFT_MAP_NAME_MAX 64u       /* characters of a description: as many as InfiniBand has */
 
 typedef enum { WEFT_MAP_SWITCH, WEFT_MAP_ADAPTER, WEFT_MAP_ROUTER } WeftMapKind;
 extern const char *const weft_map_kind_words[]; /* "switch", "adapter", "router" */
@@ -16,11 +17,11 @@ typedef struct WeftMapPort {
     guint number; /* from 1; 0 is a switch's own */
     guint64 guid; /* of an adapter's port, and of a switch's port 0; else 0 */
     guint lid;
-    guint pkeys;       /* places in its P_Key table; of a switch's port in the table that it enforces; 0: not known */
-    gboolean active;   /* it carries data */
-    guint64 rate;      /* bits a second; 0: not known */
-    int peer;          /* index of the node at the other end; -1: none */
-    guint peer_port;   /* number of its port */
+    guint pkeys;     /* places in its P_Key table; of a switch's port in the table that it enforces; 0: not known */
+    gboolean active; /* it carries data */
+    guint64 rate;    /* bits a second as Linux tells them, 100,000,000,000 for 4x EDR; 0: not known */
+    int peer;        /* index of the node at the other end; -1: none */
+    guint peer_port; /* number of its port */
 } WeftMapPort;
 
 typedef struct WeftMapNode {
@@ -47,13 +48,14 @@ gboolean weft_fabric_map_seal(WeftFabricMap *map, GError **error);
 /* The port of that number in a sealed map; NULL: none. */
 const WeftMapPort *weft_map_node_port(const WeftMapNode *node, guint number);
 
-/* { "nodes": [ { "kind": "switch", "guid": "0x…", "description": "…", "ports": [ { "number": 1, "guid": "0x…", "lid": 4, "pkeys": 32,
- *   "active": true, "rate": 100000000000, "peer": "0x<node guid>", "peer_port": 1 }, … ] }, … ] }
- * What is zero or false may be left out, and "peer" where there is no cable. */
+/* { "nodes": [ { "kind": "switch", "guid": "0x…", "description": "…", "ports": [ { "number": 1, "guid": "0x…", "lid": 4,
+ * "pkeys": 32, "active": true, "rate": 100000000000, "peer": "0x<node guid>", "peer_port": 1 }, … ] }, … ] } What is zero or
+ * false may be left out, and "peer" where there is no cable. */
 WeftFabricMap *weft_fabric_map_from_json(json_t *json, GError **error);
 json_t *weft_fabric_map_to_json(const WeftFabricMap *map);
 
-/* The text that ibnetdiscover writes (and ibsim reads). INVALID names the line. */
+/* The text that ibnetdiscover writes without options, or that ibsim reads; GUIDs that a file does not tell are those that ibsim
+ * gives. INVALID names the line. */
 WeftFabricMap *weft_fabric_map_from_ibnetdiscover(const char *text, GError **error);
 
 /* --- asking it --- */

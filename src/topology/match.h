@@ -15,9 +15,9 @@ typedef struct WeftPortMatch {
 } WeftPortMatch;
 
 typedef struct WeftMatches {
-    GPtrArray *ports;     /* WeftPortMatch, by host and adapter */
-    GPtrArray *no_port;   /* char *, "n3 mlx5_0: no port of the fabric has its GUID, and none is described as \"n3 …\"" */
-    GPtrArray *no_host;   /* char *, "0x… (\"MT4099 ConnectX-3\", on leaf2 port 7): no host has this GUID or this name" */
+    GPtrArray *ports;   /* WeftPortMatch, by host and adapter */
+    GPtrArray *no_port; /* char *, "n3 mlx5_0: no port of the fabric has its GUID, and none is described as \"n3 …\"" */
+    GPtrArray *no_host; /* char *, "0x… (\"MT4099 ConnectX-3\", on leaf2 port 7): no host has this GUID or this name" */
 } WeftMatches;
 
 /* By the port GUID of a host's adapter where its description has one; else by the NodeDescription "<host> <hca>" (as rdma-ndd
