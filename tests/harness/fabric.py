@@ -1,0 +1,335 @@
+#!/usr/bin/python3
+"""A fabric of its own: ibsim, and real opensm on it, in a network and pid namespace that end with the process that made them.
+
+From Python:
+
+    with Fabric(folder, fat_tree(2, 4, 2)).up() as fabric:
+        manager = fabric.manager().start()
+        fabric.unlink("h1")
+
+From a shell, and so for a C program:
+
+    fabric.py run FOLDER [--tree 2,4,2 | --net FILE] [--plugin] [--standby] -- PROGRAM…    PROGRAM runs inside, all ends with it
+    fabric.py up FOLDER … / down FOLDER / console FOLDER 'Unlink "h1"' / manager FOLDER NAME kill|start|sweep
+
+In FOLDER then are: console (ibsim's), NAME/partitions.conf, NAME/opensm.conf, NAME/opensm.log, NAME/weft.sock (the plugin's)
+and NAME/pid (opensm's, as it is seen inside) for each manager NAME: "sm", and "sm2" as the standby. PROGRAM finds FOLDER in
+WEFT_FABRIC, and any of libibumad's programs in there speaks to the fabric as the machine SIM_HOST.
+
+ibsim takes at most 10 clients at a time: each opensm is one, each program that sends MADs another.
+"""
+
+import argparse
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2]
+for place in (SOURCE / "lab", SOURCE / "tests"):
+    sys.path.insert(0, str(place))
+
+from harness.nets import SM, fat_tree  # noqa: E402
+from harness.wait import until  # noqa: E402
+from harness.weft import build_folder  # noqa: E402
+from weftlab.process import Process, enter  # noqa: E402
+
+STANDBY = "sm2"
+UP_SECONDS = 180
+PARTITIONS = "Default=0x7fff, ipoib : ALL=limited, SELF=full ;\n"
+ROOM = """
+set -e
+mount --make-rprivate /
+mount -t proc proc /proc
+ip link set lo up
+: >ready
+if [ -p leash ]; then cat <leash >/dev/null & else sleep infinity & fi
+wait
+"""
+# A sweep only when something asks for one, and a standby that notices soon that its master is gone.
+OPTIONS = {"sweep_interval": 0, "sminfo_polling_timeout": 200, "polling_retry_number": 3, "force_log_flush": "TRUE",
+           "max_wire_smps": 16, "console": "local"}
+
+
+def umad2sim():
+    found = glob.glob("/usr/lib/*/umad2sim/libumad2sim.so")
+    assert found, "libumad2sim.so is not installed; tools/packages lab brings it"
+    return found[0]
+
+
+def text_of(path):
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+class Fabric:
+    """folder is made; net: a Net, or the text of one with limits of its own."""
+
+    def __init__(self, folder, net=None):
+        self.folder = Path(folder).resolve()
+        self.net = net
+        self.room = Process(self.folder / "room.process")
+        self.ibsim = Process(self.folder / "ibsim.process")
+        self.console_fifo = self.folder / "console"
+        self.managers = {}
+        self.leash = None
+        self.told = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    # --- from beginning to end ---
+
+    def up(self, leashed=True):
+        """Starts ibsim. leashed: all ends when this process does, in whatever way."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for left in ("ready", "leash"):
+            (self.folder / left).unlink(missing_ok=True)
+        if leashed:
+            os.mkfifo(self.folder / "leash")
+            self.leash = os.open(self.folder / "leash", os.O_RDWR | os.O_CLOEXEC)
+        self.room.spawn(["sh", "-c", ROOM], self.folder / "room.log", new=("pid", "mnt", "net"), folder=self.folder)
+        until((self.folder / "ready").exists, lambda: f"namespaces: {text_of(self.folder / 'room.log')}")
+        self._start_ibsim()
+        return self
+
+    def _start_ibsim(self):
+        (self.folder / "net").write_text(self.net.text(), encoding="ascii")
+        self.console_fifo.unlink(missing_ok=True)
+        os.mkfifo(self.console_fifo)
+        nodes, switches, ports = self.net.counts()
+        limits = ["-N", str(nodes + 8), "-S", str(switches + 8), "-P", str(ports + 64)]
+        # Both ends of its console stay open, so that commands can come from anybody at any time.
+        self.ibsim.spawn(["sh", "-c", 'exec "$@" <>console', "sh", "stdbuf", "-oL", "ibsim", "-s", *limits, "net"],
+                         self.folder / "ibsim.log", inside=self.room.pid, folder=self.folder)
+        until(lambda: self.ibsim.pid is None or "simulator ready" in self.log(), "ibsim is ready")
+        assert self.ibsim.pid, f"ibsim ended: {self.log()[-2000:]}"
+
+    def log(self):
+        return text_of(self.folder / "ibsim.log")
+
+    def close(self):
+        """With the namespace's first process goes all that runs in there."""
+        self.room.kill()
+        if self.leash is not None:
+            os.close(self.leash)
+            self.leash = None
+
+    # --- programs in there ---
+
+    def environment(self, host=SM):
+        return {"LD_PRELOAD": umad2sim(), "SIM_HOST": host, "WEFT_FABRIC": str(self.folder)}
+
+    def command(self, argv, host=SM, preload=True):
+        """What runs argv inside, as the machine `host`."""
+        wanted = self.environment(host)
+        if not preload:
+            del wanted["LD_PRELOAD"]
+        # umad2sim leaves a folder behind where it was started.
+        scratch = self.folder / "scratch"
+        scratch.mkdir(exist_ok=True)
+        inside = ["env", "--chdir", str(scratch), *(f"{name}={value}" for name, value in wanted.items()), *map(str, argv)]
+        return enter(self.room.pid, inside)
+
+    def run(self, *argv, host=SM, timeout=60, check=True):
+        """Runs a program as that machine; returns its output."""
+        done = subprocess.run(self.command(argv, host), capture_output=True, text=True, timeout=timeout, check=False)
+        assert not check or done.returncode == 0, f"{argv}: {done.returncode}: {done.stderr or done.stdout}"
+        return done.stdout if check else done
+
+    # --- opensm ---
+
+    def manager(self, name=SM, **settings):
+        """The manager on that machine, as made before; settings: those of Manager."""
+        if name not in self.managers or settings:
+            self.managers[name] = Manager(self, name, **settings)
+        return self.managers[name]
+
+    # --- what ibsim is told ---
+
+    def console(self, line):
+        """Returns what ibsim answered, when it has done it."""
+        before = len(self.log())
+        self.told += 1
+        mark = f"# told {os.getpid()}-{self.told}"
+        with open(self.console_fifo, "w", encoding="ascii") as console:
+            console.write(f"{line}\n{mark}\n")
+        until(lambda: mark in self.log()[before:], f"ibsim does {line}")
+        return self.log()[before:].partition(mark)[0]
+
+    def unlink(self, node, port=None):
+        """Pulls one cable of a node, or all."""
+        self._tell("Unlink", node, port)
+
+    def relink(self, node, port=None):
+        self._tell("ReLink", node, port)
+
+    def drop(self, node, percent, port=None, attribute=None):
+        """So many of the MADs to a node's port are lost; attribute: only those (0x16 is P_KeyTable)."""
+        place = f'"{node}"' + (f"[{port}]" if port else "")
+        said = self.console(f"Error {place} {percent}" + (f" {attribute}" if attribute else ""))
+        assert "# " not in said, said
+
+    def _tell(self, verb, node, port):
+        said = self.console(f'{verb} "{node}"' + (f"[{port}]" if port else ""))
+        assert "# " not in said, f"{verb} {node}: {said}"
+
+    def forget(self, pid):
+        """ibsim would keep the place of a client that was killed, and its machine would go on as one with a manager."""
+        for number, client in re.findall(r"Client (\d+): pid (\d+) ", self.console("Attached")):
+            if int(client) == pid:
+                self.console(f"X {number}")
+
+
+class Manager:
+    """One opensm on the machine `name`, with its own files in a folder of that name.
+
+    plugin: with weft's, on self.socket; options: for opensm.conf."""
+
+    def __init__(self, fabric, name, plugin=False, partitions=PARTITIONS, plugin_options=None, options=None):
+        self.fabric, self.name, self.plugin = fabric, name, plugin
+        self.folder = fabric.folder / name
+        self.partitions = self.folder / "partitions.conf"
+        self.socket = self.folder / "weft.sock"
+        self.process = Process(self.folder / "opensm.process")
+        self.options = OPTIONS | {"partition_config_file": self.partitions, "log_file": self.folder / "opensm.log"}
+        if plugin:
+            self.options |= {"event_plugin_name": "weftosm", "event_plugin_options": plugin_options or f"socket={self.socket}"}
+        self.options |= options or {}
+        self.site = partitions
+        self.ups = 0
+
+    def start(self, wait=True):
+        """Also again, after it was killed: its files are as it left them."""
+        self.folder.mkdir(exist_ok=True)
+        if not self.partitions.exists():
+            self.partitions.write_text(self.site, encoding="ascii")
+        lines = [f"{name} {value}\n" for name, value in self.options.items()]
+        (self.folder / "opensm.conf").write_text("".join(lines), encoding="ascii")
+        (self.folder / "console").unlink(missing_ok=True)
+        os.mkfifo(self.folder / "console")
+        self.ups = self.sweeps()
+        folders = {name: str(self.folder) for name in ("OSM_CACHE_DIR", "OSM_TMP_DIR")}
+        libraries = {"LD_LIBRARY_PATH": str(build_folder().resolve() / "src/opensm-plugin")} if self.plugin else {}
+        environment = os.environ | folders | libraries | self.fabric.environment(self.name)
+        del environment["LD_PRELOAD"]  # not for the shell
+        self.process.spawn(["sh", "-c", 'exec env LD_PRELOAD="$0" opensm -F opensm.conf <>console', umad2sim()],
+                           self.folder / "opensm.out", inside=self.fabric.room.pid, folder=self.folder, environment=environment)
+        (self.folder / "pid").write_text(f"{self.inner_pid()}\n", encoding="ascii")
+        return self.wait_up() if wait else self
+
+    def inner_pid(self):
+        found = re.search(r"^NSpid:.*\s(\d+)$", text_of(f"/proc/{self.process.pid}/status"), re.MULTILINE)
+        return int(found[1])
+
+    def log(self):
+        return text_of(self.folder / "opensm.log")
+
+    def sweeps(self):
+        """How many sweeps of the whole fabric have ended since the log began."""
+        return self.log().count("SUBNET UP")
+
+    def wait_up(self, seconds=UP_SECONDS):
+        """Until it has swept since it was started, or since that was last waited for."""
+        until(lambda: self.process.pid is None or self.sweeps() > self.ups,
+              lambda: f"{self.name} brings the subnet up: {self.log()[-2000:]}", seconds)
+        assert self.process.pid, f"opensm ended: {text_of(self.folder / 'opensm.out')[-2000:]}"
+        self.ups = self.sweeps()
+        return self
+
+    def wait_standby(self):
+        until(lambda: "Entering STANDBY state" in self.log(), lambda: f"{self.name} is standby: {self.log()[-2000:]}")
+        return self
+
+    def kill(self, sig=signal.SIGKILL):
+        pid = self.inner_pid()
+        self.process.kill(sig)
+        self.fabric.forget(pid)
+        shutil.rmtree(self.folder / f"sys-{pid}", ignore_errors=True)
+
+    def hangup(self):
+        """Makes it read its files and sweep; does not wait."""
+        os.kill(self.process.pid, signal.SIGHUP)
+
+    def sweep(self):
+        self.ups = self.sweeps()
+        self.hangup()
+        return self.wait_up()
+
+    def ask(self, line, until_text):
+        """Of its console; what it said up to that text."""
+        out = self.folder / "opensm.out"
+        before = len(text_of(out))
+        with open(self.folder / "console", "w", encoding="ascii") as console:
+            console.write(line + "\n")
+        until(lambda: until_text in text_of(out)[before:], f"opensm answers {line}")
+        return text_of(out)[before:]
+
+    def mads_sent(self):
+        """To ports and switches since it was started, as it counts."""
+        return int(re.search(r"QP0 MADs sent +: (\d+)", self.ask("status", "SA MADs ignored"))[1])
+
+
+# --- the command ---
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for name in ("up", "run"):
+        verb = verbs.add_parser(name)
+        verb.add_argument("folder", type=Path)
+        verb.add_argument("--tree", default="2,4,2", help="leaves, hosts on each, spines")
+        verb.add_argument("--plugin", action="store_true")
+        verb.add_argument("--standby", action="store_true")
+        if name == "run":
+            verb.add_argument("program", nargs="+")
+    verbs.add_parser("down").add_argument("folder", type=Path)
+    for name, words in (("console", ["line"]), ("manager", ["name", "act"])):
+        verb = verbs.add_parser(name)
+        verb.add_argument("folder", type=Path)
+        for word in words:
+            verb.add_argument(word, choices=("kill", "start", "sweep") if word == "act" else None)
+    return parser.parse_args()
+
+
+def bring_up(wanted, leashed):
+    names = (SM, STANDBY) if wanted.standby else (SM,)
+    fabric = Fabric(wanted.folder, fat_tree(*map(int, wanted.tree.split(",")), managers=names)).up(leashed)
+    (fabric.folder / "plugin").write_text(json.dumps(wanted.plugin), encoding="ascii")
+    fabric.manager(SM, plugin=wanted.plugin, options={"sm_priority": 5}).start()
+    if wanted.standby:
+        fabric.manager(STANDBY, plugin=wanted.plugin).start(wait=False).wait_standby()
+    return fabric
+
+
+def main():
+    wanted = parse()
+    if wanted.verb == "run":
+        with bring_up(wanted, leashed=True) as fabric:
+            return subprocess.call(fabric.command(wanted.program))
+    if wanted.verb == "up":
+        bring_up(wanted, leashed=False)
+        return 0
+    fabric = Fabric(wanted.folder)
+    if wanted.verb == "console":
+        print(fabric.console(wanted.line))
+    elif wanted.verb == "manager":
+        manager = fabric.manager(wanted.name, plugin=json.loads(text_of(fabric.folder / "plugin")))
+        getattr(manager, wanted.act)()
+    else:
+        fabric.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
