@@ -20,6 +20,38 @@ weft_fabric_change_free(WeftFabricChange *change)
     g_free(change);
 }
 
+WeftPortTable *
+weft_port_table_new(guint64 port_guid)
+{
+    WeftPortTable *table = g_new0(WeftPortTable, 1);
+    table->port_guid = port_guid;
+    table->pkeys = g_array_new(FALSE, FALSE, sizeof(guint16));
+    return table;
+}
+
+void
+weft_port_table_free(WeftPortTable *table)
+{
+    if (!table)
+        return;
+    g_clear_pointer(&table->pkeys, g_array_unref);
+    g_clear_pointer(&table->enforced, g_array_unref);
+    g_free(table->error);
+    g_free(table);
+}
+
+void
+weft_manager_free(WeftManager *manager)
+{
+    if (!manager)
+        return;
+    g_free(manager->way);
+    g_free(manager->version);
+    g_free(manager->where);
+    g_free(manager->routing);
+    g_free(manager);
+}
+
 void
 weft_fabric_driver_free(WeftFabricDriver *fabric)
 {

@@ -1,160 +1,156 @@
 #include "fake-fabric.h"
 
+#include "blocking.h"
 #include "errors.h"
 #include "fake-world.h"
 #include "faults.h"
+#include "file.h"
+
+#include <errno.h>
+#include <glib-unix.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#define EVENTS_FILE_MAX 65536
 
 typedef struct FakeFabric {
-    WeftFabricDriver base;
+    WeftFabricDriver *driver;
     WeftFakeWorld world;
-    GThreadPool *pool; /* of one thread: the manager does one thing after the other */
-    GQueue tasks;      /* Task, those without an answer; thread: main */
+    char *folder;
+    int inotify; /* -1: nobody listens */
+    guint watch;
 } FakeFabric;
 
-/* A call: made on the main thread, run on the worker, answered on the main thread. */
-typedef struct Task {
-    FakeFabric *fabric;
-    const char *op;
-    WeftFabricChange *change; /* NULL: a list */
-    WeftFabricApplied applied;
-    WeftFabricListed listed;
-    gpointer data;
-    GCancellable *cancellable; /* our own: the caller's or the end of the driver cancels it */
-    GCancellable *callers;
-    gulong chained;
-    GPtrArray *partitions;
-    GError *error;
-    GSource *answer;
-} Task;
-
-static void
-task_free(Task *task)
-{
-    g_cancellable_disconnect(task->callers, task->chained);
-    g_clear_object(&task->callers);
-    g_clear_object(&task->cancellable);
-    g_source_destroy(task->answer);
-    g_source_unref(task->answer);
-    weft_fabric_change_free(task->change);
-    g_clear_pointer(&task->partitions, g_ptr_array_unref);
-    g_clear_error(&task->error);
-    g_free(task);
-}
+/* --- calls --- */
 
 static gboolean
-task_pass(Task *task)
+pass(FakeFabric *fake, const char *op, GCancellable *cancellable, GError **error)
 {
-    const char *const files[] = { task->fabric->world.faults, NULL };
-    if (!weft_faults_pass(task->op, files, task->cancellable, &task->error))
+    const char *const files[] = { fake->world.faults, NULL };
+    if (!weft_faults_pass(op, files, cancellable, error))
         return FALSE;
-    if (!g_cancellable_is_cancelled(task->cancellable))
-        return TRUE;
-    g_set_error(&task->error, WEFT_ERROR, WEFT_ERROR_TIMEOUT, "%s was cancelled", task->op);
-    return FALSE;
-}
-
-/* thread: worker. */
-static void
-task_run(gpointer data, gpointer pool_data)
-{
-    Task *task = data;
-    WeftFakeWorld *world = &task->fabric->world;
-    if (task_pass(task)) {
-        if (task->change)
-            weft_fake_world_apply(world, task->change, &task->error);
-        else
-            task->partitions = weft_fake_world_list(world, &task->error);
-    }
-    g_prefix_error(&task->error, "fabric: ");
-    g_source_attach(task->answer, NULL);
+    return !g_cancellable_is_cancelled(cancellable) || weft_error_refuse(error, WEFT_ERROR_TIMEOUT, "%s was cancelled", op);
 }
 
 static gboolean
-task_answer(gpointer data)
+fake_apply(gpointer self, const WeftFabricChange *change, GCancellable *cancellable, GError **error)
 {
-    Task *task = data;
-    g_queue_remove(&task->fabric->tasks, task);
-    if (task->applied)
-        task->applied(task->error, task->data);
-    else
-        task->listed(task->partitions, task->error, task->data);
-    task_free(task);
-    return G_SOURCE_REMOVE;
+    FakeFabric *fake = self;
+    return pass(fake, "apply", cancellable, error) && weft_fake_world_apply(&fake->world, change, error);
 }
 
-static void
-cancel(GCancellable *callers, gpointer ours)
+static GPtrArray *
+fake_list(gpointer self, GCancellable *cancellable, GError **error)
 {
-    g_cancellable_cancel(ours);
+    FakeFabric *fake = self;
+    return pass(fake, "list", cancellable, error) ? weft_fake_world_list(&fake->world, error) : NULL;
 }
 
-static Task *
-task_new(WeftFabricDriver *fabric, const char *op, GCancellable *cancellable, gpointer data)
+static WeftManager *
+fake_greet(gpointer self, GCancellable *cancellable, GError **error)
 {
-    Task *task = g_new0(Task, 1);
-    task->fabric = (FakeFabric *)fabric;
-    task->op = op;
-    task->data = data;
-    task->cancellable = g_cancellable_new();
-    if (cancellable) {
-        task->callers = g_object_ref(cancellable);
-        task->chained = g_cancellable_connect(cancellable, G_CALLBACK(cancel), g_object_ref(task->cancellable), g_object_unref);
-    }
-    task->answer = g_idle_source_new();
-    g_source_set_priority(task->answer, G_PRIORITY_DEFAULT);
-    g_source_set_callback(task->answer, task_answer, task, NULL);
-    return task;
+    FakeFabric *fake = self;
+    return pass(fake, "greet", cancellable, error) ? weft_fake_world_greet(&fake->world, error) : NULL;
 }
 
-static void
-task_push(Task *task)
+static WeftFabricMap *
+fake_map(gpointer self, GCancellable *cancellable, GError **error)
 {
-    g_queue_push_tail(&task->fabric->tasks, task);
-    g_thread_pool_push(task->fabric->pool, task, NULL);
+    FakeFabric *fake = self;
+    return pass(fake, "map", cancellable, error) ? weft_fake_world_map(&fake->world, error) : NULL;
 }
 
-static void
-fake_apply(WeftFabricDriver *fabric, WeftFabricChange *change, GCancellable *cancellable, WeftFabricApplied callback,
-           gpointer data)
+static GPtrArray *
+fake_verify(gpointer self, const GArray *port_guids, GCancellable *cancellable, GError **error)
 {
-    Task *task = task_new(fabric, "apply", cancellable, data);
-    task->change = change;
-    task->applied = callback;
-    task_push(task);
-}
-
-static void
-fake_list(WeftFabricDriver *fabric, GCancellable *cancellable, WeftFabricListed callback, gpointer data)
-{
-    Task *task = task_new(fabric, "list", cancellable, data);
-    task->listed = callback;
-    task_push(task);
+    FakeFabric *fake = self;
+    return pass(fake, "verify", cancellable, error) ? weft_fake_world_verify(&fake->world, port_guids, error) : NULL;
 }
 
 static gboolean
-fake_generation(WeftFabricDriver *fabric, guint64 *ret_generation, GError **error)
+fake_generation(gpointer self, guint64 *ret_generation, GCancellable *cancellable, GError **error)
 {
-    return weft_fake_world_generation(&((FakeFabric *)fabric)->world, ret_generation, error);
+    return weft_fake_world_generation(&((FakeFabric *)self)->world, ret_generation, error);
+}
+
+/* --- events --- */
+
+static const char *const event_words[] = {
+    [WEFT_FABRIC_EVENT_PORTS] = "ports",
+    [WEFT_FABRIC_EVENT_SWEPT] = "swept",
+    [WEFT_FABRIC_EVENT_MANAGER] = "manager",
+    [WEFT_FABRIC_EVENT_LOST] = "lost",
+};
+
+static void
+tell_line(FakeFabric *fake, const char *line)
+{
+    g_auto(GStrv) words = g_strsplit(line, " ", 2);
+    for (guint i = 0; words[0] && i < G_N_ELEMENTS(event_words); i++)
+        if (g_str_equal(words[0], event_words[i]))
+            weft_blocking_tell(fake->driver, i, words[1]);
 }
 
 static void
-fake_free(WeftFabricDriver *fabric)
+tell_events(FakeFabric *fake)
 {
-    FakeFabric *fake = (FakeFabric *)fabric;
-    for (GList *link = fake->tasks.head; link; link = link->next)
-        g_cancellable_cancel(((Task *)link->data)->cancellable);
-    if (fake->pool)
-        g_thread_pool_free(fake->pool, FALSE, TRUE);
-    g_queue_clear_full(&fake->tasks, (GDestroyNotify)task_free);
+    g_autofree char *path = g_build_filename(fake->folder, "events", NULL);
+    g_autofree char *text = weft_file_read(path, EVENTS_FILE_MAX, NULL, NULL);
+    g_auto(GStrv) lines = text ? g_strsplit(text, "\n", -1) : NULL;
+    for (guint i = 0; lines && lines[i]; i++)
+        tell_line(fake, lines[i]);
+}
+
+static gboolean
+folder_changed(int fd, GIOCondition condition, gpointer data)
+{
+    _Alignas(struct inotify_event) char buffer[4096];
+    gboolean written = FALSE;
+    for (ssize_t n; (n = read(fd, buffer, sizeof buffer)) > 0;)
+        for (char *at = buffer; at < buffer + n; at += sizeof(struct inotify_event) + ((struct inotify_event *)at)->len)
+            written |= ((struct inotify_event *)at)->len && g_str_equal(((struct inotify_event *)at)->name, "events");
+    if (written)
+        tell_events(data);
+    return G_SOURCE_CONTINUE;
+}
+
+static void
+fake_listen(gpointer self, gboolean on)
+{
+    FakeFabric *fake = self;
+    if (!on) {
+        g_source_remove(fake->watch);
+        close(fake->inotify);
+        fake->inotify = -1;
+        return;
+    }
+    fake->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (fake->inotify < 0 || inotify_add_watch(fake->inotify, fake->folder, IN_CLOSE_WRITE | IN_MOVED_TO) < 0)
+        g_warning("fake fabric: %s is not listened to: %s", fake->folder, g_strerror(errno));
+    fake->watch = g_unix_fd_add(fake->inotify, G_IO_IN, folder_changed, fake);
+}
+
+/* --- making and ending it --- */
+
+static void
+fake_free(gpointer self)
+{
+    FakeFabric *fake = self;
     weft_fake_world_clear(&fake->world);
+    g_free(fake->folder);
     g_free(fake);
 }
 
-static const WeftFabricDriverOps fake_ops = {
+static const WeftBlockingOps fake_ops = {
     .name = "fake",
     .apply = fake_apply,
     .list = fake_list,
+    .greet = fake_greet,
+    .map = fake_map,
+    .verify = fake_verify,
     .generation = fake_generation,
+    .listen = fake_listen,
     .free = fake_free,
 };
 
@@ -162,13 +158,12 @@ WeftFabricDriver *
 weft_fabric_fake_new(const char *world, GError **error)
 {
     FakeFabric *fake = g_new0(FakeFabric, 1);
-    fake->base.ops = &fake_ops;
-    g_queue_init(&fake->tasks);
-    if (weft_fake_world_open(&fake->world, world, error))
-        fake->pool = g_thread_pool_new(task_run, NULL, 1, TRUE, error);
-    if (!fake->pool) {
-        fake_free(&fake->base);
+    fake->folder = g_strdup(world);
+    fake->inotify = -1;
+    if (!weft_fake_world_open(&fake->world, world, error)) {
+        fake_free(fake);
         return NULL;
     }
-    return &fake->base;
+    fake->driver = weft_blocking_new(&fake_ops, fake);
+    return fake->driver;
 }

@@ -1,8 +1,13 @@
 /* A subnet manager whose world is a folder:
  *
- *     WORLD/partitions/0x0001          a partition, text: its name, then a member a line
+ *     WORLD/partitions/0x0001          a partition, text: its name, its settings if any, then a member a line
  *     WORLD/generation                 the last that was applied
- *     WORLD/faults                     what goes wrong (see faults.h)
+ *     WORLD/map                        the fabric as JSON (see map.h) or as ibnetdiscover writes it; none: no nodes
+ *     WORLD/tables/0x0002c90300000101  P_Keys that the port of this GUID holds whatever the partitions say ("0x7fff 0x8001"),
+ * until the next change of a partition that it is in; or "silent": it does not answer WORLD/manager                    what the
+ * manager is not able to, as JSON: { "virtualization": false } WORLD/events                     written anew, tells each of its
+ * lines: "ports", "swept", "manager" or "lost", and a detail WORLD/faults                     what goes wrong (see faults.h);
+ * the operations are apply, list, greet, map and verify
  */
 #pragma once
 

@@ -64,6 +64,9 @@ static void
 format_partition(GString *text, const WeftPartition *partition, const char *indent)
 {
     g_string_append_printf(text, "%s%s\n", indent, partition->name);
+    if (partition->ipoib || partition->sl || partition->rate || partition->mtu)
+        g_string_append_printf(text, "%ssettings %d %u %u %u\n", indent, partition->ipoib, partition->sl, partition->rate,
+                               partition->mtu);
     for (guint i = 0; i < partition->members->len; i++) {
         const WeftMember *member = &g_array_index(partition->members, WeftMember, i);
         g_string_append_printf(text, "%s0x%016" G_GINT64_MODIFIER "x 0x%016" G_GINT64_MODIFIER "x %s %d\n", indent,
@@ -96,6 +99,35 @@ parse_member(const char *line, WeftMember *ret_member)
     return FALSE;
 }
 
+static gboolean
+parse_settings(const char *line, WeftPartition *partition)
+{
+    g_auto(GStrv) words = g_strsplit(line, " ", 6);
+    guint64 values[4];
+    if (g_strv_length(words) != 1 + G_N_ELEMENTS(values))
+        return FALSE;
+    for (guint i = 0; i < G_N_ELEMENTS(values); i++)
+        if (!g_ascii_string_to_unsigned(words[1 + i], 10, 0, 63, &values[i], NULL))
+            return FALSE;
+    partition->ipoib = values[0] != 0;
+    partition->sl = (guint)values[1];
+    partition->rate = (guint)values[2];
+    partition->mtu = (guint)values[3];
+    return TRUE;
+}
+
+static gboolean
+parse_line(const char *line, WeftPartition *partition)
+{
+    WeftMember member;
+    if (g_str_has_prefix(line, "settings "))
+        return parse_settings(line, partition);
+    if (!parse_member(line, &member))
+        return FALSE;
+    g_array_append_val(partition->members, member);
+    return TRUE;
+}
+
 static WeftPartition *
 read_partition(WeftFakeWorld *world, guint pkey, GError **error)
 {
@@ -106,12 +138,10 @@ read_partition(WeftFakeWorld *world, guint pkey, GError **error)
     g_auto(GStrv) lines = g_strsplit(g_strchomp(text), "\n", -1);
     g_autoptr(WeftPartition) partition = weft_partition_new(pkey, lines[0] ? lines[0] : "");
     for (guint i = 1; lines[0] && lines[i]; i++) {
-        WeftMember member;
-        if (!parse_member(lines[i], &member)) {
+        if (!parse_line(lines[i], partition)) {
             fail_text(error, path, lines[i]);
             return NULL;
         }
-        g_array_append_val(partition->members, member);
     }
     return g_steal_pointer(&partition);
 }
@@ -185,6 +215,156 @@ complete(WeftFakeWorld *world, GError **error)
     return !generation || (replace(world, world->generation, generation, error) && remove_file(world->pending, error));
 }
 
+/* --- ports --- */
+
+static char *
+table_path(const WeftFakeWorld *world, guint64 port_guid)
+{
+    return g_strdup_printf("%s/0x%016" G_GINT64_MODIFIER "x", world->tables, port_guid);
+}
+
+/* A port that was told a lie is told the truth again by the next change of a partition that it is in. */
+static gboolean
+write_ports(WeftFakeWorld *world, const WeftPartition *partition, GError **error)
+{
+    for (guint i = 0; i < partition->members->len; i++) {
+        g_autofree char *path = table_path(world, g_array_index(partition->members, WeftMember, i).port_guid);
+        g_autofree char *text = read_optional(path, NULL);
+        if (text && !g_str_has_prefix(text, "silent") && !remove_file(path, error))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+static void
+add_key(WeftPortTable *table, const WeftPartition *partition, const WeftMember *member)
+{
+    guint16 keys[] = { (guint16)(partition->pkey | 0x8000), (guint16)partition->pkey };
+    if (member->membership == WEFT_MEMBER_LIMITED)
+        keys[0] = keys[1];
+    if (member->index == 0)
+        g_array_prepend_val(table->pkeys, keys[0]);
+    else
+        g_array_append_val(table->pkeys, keys[0]);
+    if (member->membership == WEFT_MEMBER_BOTH)
+        g_array_append_val(table->pkeys, keys[1]);
+}
+
+/* Its first member of the partition: several virtual functions of a port are one entry of its table. */
+static const WeftMember *
+find_member(const WeftPartition *partition, guint64 guid)
+{
+    for (guint i = 0; i < partition->members->len; i++) {
+        const WeftMember *member = &g_array_index(partition->members, WeftMember, i);
+        if (member->port_guid == guid || member->virtual_guid == guid)
+            return member;
+    }
+    return NULL;
+}
+
+static void
+derive_table(WeftPortTable *table, const GPtrArray *partitions)
+{
+    guint16 limited = 0x7fff;
+    g_array_append_val(table->pkeys, limited);
+    for (guint i = 0; i < partitions->len; i++) {
+        const WeftMember *member = find_member(partitions->pdata[i], table->port_guid);
+        if (member)
+            add_key(table, partitions->pdata[i], member);
+    }
+}
+
+static gboolean
+parse_table(WeftPortTable *table, const char *path, char *text, GError **error)
+{
+    g_auto(GStrv) words = g_strsplit_set(g_strstrip(text), " \n", -1);
+    for (guint i = 0; words[i]; i++) {
+        guint64 value;
+        if (!parse_hex(words[i], G_MAXUINT16, &value))
+            return fail_text(error, path, words[i]);
+        guint16 pkey = (guint16)value;
+        g_array_append_val(table->pkeys, pkey);
+    }
+    return TRUE;
+}
+
+static gboolean
+read_table(WeftFakeWorld *world, const GPtrArray *partitions, WeftPortTable *table, GError **error)
+{
+    g_autofree char *path = table_path(world, table->port_guid);
+    g_autofree char *text = read_optional(path, NULL);
+    if (text && g_str_has_prefix(text, "silent")) {
+        table->error = g_strdup("does not answer");
+        return TRUE;
+    }
+    if (!text)
+        derive_table(table, partitions);
+    else if (!parse_table(table, path, text, error))
+        return FALSE;
+    table->enforced = g_array_copy(table->pkeys);
+    return TRUE;
+}
+
+GPtrArray *
+weft_fake_world_verify(WeftFakeWorld *world, const GArray *port_guids, GError **error)
+{
+    g_autoptr(GPtrArray) partitions = weft_fake_world_list(world, error);
+    g_autoptr(GPtrArray) tables = g_ptr_array_new_with_free_func((GDestroyNotify)weft_port_table_free);
+    for (guint i = 0; partitions && i < port_guids->len; i++) {
+        g_ptr_array_add(tables, weft_port_table_new(g_array_index(port_guids, guint64, i)));
+        if (!read_table(world, partitions, tables->pdata[i], error))
+            return NULL;
+    }
+    return partitions ? g_steal_pointer(&tables) : NULL;
+}
+
+/* --- the manager and its map --- */
+
+WeftFabricMap *
+weft_fake_world_map(WeftFakeWorld *world, GError **error)
+{
+    g_autoptr(GError) failed = NULL;
+    g_autofree char *text = read_optional(world->map, &failed);
+    if (failed) {
+        g_propagate_error(error, g_steal_pointer(&failed));
+        return NULL;
+    }
+    if (!text)
+        return weft_fabric_map_new();
+    if (*text != '{')
+        return weft_fabric_map_from_ibnetdiscover(text, error);
+    json_error_t why;
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+    if (!json)
+        fail_text(error, world->map, why.text);
+    WeftFabricMap *map = json ? weft_fabric_map_from_json(json, error) : NULL;
+    json_decref(json);
+    return map;
+}
+
+WeftManager *
+weft_fake_world_greet(WeftFakeWorld *world, GError **error)
+{
+    WeftManager manager = { .master = TRUE, .virtualization = TRUE, .qos = TRUE, .enforces = TRUE, .keeps_indices = TRUE };
+    const char *routing = "minhop";
+    g_autofree char *text = read_optional(world->manager, error);
+    json_t *json = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : json_object();
+    gboolean ok = json_unpack(json, "{s?b s?b s?b s?b s?b s?b s?s !}", "master", &manager.master, "sweeping", &manager.sweeping,
+                              "virtualization", &manager.virtualization, "qos", &manager.qos, "enforces", &manager.enforces,
+                              "keeps_indices", &manager.keeps_indices, "routing", &routing) == 0;
+    manager.routing = g_strdup(routing);
+    json_decref(json);
+    if (!ok) {
+        fail_text(error, world->manager, text);
+        g_free(manager.routing);
+        return NULL;
+    }
+    manager.way = g_strdup("fake");
+    manager.version = g_strdup("fake " WEFT_VERSION);
+    manager.where = g_path_get_dirname(world->manager);
+    return g_memdup2(&manager, sizeof manager);
+}
+
 /* --- the operations --- */
 
 gboolean
@@ -248,7 +428,12 @@ weft_fake_world_apply(WeftFakeWorld *world, const WeftFabricChange *change, GErr
     if (!complete(world, error) || !check_change(world, change, error))
         return FALSE;
     g_autofree char *text = format_pending(change);
-    return replace(world, world->pending, text, error) && complete(world, error);
+    if (!replace(world, world->pending, text, error) || !complete(world, error))
+        return FALSE;
+    for (guint i = 0; i < change->set->len; i++)
+        if (!write_ports(world, change->set->pdata[i], error))
+            return FALSE;
+    return TRUE;
 }
 
 static int
@@ -293,6 +478,9 @@ weft_fake_world_open(WeftFakeWorld *world, const char *folder, GError **error)
         .generation = g_build_filename(folder, "generation", NULL),
         .partitions = g_build_filename(folder, "partitions", NULL),
         .faults = g_build_filename(folder, "faults", NULL),
+        .tables = g_build_filename(folder, "tables", NULL),
+        .map = g_build_filename(folder, "map", NULL),
+        .manager = g_build_filename(folder, "manager", NULL),
     };
     if (g_mkdir_with_parents(world->partitions, 0755) < 0)
         return fail_errno(error, "making", world->partitions);
@@ -307,4 +495,7 @@ weft_fake_world_clear(WeftFakeWorld *world)
     g_free(world->generation);
     g_free(world->partitions);
     g_free(world->faults);
+    g_free(world->tables);
+    g_free(world->map);
+    g_free(world->manager);
 }

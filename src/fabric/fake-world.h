@@ -9,6 +9,9 @@ typedef struct WeftFakeWorld {
     char *generation;
     char *partitions; /* folder */
     char *faults;
+    char *tables; /* folder: what ports hold against the partitions */
+    char *map;
+    char *manager;
 } WeftFakeWorld;
 
 /* Makes the folder where there is none, and ends the change that a killed process began. */
@@ -17,4 +20,7 @@ void weft_fake_world_clear(WeftFakeWorld *world);
 
 gboolean weft_fake_world_apply(WeftFakeWorld *world, const WeftFabricChange *change, GError **error);
 GPtrArray *weft_fake_world_list(WeftFakeWorld *world, GError **error);
+WeftManager *weft_fake_world_greet(WeftFakeWorld *world, GError **error);
+WeftFabricMap *weft_fake_world_map(WeftFakeWorld *world, GError **error);
+GPtrArray *weft_fake_world_verify(WeftFakeWorld *world, const GArray *port_guids, GError **error);
 gboolean weft_fake_world_generation(WeftFakeWorld *world, guint64 *ret_generation, GError **error);

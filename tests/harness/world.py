@@ -136,7 +136,8 @@ class World:
                 except FileNotFoundError:
                     continue
                 number = int(path.name, 16)
-                found[number] = Partition(number, lines[0], frozenset(map(self._member, lines[1:])))
+                members = [line for line in lines[1:] if not line.startswith("settings")]
+                found[number] = Partition(number, lines[0], frozenset(map(self._member, members)))
         return found
 
     @staticmethod
