@@ -26,6 +26,15 @@ weft_partition_free(WeftPartition *partition)
     g_free(partition);
 }
 
+WeftPartition *
+weft_partition_copy(const WeftPartition *partition)
+{
+    WeftPartition *copy = g_memdup2(partition, sizeof *partition);
+    copy->name = g_strdup(partition->name);
+    copy->members = g_array_copy(partition->members);
+    return copy;
+}
+
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
 static int
@@ -50,10 +59,16 @@ weft_partition_add(WeftPartition *partition, const WeftMember *member)
     g_array_append_val(partition->members, *member);
 }
 
+static gboolean
+settings_equal(const WeftPartition *a, const WeftPartition *b)
+{
+    return a->ipoib == b->ipoib && a->sl == b->sl && a->rate == b->rate && a->mtu == b->mtu;
+}
+
 gboolean
 weft_partition_equal(const WeftPartition *a, const WeftPartition *b)
 {
-    if (a->pkey != b->pkey || !g_str_equal(a->name, b->name) || a->members->len != b->members->len)
+    if (a->pkey != b->pkey || !g_str_equal(a->name, b->name) || !settings_equal(a, b) || a->members->len != b->members->len)
         return FALSE;
     g_autoptr(GArray) x = g_array_copy(a->members);
     g_autoptr(GArray) y = g_array_copy(b->members);

@@ -24,6 +24,7 @@ typedef struct WeftPartition {
 } WeftPartition;
 
 WeftPartition *weft_partition_new(guint pkey, const char *name);
+WeftPartition *weft_partition_copy(const WeftPartition *partition);
 void weft_partition_free(WeftPartition *partition);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftPartition, weft_partition_free)
 
