@@ -9,7 +9,7 @@ typedef struct WeftPortMatch {
     char *host;
     char *hca;
     guint64 port_guid;
-    char *leaf; /* name of its switch */
+    char *leaf; /* name of its switch; NULL: it hangs on none */
     guint64 rate;
     guint pkeys;
 } WeftPortMatch;
@@ -21,8 +21,9 @@ typedef struct WeftMatches {
 } WeftMatches;
 
 /* By the port GUID of a host's adapter where its description has one; else by the NodeDescription "<host> <hca>" (as rdma-ndd
- * writes it), "<host>" alone where the host has one adapter. Names are compared without their domain. A GUID that is in no host
- * and a name that is ambiguous match nobody, and are told. */
+ * writes it), "<host> …" where the host has one adapter and nothing else on the fabric begins so. Names are compared without
+ * their domain. A GUID that is in no host and a name that is ambiguous match nobody, and are told; so is an adapter of which
+ * several ports have cables, and of which only the name is known. */
 WeftMatches *weft_fabric_match(const WeftFabricMap *map, const GPtrArray *hosts);
 void weft_matches_free(WeftMatches *matches);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftMatches, weft_matches_free)
