@@ -49,10 +49,11 @@ hang_hosts(Tree *t, const WeftMatches *matches)
 /* --- the tree --- */
 
 /* How far the farthest switch with hosts is from this one, among those that it reaches at all; then how far all of them are
- * together. */
+ * together; then how many hosts it has itself: those of a spine are few. */
 static guint64
 eccentricity(const Tree *t, guint from)
 {
+    const GPtrArray *own = t->nodes->pdata[from];
     guint64 most = 0, sum = 0;
     for (guint i = 0; i < t->n; i++) {
         guint8 far = t->nodes->pdata[i] ? distance(t, from, i) : FAR;
@@ -61,7 +62,7 @@ eccentricity(const Tree *t, guint from)
         most = MAX(most, far);
         sum += far;
     }
-    return most << 32 | sum;
+    return most << 48 | sum << 16 | (own ? MIN(own->len, G_MAXUINT16) : 0);
 }
 
 /* The switch in the middle of the hosts that member can reach: in a fat tree, the first of its uppermost ones. */
