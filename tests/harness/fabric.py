@@ -28,6 +28,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
@@ -67,6 +68,22 @@ def text_of(path):
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return ""
+
+
+@dataclass
+class Table:
+    """P_Keys by index, 0 where there is none; None: the port did not answer."""
+
+    own: list
+    enforced: list
+
+    @property
+    def keys(self):
+        return {pkey for pkey in self.own if pkey}
+
+    @property
+    def agree(self):
+        return self.keys == {pkey for pkey in self.enforced if pkey}
 
 
 class Fabric:
@@ -146,6 +163,25 @@ class Fabric:
         done = subprocess.run(self.command(argv, host), capture_output=True, text=True, timeout=timeout, check=False)
         assert not check or done.returncode == 0, f"{argv}: {done.returncode}: {done.stderr or done.stdout}"
         return done.stdout if check else done
+
+    # --- the ports, from outside ---
+
+    def probe(self, *words):
+        return json.loads(self.run(build_folder().resolve() / "tests/fabric/fabric-probe", *words))
+
+    def tables(self, *guids):
+        """{port GUID: Table} as read from these hosts' ports, all that can be reached unless told."""
+        found = self.probe("tables", *map(hex, guids))
+        return {int(guid, 16): Table(told["pkeys"], told["enforced"]) for guid, told in found.items()}
+
+    def put(self, guid, index, pkey, table="own"):
+        """Writes an entry as a stranger would; table: "own", or "enforced" at the switch."""
+        self.probe("put", table, hex(guid), index, hex(pkey))
+
+    def paths(self, *pkeys):
+        """{P_Key: pairs of port GUIDs, as frozensets, for which the subnet administrator has a path with it}."""
+        found = self.probe("paths", *map(hex, pkeys))
+        return {int(pkey, 16): {frozenset(int(guid, 16) for guid in pair) for pair in pairs} for pkey, pairs in found.items()}
 
     # --- opensm ---
 
