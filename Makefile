@@ -1,6 +1,6 @@
 # The commands that a person types. On a fresh Debian 12, as root, each does everything, packages included.
 .DEFAULT_GOAL := help
-.PHONY: help build images demo test test-lab test-lab-full test-asan lint robustness bench-control bench-start fuzz install clean
+.PHONY: help build images demo test test-lab test-lab-full test-asan lint robustness bench-control bench-start bench-fabric test-fabric test-fabric-full fuzz install clean
 
 SEED ?= 1
 STEPS ?= 2000
@@ -30,6 +30,12 @@ test-lab: images ## clusters on real libvirtd, QEMU and opensm, in a lab on this
 test-lab-full: images ## the same with the long matrix: a cloud image, more failpoints
 	@tools/packages test lab && images/build cloud build/images && WEFT_LAB_FULL=1 tools/test build tests/lab
 
+test-fabric: build ## partitions on real opensm and a simulated fabric: faults, handover, drift, isolation
+	@tools/packages test lab && tools/test build tests/fabric
+
+test-fabric-full: build ## the same with the long walk: 500 random operations with opensm killed and swept at random
+	@tools/packages test lab && WEFT_FABRIC_FULL=1 tools/test build tests/fabric
+
 test-asan: ## all but the lab under AddressSanitizer and UBSan, built by clang and by gcc
 	@tools/packages build test clang && tools/test-asan
 
@@ -44,6 +50,9 @@ bench-control: ## 100,000 nodes on 10,000 hosts: HOSTS=n NODES=n
 
 bench-start: images ## 8 nodes from weft create to ready, beside the same guests started by virsh
 	@tools/packages test lab && bench/start --build build
+
+bench-fabric: ## a partition of 8 nodes by opensm's plugin and by SIGHUP, on simulated fabrics of 256, 1,024 and 4,096 hosts
+	@tools/packages build test lab && tools/build build-release --buildtype=release && bench/fabric --build build-release
 
 fuzz: ## each libFuzzer target for SECONDS=n
 	@tools/packages build clang && tools/fuzz $(SECONDS)

@@ -83,15 +83,25 @@ modifier(const PortsTable *table, guint block)
 }
 
 gboolean
-ports_read(const Ports *ports, const PortsTable *table, guint16 *pkeys)
+ports_read_block(const Ports *ports, const PortsTable *table, guint block, guint16 *pkeys)
 {
     guint16 answer[PORTS_BLOCK];
+    ib_portid_t way = table->way;
+    if (!smp_query_via(answer, &way, IB_ATTR_PKEY_TBL, modifier(table, block), 0, ports->mads))
+        return FALSE;
+    for (guint i = 0; i < PORTS_BLOCK; i++)
+        pkeys[i] = GUINT16_FROM_BE(answer[i]);
+    return TRUE;
+}
+
+gboolean
+ports_read(const Ports *ports, const PortsTable *table, guint16 *pkeys)
+{
+    guint16 block[PORTS_BLOCK];
     for (guint first = 0; first < table->capacity; first += PORTS_BLOCK) {
-        ib_portid_t way = table->way;
-        if (!smp_query_via(answer, &way, IB_ATTR_PKEY_TBL, modifier(table, first / PORTS_BLOCK), 0, ports->mads))
+        if (!ports_read_block(ports, table, first / PORTS_BLOCK, block))
             return FALSE;
-        for (guint i = 0; i < PORTS_BLOCK && first + i < table->capacity; i++)
-            pkeys[first + i] = GUINT16_FROM_BE(answer[i]);
+        memcpy(pkeys + first, block, MIN(PORTS_BLOCK, table->capacity - first) * sizeof *pkeys);
     }
     return TRUE;
 }

@@ -54,7 +54,7 @@ wait
 """
 # A sweep only when something asks for one, and a standby that notices soon that its master is gone.
 OPTIONS = {"sweep_interval": 0, "sminfo_polling_timeout": 200, "polling_retry_number": 3, "force_log_flush": "TRUE",
-           "max_wire_smps": 16, "console": "local"}
+           "console": "local"}
 
 
 def umad2sim():
