@@ -2,8 +2,12 @@
  *
  *     Default=0x7fff, ipoib : ALL=limited, SELF=full ;
  *     # >>> weft: written by weft, changes between these marks are lost (generation 12) >>>
- *     weft-k3v9…=0x0001, ipoib, sl=2 : 0x0002c903000e0001=full, 0x…=full ;
+ *     weft-k3v9…=0x0001, ipoib, sl=2 :
+ *         0x0002c903000e0001=full, # 0x0200000000000001 0x0200000000000002
+ *         0x0002c903000e0002=full ;
  *     # <<< weft <<<
+ *
+ * A member a line; behind it, for weft alone, the virtual functions of the port that are members. A member's index is 0 or any.
  *
  * Pure: text in, text out; and one function that replaces a file. */
 #pragma once
@@ -22,7 +26,8 @@ void weft_managed_file_free(WeftManagedFile *file);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftManagedFile, weft_managed_file_free)
 
 /* A file without marks is the site's alone; weft's part then goes to its end. Marks without their partner, twice or in the wrong
- * order are INVALID with the line: nothing is guessed about a site's file. */
+ * order are INVALID with the line: nothing is guessed about a site's file. So are partitions of the site's that would swallow
+ * weft's: one that is not ended, or to which opensm would give one of weft's numbers because it has none. */
 WeftManagedFile *weft_managed_file_parse(const char *text, GError **error);
 /* What opensm reads: lines are kept below 4,000 characters, as its parser wants. */
 char *weft_managed_file_format(const WeftManagedFile *file);
