@@ -113,6 +113,8 @@ WeftSubnets *weft_subnets_new(WeftControl *control, GHashTable *drivers, GError 
 void weft_subnets_free(WeftSubnets *subnets);
 const WeftFabric *weft_subnets_fabric(const WeftSubnets *subnets, const char *name);
 WeftWiring *weft_subnets_wiring(const WeftSubnets *subnets, const char *name);
+/* To ask the manager; NULL: no such fabric. */
+WeftFabricDriver *weft_subnets_driver(const WeftSubnets *subnets, const char *name);
 /* The key of the cluster whose partition has this VXLAN id; NULL: none. */
 const char *weft_subnets_holder(const WeftSubnets *subnets, guint vxlan);
 /* A free partition number, held for the cluster; 0: none is left. */

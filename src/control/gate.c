@@ -3,6 +3,7 @@
 #include "control-private.h"
 #include "doctor.h"
 #include "errors.h"
+#include "fabric-view.h"
 
 #include <unistd.h>
 
@@ -18,6 +19,7 @@ typedef struct Call {
     char *subject;  /* the host or the cluster that it is about */
     guint pending;  /* hosts that have not told yet */
     json_t *report; /* what is known so far */
+    WeftView *view; /* of a fabric; NULL: none */
     GError *error;  /* to be told later */
     guint idle;
 } Call;
@@ -36,6 +38,7 @@ call_free(gpointer data)
     g_clear_object(&call->cancellable);
     g_clear_error(&call->error);
     json_decref(call->report);
+    weft_view_free(call->view);
     g_free(call->subject);
     g_free(call);
 }
@@ -49,6 +52,14 @@ call_new(WeftGate *base, GCancellable *cancellable, gpointer data)
     call->cancellable = cancellable ? g_object_ref(cancellable) : NULL;
     call->data = data;
     g_hash_table_add(gate->calls, call);
+    return call;
+}
+
+static Call *
+call_report(WeftGate *base, GCancellable *cancellable, WeftGateReported reported, gpointer data)
+{
+    Call *call = call_new(base, cancellable, data);
+    call->reported = reported;
     return call;
 }
 
@@ -276,9 +287,51 @@ gate_load(WeftGate *gate, const char *cluster_id, GCancellable *cancellable, Wef
         end_soon(call, error);
 }
 
+/* --- fabrics --- */
+
+static void
+viewed(json_t *report, const GError *error, gpointer data)
+{
+    Call *call = data;
+    call->report = json_incref(report);
+    end(call, -1, error);
+}
+
+static void
+view(Call *call, WeftViewKind kind, const char *fabric)
+{
+    GError *error = NULL;
+    call->view = weft_view_new(call->control, kind, fabric, viewed, call, &error);
+    if (!call->view)
+        end_soon(call, error);
+}
+
+static void
+gate_fabric(WeftGate *gate, const char *fabric, GCancellable *cancellable, WeftGateReported reported, gpointer data)
+{
+    view(call_report(gate, cancellable, reported, data), WEFT_VIEW_FABRIC, fabric);
+}
+
+static void
+gate_partitions(WeftGate *gate, const char *fabric, GCancellable *cancellable, WeftGateReported reported, gpointer data)
+{
+    view(call_report(gate, cancellable, reported, data), WEFT_VIEW_PARTITIONS, fabric);
+}
+
+static void
+gate_topology(WeftGate *gate, const char *fabric, GCancellable *cancellable, WeftGateReported reported, gpointer data)
+{
+    view(call_report(gate, cancellable, reported, data), WEFT_VIEW_TOPOLOGY, fabric);
+}
+
 /* --- life --- */
 
-static const WeftGateOps ops = { gate_open, gate_doctor, gate_load };
+static const WeftGateOps ops = { .open = gate_open,
+                                 .doctor = gate_doctor,
+                                 .load = gate_load,
+                                 .fabric = gate_fabric,
+                                 .partitions = gate_partitions,
+                                 .topology = gate_topology };
 
 WeftGate *
 weft_control_gate_new(WeftControl *control)

@@ -7,7 +7,7 @@ typedef struct Subnet {
     WeftControl *control;
     WeftFabric *fabric;
     WeftWiring *wiring;
-    const char *driver;   /* its name */
+    WeftFabricDriver *driver;
     char *trouble;        /* why it could not be looked at the last time; NULL: it could */
     GHashTable *pkeys;    /* number to the key of the cluster that holds it; "" is the site's own */
     GHashTable *expected; /* number to a digest of its partition, of clusters that have rested since the start */
@@ -50,6 +50,13 @@ WeftWiring *
 weft_subnets_wiring(const WeftSubnets *subnets, const char *name)
 {
     return find(subnets, name)->wiring;
+}
+
+WeftFabricDriver *
+weft_subnets_driver(const WeftSubnets *subnets, const char *name)
+{
+    const Subnet *subnet = find(subnets, name);
+    return subnet ? subnet->driver : NULL;
 }
 
 /* --- partition numbers --- */
@@ -296,13 +303,13 @@ weft_subnets_examine(const WeftSubnets *subnets, json_t *checks)
         g_autofree char *check = g_strdup_printf("fabric %s", subnet->fabric->name);
         if (subnet->trouble)
             weft_doctor_add(checks, check, WEFT_HEALTH_FAIL, "look whether its subnet manager runs", "%s", subnet->trouble);
-        else if (g_str_equal(subnet->driver, "fake"))
+        else if (g_str_equal(subnet->driver->ops->name, "fake"))
             weft_doctor_add(checks, check, WEFT_HEALTH_WARN,
                             "no driver for a subnet manager is there yet; the path bridge needs none: "
                             "its clusters are kept apart by their VXLANs",
                             "driver fake: partitions are written to files, and no subnet manager is told of them");
         else
-            weft_doctor_add(checks, check, WEFT_HEALTH_OK, NULL, "driver %s answers", subnet->driver);
+            weft_doctor_add(checks, check, WEFT_HEALTH_OK, NULL, "driver %s answers", subnet->driver->ops->name);
     }
 }
 
@@ -320,7 +327,7 @@ subnet_new(WeftControl *control, WeftFabric *fabric, GHashTable *drivers, GError
     if (!wiring)
         return NULL;
     Subnet *subnet = g_new0(Subnet, 1);
-    *subnet = (Subnet){ .control = control, .fabric = fabric, .wiring = wiring, .driver = driver->ops->name };
+    *subnet = (Subnet){ .control = control, .fabric = fabric, .wiring = wiring, .driver = driver };
     subnet->pkeys = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     subnet->expected = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     subnet->suspects = g_hash_table_new(NULL, NULL);

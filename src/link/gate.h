@@ -30,6 +30,26 @@ typedef struct WeftGateOps {
     /* How busy the nodes of a cluster are: { "nodes": [ { "id": …, "cpu": seconds so far, "time": microseconds as of
      * weft_clock_now(), "memory": bytes }, … ] }; a node of which nothing is known is left out. */
     void (*load)(WeftGate *gate, const char *cluster_id, GCancellable *cancellable, WeftGateReported reported, gpointer data);
+    /* A fabric with what hangs on its switches, as its manager knows it, else as a file that was imported:
+     *
+     *     { "fabric": "ib0", "manager": { "way", "version", "where", "master", … as WeftManager } or null,
+     *       "source": "manager", "import" or null, "trouble": why the manager, or its map, was not to be had, or null,
+     *       "switches": [ { "name", "guid", "description", "lid", "links": [ { "switch", "cables", "rate" }, … ],
+     *           "adapters": [ { "port", "host" or null, "hca" or null, "guid", "description", "lid", "rate", "active",
+     *                           "pkeys" }, … ] }, … ],
+     *       "no_port": [ text, … ], "no_host": [ text, … ] }                              what could not be matched
+     *
+     * NOT_FOUND: no such fabric; here and below. */
+    void (*fabric)(WeftGate *gate, const char *fabric, GCancellable *cancellable, WeftGateReported reported, gpointer data);
+    /* Who is in what, the site's own as well; from the manager:
+     *
+     *     { "fabric", "partitions": [ { "pkey": "0x0001", "name", "ours": is it weft's, "tenant" or null, "cluster" or null,
+     *       "ipoib", "sl", "members": [ { "guid", "virtual_guid" or null, "membership", "host" or null, "node": "cfd[3]" or
+     * null }, … ] }, … ] } */
+    void (*partitions)(WeftGate *gate, const char *fabric, GCancellable *cancellable, WeftGateReported reported, gpointer data);
+    /* For placement and for Slurm: { "fabric", "source", "leaves": [ { "switch", "hosts": [ name, … ], "distances": [ cables to
+     * each of the leaves ] }, … ], "slurm": the text of a topology.conf }. */
+    void (*topology)(WeftGate *gate, const char *fabric, GCancellable *cancellable, WeftGateReported reported, gpointer data);
 } WeftGateOps;
 
 struct WeftGate {

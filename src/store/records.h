@@ -17,6 +17,7 @@
  *   node                      "<id>"                       scope cluster id, place host; claims what it holds, GUIDs and MAC
  *   host, host status         "<name>"                     a host claims its ports' GUIDs, so that no other port has them
  *   fabric, tenant, image     "<name>"
+ *   fabric map                "<fabric>"                   { "map": as in topology's map.h }, put by the API
  *   token                     "<id>"                       scope tenant, place principal; claims "token/<hash>"
  *   principal                 "<name>"                     scope tenant; claims "unix/<user>"
  *   event                     "<id, 16 hex digits>"        scope tenant, place cluster id

@@ -1,0 +1,225 @@
+#include "fabric-view.h"
+
+#include "codec.h"
+#include "errors.h"
+#include "fabric-report.h"
+#include "failpoint.h"
+
+struct WeftView {
+    WeftControl *control;
+    char *fabric;
+    WeftFabricDriver *driver;
+    GCancellable *cancellable;
+    guint timer;
+    guint pending;     /* calls to the driver that have not ended */
+    WeftViewed viewed; /* NULL: nobody listens any more */
+    gpointer data;
+    WeftViewKind kind;
+    WeftFabricFacts facts;
+    GError *error; /* there is nothing to report */
+};
+
+static void
+view_destroy(WeftView *view)
+{
+    g_clear_handle_id(&view->timer, g_source_remove);
+    g_object_unref(view->cancellable);
+    g_clear_error(&view->error);
+    json_decref(view->facts.manager);
+    g_clear_pointer(&view->facts.map, weft_fabric_map_free);
+    g_clear_pointer(&view->facts.hosts, g_ptr_array_unref);
+    g_free(view->facts.trouble);
+    json_decref(view->facts.partitions);
+    g_free(view->fabric);
+    g_free(view);
+}
+
+/* What the driver was asked ends by its callback, also then. */
+void
+weft_view_free(WeftView *view)
+{
+    if (!view)
+        return;
+    view->viewed = NULL;
+    if (view->pending == 0) {
+        view_destroy(view);
+        return;
+    }
+    g_clear_handle_id(&view->timer, g_source_remove);
+    g_cancellable_cancel(view->cancellable);
+}
+
+/* --- what the store knows --- */
+
+WeftFabricMap *
+weft_view_imported(WeftStore *store, const char *fabric, GError **error)
+{
+    g_autoptr(WeftRecord) record = weft_store_get(store, WEFT_KIND_FABRIC_MAP, fabric, error);
+    if (!record)
+        return NULL;
+    json_auto_t *json = json_loads(record->value, 0, NULL);
+    return weft_fabric_map_from_json(json_object_get(json, "map"), error);
+}
+
+GPtrArray *
+weft_view_hosts(WeftStore *store, const char *fabric, GError **error)
+{
+    g_autoptr(GPtrArray) records = weft_store_list(store, &(WeftQuery){ .kind = WEFT_KIND_HOST }, error);
+    g_autoptr(GPtrArray) hosts = g_ptr_array_new_with_free_func((GDestroyNotify)weft_host_free);
+    for (guint i = 0; records && i < records->len; i++) {
+        g_autoptr(WeftHost) host = weft_record_host(records->pdata[i], error);
+        if (!host)
+            return NULL;
+        if (g_str_equal(host->fabric, fabric))
+            g_ptr_array_add(hosts, g_steal_pointer(&host));
+    }
+    return records ? g_steal_pointer(&hosts) : NULL;
+}
+
+/* --- the end --- */
+
+static const struct {
+    gboolean greets, maps, lists;
+    json_t *(*report)(const WeftFabricFacts *facts);
+} kinds[] = {
+    [WEFT_VIEW_FABRIC] = { .greets = TRUE, .maps = TRUE, .report = weft_report_fabric },
+    [WEFT_VIEW_PARTITIONS] = { .lists = TRUE, .report = weft_report_partitions },
+    [WEFT_VIEW_TOPOLOGY] = { .maps = TRUE, .report = weft_report_topology },
+};
+
+/* A manager that gives no map, or one of nothing, leaves the word to what was imported. */
+static void
+settle_map(WeftView *view)
+{
+    WeftFabricFacts *facts = &view->facts;
+    facts->source = facts->map ? "manager" : NULL;
+    if (facts->map && facts->map->nodes->len > 0)
+        return;
+    WeftFabricMap *imported = weft_view_imported(view->control->store, view->fabric, &view->error);
+    if (!imported)
+        return;
+    g_clear_pointer(&facts->map, weft_fabric_map_free);
+    facts->map = imported;
+    facts->source = "import";
+}
+
+static void
+finish(WeftView *view)
+{
+    if (!view->error && kinds[view->kind].maps)
+        settle_map(view);
+    if (!view->error)
+        view->facts.hosts = weft_view_hosts(view->control->store, view->fabric, &view->error);
+    json_t *report = view->error ? NULL : kinds[view->kind].report(&view->facts);
+    WeftViewed viewed = g_steal_pointer(&view->viewed);
+    viewed(report, view->error, view->data);
+    json_decref(report);
+}
+
+/* One of the calls has ended. */
+static void
+arrived(WeftView *view)
+{
+    if (--view->pending > 0)
+        return;
+    if (view->viewed)
+        finish(view);
+    else
+        view_destroy(view);
+}
+
+static void
+tell_trouble(WeftView *view, const GError *error)
+{
+    if (!view->facts.trouble)
+        view->facts.trouble = g_strdup(error->message);
+}
+
+/* --- what the manager knows --- */
+
+static void
+greeted(const WeftManager *manager, const GError *error, gpointer data)
+{
+    WeftView *view = data;
+    weft_failpoint_edge("greet", "after");
+    if (manager)
+        view->facts.manager = weft_report_manager(manager);
+    else
+        tell_trouble(view, error);
+    arrived(view);
+}
+
+static void
+mapped(const WeftFabricMap *map, const GError *error, gpointer data)
+{
+    WeftView *view = data;
+    weft_failpoint_edge("map", "after");
+    if (map)
+        view->facts.map = weft_fabric_map_copy(map);
+    else
+        tell_trouble(view, error);
+    arrived(view);
+}
+
+/* The names of clusters are looked up at once: the partitions are the driver's. */
+static void
+listed(GPtrArray *partitions, const GError *error, gpointer data)
+{
+    WeftView *view = data;
+    weft_failpoint_edge("list-partitions", "after");
+    if (error)
+        view->error = g_error_copy(error);
+    else if (view->viewed)
+        view->facts.partitions = weft_report_owners(view->control->store, view->fabric, partitions, &view->error);
+    arrived(view);
+}
+
+static gboolean
+deadline_passed(gpointer data)
+{
+    WeftView *view = data;
+    view->timer = 0;
+    g_cancellable_cancel(view->cancellable);
+    return G_SOURCE_REMOVE;
+}
+
+static void
+ask(WeftView *view)
+{
+    WeftFabricDriver *driver = view->driver;
+    view->pending = kinds[view->kind].greets + kinds[view->kind].maps + kinds[view->kind].lists;
+    if (kinds[view->kind].greets) {
+        weft_failpoint_edge("greet", "before");
+        driver->ops->greet(driver, view->cancellable, greeted, view);
+    }
+    if (kinds[view->kind].maps) {
+        weft_failpoint_edge("map", "before");
+        driver->ops->map(driver, view->cancellable, mapped, view);
+    }
+    if (kinds[view->kind].lists) {
+        weft_failpoint_edge("list-partitions", "before");
+        driver->ops->list(driver, view->cancellable, listed, view);
+    }
+}
+
+WeftView *
+weft_view_new(WeftControl *control, WeftViewKind kind, const char *fabric, WeftViewed viewed, gpointer data, GError **error)
+{
+    WeftFabricDriver *driver = weft_subnets_driver(control->subnets, fabric);
+    if (!driver) {
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND, "there is no fabric %s", fabric);
+        return NULL;
+    }
+    WeftView *view = g_new0(WeftView, 1);
+    *view = (WeftView){ .control = control,
+                        .kind = kind,
+                        .fabric = g_strdup(fabric),
+                        .driver = driver,
+                        .cancellable = g_cancellable_new(),
+                        .viewed = viewed,
+                        .data = data };
+    view->facts.fabric = view->fabric;
+    view->timer = g_timeout_add((guint)(control->options.list_deadline / 1000), deadline_passed, view);
+    ask(view);
+    return view;
+}

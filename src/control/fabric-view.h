@@ -1,0 +1,21 @@
+/* What a fabric looks like and who is in what, for people: the answers behind the gate's fabric, partitions and topology. */
+#pragma once
+
+#include "control-private.h"
+
+typedef enum { WEFT_VIEW_FABRIC, WEFT_VIEW_PARTITIONS, WEFT_VIEW_TOPOLOGY } WeftViewKind;
+
+typedef struct WeftView WeftView;
+/* report: borrowed, as gate.h tells; NULL with an error. */
+typedef void (*WeftViewed)(json_t *report, const GError *error, gpointer data);
+
+/* Asks the fabric's manager. The callback runs once, later, unless the view was freed before; free it there. NULL and NOT_FOUND
+ * where there is no such fabric. */
+WeftView *
+weft_view_new(WeftControl *control, WeftViewKind kind, const char *fabric, WeftViewed viewed, gpointer data, GError **error);
+void weft_view_free(WeftView *view);
+
+/* The map that somebody imported for the fabric; NULL and no error: none. */
+WeftFabricMap *weft_view_imported(WeftStore *store, const char *fabric, GError **error);
+/* All hosts of a fabric (WeftHost), as they are described. */
+GPtrArray *weft_view_hosts(WeftStore *store, const char *fabric, GError **error);
