@@ -128,6 +128,12 @@ weft_wire_reader_next(WeftWireReader *reader)
     return g_queue_pop_head(&reader->objects);
 }
 
+gboolean
+weft_wire_reader_is_inside(const WeftWireReader *reader)
+{
+    return reader->buffer->len > 0;
+}
+
 GBytes *
 weft_wire_frame(const json_t *object)
 {

@@ -36,6 +36,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftWireReader, weft_wire_reader_free)
 /* FALSE: what came is no frame of ours, and the connection must end. Objects are handed over in order. */
 gboolean weft_wire_reader_feed(WeftWireReader *reader, const guint8 *bytes, gsize n, GError **error);
 json_t *weft_wire_reader_next(WeftWireReader *reader); /* NULL: no whole frame is there */
+/* Whether a frame has begun that has not ended. */
+gboolean weft_wire_reader_is_inside(const WeftWireReader *reader);
 
 GBytes *weft_wire_frame(const json_t *object);
 

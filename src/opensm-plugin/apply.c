@@ -1,0 +1,351 @@
+#include "apply.h"
+
+#include "errors.h"
+#include "managed.h"
+#include "partitions.h"
+#include "plan.h"
+#include "wire.h"
+
+#define NAMED_MAX 4 /* ports in a message */
+
+struct WeftApplier {
+    GHashTable *lagging; /* guint64 * → set of pkeys: what these ports did not acknowledge */
+};
+
+typedef struct {
+    WeftOsm *weft;
+    WeftFabricChange *change;
+    gboolean whole;
+    WeftManagedFile *file;
+    char *before; /* the file's text as it was; NULL: there was none */
+    GArray *gone; /* guint16 */
+    WeftRound *round;
+    WeftPlan *plan;
+    gboolean lacks_group;
+} Job;
+
+WeftApplier *
+weft_applier_new(WeftOsm *weft)
+{
+    WeftApplier *applier = g_new0(WeftApplier, 1);
+    applier->lagging = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, (GDestroyNotify)g_hash_table_unref);
+    return applier;
+}
+
+void
+weft_applier_free(WeftApplier *applier)
+{
+    if (!applier)
+        return;
+    g_hash_table_unref(applier->lagging);
+    g_free(applier);
+}
+
+static void
+clear_job(Job *job)
+{
+    weft_plan_free(job->plan);
+    weft_round_free(job->round);
+    g_clear_pointer(&job->gone, g_array_unref);
+    g_free(job->before);
+    weft_managed_file_free(job->file);
+    weft_fabric_change_free(job->change);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Job, clear_job)
+
+/* --- may it be? --- */
+
+gboolean
+weft_is_ruling(const osm_opensm_t *osm)
+{
+    return osm->subn.sm_state == IB_SMINFO_STATE_MASTER && !osm->subn.first_time_master_sweep &&
+           !osm->subn.force_first_time_master_sweep;
+}
+
+static gboolean
+check_manager(const osm_opensm_t *osm, GError **error)
+{
+    if (!weft_is_ruling(osm))
+        return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE,
+                                 "this opensm does not rule the fabric, or has not swept it yet; ask the master, or later");
+    if (!osm->subn.opt.keep_pkey_indexes)
+        return weft_error_refuse(
+            error, WEFT_ERROR_UNAVAILABLE,
+            "keep_pkey_indexes is FALSE in opensm's options: its next sweep would move P_Keys that virtual "
+            "functions are mapped to; set it to TRUE");
+    return TRUE;
+}
+
+static gboolean
+check_member(const osm_opensm_t *osm, const WeftPartition *partition, const WeftMember *member, GError **error)
+{
+    if (member->virtual_guid)
+        return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE,
+                                 "partition 0x%04x, virtual port 0x%016" G_GINT64_MODIFIER "x: %s programs no virtual ports; "
+                                 "mlx5's virtual functions need a subnet manager with virtualization",
+                                 partition->pkey, member->virtual_guid, OSM_VERSION);
+    if (member->membership == WEFT_MEMBER_BOTH && !osm->subn.opt.allow_both_pkeys)
+        return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE,
+                                 "partition 0x%04x, port 0x%016" G_GINT64_MODIFIER
+                                 "x: to be both full and limited member needs "
+                                 "allow_both_pkeys TRUE in opensm's options",
+                                 partition->pkey, member->port_guid);
+    return TRUE;
+}
+
+/* A port is there once, but for what is said twice. */
+static gboolean
+check_members(const osm_opensm_t *osm, WeftPartition *partition, GError **error)
+{
+    g_autoptr(GHashTable) seen = g_hash_table_new(g_int64_hash, g_int64_equal);
+    for (guint i = 0; i < partition->members->len; i++) {
+        WeftMember *member = &g_array_index(partition->members, WeftMember, i);
+        if (!check_member(osm, partition, member, error))
+            return FALSE;
+        const WeftMember *other = g_hash_table_lookup(seen, &member->port_guid);
+        if (other && (other->membership != member->membership || other->index != member->index))
+            return weft_error_refuse(error, WEFT_ERROR_INVALID,
+                                     "partition 0x%04x: port 0x%016" G_GINT64_MODIFIER "x is there twice, and differently; say "
+                                     "\"both\" for a full and limited member",
+                                     partition->pkey, member->port_guid);
+        g_hash_table_insert(seen, &member->port_guid, member);
+    }
+    return TRUE;
+}
+
+/* A number that opensm has from elsewhere: the site's partition may have no number in the file, and got one. */
+static gboolean
+check_owner(const Job *job, const WeftPartition *wish, GError **error)
+{
+    const osm_prtn_t *there = weft_partitions_find(job->weft->osm, wish->pkey);
+    if (!there || g_str_equal(there->name, wish->name) || weft_partition_is_ours(there->name))
+        return TRUE;
+    for (guint i = 0; i < job->file->partitions->len; i++)
+        if (((WeftPartition *)job->file->partitions->pdata[i])->pkey == wish->pkey)
+            return TRUE;
+    return weft_error_refuse(error, WEFT_ERROR_CONFLICT, "P_Key 0x%04x is the site's partition \"%s\" in opensm; take another",
+                             wish->pkey, there->name);
+}
+
+/* lock: held. */
+static gboolean
+check_job(const Job *job, GError **error)
+{
+    const osm_opensm_t *osm = job->weft->osm;
+    if (!check_manager(osm, error))
+        return FALSE;
+    for (guint i = 0; i < job->change->set->len; i++)
+        if (!check_members(osm, job->change->set->pdata[i], error) || !check_owner(job, job->change->set->pdata[i], error))
+            return FALSE;
+    return TRUE;
+}
+
+/* --- what goes --- */
+
+static void
+note_gone(GArray *gone, GHashTable *seen, guint pkey)
+{
+    guint16 number = (guint16)pkey;
+    if (g_hash_table_add(seen, GUINT_TO_POINTER(pkey)))
+        g_array_append_val(gone, number);
+}
+
+static void
+note_strangers(const Job *job, GHashTable *seen)
+{
+    const cl_qmap_t *all = &job->weft->osm->subn.prtn_pkey_tbl;
+    for (cl_map_item_t *item = cl_qmap_head(all); item != cl_qmap_end(all); item = cl_qmap_next(item)) {
+        const osm_prtn_t *partition = (const osm_prtn_t *)item;
+        if (weft_partition_is_ours(partition->name))
+            note_gone(job->gone, seen, cl_ntoh16(partition->pkey));
+    }
+}
+
+/* By the file as it was, and by the names in opensm's memory: the file may have been edited. lock: held. */
+static GArray *
+find_gone(Job *job)
+{
+    g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+    g_autoptr(GHashTable) ours = g_hash_table_new(NULL, NULL);
+    job->gone = g_array_new(FALSE, FALSE, sizeof(guint16));
+    for (guint i = 0; i < job->change->set->len; i++)
+        g_hash_table_add(seen, GUINT_TO_POINTER(((WeftPartition *)job->change->set->pdata[i])->pkey));
+    for (guint i = 0; i < job->file->partitions->len; i++) {
+        guint pkey = ((WeftPartition *)job->file->partitions->pdata[i])->pkey;
+        g_hash_table_add(ours, GUINT_TO_POINTER(pkey));
+        if (job->whole)
+            note_gone(job->gone, seen, pkey);
+    }
+    for (guint i = 0; i < job->change->removed->len; i++) {
+        guint pkey = g_array_index(job->change->removed, guint16, i);
+        const osm_prtn_t *there = weft_partitions_find(job->weft->osm, pkey);
+        if (there && (g_hash_table_contains(ours, GUINT_TO_POINTER(pkey)) || weft_partition_is_ours(there->name)))
+            note_gone(job->gone, seen, pkey);
+    }
+    if (job->whole)
+        note_strangers(job, seen);
+    return job->gone;
+}
+
+static WeftPlan *
+make_plan(Job *job, GError **error)
+{
+    const WeftPlanInput input = {
+        .osm = job->weft->osm,
+        .change = job->change,
+        .gone = job->gone,
+        .lagging = job->weft->applier->lagging,
+        .whole = job->whole,
+    };
+    return weft_plan_new(&input, error);
+}
+
+/* --- the steps --- */
+
+/* Whether all of it is possible, before anything changes. */
+static gboolean
+try_out(Job *job, GError **error)
+{
+    CL_PLOCK_ACQUIRE(&job->weft->osm->lock);
+    g_autoptr(WeftPlan) plan = NULL;
+    if (check_job(job, error)) {
+        find_gone(job);
+        plan = make_plan(job, error);
+    }
+    CL_PLOCK_RELEASE(&job->weft->osm->lock);
+    return plan != NULL;
+}
+
+static gboolean
+read_file(Job *job, GError **error)
+{
+    job->file = weft_managed_file_load(job->weft->partitions, error);
+    if (!job->file)
+        return FALSE;
+    /* Only to put it back: a file that is not there is empty. */
+    g_file_get_contents(job->weft->partitions, &job->before, NULL, NULL);
+    return TRUE;
+}
+
+static gboolean
+write_file(Job *job, GError **error)
+{
+    g_autofree char *text = weft_managed_file_format(job->file);
+    if (g_strcmp0(text, job->before) == 0)
+        return TRUE;
+    return weft_managed_file_save(job->file, job->weft->partitions, error);
+}
+
+static void
+put_file_back(Job *job)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftManagedFile) old = weft_managed_file_parse(job->before ? job->before : "", &error);
+    if (!old || !weft_managed_file_save(old, job->weft->partitions, &error))
+        weft_osm_log(job->weft, OSM_LOG_ERROR, "%s could not be put back: %s\n", job->weft->partitions, error->message);
+}
+
+/* lock: exclusive. */
+static gboolean
+change_memory(Job *job, GError **error)
+{
+    osm_opensm_t *osm = job->weft->osm;
+    if (!check_manager(osm, error) || !(job->plan = make_plan(job, error)))
+        return FALSE;
+    weft_plan_commit(job->plan, job->round);
+    for (guint i = 0; i < job->gone->len; i++)
+        weft_partitions_remove(osm, g_array_index(job->gone, guint16, i));
+    for (guint i = 0; i < job->change->set->len; i++)
+        job->lacks_group |= !weft_partitions_set(osm, job->change->set->pdata[i]);
+    return TRUE;
+}
+
+static gboolean
+commit(Job *job, GError **error)
+{
+    job->round = weft_round_new(job->weft->acks);
+    CL_PLOCK_EXCL_ACQUIRE(&job->weft->osm->lock);
+    gboolean ok = change_memory(job, error);
+    CL_PLOCK_RELEASE(&job->weft->osm->lock);
+    if (!ok)
+        put_file_back(job);
+    return ok;
+}
+
+/* --- how it ended --- */
+
+static void
+note_lag(Job *job)
+{
+    GHashTable *lagging = job->weft->applier->lagging;
+    GPtrArray *asks = weft_round_asks(job->round);
+    for (guint i = 0; i < asks->len; i++)
+        g_hash_table_remove(lagging, &((WeftAsk *)asks->pdata[i])->port_guid);
+    for (guint i = 0; i < asks->len; i++) {
+        WeftAsk *ask = asks->pdata[i];
+        if (ask->error)
+            g_hash_table_replace(lagging, g_memdup2(&ask->port_guid, sizeof ask->port_guid),
+                                 weft_plan_pkeys(job->plan, ask->port_guid));
+    }
+}
+
+static gboolean
+check_answers(Job *job, GError **error)
+{
+    GPtrArray *asks = weft_round_asks(job->round);
+    g_autoptr(GString) text = g_string_new(NULL);
+    guint failed = 0;
+    for (guint i = 0; i < asks->len; i++) {
+        const WeftAsk *ask = asks->pdata[i];
+        if (ask->error && failed++ < NAMED_MAX)
+            g_string_append_printf(text, "%s%s %s", text->len ? "; " : "", ask->place, ask->error);
+    }
+    if (failed > NAMED_MAX)
+        g_string_append_printf(text, "; and %u more", failed - NAMED_MAX);
+    if (failed == 0)
+        return TRUE;
+    return weft_error_refuse(error, WEFT_ERROR_TIMEOUT,
+                             "%s. The change stands in %s; the next sweep or the same change again completes it", text->str,
+                             job->weft->partitions);
+}
+
+static json_t *
+make_answer(const Job *job, gint64 since)
+{
+    json_t *absent = json_array();
+    const GArray *guids = weft_plan_absent(job->plan);
+    for (guint i = 0; i < guids->len; i++)
+        json_array_append_new(absent, json_sprintf("0x%016" G_GINT64_MODIFIER "x", g_array_index(guids, guint64, i)));
+    return json_pack("{sI sI sI so}", "generation", (json_int_t)job->file->generation, "blocks",
+                     (json_int_t)weft_round_asks(job->round)->len, "micros", (json_int_t)(g_get_monotonic_time() - since),
+                     "absent", absent);
+}
+
+static gboolean
+run(Job *job, json_t *request, GError **error)
+{
+    job->change = weft_wire_change_from_json(request, &job->whole, error);
+    if (!job->change || !read_file(job, error) || !try_out(job, error))
+        return FALSE;
+    if (!weft_managed_file_change(job->file, job->change, job->whole, error) || !write_file(job, error))
+        return FALSE;
+    if (!commit(job, error))
+        return FALSE;
+    weft_round_wait(job->round);
+    note_lag(job);
+    if (!check_answers(job, error))
+        return FALSE;
+    if (job->lacks_group)
+        return weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
+                                 "opensm could not make a broadcast group: no multicast LID is left, "
+                                 "or its rate or MTU does not fit; the P_Keys are on the ports");
+    return TRUE;
+}
+
+json_t *
+weft_apply(WeftOsm *weft, json_t *request, GError **error)
+{
+    gint64 since = g_get_monotonic_time();
+    g_auto(Job) job = { .weft = weft };
+    return run(&job, request, error) ? make_answer(&job, since) : NULL;
+}

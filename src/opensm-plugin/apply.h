@@ -1,0 +1,17 @@
+/* Changes weft's partitions: the file first, so that a sweep that reads it in between makes the same; then opensm's memory and
+ * the tables of only those ports that are concerned; and it ends when the last of them has answered.
+ *
+ * A port that does not answer fails the change, with its name. The wish then stands in the file and in opensm's memory: the
+ * next sweep, or the same change again, completes it. */
+#pragma once
+
+#include "osm.h"
+
+#include <jansson.h>
+
+WeftApplier *weft_applier_new(WeftOsm *weft);
+void weft_applier_free(WeftApplier *applier);
+/* thread: one at a time; blocks. */
+json_t *weft_apply(WeftOsm *weft, json_t *request, GError **error);
+/* Whether opensm rules the fabric and has swept it since. */
+gboolean weft_is_ruling(const osm_opensm_t *osm);

@@ -1,0 +1,37 @@
+/* What the parts of the plugin share: opensm, and who we are in it.
+ *
+ * Locks, always in this order: opensm's own (osm->lock), then ours (a leaf: nothing is called while one is held). opensm's lock
+ * is never held over I/O or a wait. */
+#pragma once
+
+#include <glib.h>
+/* GLib first: complib leaves TRUE, FALSE, MIN and MAX alone where they are. */
+#include <opensm/osm_file_ids.h>
+#define FILE_ID OSM_FILE_EVENT_PLUGIN_C
+#include <opensm/osm_event_plugin.h>
+#include <opensm/osm_opensm.h>
+#include <opensm/osm_partition.h>
+#include <opensm/osm_version.h>
+
+#include <sys/types.h>
+
+typedef struct WeftAcks WeftAcks;
+typedef struct WeftDoor WeftDoor;
+typedef struct WeftHands WeftHands;
+typedef struct WeftApplier WeftApplier;
+
+typedef struct WeftOsm {
+    osm_opensm_t *osm;
+    char *trouble; /* why we touch nothing: opensm is not laid out as we were told; NULL: it is */
+    char *socket;
+    uid_t uid;        /* whose orders we take, besides root's */
+    char *partitions; /* opensm's partitions.conf */
+    gint sweeping;    /* atomic; opensm looks at the whole fabric just now */
+    WeftAcks *acks;
+    WeftApplier *applier;
+    WeftHands *hands;
+    WeftDoor *door;
+} WeftOsm;
+
+/* To opensm's log. */
+#define weft_osm_log(weft, level, ...) osm_log_v2(&(weft)->osm->log, (level), FILE_ID, "weft: " __VA_ARGS__)

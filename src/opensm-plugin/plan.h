@@ -1,0 +1,28 @@
+/* What a change means for the ports: their tables as they shall be. lock: opensm's is held from weft_plan_new() to
+ * weft_plan_commit(). */
+#pragma once
+
+#include "acks.h"
+#include "fabric.h"
+
+typedef struct WeftPlan WeftPlan;
+
+typedef struct WeftPlanInput {
+    osm_opensm_t *osm;
+    const WeftFabricChange *change;
+    GArray *gone;        /* guint16: partitions that go, weft's by the file or by their name */
+    GHashTable *lagging; /* guint64 * → set of pkeys: ports that did not answer when these changed */
+    gboolean whole;      /* all that lag are concerned */
+} WeftPlanInput;
+
+/* EXHAUSTED, CONFLICT or UNAVAILABLE: it cannot be so. Nothing is changed. */
+WeftPlan *weft_plan_new(const WeftPlanInput *input, GError **error);
+void weft_plan_free(WeftPlan *plan);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftPlan, weft_plan_free)
+
+/* Makes the tables opensm's wish, and sends what the ports lack. lock: exclusive. */
+void weft_plan_commit(WeftPlan *plan, WeftRound *round);
+/* Members that are not in the fabric now (guint64): they get their keys when they come. */
+GArray *weft_plan_absent(const WeftPlan *plan);
+/* P_Keys that the plan concerns on a port: a new set of GUINT_TO_POINTER(pkey). */
+GHashTable *weft_plan_pkeys(const WeftPlan *plan, guint64 port_guid);
