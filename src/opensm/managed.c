@@ -364,35 +364,73 @@ keep_attributes(int fd, const struct stat *was)
     return fchmod(fd, was->st_mode & 07777) == 0;
 }
 
+struct WeftManagedSave {
+    char *path;   /* as it was given */
+    char *target; /* a link stays one: the file that it names is replaced */
+    char *temporary;
+    int fd;
+};
+
+void
+weft_managed_save_cancel(WeftManagedSave *save)
+{
+    if (!save)
+        return;
+    if (save->fd >= 0) {
+        g_unlink(save->temporary);
+        close(save->fd);
+    }
+    g_free(save->temporary);
+    g_free(save->target);
+    g_free(save->path);
+    g_free(save);
+}
+
 static gboolean
-replace(const char *path, const char *text, char *temporary)
+write_beside(WeftManagedSave *save, const char *text)
 {
     struct stat was;
-    gboolean exists = stat(path, &was) == 0;
-    if ((!exists && errno != ENOENT) || (exists && faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) < 0))
+    gboolean exists = stat(save->target, &was) == 0;
+    if ((!exists && errno != ENOENT) || (exists && faccessat(AT_FDCWD, save->target, W_OK, AT_EACCESS) < 0))
         return FALSE;
-    int fd = g_mkstemp_full(temporary, O_WRONLY | O_CLOEXEC, 0644);
-    if (fd < 0)
-        return FALSE;
-    gboolean ok = (!exists || keep_attributes(fd, &was)) && weft_file_write(fd, text, strlen(text)) && fsync(fd) == 0 &&
-                  g_rename(temporary, path) == 0;
-    int saved = errno;
-    if (!ok)
-        g_unlink(temporary);
-    close(fd);
-    errno = saved;
+    save->fd = g_mkstemp_full(save->temporary, O_WRONLY | O_CLOEXEC, 0644);
+    return save->fd >= 0 && (!exists || keep_attributes(save->fd, &was)) && weft_file_write(save->fd, text, strlen(text));
+}
+
+WeftManagedSave *
+weft_managed_save_begin(const WeftManagedFile *file, const char *path, GError **error)
+{
+    WeftManagedSave *save = g_new0(WeftManagedSave, 1);
+    char *resolved = realpath(path, NULL);
+    save->path = g_strdup(path);
+    save->target = g_strdup(resolved ? resolved : path);
+    save->temporary = g_strconcat(save->target, ".XXXXXX", NULL);
+    save->fd = -1;
+    free(resolved);
+    g_autofree char *text = weft_managed_file_format(file);
+    if (write_beside(save, text))
+        return save;
+    fail(error, path);
+    weft_managed_save_cancel(save);
+    return NULL;
+}
+
+gboolean
+weft_managed_save_end(WeftManagedSave *save, GError **error)
+{
+    gboolean ok = (fsync(save->fd) == 0 && g_rename(save->temporary, save->target) == 0) || fail(error, save->path);
+    if (ok) {
+        close(save->fd);
+        save->fd = -1;
+        ok = weft_file_sync_folder(save->target, error);
+    }
+    weft_managed_save_cancel(save);
     return ok;
 }
 
 gboolean
 weft_managed_file_save(const WeftManagedFile *file, const char *path, GError **error)
 {
-    /* A link stays one: the file that it names is replaced. */
-    g_autofree char *target = NULL;
-    char *resolved = realpath(path, NULL);
-    target = g_strdup(resolved ? resolved : path);
-    free(resolved);
-    g_autofree char *temporary = g_strconcat(target, ".XXXXXX", NULL);
-    g_autofree char *text = weft_managed_file_format(file);
-    return (replace(target, text, temporary) || fail(error, path)) && weft_file_sync_folder(target, error);
+    WeftManagedSave *save = weft_managed_save_begin(file, path, error);
+    return save && weft_managed_save_end(save, error);
 }

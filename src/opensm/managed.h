@@ -39,3 +39,8 @@ GPtrArray *weft_managed_file_site(const WeftManagedFile *file);
 /* Reads, or writes a new one beside it, syncs and renames; owner and mode stay. A file that is not there is empty. */
 WeftManagedFile *weft_managed_file_load(const char *path, GError **error);
 gboolean weft_managed_file_save(const WeftManagedFile *file, const char *path, GError **error);
+/* The same in two steps. What is likely to fail fails in the first, which changes nothing yet; the second takes the time, and frees. */
+typedef struct WeftManagedSave WeftManagedSave;
+WeftManagedSave *weft_managed_save_begin(const WeftManagedFile *file, const char *path, GError **error);
+gboolean weft_managed_save_end(WeftManagedSave *save, GError **error);
+void weft_managed_save_cancel(WeftManagedSave *save); /* NULL is fine */
