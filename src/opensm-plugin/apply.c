@@ -17,10 +17,12 @@ typedef struct {
     WeftFabricChange *change;
     gboolean whole;
     WeftManagedFile *file;
-    char *before; /* the file's text as it was; NULL: there was none */
-    GArray *gone; /* guint16 */
+    GHashTable *ours;      /* set of pkeys: those in the file as it was */
+    WeftManagedSave *save; /* the new file, that nobody sees yet; NULL: it is as it was */
+    GArray *gone;          /* guint16 */
     WeftRound *round;
     WeftPlan *plan;
+    guint blocks; /* sent */
     gboolean lacks_group;
 } Job;
 
@@ -47,7 +49,8 @@ clear_job(Job *job)
     weft_plan_free(job->plan);
     weft_round_free(job->round);
     g_clear_pointer(&job->gone, g_array_unref);
-    g_free(job->before);
+    weft_managed_save_cancel(job->save);
+    g_clear_pointer(&job->ours, g_hash_table_unref);
     weft_managed_file_free(job->file);
     weft_fabric_change_free(job->change);
 }
@@ -113,16 +116,21 @@ check_members(const osm_opensm_t *osm, WeftPartition *partition, GError **error)
     return TRUE;
 }
 
+/* By the file as it was, or by its name: the file may have been edited, and opensm not have read it since. */
+static gboolean
+is_ours(const Job *job, const osm_prtn_t *partition)
+{
+    return g_hash_table_contains(job->ours, GUINT_TO_POINTER((guint)cl_ntoh16(partition->pkey))) ||
+           weft_partition_is_ours(partition->name);
+}
+
 /* A number that opensm has from elsewhere: the site's partition may have no number in the file, and got one. */
 static gboolean
 check_owner(const Job *job, const WeftPartition *wish, GError **error)
 {
     const osm_prtn_t *there = weft_partitions_find(job->weft->osm, wish->pkey);
-    if (!there || g_str_equal(there->name, wish->name) || weft_partition_is_ours(there->name))
+    if (!there || g_str_equal(there->name, wish->name) || is_ours(job, there))
         return TRUE;
-    for (guint i = 0; i < job->file->partitions->len; i++)
-        if (((WeftPartition *)job->file->partitions->pdata[i])->pkey == wish->pkey)
-            return TRUE;
     return weft_error_refuse(error, WEFT_ERROR_CONFLICT, "P_Key 0x%04x is the site's partition \"%s\" in opensm; take another",
                              wish->pkey, there->name);
 }
@@ -151,40 +159,33 @@ note_gone(GArray *gone, GHashTable *seen, guint pkey)
 }
 
 static void
-note_strangers(const Job *job, GHashTable *seen)
+note_rest(const Job *job, GArray *gone, GHashTable *seen)
 {
     const cl_qmap_t *all = &job->weft->osm->subn.prtn_pkey_tbl;
     for (cl_map_item_t *item = cl_qmap_head(all); item != cl_qmap_end(all); item = cl_qmap_next(item)) {
         const osm_prtn_t *partition = (const osm_prtn_t *)item;
-        if (weft_partition_is_ours(partition->name))
-            note_gone(job->gone, seen, cl_ntoh16(partition->pkey));
+        if (is_ours(job, partition))
+            note_gone(gone, seen, cl_ntoh16(partition->pkey));
     }
 }
 
-/* By the file as it was, and by the names in opensm's memory: the file may have been edited. lock: held. */
+/* Of what opensm has. lock: held. */
 static GArray *
-find_gone(Job *job)
+find_gone(const Job *job)
 {
     g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
-    g_autoptr(GHashTable) ours = g_hash_table_new(NULL, NULL);
-    job->gone = g_array_new(FALSE, FALSE, sizeof(guint16));
+    GArray *gone = g_array_new(FALSE, FALSE, sizeof(guint16));
     for (guint i = 0; i < job->change->set->len; i++)
         g_hash_table_add(seen, GUINT_TO_POINTER(((WeftPartition *)job->change->set->pdata[i])->pkey));
-    for (guint i = 0; i < job->file->partitions->len; i++) {
-        guint pkey = ((WeftPartition *)job->file->partitions->pdata[i])->pkey;
-        g_hash_table_add(ours, GUINT_TO_POINTER(pkey));
-        if (job->whole)
-            note_gone(job->gone, seen, pkey);
-    }
     for (guint i = 0; i < job->change->removed->len; i++) {
         guint pkey = g_array_index(job->change->removed, guint16, i);
         const osm_prtn_t *there = weft_partitions_find(job->weft->osm, pkey);
-        if (there && (g_hash_table_contains(ours, GUINT_TO_POINTER(pkey)) || weft_partition_is_ours(there->name)))
-            note_gone(job->gone, seen, pkey);
+        if (there && is_ours(job, there))
+            note_gone(gone, seen, pkey);
     }
     if (job->whole)
-        note_strangers(job, seen);
-    return job->gone;
+        note_rest(job, gone, seen);
+    return gone;
 }
 
 static WeftPlan *
@@ -202,55 +203,41 @@ make_plan(Job *job, GError **error)
 
 /* --- the steps --- */
 
-/* Whether all of it is possible, before anything changes. */
 static gboolean
-try_out(Job *job, GError **error)
+change_file(Job *job, GError **error)
 {
-    CL_PLOCK_ACQUIRE(&job->weft->osm->lock);
-    g_autoptr(WeftPlan) plan = NULL;
-    if (check_job(job, error)) {
-        find_gone(job);
-        plan = make_plan(job, error);
-    }
-    CL_PLOCK_RELEASE(&job->weft->osm->lock);
-    return plan != NULL;
+    g_autofree char *before = weft_managed_file_format(job->file);
+    if (!weft_managed_file_change(job->file, job->change, job->whole, error))
+        return FALSE;
+    g_autofree char *after = weft_managed_file_format(job->file);
+    if (g_str_equal(before, after))
+        return TRUE;
+    job->save = weft_managed_save_begin(job->file, job->weft->partitions, error);
+    return job->save != NULL;
 }
 
 static gboolean
-read_file(Job *job, GError **error)
+prepare_file(Job *job, GError **error)
 {
     job->file = weft_managed_file_load(job->weft->partitions, error);
     if (!job->file)
         return FALSE;
-    /* Only to put it back: a file that is not there is empty. */
-    g_file_get_contents(job->weft->partitions, &job->before, NULL, NULL);
-    return TRUE;
+    job->ours = g_hash_table_new(NULL, NULL);
+    for (guint i = 0; i < job->file->partitions->len; i++)
+        g_hash_table_add(job->ours, GUINT_TO_POINTER(((WeftPartition *)job->file->partitions->pdata[i])->pkey));
+    return change_file(job, error);
 }
 
-static gboolean
-write_file(Job *job, GError **error)
-{
-    g_autofree char *text = weft_managed_file_format(job->file);
-    if (g_strcmp0(text, job->before) == 0)
-        return TRUE;
-    return weft_managed_file_save(job->file, job->weft->partitions, error);
-}
-
-static void
-put_file_back(Job *job)
-{
-    g_autoptr(GError) error = NULL;
-    g_autoptr(WeftManagedFile) old = weft_managed_file_parse(job->before ? job->before : "", &error);
-    if (!old || !weft_managed_file_save(old, job->weft->partitions, &error))
-        weft_osm_log(job->weft, OSM_LOG_ERROR, "%s could not be put back: %s\n", job->weft->partitions, error->message);
-}
-
-/* lock: exclusive. */
+/* All of it, or nothing. lock: exclusive. */
 static gboolean
 change_memory(Job *job, GError **error)
 {
     osm_opensm_t *osm = job->weft->osm;
-    if (!check_manager(osm, error) || !(job->plan = make_plan(job, error)))
+    if (!check_job(job, error))
+        return FALSE;
+    job->gone = find_gone(job);
+    job->plan = make_plan(job, error);
+    if (!job->plan)
         return FALSE;
     weft_plan_commit(job->plan, job->round);
     for (guint i = 0; i < job->gone->len; i++)
@@ -260,15 +247,19 @@ change_memory(Job *job, GError **error)
     return TRUE;
 }
 
+/* MADs are on their way when it returns. */
 static gboolean
-commit(Job *job, GError **error)
+change_fabric(Job *job, GError **error)
 {
+    g_clear_pointer(&job->gone, g_array_unref);
+    g_clear_pointer(&job->plan, weft_plan_free);
+    g_clear_pointer(&job->round, weft_round_free);
+    job->lacks_group = FALSE;
     job->round = weft_round_new(job->weft->acks);
     CL_PLOCK_EXCL_ACQUIRE(&job->weft->osm->lock);
     gboolean ok = change_memory(job, error);
     CL_PLOCK_RELEASE(&job->weft->osm->lock);
-    if (!ok)
-        put_file_back(job);
+    job->blocks += weft_round_asks(job->round)->len;
     return ok;
 }
 
@@ -316,29 +307,40 @@ make_answer(const Job *job, gint64 since)
     const GArray *guids = weft_plan_absent(job->plan);
     for (guint i = 0; i < guids->len; i++)
         json_array_append_new(absent, json_sprintf("0x%016" G_GINT64_MODIFIER "x", g_array_index(guids, guint64, i)));
-    return json_pack("{sI sI sI so}", "generation", (json_int_t)job->file->generation, "blocks",
-                     (json_int_t)weft_round_asks(job->round)->len, "micros", (json_int_t)(g_get_monotonic_time() - since),
-                     "absent", absent);
+    return json_pack("{sI sI sI so}", "generation", (json_int_t)job->file->generation, "blocks", (json_int_t)job->blocks,
+                     "micros", (json_int_t)(g_get_monotonic_time() - since), "absent", absent);
+}
+
+static gboolean
+await(Job *job, GError **error)
+{
+    weft_round_wait(job->round);
+    note_lag(job);
+    return check_answers(job, error);
 }
 
 static gboolean
 run(Job *job, json_t *request, GError **error)
 {
     job->change = weft_wire_change_from_json(request, &job->whole, error);
-    if (!job->change || !read_file(job, error) || !try_out(job, error))
+    if (!job->change || !prepare_file(job, error) || !change_fabric(job, error))
         return FALSE;
-    if (!weft_managed_file_change(job->file, job->change, job->whole, error) || !write_file(job, error))
+    /* The disk takes its time while the MADs take theirs. */
+    if (job->save && !weft_managed_save_end(g_steal_pointer(&job->save), error)) {
+        g_prefix_error(error, "opensm has the change until its next sweep: ");
         return FALSE;
-    if (!commit(job, error))
+    }
+    if (!await(job, error))
         return FALSE;
-    weft_round_wait(job->round);
-    note_lag(job);
-    if (!check_answers(job, error))
+    /* A sweep that read the file just before it was replaced has taken all back. From now on it cannot; mostly there is nothing
+     * to do. */
+    if (!change_fabric(job, error) || !await(job, error))
         return FALSE;
     if (job->lacks_group)
-        return weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
-                                 "opensm could not make a broadcast group: no multicast LID is left, "
-                                 "or its rate or MTU does not fit; the P_Keys are on the ports");
+        return weft_error_refuse(
+            error, WEFT_ERROR_EXHAUSTED,
+            "opensm could not make a broadcast group: no multicast LID is left, or its rate or MTU does not "
+            "fit; the P_Keys are on the ports");
     return TRUE;
 }
 

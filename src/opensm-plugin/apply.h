@@ -1,5 +1,6 @@
-/* Changes weft's partitions: the file first, so that a sweep that reads it in between makes the same; then opensm's memory and
- * the tables of only those ports that are concerned; and it ends when the last of them has answered.
+/* Changes weft's partitions: opensm's memory and the tables of only those ports that are concerned, and the file that a later
+ * sweep or start of opensm reads; it ends when the file is on the disk and the last port has answered. Refused is what cannot
+ * be before anything changes.
  *
  * A port that does not answer fails the change, with its name. The wish then stands in the file and in opensm's memory: the
  * next sweep, or the same change again, completes it. */

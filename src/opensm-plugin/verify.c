@@ -41,12 +41,6 @@ ask_all(WeftRound *round, osm_physp_t *physp, guint64 guid, gboolean enforced)
     }
 }
 
-static gboolean
-is_enforcing(const osm_physp_t *peer)
-{
-    return (peer->port_info.vl_enforce & 0x0c) != 0;
-}
-
 /* lock: held. */
 static void
 ask_port(osm_opensm_t *osm, WeftPortTable *table, WeftRound *round)
@@ -63,8 +57,9 @@ ask_port(osm_opensm_t *osm, WeftPortTable *table, WeftRound *round)
     }
     g_array_set_size(table->pkeys, weft_table_capacity(port->p_physp));
     ask_all(round, port->p_physp, table->port_guid, FALSE);
-    osm_physp_t *peer = weft_table_peer(port->p_physp);
-    if (!peer || !is_enforcing(peer))
+    gboolean enforce = osm->subn.opt.part_enforce_enum != OSM_PARTITION_ENFORCE_TYPE_OFF;
+    osm_physp_t *peer = enforce ? weft_table_peer(port->p_physp) : NULL;
+    if (!peer)
         return;
     table->enforced = g_array_new(FALSE, TRUE, sizeof(guint16));
     g_array_set_size(table->enforced, weft_table_capacity(peer));
