@@ -55,6 +55,13 @@ gboolean weft_handle_host_drain(WeftRequest *request, GError **error);
 gboolean weft_handle_host_undrain(WeftRequest *request, GError **error);
 gboolean weft_handle_fabric_list(WeftRequest *request, GError **error);
 
+/* fabrics.c */
+gboolean weft_handle_fabric_get(WeftRequest *request, GError **error);
+gboolean weft_handle_fabric_partitions(WeftRequest *request, GError **error);
+gboolean weft_handle_fabric_topology(WeftRequest *request, GError **error);
+gboolean weft_handle_fabric_import(WeftRequest *request, GError **error);
+gboolean weft_handle_fabric_forget(WeftRequest *request, GError **error);
+
 /* tenants.c */
 gboolean weft_handle_tenant_list(WeftRequest *request, GError **error);
 gboolean weft_handle_tenant_add(WeftRequest *request, GError **error);

@@ -21,7 +21,8 @@ typedef enum {
     WEFT_NAMES_HOSTS,
     WEFT_NAMES_TENANTS,
     WEFT_NAMES_PRINCIPALS,
-    WEFT_NAMES_IMAGES
+    WEFT_NAMES_IMAGES,
+    WEFT_NAMES_FABRICS
 } WeftNames;
 
 /* One row of the table of verbs. Options write into static variables of the verb's file: a process runs one verb. */

@@ -6,7 +6,7 @@
 
 static const char *const name_paths[] = {
     [WEFT_NAMES_CLUSTERS] = "/v1/clusters",     [WEFT_NAMES_HOSTS] = "/v1/hosts",   [WEFT_NAMES_TENANTS] = "/v1/tenants",
-    [WEFT_NAMES_PRINCIPALS] = "/v1/principals", [WEFT_NAMES_IMAGES] = "/v1/images",
+    [WEFT_NAMES_PRINCIPALS] = "/v1/principals", [WEFT_NAMES_IMAGES] = "/v1/images", [WEFT_NAMES_FABRICS] = "/v1/fabrics",
 };
 
 static void
@@ -86,7 +86,10 @@ option_with_value(const WeftVerb *verb, const char *word)
 static const struct {
     const char *option;
     WeftNames names;
-} named_values[] = { { "tenant", WEFT_NAMES_TENANTS }, { "user", WEFT_NAMES_PRINCIPALS }, { "image", WEFT_NAMES_IMAGES } };
+} named_values[] = { { "tenant", WEFT_NAMES_TENANTS },
+                     { "user", WEFT_NAMES_PRINCIPALS },
+                     { "image", WEFT_NAMES_IMAGES },
+                     { "fabric", WEFT_NAMES_FABRICS } };
 
 /* A value that is one of several words says so in its description: "ready|deleted". */
 static void

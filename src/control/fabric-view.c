@@ -92,15 +92,13 @@ static void
 settle_map(WeftView *view)
 {
     WeftFabricFacts *facts = &view->facts;
-    facts->source = facts->map ? "manager" : NULL;
-    if (facts->map && facts->map->nodes->len > 0)
+    if (facts->map && facts->map->nodes->len > 0) {
+        facts->source = "manager";
         return;
-    WeftFabricMap *imported = weft_view_imported(view->control->store, view->fabric, &view->error);
-    if (!imported)
-        return;
+    }
     g_clear_pointer(&facts->map, weft_fabric_map_free);
-    facts->map = imported;
-    facts->source = "import";
+    facts->map = weft_view_imported(view->control->store, view->fabric, &view->error);
+    facts->source = facts->map ? "import" : NULL;
 }
 
 static void

@@ -1,0 +1,119 @@
+#include "errors.h"
+#include "handlers.h"
+#include "map.h"
+#include "request.h"
+#include "rounds.h"
+
+#include <string.h>
+
+static gboolean
+find_fabric(WeftRequest *request, GError **error)
+{
+    const char *name = request->match.params[0];
+    g_autoptr(GError) failed = NULL;
+    g_autoptr(WeftRecord) record = weft_store_get(request->store, WEFT_KIND_FABRIC, name, &failed);
+    if (failed)
+        g_propagate_error(error, g_steal_pointer(&failed));
+    else if (!record)
+        weft_not_found("fabric", name, error);
+    return record != NULL;
+}
+
+/* --- questions to its manager --- */
+
+static void
+answer(WeftRequest *request, const WeftRoundItem *items, guint n)
+{
+    if (items[0].error)
+        weft_request_fail(request, items[0].error);
+    else
+        weft_request_reply(request, weft_reply_new(200, json_incref(items[0].report)));
+}
+
+static gboolean
+ask(WeftRequest *request, WeftGateAsk question, GError **error)
+{
+    if (!find_fabric(request, error))
+        return FALSE;
+    GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
+    g_ptr_array_add(names, g_strdup(request->match.params[0]));
+    return weft_round_ask(request, question, names, answer, error);
+}
+
+gboolean
+weft_handle_fabric_get(WeftRequest *request, GError **error)
+{
+    return ask(request, WEFT_GATE_ASK(request, fabric), error);
+}
+
+gboolean
+weft_handle_fabric_partitions(WeftRequest *request, GError **error)
+{
+    return ask(request, WEFT_GATE_ASK(request, partitions), error);
+}
+
+gboolean
+weft_handle_fabric_topology(WeftRequest *request, GError **error)
+{
+    return ask(request, WEFT_GATE_ASK(request, topology), error);
+}
+
+/* --- a map from a file --- */
+
+static json_t *
+map_view(const char *fabric, const WeftFabricMap *map)
+{
+    guint switches = weft_fabric_map_switches(map), adapters = 0;
+    for (guint i = switches; i < map->nodes->len; i++)
+        adapters += ((const WeftMapNode *)map->nodes->pdata[i])->kind == WEFT_MAP_ADAPTER;
+    return json_pack("{s:s, s:i, s:i}", "fabric", fabric, "switches", switches, "adapters", adapters);
+}
+
+static WeftFabricMap *
+read_map(WeftRequest *request, GError **error)
+{
+    const GByteArray *bytes = request->upload;
+    if (bytes->len && memchr(bytes->data, '\0', bytes->len)) {
+        weft_error_refuse(error, WEFT_ERROR_INVALID, "the file has zero bytes in it; give a text that ibnetdiscover wrote");
+        return NULL;
+    }
+    g_autofree char *text = bytes->len ? g_strndup((const char *)bytes->data, bytes->len) : g_strdup("");
+    return weft_fabric_map_from_ibnetdiscover(text, error);
+}
+
+gboolean
+weft_handle_fabric_import(WeftRequest *request, GError **error)
+{
+    const char *fabric = request->match.params[0];
+    if (!find_fabric(request, error))
+        return FALSE;
+    g_autoptr(WeftFabricMap) map = read_map(request, error);
+    if (!map)
+        return FALSE;
+    WeftTxn *txn = weft_txn_new("map-imported");
+    weft_txn_put(txn, WEFT_KIND_FABRIC_MAP, fabric, NULL, NULL, json_pack("{s:o}", "map", weft_fabric_map_to_json(map)),
+                 WEFT_ANY);
+    weft_txn_tell(txn, "map-imported", NULL, NULL, "%s imported a map of %u switches for fabric %s", request->principal->name,
+                  weft_fabric_map_switches(map), fabric);
+    return weft_request_commit(request, txn, weft_reply_new(201, map_view(fabric, map)));
+}
+
+gboolean
+weft_handle_fabric_forget(WeftRequest *request, GError **error)
+{
+    const char *fabric = request->match.params[0];
+    if (!find_fabric(request, error))
+        return FALSE;
+    g_autoptr(GError) failed = NULL;
+    g_autoptr(WeftRecord) record = weft_store_get(request->store, WEFT_KIND_FABRIC_MAP, fabric, &failed);
+    if (failed) {
+        g_propagate_error(error, g_steal_pointer(&failed));
+        return FALSE;
+    }
+    if (!record)
+        return weft_error_refuse(error, WEFT_ERROR_NOT_FOUND, "no map was imported for fabric %s", fabric);
+    WeftTxn *txn = weft_txn_new("map-forgotten");
+    weft_txn_delete(txn, WEFT_KIND_FABRIC_MAP, fabric, record->revision);
+    weft_txn_tell(txn, "map-forgotten", NULL, NULL, "%s took back the map of fabric %s", request->principal->name, fabric);
+    return weft_request_commit(request, txn, weft_reply_new(204, NULL));
+}

@@ -1,0 +1,270 @@
+"""weft fabric: what a fabric looks like, who is in what, maps from files, and a topology.conf that Slurm takes."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+
+import pytest
+from harness.wait import PATIENCE, until
+from harness.weft import SOURCE, host
+
+RAW = {"Content-Type": "application/octet-stream"}
+STRANGER = 0x0002C90300009001
+
+
+def port_guid(number):
+    """As harness.weft.host() describes it."""
+    return 0x0002C90300000000 + number
+
+
+def net(hosts, leaves=2, stranger=False, cables=2):
+    """A tree of so many leaves below one spine, in the words of ibnetdiscover: n1 and n2 hang on leaf1, n3 and n4 on leaf2."""
+    lines = []
+    adapters = {f"n{i + 1}": (port_guid(i + 1), i * leaves // hosts, i % (hosts // leaves) + 1) for i in range(hosts)}
+    if stranger:
+        adapters["MT4119 ConnectX5   Mellanox Technologies"] = (STRANGER, 0, 30)
+
+    def adapter_id(guid):
+        return f"H-{guid ^ 0xf000000000000000:016x}"
+
+    for leaf in range(leaves):
+        lines += ["", f"switchguid=0x{0xa1 + leaf:x}", f'Switch 36 "S-{0xa1 + leaf:016x}" # "leaf{leaf + 1}" base port 0 lid {leaf + 1} lmc 0']
+        for name, (guid, where, port) in adapters.items():
+            if where == leaf:
+                lines.append(f'[{port}] "{adapter_id(guid)}"[1]({guid:x}) # "{name} mlx5_0" lid 9 4xEDR')
+        lines += [f'[{32 + c}] "S-{0xb1:016x}"[{leaf * cables + c + 1}] # "spine1" lid 20 4xHDR' for c in range(cables)]
+    lines += ["", "switchguid=0xb1", f'Switch 36 "S-{0xb1:016x}" # "spine1" base port 0 lid 20 lmc 0']
+    lines += [f'[{leaf * cables + c + 1}] "S-{0xa1 + leaf:016x}"[{32 + c}] # "leaf" lid {leaf + 1} 4xHDR'
+              for leaf in range(leaves) for c in range(cables)]
+    for name, (guid, leaf, port) in adapters.items():
+        lines += ["", f"caguid=0x{guid ^ 0xf000000000000000:x}", f'Ca 1 "{adapter_id(guid)}" # "{name} mlx5_0"',
+                  f'[1]({guid:x}) "S-{0xa1 + leaf:016x}"[{port}] # lid 9 lmc 0 "leaf" lid 1 4xEDR']
+    return "\n".join(lines[1:]) + "\n"
+
+
+def write_map(weft, text):
+    """What the fake manager says when it is asked for its map."""
+    weft.world.fabric.mkdir(parents=True, exist_ok=True)
+    folder = weft.world._fabric_folders()
+    for each in folder:
+        (each / "map").write_text(text, encoding="utf-8")
+
+
+def names(switches):
+    return [each["name"] for each in switches]
+
+
+# --- show ---
+
+
+def test_shows_the_tree(weft):
+    write_map(weft, net(4, stranger=True))
+    report = weft.client.get("/v1/fabrics/ib0")
+    assert (report["fabric"], report["source"], report["trouble"]) == ("ib0", "manager", None)
+    assert report["manager"]["way"] == "fake" and report["manager"]["master"]
+    assert names(report["switches"]) == ["leaf1", "leaf2", "spine1"]
+    leaf = report["switches"][0]
+    assert [(a["port"], a["host"], a["hca"]) for a in leaf["adapters"]] == [(1, "n1", "mlx5_0"), (2, "n2", "mlx5_0"), (30, None, None)]
+    assert leaf["adapters"][0] == {"port": 1, "host": "n1", "hca": "mlx5_0", "guid": f"0x{port_guid(1):016x}", "description": "n1 mlx5_0",
+                                   "lid": 9, "rate": 100_000_000_000, "active": True, "pkeys": 0}
+    assert leaf["links"] == [{"switch": "spine1", "cables": 2, "rate": 400_000_000_000}]
+    assert report["no_port"] == [] and len(report["no_host"]) == 1
+    assert f"0x{STRANGER:016x}" in report["no_host"][0] and "leaf1 port 30" in report["no_host"][0]
+
+    text = weft.cli("fabric", "show").stdout
+    assert text.startswith("fabric ib0: ") and "master" in text.splitlines()[0]
+    rows = [line.split() for line in text.splitlines()]
+    assert ["leaf1", "1", "n1", "mlx5_0", f"0x{port_guid(1):016x}", "100G", "up"] in rows
+    assert ["2", "cables", "switch", "spine1", "-", "-", "400G", "-"] in rows
+    assert "Ports that are no host's:" in text and "MT4119" in text
+
+
+def test_tells_what_is_not_on_the_fabric(weft):
+    write_map(weft, net(4).replace(f"{port_guid(3):x}", f"{port_guid(0x33):x}"))
+    report = weft.client.get("/v1/fabrics/ib0")
+    assert len(report["no_port"]) == 1 and report["no_port"][0].startswith("n3 mlx5_0: no port of the fabric has its GUID")
+    assert f"0x{port_guid(0x33):016x}" in report["no_port"][0], "the adapter of that name is named"
+    assert "n3 mlx5_0" in weft.cli("fabric", "show").stdout
+
+
+def test_a_manager_that_does_not_answer(weft):
+    weft.world.fabric_fault("fail greet 0 nobody there", "fail map 0 nobody there")
+    report = weft.client.get("/v1/fabrics/ib0")
+    assert report["manager"] is None and report["source"] is None and "nobody there" in report["trouble"]
+    assert "does not answer" in weft.cli("fabric", "show").stdout
+    weft.world.fabric_fault("fail list 0 nobody there")
+    answer = weft.client.request("GET", "/v1/fabrics/ib0/partitions")
+    assert answer.status == 503 and "nobody there" in answer.text
+    weft.world.fabric_fault()
+
+
+def test_a_manager_that_hangs_is_given_up(weft):
+    weft.world.fabric_fault("hang greet", "hang map")
+    report = weft.client.get("/v1/fabrics/ib0")
+    assert report["manager"] is None and report["trouble"]
+    weft.world.fabric_fault()
+    assert weft.client.get("/v1/fabrics/ib0")["manager"]
+
+
+def test_stops_while_somebody_waits(site):
+    weft = site(changes={"control": {"list_deadline": "20s"}})
+    weft.world.fabric_fault("hang map")
+    with contextlib.closing(weft.client.connect()) as connection:
+        connection.request("GET", "/v1/fabrics/ib0/topology")
+        assert weft.client.get("/v1/fabrics")["items"], "others are served meanwhile"
+        weft.stop()
+
+
+def test_an_unknown_fabric(weft):
+    for path in ("", "/partitions", "/topology"):
+        answer = weft.client.request("GET", f"/v1/fabrics/ib7{path}")
+        assert answer.status == 404 and "ib7" in answer.text
+    done = weft.cli("fabric", "show", "--fabric", "ib7", check=False)
+    assert done.returncode != 0 and "ib7" in done.stderr
+
+
+# --- partitions ---
+
+
+def test_shows_who_is_in_what(weft):
+    weft.client.create("cfd", 2)
+    weft.client.wait_phase("cfd", "ready")
+    weft.world.add_foreign_partition(0x7001, "storage")
+    cluster = weft.client.cluster("cfd")
+    partitions = {p["pkey"]: p for p in weft.client.get("/v1/fabrics/ib0/partitions")["partitions"]}
+    ours = partitions[cluster["partition"]]
+    assert (ours["ours"], ours["tenant"], ours["cluster"]) == (True, "acme", "cfd")
+    nodes = {(f"cfd[{n['rank']}]", n["host"]) for n in weft.client.nodes("cfd")}
+    assert {(m["node"], m["host"]) for m in ours["members"]} == nodes
+    assert all(m["membership"] == "full" and m["virtual_guid"] for m in ours["members"])
+    site = partitions["0x7001"]
+    assert (site["ours"], site["tenant"], site["cluster"], site["name"]) == (False, None, None, "storage")
+    text = weft.cli("fabric", "partitions").stdout
+    assert "acme/cfd" in text and "the site's own" in text and "cfd[0] on " in text
+
+
+# --- import ---
+
+
+def test_imports_a_map_where_the_manager_has_none(weft, tmp_path):
+    file = tmp_path / "ib0.net"
+    file.write_text(net(4), encoding="utf-8")
+    assert weft.client.get("/v1/fabrics/ib0")["switches"] == []
+    assert "switches 3, adapters 4" in weft.cli("fabric", "import", str(file)).stdout
+    report = weft.client.get("/v1/fabrics/ib0")
+    assert report["source"] == "import" and names(report["switches"]) == ["leaf1", "leaf2", "spine1"]
+    assert any(event["type"] == "map-imported" for event in weft.client.events())
+
+    weft.kill()
+    weft.start()
+    assert weft.client.get("/v1/fabrics/ib0/topology")["source"] == "import", "it is kept"
+
+    write_map(weft, net(4, stranger=True))
+    assert weft.client.get("/v1/fabrics/ib0")["source"] == "manager", "what the manager tells goes before it"
+    write_map(weft, "")
+    weft.cli("fabric", "import", "--clear")
+    assert weft.client.get("/v1/fabrics/ib0")["switches"] == []
+    done = weft.cli("fabric", "import", "--clear", check=False)
+    assert done.returncode != 0 and "no map was imported" in done.stderr
+
+
+@pytest.mark.parametrize("content, said", [
+    (b'Switch 8 "leaf0"\n[1] "H-h0"[1]\n', "line 2"),
+    (b"\0\0\0", "zero bytes"),
+    (b"\xff\xfe garbage\n", "line 1"),
+    (b"", "ibnetdiscover"),
+    (b'Switch 8 "' + b"x" * 5000 + b'"\n', "line 1"),
+], ids=["cut", "binary", "garbage", "empty", "long"])
+def test_refuses_what_is_no_map(weft, content, said):
+    answer = weft.client.request("POST", "/v1/fabrics/ib0/map", content, RAW)
+    assert answer.status == 400 and said in answer.json["detail"], answer.text
+    assert weft.client.get("/v1/fabrics/ib0")["source"] != "import"
+
+
+def test_import_says_how_it_is_used(weft, tmp_path):
+    for arguments in ([], [str(tmp_path / "x"), "--clear"]):
+        done = weft.cli("fabric", "import", *arguments, check=False)
+        assert done.returncode == 2 and "--clear" in done.stderr
+    done = weft.cli("fabric", "import", str(tmp_path / "missing"), check=False)
+    assert done.returncode != 0 and "missing" in done.stderr
+
+
+# --- topology ---
+
+
+def test_shows_leaves_and_distances(weft):
+    done = weft.cli("fabric", "topology", check=False)
+    assert done.returncode != 0 and "weft fabric import" in done.stderr
+    write_map(weft, net(4))
+    leaves = weft.client.get("/v1/fabrics/ib0/topology")["leaves"]
+    assert leaves == [{"switch": "leaf1", "hosts": ["n1", "n2"], "distances": [0, 2]},
+                      {"switch": "leaf2", "hosts": ["n3", "n4"], "distances": [2, 0]}]
+    assert ["leaf2", "n3,n4", "2", "0"] in [line.split() for line in weft.cli("fabric", "topology").stdout.splitlines()]
+
+
+SLURM = """
+ClusterName=weft
+SlurmctldHost=localhost(127.0.0.1)
+SlurmUser=root
+AuthType=auth/none
+CredType=cred/none
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+MpiDefault=none
+TopologyPlugin=topology/tree
+NodeName=n[1-{hosts}] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[17001-{port}] CPUs=1 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES
+"""
+# The address beside 127.0.0.1 is for glibc, which else resolves nothing here.
+START = "ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec slurmctld -D -c"
+
+
+@contextlib.contextmanager
+def slurm(folder, topology, hosts):
+    """A real slurmctld with this topology.conf, in a network of its own; gives what it says of it and its log."""
+    (folder / "slurm.conf").write_text(SLURM.format(folder=folder, hosts=hosts, port=17000 + hosts), encoding="utf-8")
+    (folder / "topology.conf").write_text(topology, encoding="utf-8")
+    environment = os.environ | {"SLURM_CONF": str(folder / "slurm.conf")}
+    log = folder / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(["unshare", "-n", "sh", "-c", START], env=environment, stdout=output, stderr=output)
+    try:
+        until(lambda: "Running as primary controller" in log.read_text(errors="replace") or process.poll() is not None,
+              lambda: f"slurmctld runs: {log.read_text(errors='replace')}")
+        assert process.poll() is None, log.read_text(errors="replace")
+        done = subprocess.run(["nsenter", "-t", str(process.pid), "-n", "scontrol", "show", "topology"], env=environment, check=True,
+                              capture_output=True, text=True, timeout=PATIENCE)
+        yield done.stdout, log.read_text(errors="replace")
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("slurmctld"), reason="takes root and the package slurmctld")
+def test_slurm_takes_the_topology(site, tmp_path):
+    weft = site(hosts=16)
+    write_map(weft, net(16, leaves=4))
+    topology = weft.cli("fabric", "topology", "--slurm").stdout
+    with slurm(tmp_path, topology, 16) as (said, log):
+        assert "lack access" not in log and "no switch can reach all nodes" not in log, log
+        lines = {line.split()[0]: line for line in said.splitlines()}
+        assert len(lines) == 5
+        assert "Level=1" in lines["SwitchName=spine1"] and "Nodes=n[1-16]" in lines["SwitchName=spine1"]
+        assert lines["SwitchName=leaf1"].endswith("Nodes=n1,n2,n3,n4")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("slurmctld"), reason="takes root and the package slurmctld")
+def test_slurm_takes_an_irregular_one(site, tmp_path):
+    """As ibnetdiscover wrote it, with a host on the spine, which gets a switch of its own there."""
+    weft = site(changes={"hosts": [host(f"n{i}", hcas=[{"name": "mlx5_0", "port_guid": f"0x{guid:x}", "vfs": 4}])
+                                   for i, guid in ((1, 0x2C90300000011), (2, 0x2C90300000021), (3, 0x2C90300000032))]})
+    write_map(weft, (SOURCE / "tests/golden/topology/real.net").read_text(encoding="utf-8"))
+    topology = weft.cli("fabric", "topology", "--slurm").stdout
+    with slurm(tmp_path, topology, 3) as (said, log):
+        assert "lack access" not in log and "no switch can reach all nodes" not in log, log
+        assert "SwitchName=spine-hosts Level=0 LinkSpeed=1 Nodes=n3" in said
+        assert any(line.startswith("SwitchName=spine Level=1") and "Nodes=n[1-3]" in line for line in said.splitlines()), said
