@@ -24,7 +24,7 @@
 
 typedef struct Watched {
     const PortsTable *table;
-    guint block; /* where the key is, or was found last */
+    guint block; /* that has room for one more key: opensm and the floor put it there */
 } Watched;
 
 typedef struct Times {
@@ -54,38 +54,44 @@ holds(const guint16 *pkeys, guint n, guint *ret_index)
 }
 
 static void
-read_block(const Times *times, const Watched *watched, guint block, guint16 *pkeys)
+read_all(const Times *times, PortsRead *reads, guint n)
 {
-    if (!ports_read_block(times->ports, watched->table, block, pkeys))
-        g_error("a port does not answer");
+    ports_read_blocks(times->ports, reads, n);
+    for (guint i = 0; i < n; i++)
+        if (!reads[i].answered)
+            g_error("a port does not answer");
 }
 
-/* A key that comes is looked for block by block; one that goes, where it was. */
-static gboolean
-is_right(const Times *times, Watched *watched, gboolean wanted)
+/* How many from the first on are right, reading no more than most of them. */
+static guint
+count_right(const Times *times, guint first, guint most, gboolean wanted)
 {
-    guint16 pkeys[PORTS_BLOCK];
-    guint index = 0;
-    guint last = wanted ? (watched->table->capacity - 1) / PORTS_BLOCK : watched->block;
-    for (guint block = wanted ? 0 : watched->block; block <= last; block++) {
-        read_block(times, watched, block, pkeys);
-        if (holds(pkeys, PORTS_BLOCK, &index)) {
-            watched->block = block;
-            return wanted;
-        }
-    }
-    return !wanted;
+    PortsRead reads[2 * MEMBERS_MAX];
+    guint index = 0, right = 0;
+    for (guint i = 0; i < most; i++)
+        reads[i] = (PortsRead){ .table = times->watched[first + i].table, .block = times->watched[first + i].block };
+    read_all(times, reads, most);
+    while (right < most && holds(reads[right].pkeys, PORTS_BLOCK, &index) == wanted)
+        right++;
+    return right;
 }
 
+/* Looks at one table until it is right, then at the others at once: whoever looks at all of them all the time slows down what
+ * it wants to measure. */
 static void
-await(Times *times, gboolean wanted, gint64 began)
+await(const Times *times, gboolean wanted, gint64 began)
 {
-    for (guint i = 0; i < times->n_watched; i++)
-        while (!is_right(times, &times->watched[i], wanted)) {
-            if (g_get_monotonic_time() - began > PATIENCE_MICROS)
-                g_error("not within %d s", (int)(PATIENCE_MICROS / G_USEC_PER_SEC));
+    guint done = 0;
+    while (done < times->n_watched) {
+        guint right = count_right(times, done, 1, wanted);
+        done += right;
+        if (right > 0 && done < times->n_watched)
+            done += count_right(times, done, times->n_watched - done, wanted);
+        if (g_get_monotonic_time() - began > PATIENCE_MICROS)
+            g_error("not within %d s", (int)(PATIENCE_MICROS / G_USEC_PER_SEC));
+        if (done < times->n_watched)
             g_usleep(POLL_MICROS);
-        }
+    }
 }
 
 /* Not timed: a key in a place where await() did not look. */
@@ -220,27 +226,32 @@ by_file(Times *times, gboolean wanted, json_t **ret_answer)
 /* --- the floor --- */
 
 static void
-prepare_block(const Times *times, Watched *watched, gboolean wanted, guint16 *pkeys)
+prepare_block(guint16 *pkeys, gboolean wanted)
 {
     guint index = 0;
-    read_block(times, watched, watched->block, pkeys);
-    if (holds(pkeys, PORTS_BLOCK, &index))
+    if (holds(pkeys, PORTS_BLOCK, &index)) {
         pkeys[index] = wanted ? pkeys[index] : 0;
-    for (index = 0; wanted && index < PORTS_BLOCK && pkeys[index]; index++)
-        ;
-    if (wanted && index < PORTS_BLOCK)
-        pkeys[index] = 0x8000 | NUMBER;
+        return;
+    }
+    for (index = 0; wanted && index < PORTS_BLOCK; index++)
+        if (!pkeys[index]) {
+            pkeys[index] = 0x8000 | NUMBER;
+            return;
+        }
 }
 
 static gint64
 by_loop(Times *times, gboolean wanted, json_t **ret_answer)
 {
-    guint16 pkeys[2 * MEMBERS_MAX][PORTS_BLOCK];
+    PortsRead reads[2 * MEMBERS_MAX];
     for (guint i = 0; i < times->n_watched; i++)
-        prepare_block(times, &times->watched[i], wanted, pkeys[i]);
+        reads[i] = (PortsRead){ .table = times->watched[i].table, .block = times->watched[i].block };
+    read_all(times, reads, times->n_watched);
+    for (guint i = 0; i < times->n_watched; i++)
+        prepare_block(reads[i].pkeys, wanted);
     gint64 began = g_get_monotonic_time();
     for (guint i = 0; i < times->n_watched; i++)
-        if (!ports_write_block(times->ports, times->watched[i].table, times->watched[i].block, pkeys[i]))
+        if (!ports_write_block(times->ports, reads[i].table, reads[i].block, reads[i].pkeys))
             g_error("a port does not take its block");
     return g_get_monotonic_time() - began;
 }
@@ -272,13 +283,26 @@ serve(Times *times, const char *line)
     g_error("'%s' is not to be done here", line);
 }
 
+static guint
+block_with_room(const Ports *ports, const PortsTable *table)
+{
+    guint16 pkeys[PORTS_TABLE_MAX];
+    if (!ports_read(ports, table, pkeys))
+        g_error("a port does not answer");
+    for (guint i = 0; i < table->capacity; i++)
+        if (!pkeys[i])
+            return i / PORTS_BLOCK;
+    g_error("a table is full");
+}
+
 static void
 watch(Times *times)
 {
     for (char **guid = times->guids; *guid; guid++) {
         const PortsPort *port = ports_get(times->ports, ports_parse_guid(*guid));
-        times->watched[times->n_watched++].table = &port->own;
-        times->watched[times->n_watched++].table = &port->enforced;
+        const PortsTable *tables[] = { &port->own, &port->enforced };
+        for (guint i = 0; i < G_N_ELEMENTS(tables); i++)
+            times->watched[times->n_watched++] = (Watched){ tables[i], block_with_room(times->ports, tables[i]) };
     }
 }
 

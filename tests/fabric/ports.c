@@ -1,5 +1,7 @@
 #include "ports.h"
 
+#include <infiniband/umad.h>
+
 #define TIMEOUT_MS 200
 #define RETRIES 2
 
@@ -82,26 +84,64 @@ modifier(const PortsTable *table, guint block)
     return table->port << 16 | block;
 }
 
-gboolean
-ports_read_block(const Ports *ports, const PortsTable *table, guint block, guint16 *pkeys)
+/* The place in reads is the low half of the transaction's number, where nobody between us and the port changes it. */
+static void
+ask_block(const Ports *ports, const PortsRead *read, guint place)
 {
+    ib_portid_t way = read->table->way;
+    ib_rpc_t rpc = {
+        .mgtclass = IB_SMI_DIRECT_CLASS,
+        .method = IB_MAD_METHOD_GET,
+        .attr = { .id = IB_ATTR_PKEY_TBL, .mod = modifier(read->table, read->block) },
+        .timeout = TIMEOUT_MS,
+        .dataoffs = IB_SMP_DATA_OFFS,
+        .datasz = IB_SMP_DATA_SIZE,
+        .trid = place + 1,
+    };
+    if (mad_send_via(&rpc, &way, NULL, NULL, ports->mads) < 0)
+        g_error("no MAD can be sent");
+}
+
+static void
+take_block(PortsRead *reads, guint n, void *umad)
+{
+    guint8 *mad = umad_get_mad(umad);
+    guint place = (guint)(mad_get_field64(mad, 0, IB_MAD_TRID_F) & G_MAXUINT32) - 1;
+    if (place >= n || umad_status(umad) != 0 || mad_get_field(mad, 0, IB_DRSMP_STATUS_F) != 0)
+        return;
     guint16 answer[PORTS_BLOCK];
-    ib_portid_t way = table->way;
-    if (!smp_query_via(answer, &way, IB_ATTR_PKEY_TBL, modifier(table, block), 0, ports->mads))
-        return FALSE;
+    memcpy(answer, mad + IB_SMP_DATA_OFFS, sizeof answer);
     for (guint i = 0; i < PORTS_BLOCK; i++)
-        pkeys[i] = GUINT16_FROM_BE(answer[i]);
-    return TRUE;
+        reads[place].pkeys[i] = GUINT16_FROM_BE(answer[i]);
+    reads[place].answered = TRUE;
+}
+
+void
+ports_read_blocks(const Ports *ports, PortsRead *reads, guint n)
+{
+    g_autofree void *umad = g_malloc0(umad_size() + IB_MAD_SIZE);
+    for (guint i = 0; i < n; i++) {
+        reads[i].answered = FALSE;
+        ask_block(ports, &reads[i], i);
+    }
+    for (guint i = 0; i < n && mad_receive_via(umad, TIMEOUT_MS * (RETRIES + 1), ports->mads); i++)
+        take_block(reads, n, umad);
 }
 
 gboolean
 ports_read(const Ports *ports, const PortsTable *table, guint16 *pkeys)
 {
-    guint16 block[PORTS_BLOCK];
-    for (guint first = 0; first < table->capacity; first += PORTS_BLOCK) {
-        if (!ports_read_block(ports, table, first / PORTS_BLOCK, block))
+    PortsRead reads[PORTS_TABLE_MAX / PORTS_BLOCK];
+    guint n = (table->capacity + PORTS_BLOCK - 1) / PORTS_BLOCK;
+    g_assert_cmpuint(n, <=, G_N_ELEMENTS(reads));
+    for (guint i = 0; i < n; i++)
+        reads[i] = (PortsRead){ .table = table, .block = i };
+    ports_read_blocks(ports, reads, n);
+    for (guint i = 0; i < n; i++) {
+        if (!reads[i].answered)
             return FALSE;
-        memcpy(pkeys + first, block, MIN(PORTS_BLOCK, table->capacity - first) * sizeof *pkeys);
+        guint first = i * PORTS_BLOCK;
+        memcpy(pkeys + first, reads[i].pkeys, MIN(PORTS_BLOCK, table->capacity - first) * sizeof *pkeys);
     }
     return TRUE;
 }

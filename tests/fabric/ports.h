@@ -36,7 +36,15 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Ports, ports_free)
 const PortsPort *ports_get(const Ports *ports, guint64 guid);
 guint64 ports_parse_guid(const char *text);
 
-/* All P_Keys by index (table->capacity of them), or one block of PORTS_BLOCK; FALSE: no answer. */
+typedef struct PortsRead {
+    const PortsTable *table;
+    guint block;
+    guint16 pkeys[PORTS_BLOCK];
+    gboolean answered;
+} PortsRead;
+
+/* These blocks, all asked for at once. */
+void ports_read_blocks(const Ports *ports, PortsRead *reads, guint n);
+/* All P_Keys by index (table->capacity of them); FALSE: no answer. */
 gboolean ports_read(const Ports *ports, const PortsTable *table, guint16 *pkeys);
-gboolean ports_read_block(const Ports *ports, const PortsTable *table, guint block, guint16 *pkeys);
 gboolean ports_write_block(const Ports *ports, const PortsTable *table, guint block, const guint16 *pkeys);
