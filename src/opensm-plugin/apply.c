@@ -58,20 +58,13 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Job, clear_job)
 
 /* --- may it be? --- */
 
-gboolean
-weft_is_ruling(const osm_opensm_t *osm)
-{
-    return osm->subn.sm_state == IB_SMINFO_STATE_MASTER && !osm->subn.first_time_master_sweep &&
-           !osm->subn.force_first_time_master_sweep;
-}
-
 static gboolean
-check_manager(const osm_opensm_t *osm, GError **error)
+check_manager(const WeftOsm *weft, GError **error)
 {
-    if (!weft_is_ruling(osm))
+    if (!weft_osm_is_ruling(weft))
         return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE,
                                  "this opensm does not rule the fabric, or has not swept it yet; ask the master, or later");
-    if (!osm->subn.opt.keep_pkey_indexes)
+    if (!weft->osm->subn.opt.keep_pkey_indexes)
         return weft_error_refuse(
             error, WEFT_ERROR_UNAVAILABLE,
             "keep_pkey_indexes is FALSE in opensm's options: its next sweep would move P_Keys that virtual "
@@ -140,7 +133,7 @@ static gboolean
 check_job(const Job *job, GError **error)
 {
     const osm_opensm_t *osm = job->weft->osm;
-    if (!check_manager(osm, error))
+    if (!check_manager(job->weft, error))
         return FALSE;
     for (guint i = 0; i < job->change->set->len; i++)
         if (!check_members(osm, job->change->set->pdata[i], error) || !check_owner(job, job->change->set->pdata[i], error))

@@ -14,5 +14,3 @@ WeftApplier *weft_applier_new(WeftOsm *weft);
 void weft_applier_free(WeftApplier *applier);
 /* thread: one at a time; blocks. */
 json_t *weft_apply(WeftOsm *weft, json_t *request, GError **error);
-/* Whether opensm rules the fabric and has swept it since. */
-gboolean weft_is_ruling(const osm_opensm_t *osm);

@@ -197,13 +197,23 @@ welcome(int fd, GIOCondition condition, gpointer data)
     return G_SOURCE_CONTINUE;
 }
 
+/* opensm has no event for all ways in which it comes to rule, or ceases to. */
+void
+weft_door_tell_rule(WeftDoor *door)
+{
+    gboolean rules = !door->weft->trouble && weft_osm_is_ruling(door->weft);
+    if (g_atomic_int_compare_and_exchange(&door->weft->ruling, !rules, rules))
+        weft_door_tell(door, "manager", rules ? "rules the fabric" : "does not rule the fabric");
+}
+
 /* Ends those who began a frame and do not finish it, and those who do not read. */
 static gboolean
-look_at_clocks(gpointer data)
+look_around(gpointer data)
 {
     WeftDoor *door = data;
     GHashTableIter iter;
     gpointer client;
+    weft_door_tell_rule(door);
     g_hash_table_iter_init(&iter, door->clients);
     while (g_hash_table_iter_next(&iter, NULL, &client))
         if (weft_client_is_late(client))
@@ -294,7 +304,7 @@ weft_door_new(WeftOsm *weft, GError **error)
     door->loop = g_main_loop_new(door->context, FALSE);
     door->clients = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, (GDestroyNotify)weft_client_free);
     attach(door, g_unix_fd_source_new(fd, G_IO_IN), G_SOURCE_FUNC(welcome));
-    attach(door, g_timeout_source_new_seconds(LOOK_SECONDS), look_at_clocks);
+    attach(door, g_timeout_source_new_seconds(LOOK_SECONDS), look_around);
     door->thread = g_thread_new("weft door", run, door);
     return door;
 }

@@ -8,5 +8,7 @@
 WeftDoor *weft_door_new(WeftOsm *weft, GError **error);
 void weft_door_free(WeftDoor *door);
 
+/* Tells those who listen whether opensm rules, if that has changed since it was told. thread: any. */
+void weft_door_tell_rule(WeftDoor *door);
 /* Tells those who listen. thread: any; returns at once, so opensm's may call it with its lock held. */
 void weft_door_tell(WeftDoor *door, const char *event, const char *detail);

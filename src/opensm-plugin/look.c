@@ -1,11 +1,17 @@
 #include "look.h"
 
-#include "apply.h"
 #include "managed.h"
 #include "partitions.h"
 #include "wire.h"
 
 /* --- hello --- */
+
+/* One that handed the fabric over in the middle of a sweep never tells of its end. */
+static gboolean
+is_awake(const osm_opensm_t *osm)
+{
+    return osm->subn.sm_state == IB_SMINFO_STATE_MASTER || osm->subn.sm_state == IB_SMINFO_STATE_DISCOVERING;
+}
 
 json_t *
 weft_look_hello(WeftOsm *weft, json_t *request, GError **error)
@@ -18,8 +24,8 @@ weft_look_hello(WeftOsm *weft, json_t *request, GError **error)
         .way = (char *)"plugin",
         .version = (char *)osm->osm_version,
         .where = where,
-        .master = weft_is_ruling(osm),
-        .sweeping = g_atomic_int_get(&weft->sweeping),
+        .master = weft_osm_is_ruling(weft),
+        .sweeping = g_atomic_int_get(&weft->sweeping) && is_awake(osm),
         .qos = options->qos,
         .enforces = options->part_enforce_enum != OSM_PARTITION_ENFORCE_TYPE_OFF,
         .keeps_indices = options->keep_pkey_indexes,

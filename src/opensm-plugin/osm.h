@@ -26,6 +26,7 @@ typedef struct WeftOsm {
     char *socket;
     uid_t uid;        /* whose orders we take, besides root's */
     char *partitions; /* opensm's partitions.conf */
+    gint ruling;      /* atomic; what those who listen were told last */
     gint sweeping;    /* atomic; opensm looks at the whole fabric just now */
     WeftAcks *acks;
     WeftApplier *applier;
@@ -33,5 +34,17 @@ typedef struct WeftOsm {
     WeftDoor *door;
 } WeftOsm;
 
-/* To opensm's log. */
-#define weft_osm_log(weft, level, ...) osm_log_v2(&(weft)->osm->log, (level), FILE_ID, "weft: " __VA_ARGS__)
+/* Whether opensm rules the fabric and has swept it since. */
+static inline gboolean
+weft_osm_is_ruling(const WeftOsm *weft)
+{
+    const osm_subn_t *subn = &weft->osm->subn;
+    return subn->sm_state == IB_SMINFO_STATE_MASTER && !subn->first_time_master_sweep && !subn->force_first_time_master_sweep;
+}
+
+/* To opensm's log, unless that may be elsewhere. */
+#define weft_osm_log(weft, level, ...)                                                                                         \
+    do {                                                                                                                       \
+        if (!(weft)->trouble)                                                                                                  \
+            osm_log_v2(&(weft)->osm->log, (level), FILE_ID, "weft: " __VA_ARGS__);                                             \
+    } while (0)

@@ -154,11 +154,12 @@ weft_report(void *data, osm_epi_event_id_t event, void *detail)
         break;
     case OSM_EVENT_ID_SUBNET_UP:
         g_atomic_int_set(&weft->sweeping, FALSE);
+        weft_door_tell_rule(weft->door);
         weft_door_tell(weft->door, "swept", NULL);
         break;
     case OSM_EVENT_ID_STATE_CHANGE:
         g_atomic_int_set(&weft->sweeping, FALSE);
-        weft_door_tell(weft->door, "manager", NULL);
+        weft_door_tell_rule(weft->door);
         break;
     default:
         break;

@@ -33,6 +33,14 @@ count_blocks(const osm_physp_t *physp)
     return (weft_table_capacity(physp) + WEFT_BLOCK_KEYS - 1) / WEFT_BLOCK_KEYS;
 }
 
+guint
+weft_table_room(const osm_physp_t *physp)
+{
+    guint capacity = weft_table_capacity(physp);
+    gboolean enforces = physp->p_node->sw && physp->port_num != 0;
+    return enforces && capacity > 0 ? MIN(capacity, count_blocks(physp) * WEFT_BLOCK_KEYS - 1) : capacity;
+}
+
 gboolean
 weft_table_is_known(const osm_physp_t *physp)
 {
@@ -251,8 +259,7 @@ weft_table_check_peer(const WeftTable *table, GError **error)
     if (!peer)
         return TRUE;
     guint count = count_enforced(table);
-    /* A table that is full to the last block is too long for opensm: it would end the enforcement. */
-    guint room = MIN(weft_table_capacity(peer), count_blocks(peer) * WEFT_BLOCK_KEYS - 1);
+    guint room = weft_table_room(peer);
     if (count <= room || count <= table->enforced)
         return TRUE;
     return weft_error_refuse(

@@ -39,3 +39,6 @@ guint weft_table_send(const WeftTable *table, gboolean enforce, WeftRound *round
 osm_physp_t *weft_table_peer(const osm_physp_t *physp);
 /* Places in its table; of a switch's port in that which it enforces. */
 guint weft_table_capacity(const osm_physp_t *physp);
+/* How many of them may be used: opensm ends the enforcement at a switch's port when the last place of the last block is taken.
+ */
+guint weft_table_room(const osm_physp_t *physp);

@@ -52,7 +52,7 @@ static WeftMapPort
 read_port(const osm_physp_t *physp, GHashTable *indices)
 {
     gboolean own = osm_node_get_type(physp->p_node) != IB_NODE_TYPE_SWITCH || physp->port_num == 0;
-    WeftMapPort port = { .number = physp->port_num, .pkeys = weft_table_capacity(physp), .peer = -1 };
+    WeftMapPort port = { .number = physp->port_num, .pkeys = weft_table_room(physp), .peer = -1 };
     port.guid = own ? cl_ntoh64(physp->port_guid) : 0;
     port.lid = own ? cl_ntoh16(osm_physp_get_base_lid(physp)) : 0;
     port.active = osm_physp_get_port_state(physp) == IB_LINK_ACTIVE;

@@ -1,7 +1,6 @@
 #include "look.h"
 
 #include "acks.h"
-#include "apply.h"
 #include "check.h"
 #include "errors.h"
 #include "fields.h"
@@ -102,7 +101,7 @@ weft_look_verify(WeftOsm *weft, json_t *request, GError **error)
     g_autoptr(GPtrArray) tables = read_request(request, error);
     if (!tables)
         return NULL;
-    if (!weft_is_ruling(weft->osm)) {
+    if (!weft_osm_is_ruling(weft)) {
         weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "this opensm does not rule the fabric, or has not swept it yet");
         return NULL;
     }
