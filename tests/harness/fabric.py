@@ -80,11 +80,11 @@ class Table:
 
     @property
     def keys(self):
-        return {pkey for pkey in self.own if pkey}
+        return {pkey for pkey in self.own or () if pkey}
 
     @property
-    def agree(self):
-        return self.keys == {pkey for pkey in self.enforced if pkey}
+    def enforced_keys(self):
+        return {pkey for pkey in self.enforced or () if pkey}
 
 
 class Fabric:
