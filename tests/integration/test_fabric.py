@@ -1,13 +1,14 @@
 """weft fabric: what a fabric looks like, who is in what, maps from files, and a topology.conf that Slurm takes."""
 
 import contextlib
+import json
 import os
 import shutil
 import subprocess
 
 import pytest
 from harness.wait import PATIENCE, until
-from harness.weft import SOURCE, host
+from harness.weft import SOURCE, Weft, host
 
 RAW = {"Content-Type": "application/octet-stream"}
 STRANGER = 0x0002C90300009001
@@ -268,3 +269,84 @@ def test_slurm_takes_an_irregular_one(site, tmp_path):
         assert "lack access" not in log and "no switch can reach all nodes" not in log, log
         assert "SwitchName=spine-hosts Level=0 LinkSpeed=1 Nodes=n3" in said
         assert any(line.startswith("SwitchName=spine Level=1") and "Nodes=n[1-3]" in line for line in said.splitlines()), said
+
+
+# --- harden ---
+
+
+def harden(weft, file, *arguments, check=False):
+    return weft.cli("fabric", "harden", "--file", str(file), *arguments, check=check)
+
+
+@pytest.fixture
+def nobody():
+    """A site whose weftd does not run: harden asks nobody."""
+    weft = Weft()
+    yield weft
+    weft.remove()
+
+
+def test_harden_tells_and_writes(nobody, tmp_path):
+    file = tmp_path / "opensm.conf"
+    file.write_text("# the site's own\nlmc 0\npart_enforce off\nm_key 0x00000000deadbeef\n", encoding="utf-8")
+    told = harden(nobody, file)
+    assert told.returncode == 1
+    for line in ("-part_enforce off", "+part_enforce both", "+m_key_protection_level 2", "+event_plugin_name weftosm"):
+        assert line in told.stdout.splitlines()
+    assert "deadbeef" not in told.stdout, "a key is not for everybody's eyes"
+    assert "part_enforce off" in file.read_text(encoding="utf-8"), "nothing is written unless asked for"
+
+    harden(nobody, file, "--write", check=True)
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith("# the site's own\nlmc 0\npart_enforce both\nm_key 0x") and "deadbeef" not in text
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "part_enforce off" in (tmp_path / "opensm.conf.before-weft").read_text(encoding="utf-8")
+    again = harden(nobody, file)
+    assert again.returncode == 0 and "nothing to change" in again.stdout
+
+    assert harden(nobody, file, "--qos", "--write").returncode == 0
+    assert "qos TRUE" in file.read_text(encoding="utf-8")
+    assert (tmp_path / "opensm.conf.before-weft.2").exists(), "the first copy stays"
+
+
+def test_harden_begins_a_file_that_is_not_there(nobody, tmp_path):
+    file = tmp_path / "opensm.conf"
+    harden(nobody, file, "--way", "file", "--write", check=True)
+    text = file.read_text(encoding="utf-8")
+    assert "m_key 0x" in text and "event_plugin_name" not in text
+    assert [path.name for path in tmp_path.iterdir()] == ["opensm.conf"]
+
+
+def test_harden_refuses(nobody, tmp_path):
+    done = harden(nobody, tmp_path / "x", "--way", "pigeon")
+    assert done.returncode == 2 and "pigeon" in done.stderr
+    assert harden(nobody, tmp_path / "x", "--json", "--write").returncode == 2
+    (tmp_path / "long").write_text("lmc 0\n" + "x" * 2000, encoding="utf-8")
+    done = harden(nobody, tmp_path / "long", "--write")
+    assert done.returncode != 0 and "line 2" in done.stderr
+    done = harden(nobody, tmp_path / "no/such/folder", "--write")
+    assert done.returncode != 0 and "no/such/folder" in done.stderr
+
+
+def test_harden_speaks_json(nobody, tmp_path):
+    found = {each["option"]: each for each in json.loads(harden(nobody, tmp_path / "none", "--json").stdout)}
+    assert found["m_key"]["severe"] and not found["m_key"]["right"] and found["m_key"]["found"] is None
+    assert found["part_enforce"]["right"] and found["part_enforce"]["write"] is None
+
+
+@pytest.mark.skipif(not shutil.which("opensm"), reason="takes the package opensm")
+def test_opensm_reads_what_harden_writes(nobody, tmp_path):
+    """Its own defaults are seen as they are, and what it makes of the written file is right."""
+    def dump(*arguments):
+        subprocess.run(["opensm", "-f", tmp_path / "log", "-c", tmp_path / "dump", *arguments], check=True, capture_output=True,
+                       timeout=PATIENCE)
+        return dict(line.split(None, 1) for line in (tmp_path / "dump").read_text().splitlines() if line and line[0] not in "#" and " " in line)
+
+    before = dump("-F", tmp_path / "none")
+    assert (before["m_key_protection_level"], before["keep_pkey_indexes"], before["part_enforce"]) == ("0", "TRUE", "both")
+    told = [line[1:].split()[0] for line in harden(nobody, tmp_path / "dump").stdout.splitlines() if line.startswith("-")]
+    assert told == ["m_key", "m_key_protection_level", "sm_key", "sa_key", "sm_priority", "allow_both_pkeys", "event_plugin_name"]
+    harden(nobody, tmp_path / "hard", "--write", check=True)
+    after = dump("-F", tmp_path / "hard")
+    assert after["m_key_protection_level"] == "2" and int(after["m_key"], 16) > 1 << 32 and after["sm_priority"] == "14"
+    assert harden(nobody, tmp_path / "dump").returncode == 0, "opensm has taken everything"
