@@ -47,6 +47,74 @@ mark_vf(WeftSlot *slot, guint hca, guint vf, gboolean taken)
         slot->free_vfs += taken ? -1 : 1;
 }
 
+/* --- P_Keys of the ports --- */
+
+static WeftPortKey *
+find_key(const WeftSlot *slot, guint hca, const char *cluster)
+{
+    for (guint i = 0; cluster && i < slot->keys->len; i++) {
+        WeftPortKey *key = &g_array_index(slot->keys, WeftPortKey, i);
+        if (key->hca == hca && strcmp(key->cluster, cluster) == 0)
+            return key;
+    }
+    return NULL;
+}
+
+static void
+add_keys(WeftSlot *slot, guint hca, const char *cluster, guint nodes)
+{
+    WeftPortKey *key = find_key(slot, hca, cluster);
+    if (key) {
+        key->nodes += nodes;
+        return;
+    }
+    WeftPortKey new = { .hca = hca, .nodes = nodes };
+    g_strlcpy(new.cluster, cluster, sizeof new.cluster);
+    g_array_append_val(slot->keys, new);
+    slot->n_keys[hca]++;
+}
+
+static void
+drop_key(WeftSlot *slot, guint hca, const char *cluster)
+{
+    WeftPortKey *key = find_key(slot, hca, cluster);
+    if (!key || --key->nodes > 0)
+        return;
+    g_array_remove_index_fast(slot->keys, (guint)(key - (WeftPortKey *)slot->keys->data));
+    slot->n_keys[hca]--;
+}
+
+/* A node that is only being tried has no cluster yet. */
+static void
+mark_key(WeftSlot *slot, const WeftDevice *device, const char *cluster, gboolean taken)
+{
+    int hca = hca_index(slot->host, device->hca);
+    if (hca < 0)
+        return;
+    if (!cluster)
+        slot->tried |= (guint16)(1U << hca);
+    else if (taken)
+        add_keys(slot, (guint)hca, cluster, 1);
+    else
+        drop_key(slot, (guint)hca, cluster);
+}
+
+static guint
+places_of(const WeftSlot *slot, const WeftHca *hca)
+{
+    gpointer known = slot->told->ports ? g_hash_table_lookup(slot->told->ports, &hca->port_guid) : NULL;
+    return known ? GPOINTER_TO_UINT(known) : slot->told->pkeys;
+}
+
+gboolean
+weft_slot_takes_key(const WeftSlot *slot, guint hca, const char *cluster)
+{
+    guint places = places_of(slot, slot->host->hcas->pdata[hca]);
+    return places == 0 || slot->n_keys[hca] < places || slot->tried & 1U << hca || find_key(slot, hca, cluster);
+}
+
+/* --- the rest --- */
+
 static void
 mark_device(WeftSlot *slot, const WeftDevice *device, gboolean taken)
 {
@@ -101,8 +169,10 @@ mark_node(WeftSlot *slot, const WeftNode *node, gboolean taken)
     }
     for (guint i = 0; i < node->memory->len; i++)
         mark_memory(slot, &g_array_index(node->memory, WeftMemory, i), taken);
-    for (guint i = 0; i < node->devices->len; i++)
+    for (guint i = 0; i < node->devices->len; i++) {
         mark_device(slot, node->devices->pdata[i], taken);
+        mark_key(slot, node->devices->pdata[i], node->cluster, taken);
+    }
     for (guint i = 0; i < node->gpus->len; i++)
         mark_gpu(slot, node->gpus->pdata[i], taken);
 }
@@ -139,10 +209,12 @@ slot_init(WeftSlot *slot)
 }
 
 static WeftSlot *
-slot_new(WeftHost *host)
+slot_new(WeftHost *host, const WeftFleetFabric *told)
 {
     WeftSlot *slot = g_new0(WeftSlot, 1);
     slot->host = host;
+    slot->told = told;
+    slot->keys = g_array_new(FALSE, FALSE, sizeof(WeftPortKey));
     slot_init(slot);
     return slot;
 }
@@ -152,6 +224,7 @@ slot_free(gpointer data)
 {
     WeftSlot *slot = data;
     weft_host_free(slot->host);
+    g_array_unref(slot->keys);
     g_free(slot);
 }
 
@@ -177,9 +250,30 @@ slot_inherit(WeftSlot *slot, const WeftSlot *old)
         if (bit_get(old->vfs[h], WEFT_SLOT_WHOLE))
             mark_device(slot, &(WeftDevice){ .hca = hca->name, .vf = -1 }, TRUE);
     }
+    for (guint i = 0; i < old->keys->len; i++) {
+        const WeftPortKey *key = &g_array_index(old->keys, WeftPortKey, i);
+        int hca = hca_index(slot->host, ((const WeftHca *)old->host->hcas->pdata[key->hca])->name);
+        if (hca >= 0)
+            add_keys(slot, (guint)hca, key->cluster, key->nodes);
+    }
     for (guint i = 0; i < old->host->gpus->len; i++)
         if (old->gpus & 1U << i)
             mark_gpu(slot, ((const WeftGpu *)old->host->gpus->pdata[i])->name, TRUE);
+}
+
+static void
+fabric_clear(WeftFleetFabric *fabric)
+{
+    g_free(fabric->closed);
+    g_free(fabric->no_virtual);
+    g_clear_pointer(&fabric->ports, g_hash_table_unref);
+}
+
+static void
+fabric_free(gpointer data)
+{
+    fabric_clear(data);
+    g_free(data);
 }
 
 WeftFleet *
@@ -188,6 +282,7 @@ weft_fleet_new(void)
     WeftFleet *fleet = g_new0(WeftFleet, 1);
     fleet->by_name = g_hash_table_new(g_str_hash, g_str_equal);
     fleet->slots = g_ptr_array_new_with_free_func(slot_free);
+    fleet->fabrics = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, fabric_free);
     return fleet;
 }
 
@@ -198,13 +293,34 @@ weft_fleet_free(WeftFleet *fleet)
         return;
     g_hash_table_unref(fleet->by_name);
     g_ptr_array_unref(fleet->slots);
+    g_hash_table_unref(fleet->fabrics);
     g_free(fleet);
+}
+
+/* Stays where it is, since slots point to it. */
+static WeftFleetFabric *
+get_fabric(WeftFleet *fleet, const char *name)
+{
+    WeftFleetFabric *fabric = g_hash_table_lookup(fleet->fabrics, name);
+    if (!fabric) {
+        fabric = g_new0(WeftFleetFabric, 1);
+        g_hash_table_insert(fleet->fabrics, g_strdup(name), fabric);
+    }
+    return fabric;
+}
+
+void
+weft_fleet_set_fabric(WeftFleet *fleet, const char *name, const WeftFleetFabric *told)
+{
+    WeftFleetFabric *fabric = get_fabric(fleet, name);
+    fabric_clear(fabric);
+    *fabric = *told;
 }
 
 void
 weft_fleet_put_host(WeftFleet *fleet, WeftHost *host)
 {
-    WeftSlot *slot = slot_new(host);
+    WeftSlot *slot = slot_new(host, get_fabric(fleet, host->fabric));
     const WeftSlot *old = g_hash_table_lookup(fleet->by_name, host->name);
     if (old) {
         slot_inherit(slot, old);
@@ -298,6 +414,12 @@ weft_fleet_empty(WeftFleet *fleet, const char *host)
     WeftSlot *slot = g_hash_table_lookup(fleet->by_name, host);
     if (!slot)
         return;
-    *slot = (WeftSlot){ .host = slot->host, .open = slot->open, .fabric = slot->fabric, .leaf = slot->leaf };
+    g_array_set_size(slot->keys, 0);
+    *slot = (WeftSlot){ .host = slot->host,
+                        .told = slot->told,
+                        .open = slot->open,
+                        .fabric = slot->fabric,
+                        .leaf = slot->leaf,
+                        .keys = slot->keys };
     slot_init(slot);
 }

@@ -20,6 +20,16 @@ const WeftHost *weft_fleet_host(const WeftFleet *fleet, const char *name);
 /* An open host takes new nodes: the reconciler opens it once it was seen up and clean, and closes it when it is lost. */
 void weft_fleet_set_open(WeftFleet *fleet, const char *name, gboolean open);
 
+/* What a fabric's manager and ports mean for placement. A fabric of which nothing was told has no limits. */
+typedef struct WeftFleetFabric {
+    char *closed;      /* why no node can be placed there now; NULL: one can */
+    char *no_virtual;  /* why virtual functions of mlx5, which are ports of their own, cannot be given; NULL: they can */
+    guint pkeys;       /* clusters whose P_Keys a port has room for, where no more is known of it; 0: any number */
+    GHashTable *ports; /* port GUID (guint64 *) to the same number, of those of which it is known; NULL: of none */
+} WeftFleetFabric;
+/* Replaces what was told before. Takes what the struct holds. */
+void weft_fleet_set_fabric(WeftFleet *fleet, const char *name, const WeftFleetFabric *told);
+
 /* To be called before placement when hosts came or went; cheap when none did. */
 void weft_fleet_sort(WeftFleet *fleet);
 

@@ -10,7 +10,8 @@
 
 typedef struct Shape {
     const WeftGroup *group;
-    WeftPath path; /* never auto */
+    WeftPath path;       /* never auto */
+    const char *cluster; /* id; NULL: of one that has no node yet */
 } Shape;
 
 /* A host that could take nodes, and at most how many. */
@@ -32,6 +33,7 @@ typedef struct Trial {
     const WeftPlaceRequest *request;
     guint fabric; /* as slots are numbered */
     const char *fabric_name;
+    const WeftFleetFabric *told;
     GArray *candidates;
     GArray *leaves;
     GHashTable *copies; /* slot of the fleet to the trial's copy */
@@ -84,12 +86,22 @@ hca_is_whole(const WeftSlot *slot, guint hca)
     return slot->vfs[hca][0] == 0 && slot->vfs[hca][1] == 0;
 }
 
+/* Virtual functions of mlx5 are ports of their own, which not every manager programs. */
+static gboolean
+hca_gives_functions(const WeftSlot *slot, guint hca)
+{
+    const WeftHca *it = slot->host->hcas->pdata[hca];
+    return it->vfs > 0 && !(it->driver == WEFT_HCA_MLX5 && slot->told->no_virtual);
+}
+
 /* A free VF of the HCA, -1 for the whole of it, -2 for nothing. */
 static int
 pick_function(const WeftSlot *slot, guint hca, WeftPath path)
 {
     if (path == WEFT_PATH_PASSTHROUGH)
         return hca_is_whole(slot, hca) ? -1 : -2;
+    if (!hca_gives_functions(slot, hca))
+        return -2;
     for (guint vf = 0; vf < ((const WeftHca *)slot->host->hcas->pdata[hca])->vfs; vf++)
         if (weft_slot_vf_is_free(slot, hca, vf))
             return (int)vf;
@@ -104,7 +116,7 @@ pick_rail(const WeftSlot *slot, const Shape *shape, guint rail, int numa, WeftNo
         if (hca->rail != rail || (numa != ANY_NUMA && hca->numa != (guint)numa))
             continue;
         int vf = pick_function(slot, i, shape->path);
-        if (vf == -2)
+        if (vf == -2 || !weft_slot_takes_key(slot, i, shape->cluster))
             continue;
         g_ptr_array_add(node->devices, weft_device_new(rail, hca->name, vf));
         return TRUE;
@@ -235,7 +247,7 @@ place_on(const WeftSlot *slot, const Shape *shape)
 
 /* At most how many nodes fit, counting each resource by itself: quick, and never too low. */
 typedef struct Fits {
-    guint cores, memory, vfs, gpus;
+    guint cores, memory, vfs, pkeys, gpus;
 } Fits;
 
 static guint64
@@ -254,14 +266,46 @@ free_bytes(const WeftSlot *slot, guint64 page_size)
 }
 
 static guint
+free_functions_of(const WeftSlot *slot, guint hca)
+{
+    guint n = 0;
+    for (guint vf = 0; vf < ((const WeftHca *)slot->host->hcas->pdata[hca])->vfs; vf++)
+        n += weft_slot_vf_is_free(slot, hca, vf);
+    return n;
+}
+
+static guint
 free_functions(const WeftSlot *slot, WeftPath path)
 {
-    if (path != WEFT_PATH_PASSTHROUGH)
+    if (path != WEFT_PATH_PASSTHROUGH && !slot->told->no_virtual)
         return slot->free_vfs;
     guint n = 0;
-    for (guint i = 0; i < slot->host->hcas->len; i++)
-        n += hca_is_whole(slot, i);
+    for (guint i = 0; i < slot->host->hcas->len; i++) {
+        if (path == WEFT_PATH_PASSTHROUGH)
+            n += hca_is_whole(slot, i);
+        else if (hca_gives_functions(slot, i))
+            n += free_functions_of(slot, i);
+    }
     return n;
+}
+
+/* A port that takes the cluster's P_Key takes any number of its nodes. */
+static gboolean
+rail_takes_key(const WeftSlot *slot, const Shape *shape, guint rail)
+{
+    for (guint i = 0; i < slot->host->hcas->len; i++)
+        if (((const WeftHca *)slot->host->hcas->pdata[i])->rail == rail && weft_slot_takes_key(slot, i, shape->cluster))
+            return TRUE;
+    return FALSE;
+}
+
+static gboolean
+takes_keys(const WeftSlot *slot, const Shape *shape)
+{
+    for (guint rail = 0; rail < shape->group->rails; rail++)
+        if (!rail_takes_key(slot, shape, rail))
+            return FALSE;
+    return TRUE;
 }
 
 static Fits
@@ -274,6 +318,7 @@ fits(const WeftSlot *slot, const Shape *shape)
         .cores = slot->free_cores / group->cores,
         .memory = (guint)MIN(free_bytes(slot, group->page_size) / group->memory, G_MAXUINT),
         .vfs = bare ? G_MAXUINT : free_functions(slot, shape->path) / group->rails,
+        .pkeys = bare || takes_keys(slot, shape) ? G_MAXUINT : 0,
         .gpus = group->gpus ? gpus_free / group->gpus : G_MAXUINT,
     };
 }
@@ -284,7 +329,7 @@ fit(const WeftSlot *slot, const Shape *shape)
     if (slot->free_cores < shape->group->cores)
         return 0;
     Fits f = fits(slot, shape);
-    return MIN(MIN(f.cores, f.memory), MIN(f.vfs, f.gpus));
+    return MIN(MIN(MIN(f.cores, f.memory), MIN(f.vfs, f.gpus)), f.pkeys);
 }
 
 static gboolean
@@ -302,7 +347,7 @@ labels_match(const WeftCluster *cluster, const WeftHost *host)
 static gboolean
 is_eligible(const WeftSlot *slot, const WeftPlaceRequest *request, guint fabric)
 {
-    return slot->open && slot->fabric == fabric &&
+    return slot->open && slot->fabric == fabric && !slot->told->closed &&
            !(request->avoid && g_hash_table_contains(request->avoid, slot->host->name)) &&
            (g_hash_table_size(request->cluster->labels) == 0 || labels_match(request->cluster, slot->host));
 }
@@ -430,7 +475,7 @@ place_group(Trial *trial, const WeftFleet *fleet, const Shape *shape, guint coun
     return count;
 }
 
-/* auto is a VF where the fabric's hosts have any, else the bridge. */
+/* auto is a VF where the fabric's hosts have any that can be given, else the bridge. */
 static WeftPath
 resolve_path(const WeftFleet *fleet, guint fabric, const WeftGroup *group)
 {
@@ -439,7 +484,7 @@ resolve_path(const WeftFleet *fleet, guint fabric, const WeftGroup *group)
     for (guint i = 0; group->rails && i < fleet->slots->len; i++) {
         const WeftSlot *slot = fleet->slots->pdata[i];
         for (guint h = 0; slot->fabric == fabric && h < slot->host->hcas->len; h++)
-            if (((const WeftHca *)slot->host->hcas->pdata[h])->vfs)
+            if (hca_gives_functions(slot, h))
                 return WEFT_PATH_SRIOV;
     }
     return WEFT_PATH_BRIDGE;
@@ -467,19 +512,27 @@ plural(guint n)
 static void
 explain(const WeftFleet *fleet, const Trial *trial, const Shape *shape, guint count, GError **error)
 {
-    static const char *const words[] = { "cores", "memory in pages of the right size", "virtual functions", "GPUs" };
+    static const char *const words[] = { "cores", "memory in pages of the right size", "virtual functions",
+                                         "places for P_Keys in the hosts' ports", "GPUs" };
     guint64 room[G_N_ELEMENTS(words)] = { 0 };
     guint hosts = 0;
+    const WeftFleetFabric *told = trial->told;
     for (guint i = 0; i < fleet->slots->len; i++) {
         WeftSlot *slot = fleet->slots->pdata[i];
         if (!is_eligible(slot, trial->request, trial->fabric))
             continue;
         Fits f = fits(slot, shape);
-        room[0] += f.cores, room[1] += f.memory, room[2] += f.vfs, room[3] += f.gpus;
+        room[0] += f.cores, room[1] += f.memory, room[2] += f.vfs, room[3] += f.pkeys, room[4] += f.gpus;
         hosts++;
     }
     g_autofree char *memory = weft_size_format(shape->group->memory);
-    if (hosts == 0)
+    if (told->closed)
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED, "fabric %s takes no nodes now: %s", trial->fabric_name,
+                    told->closed);
+    else if (hosts > 0 && shape->path == WEFT_PATH_SRIOV && told->no_virtual && room[2] == 0)
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED, "fabric %s has no virtual functions to give: %s",
+                    trial->fabric_name, told->no_virtual);
+    else if (hosts == 0)
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,
                     "no host can take nodes now: none is up, open and has the wished labels on fabric %s", trial->fabric_name);
     else
@@ -498,11 +551,11 @@ place_in_fabric(const WeftFleet *fleet, const WeftPlaceRequest *request, const W
     g_autoptr(GArray) leaves = g_array_new(FALSE, FALSE, sizeof(Leaf));
     g_autoptr(GHashTable) copies = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     g_autoptr(GPtrArray) nodes = g_ptr_array_new_with_free_func((GDestroyNotify)weft_node_free);
-    Trial trial = { request, first->fabric, first->host->fabric, candidates, leaves, copies, nodes };
+    Trial trial = { request, first->fabric, first->host->fabric, first->told, candidates, leaves, copies, nodes };
 
     for (guint g = 0; g < request->cluster->groups->len; g++) {
         const WeftGroup *group = request->cluster->groups->pdata[g];
-        Shape shape = { group, resolve_path(fleet, first->fabric, group) };
+        Shape shape = { group, resolve_path(fleet, first->fabric, group), request->cluster->id };
         if (place_group(&trial, fleet, &shape, request->counts[g])) {
             explain(fleet, &trial, &shape, request->counts[g], error);
             return NULL;

@@ -9,7 +9,7 @@ static WeftHost *
 host_from(const char *text)
 {
     g_autoptr(GError) error = NULL;
-    json_t *json = json_loads(text, 0, NULL);
+    json_t *json = json_loads(text, 0, NULL); /* of a name that is there twice, the later */
     WeftHost *host = weft_host_from_json(json, "host", &error);
     json_decref(json);
     g_assert_no_error(error);
@@ -346,6 +346,109 @@ check_shape(const GPtrArray *nodes, guint count, guint cores, guint memory_mib)
     }
 }
 
+/* --- what the fabric allows --- */
+
+static void
+tell(WeftFleet *fleet, const WeftFleetFabric *told)
+{
+    weft_fleet_set_fabric(fleet, "ib0", told);
+}
+
+/* Places and takes nodes of a cluster as the reconciler does: its id becomes theirs. */
+static guint
+settle(WeftFleet *fleet, const char *id, const char *spec, GError **error)
+{
+    g_autoptr(GPtrArray) nodes = place(fleet, spec, error);
+    for (guint i = 0; nodes && i < nodes->len; i++) {
+        ((WeftNode *)nodes->pdata[i])->cluster = g_strdup(id);
+        weft_fleet_take(fleet, nodes->pdata[i]);
+    }
+    return nodes ? nodes->len : 0;
+}
+
+#define ONE "{\"name\":\"a\",\"count\":1,\"path\":\"sriov\"}"
+
+/* A port's table has so many places, however many virtual functions there are; nodes of one cluster share one. */
+static void
+test_pkeys_of_a_port(void)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftFleet) fleet = fleet_of(1, 1);
+    tell(fleet, &(WeftFleetFabric){ .pkeys = 1 });
+    g_assert_cmpuint(settle(fleet, "1aaaaaaaaaaa", "{\"name\":\"a\",\"count\":2,\"path\":\"sriov\"}", &error), ==, 2);
+    g_assert_cmpuint(settle(fleet, "1bbbbbbbbbbb", ONE, &error), ==, 0);
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED);
+    g_assert_true(g_str_has_suffix(error->message, "scarcest: places for P_Keys in the hosts' ports"));
+    g_clear_error(&error);
+
+    add_host(fleet, "n0", "leaf0", ",\"labels\":{\"again\":\"yes\"}"); /* described anew: the keys are still there */
+    weft_fleet_sort(fleet);
+    g_assert_cmpuint(settle(fleet, "1bbbbbbbbbbb", ONE, &error), ==, 0);
+    g_clear_error(&error);
+
+    guint64 port = 1; /* of rail 0 */
+    GHashTable *ports = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+    g_hash_table_insert(ports, g_memdup2(&port, sizeof port), GUINT_TO_POINTER(2));
+    tell(fleet, &(WeftFleetFabric){ .pkeys = 1, .ports = ports });
+    g_assert_cmpuint(settle(fleet, "1bbbbbbbbbbb", ONE, &error), ==, 1);
+    g_assert_no_error(error);
+}
+
+/* The last node of a cluster takes its P_Key along. */
+static void
+test_pkeys_are_given_back(void)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftFleet) fleet = fleet_of(1, 1);
+    tell(fleet, &(WeftFleetFabric){ .pkeys = 1 });
+    g_autoptr(GPtrArray) nodes = must_place(fleet, "{\"name\":\"a\",\"count\":2,\"path\":\"sriov\"}");
+    for (guint i = 0; i < nodes->len; i++) {
+        ((WeftNode *)nodes->pdata[i])->cluster = g_strdup("1aaaaaaaaaaa");
+        weft_fleet_take(fleet, nodes->pdata[i]);
+    }
+    weft_fleet_give(fleet, nodes->pdata[0]);
+    g_assert_cmpuint(settle(fleet, "1bbbbbbbbbbb", ONE, &error), ==, 0);
+    g_clear_error(&error);
+    weft_fleet_give(fleet, nodes->pdata[1]);
+    g_assert_cmpuint(settle(fleet, "1bbbbbbbbbbb", ONE, &error), ==, 1);
+    g_assert_no_error(error);
+}
+
+static void
+test_no_virtual_ports(void)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftFleet) fleet = fleet_of(2, 1);
+    tell(fleet, &(WeftFleetFabric){ .no_virtual = g_strdup("the manager is too old; take --path bridge") });
+    g_assert_cmpuint(settle(fleet, "1aaaaaaaaaaa", ONE, &error), ==, 0);
+    g_assert_cmpstr(error->message, ==,
+                    "fabric ib0 has no virtual functions to give: the manager is too old; take --path bridge");
+    g_autoptr(GPtrArray) by_itself = must_place(fleet, "{\"name\":\"a\",\"count\":1}");
+    g_assert_cmpint(((WeftNode *)by_itself->pdata[0])->path, ==, WEFT_PATH_BRIDGE);
+    g_autoptr(GPtrArray) whole = must_place(fleet, "{\"name\":\"a\",\"count\":1,\"path\":\"passthrough\"}");
+    g_assert_cmpuint(((WeftNode *)whole->pdata[0])->devices->len, ==, 1);
+
+    /* A host with mlx4 has functions that share its port. */
+    add_host(fleet, "n9", "leaf9",
+             ",\"hcas\":[{\"name\":\"mlx4_0\",\"driver\":\"mlx4\",\"port_guid\":\"0x0000000000000009\",\"vfs\":3}]");
+    weft_fleet_sort(fleet);
+    g_autoptr(GPtrArray) shared = must_place(fleet, ONE);
+    g_assert_cmpstr(((WeftNode *)shared->pdata[0])->host, ==, "n9");
+}
+
+static void
+test_fabric_is_closed(void)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftFleet) fleet = fleet_of(1, 1);
+    tell(fleet, &(WeftFleetFabric){ .closed = g_strdup("nobody rules it") });
+    g_assert_cmpuint(settle(fleet, "1aaaaaaaaaaa", ONE, &error), ==, 0);
+    g_assert_cmpstr(error->message, ==, "fabric ib0 takes no nodes now: nobody rules it");
+    g_clear_error(&error);
+    tell(fleet, &(WeftFleetFabric){ 0 });
+    g_assert_cmpuint(settle(fleet, "1aaaaaaaaaaa", ONE, &error), ==, 1);
+}
+
 static void
 check_same(const GPtrArray *a, const GPtrArray *b)
 {
@@ -403,6 +506,10 @@ main(int argc, char **argv)
     g_test_add_func("/schedule/fleet/redescribe", test_redescribe);
     g_test_add_func("/schedule/refusals", test_refusals);
     g_test_add_func("/schedule/no-hosts", test_no_hosts);
+    g_test_add_func("/schedule/fabric/pkeys-of-a-port", test_pkeys_of_a_port);
+    g_test_add_func("/schedule/fabric/pkeys-are-given-back", test_pkeys_are_given_back);
+    g_test_add_func("/schedule/fabric/no-virtual-ports", test_no_virtual_ports);
+    g_test_add_func("/schedule/fabric/closed", test_fabric_is_closed);
     g_test_add_func("/schedule/random", test_random);
     return g_test_run();
 }
