@@ -397,11 +397,23 @@ weft_wire_table_from_json(json_t *json, const char *where, GError **error)
 
 /* --- failures --- */
 
+/* A file that cannot be written and the like are none of the asker's doing, and may be over later. */
+static WeftErrorCode
+find_kind(const GError *error)
+{
+    static const WeftErrorCode kinds[] = { WEFT_ERROR_INVALID, WEFT_ERROR_CONFLICT, WEFT_ERROR_EXHAUSTED, WEFT_ERROR_TIMEOUT };
+    WeftErrorCode code = weft_error_code(error);
+    for (guint i = 0; i < G_N_ELEMENTS(kinds); i++)
+        if (kinds[i] == code)
+            return code;
+    return WEFT_ERROR_UNAVAILABLE;
+}
+
 json_t *
 weft_wire_error_to_json(const GError *error)
 {
     g_autofree char *text = g_utf8_make_valid(error->message, -1);
-    return json_pack("{ss ss}", "kind", weft_error_name(weft_error_code(error)), "text", text);
+    return json_pack("{ss ss}", "kind", weft_error_name(find_kind(error)), "text", text);
 }
 
 gboolean

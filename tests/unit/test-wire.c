@@ -233,6 +233,12 @@ test_errors_there_and_back(void)
     g_assert_cmpstr(error->message, ==, sent->message);
     json_object_del(answer, "error");
     g_assert_true(weft_wire_check_answer(answer, NULL));
+    /* Other kinds are not spoken of. */
+    sent->code = WEFT_ERROR_FAILED;
+    json_object_set_new(answer, "error", weft_wire_error_to_json(sent));
+    g_clear_error(&error);
+    g_assert_false(weft_wire_check_answer(answer, &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE);
     /* Whatever it is, it is a failure with a text. */
     json_object_set_new(answer, "error", json_integer(3));
     g_clear_error(&error);
