@@ -179,18 +179,6 @@ def test_tables_as_read_back_are_the_ports(fabric, plugin, wish):
         assert told[guid]["enforced"] == seen[guid].enforced
 
 
-def test_a_strangers_entry_is_seen_in_what_is_read_back(fabric, manager, plugin, wish):
-    guid, other = wish.guids("h1", "h2")
-    plugin.apply([wish.set(1, ("h1", "h2"))])
-    fabric.put(guid, 7, FULL | 0x66)
-    fabric.put(other, 7, FULL | 0x66, table="enforced")
-    told = plugin.verify(guid, other)
-    assert told[guid]["pkeys"][7] == FULL | 0x66
-    assert told[other]["enforced"][7] == FULL | 0x66
-    manager.sweep()
-    wish.check(manager)
-
-
 def test_events(fabric, manager, plugin):
     plugin.listen()
     fabric.unlink("h4")

@@ -12,8 +12,8 @@ From a shell, and so for a C program:
     fabric.py run FOLDER [--tree 2,4,2 | --net FILE] [--plugin] [--standby] -- PROGRAM…    PROGRAM runs inside, all ends with it
     fabric.py up FOLDER … / down FOLDER / console FOLDER 'Unlink "h1"' / manager FOLDER NAME kill|start|sweep
 
-In FOLDER then are: console (ibsim's), NAME/partitions.conf, NAME/opensm.conf, NAME/opensm.log, NAME/weft.sock (the plugin's)
-and NAME/pid (opensm's, as it is seen inside) for each manager NAME: "sm", and "sm2" as the standby. PROGRAM finds FOLDER in
+In FOLDER then are: console (ibsim's), NAME/etc/partitions.conf, NAME/opensm.conf, NAME/opensm.log, NAME/weft.sock (the
+plugin's) and NAME/pid (opensm's, as it is seen inside) for each manager NAME: "sm", and "sm2" as the standby. PROGRAM finds FOLDER in
 WEFT_FABRIC, and any of libibumad's programs in there speaks to the fabric as the machine SIM_HOST.
 
 ibsim takes at most 10 clients at a time: each opensm is one, each program that sends MADs another.
@@ -236,7 +236,7 @@ class Manager:
     def __init__(self, fabric, name, plugin=False, partitions=PARTITIONS, plugin_options=None, options=None):
         self.fabric, self.name, self.plugin = fabric, name, plugin
         self.folder = fabric.folder / name
-        self.partitions = self.folder / "partitions.conf"
+        self.partitions = self.folder / "etc/partitions.conf"
         self.socket = self.folder / "weft.sock"
         self.process = Process(self.folder / "opensm.process")
         self.options = OPTIONS | {"partition_config_file": self.partitions, "log_file": self.folder / "opensm.log"}
@@ -248,7 +248,7 @@ class Manager:
 
     def start(self, wait=True):
         """Also again, after it was killed: its files are as it left them."""
-        self.folder.mkdir(exist_ok=True)
+        self.partitions.parent.mkdir(parents=True, exist_ok=True)
         if not self.partitions.exists():
             self.partitions.write_text(self.site, encoding="ascii")
         lines = [f"{name} {value}\n" for name, value in self.options.items()]
