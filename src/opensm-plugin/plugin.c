@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #define SOCKET "/run/weft/opensm.sock"
+/* Instead of SOCKET: where opensm is not laid out as expected its options cannot be read, either. */
+#define SOCKET_VARIABLE "WEFT_OPENSM_SOCKET"
 
 /* --- options: "socket=/run/weft/opensm.sock,uid=997" --- */
 
@@ -107,7 +109,7 @@ weft_create(struct osm_opensm *osm)
     WeftOsm *weft = g_new0(WeftOsm, 1);
     weft->osm = osm;
     weft->uid = geteuid();
-    weft->socket = g_strdup(SOCKET);
+    weft->socket = g_strdup(g_getenv(SOCKET_VARIABLE) ? g_getenv(SOCKET_VARIABLE) : SOCKET);
     if (!settle_in(weft, &error)) {
         g_printerr("weft: %s\n", error->message);
         weft_osm_log(weft, OSM_LOG_ERROR, "%s\n", error->message);
