@@ -116,7 +116,8 @@ class Process:
         os.setsid()
         if "pid" in namespaces:
             _check(libc.setns(namespaces["pid"], CLONE_NEW["pid"]), "setns pid")
-            _go_on_in_child()
+            # Its parent is out here: unreaped it would stay in there, and hold up the end of all in there.
+            _go_on_in_child(reap=True)
         if "pid" in new:
             _check(libc.unshare(CLONE_NEW["pid"]), "unshare pid")
         _go_on_in_child()
@@ -141,8 +142,11 @@ def _open_namespaces(pid):
     return {kind: os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in order}
 
 
-def _go_on_in_child():
-    if os.fork() != 0:
+def _go_on_in_child(reap=False):
+    child = os.fork()
+    if child != 0:
+        if reap:
+            os.waitpid(child, 0)
         os._exit(0)
 
 
