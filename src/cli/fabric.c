@@ -403,8 +403,9 @@ const WeftVerb weft_fabric_verbs[] = {
         .name = "fabric import",
         .arguments = "FILE | --clear",
         .summary = "take a fabric's map from a file that ibnetdiscover wrote",
-        .about = "Keeps the map of a fabric whose manager gives none. What the manager tells itself goes before it.",
-        .examples = "ibnetdiscover > ib0.net && weft fabric import ib0.net\n"
+        .about = "Keeps the map of a fabric whose manager gives none: ibnetdiscover > FILE.\n"
+                 "What the manager tells itself goes before it.",
+        .examples = "weft fabric import ib0.net\n"
                     "weft fabric import --clear",
         .max_args = 1,
         .options = import_options,

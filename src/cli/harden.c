@@ -149,7 +149,7 @@ run(WeftCli *cli, char **args, GError **error)
 const WeftVerb weft_harden_verbs[] = {
     {
         .name = "fabric harden",
-        .arguments = "[--file FILE] [--write]",
+        .arguments = "[--write]",
         .summary = "tell or write the options of opensm that keep tenants out",
         .about = "Looks at opensm's options on this machine and prints what to take out and to put in, with the reasons.\n"
                  "With --write writes it and makes up keys. Exit status 1 where something is to be changed and was not.",

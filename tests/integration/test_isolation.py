@@ -13,13 +13,14 @@ PRINCIPALS = {"viewer": "umbrella-viewer", "member": "umbrella-member", "operato
 # Whatever the routes of a kind are called with: an object of the other tenant, and one that nobody has.
 FOREIGN_CLUSTER, FOREIGN_TENANT, FOREIGN_PRINCIPAL = "secret-plan", "acme", "acme-member"
 NOBODY = {":cluster": "nobody-has-this", ":tenant": "nobody", ":principal": "nobody", ":token": "0nobodyhas00", ":host": "nohost",
-          ":image": "nothing", ":digest": "0" * 64}
+          ":image": "nothing", ":digest": "0" * 64, ":fabric": "nofabric"}
 BODIES = {
     ("POST", "/v1/clusters"): {"name": "mine", "count": 1, "cores": 1, "memory": "256M", "image": "mpi"},
     ("PATCH", "/v1/clusters/:cluster"): {"count": 2},
     ("POST", "/v1/hosts"): {"name": "n9"},
     ("POST", "/v1/hosts/:host/drain"): {"evict": False},
     ("POST", "/v1/hosts/:host/undrain"): {},
+    ("POST", "/v1/fabrics/:fabric/map"): {},
     ("POST", "/v1/images"): {"name": "stolen"},
     ("PATCH", "/v1/blobs/:digest"): {},
     ("POST", "/v1/tenants"): {"name": "stolen"},
@@ -49,7 +50,7 @@ def two_tenants(request, certificate):
     token = weft.client.expect(201, "POST", "/v1/tokens", {"principal": FOREIGN_PRINCIPAL, "note": "hidden-note"})
     clients = {role: weft.tls_client(weft.token(name), certificate["certificate"]) for role, name in PRINCIPALS.items()}
     foreign = {":cluster": [made["id"], FOREIGN_CLUSTER], ":tenant": [FOREIGN_TENANT], ":principal": [FOREIGN_PRINCIPAL],
-               ":token": [token["id"]], ":host": ["n1"], ":image": ["mpi"], ":digest": ["1" * 64]}
+               ":token": [token["id"]], ":host": ["n1"], ":image": ["mpi"], ":digest": ["1" * 64], ":fabric": ["ib0"]}
     secrets = [FOREIGN_CLUSTER, made["id"], token["id"], "hidden-note", FOREIGN_PRINCIPAL, made["created"]]
     secrets += [node[field] for node in weft.client.nodes(FOREIGN_CLUSTER) for field in ("id", "mac")]
     secrets += [guid for node in weft.client.nodes(FOREIGN_CLUSTER) for guid in node["guids"]]
