@@ -1,7 +1,6 @@
 """Places in the P_Key tables: what opensm's own rules make of a table in its next sweep, the plugin makes of it at once."""
 
 import pytest
-from harness.nets import fat_tree
 from harness.plugin import Plugin, Refused, partition
 from harness.wait import until
 from wish import DEFAULT, FULL, Wish
@@ -125,22 +124,3 @@ def test_who_is_not_there_yet_gets_its_key_when_it_comes(fabric, manager, plugin
     assert len(plugin.list()[0][1]["members"]) == 2
     fabric.relink("h3")
     wish.wait()
-
-
-def test_a_standby_refuses_and_takes_over(new_fabric):
-    fabric = new_fabric(fat_tree(2, 2, 1, managers=("sm", "sm2")))
-    master = fabric.manager("sm", plugin=True, options={"sm_priority": 5}).start()
-    standby = fabric.manager("sm2", plugin=True).start(wait=False).wait_standby()
-    guid = fabric.net.port_guid("h1")
-    with Plugin(standby.socket) as plugin:
-        assert not plugin.hello().get("master")
-        for deed in ({"do": "apply", "generation": 1}, {"do": "verify", "ports": []}):
-            with pytest.raises(Refused) as refused:
-                plugin.ask(deed.pop("do"), **deed)
-            assert refused.value.kind == "unavailable"
-        plugin.listen()
-        master.kill()
-        assert "rules" in plugin.event("manager")["detail"]
-        assert plugin.hello()["master"]
-        plugin.apply([partition(1, [guid])])
-        assert FULL | 1 in fabric.tables(guid)[guid].keys
