@@ -180,37 +180,64 @@ fail_with(WeftFields *fields, const char *name, GError *error)
     g_error_free(error);
 }
 
+/* Something that is measured: a number, or a text with a unit. */
+typedef struct Measure {
+    const char *wanted;
+    gboolean (*parse)(const char *text, guint64 *ret_number, GError **error);
+    char *(*format)(guint64 number);
+} Measure;
+
 static gboolean
-read_size(WeftFields *fields, const char *name, json_t *value, guint64 *ret_bytes)
+read_measure(WeftFields *fields, const char *name, const Measure *measure, json_t *value, guint64 *ret_number)
 {
     GError *error = NULL;
     if (json_is_integer(value) && json_integer_value(value) >= 0) {
-        *ret_bytes = (guint64)json_integer_value(value);
+        *ret_number = (guint64)json_integer_value(value);
         return TRUE;
     }
     if (json_is_integer(value))
         weft_fields_fail(fields, name, "must not be negative, is %" JSON_INTEGER_FORMAT, json_integer_value(value));
     else if (!json_is_string(value))
-        fail_type(fields, name, "a size like \"8G\" or a number of bytes", value);
-    else if (!weft_size_parse(json_string_value(value), ret_bytes, &error))
+        fail_type(fields, name, measure->wanted, value);
+    else if (!measure->parse(json_string_value(value), ret_number, &error))
         fail_with(fields, name, error);
     return !fields->error;
+}
+
+/* A measure and the range in which it must be. */
+typedef struct Range {
+    const Measure *measure;
+    guint64 min, max;
+} Range;
+
+static guint64
+read_in_range(WeftFields *fields, const char *name, Range range, guint64 fallback)
+{
+    guint64 number = 0, otherwise = fallback == WEFT_REQUIRED ? range.min : fallback;
+    json_t *value = look_up(fields, name, fallback == WEFT_REQUIRED);
+    if (!value || !read_measure(fields, name, range.measure, value, &number))
+        return otherwise;
+    if (number >= range.min && number <= range.max)
+        return number;
+    g_autofree char *least = range.measure->format(range.min);
+    g_autofree char *most = range.measure->format(range.max);
+    g_autofree char *is = range.measure->format(number);
+    weft_fields_fail(fields, name, "must be %s to %s, is %s", least, most, is);
+    return otherwise;
 }
 
 guint64
 weft_fields_size(WeftFields *fields, const char *name, guint64 min, guint64 max, guint64 fallback)
 {
-    guint64 bytes = 0, otherwise = fallback == WEFT_REQUIRED ? min : fallback;
-    json_t *value = look_up(fields, name, fallback == WEFT_REQUIRED);
-    if (!value || !read_size(fields, name, value, &bytes))
-        return otherwise;
-    if (bytes >= min && bytes <= max)
-        return bytes;
-    g_autofree char *least = weft_size_format(min);
-    g_autofree char *most = weft_size_format(max);
-    g_autofree char *is = weft_size_format(bytes);
-    weft_fields_fail(fields, name, "must be %s to %s, is %s", least, most, is);
-    return otherwise;
+    static const Measure size = { "a size like \"8G\" or a number of bytes", weft_size_parse, weft_size_format };
+    return read_in_range(fields, name, (Range){ &size, min, max }, fallback);
+}
+
+guint64
+weft_fields_rate(WeftFields *fields, const char *name, guint64 min, guint64 max, guint64 fallback)
+{
+    static const Measure rate = { "a rate like \"10G\" or a number of bits a second", weft_rate_parse, weft_rate_format };
+    return read_in_range(fields, name, (Range){ &rate, min, max }, fallback);
 }
 
 typedef gboolean (*ParseTime)(const char *text, gint64 *ret, GError **error);

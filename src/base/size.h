@@ -1,4 +1,4 @@
-/* Sizes as people write them. Memory: "8G" and "8Gi" are both 2^30 bytes, as for qemu and Slurm. */
+/* Sizes and rates as people write them. Memory: "8G" and "8Gi" are both 2^30 bytes, as for qemu and Slurm. */
 #pragma once
 
 #include <glib.h>
@@ -9,3 +9,7 @@ gboolean weft_size_parse(const char *text, guint64 *ret_bytes, GError **error);
 
 /* The shortest exact form: 8589934592 is "8G", 1000 is "1000". */
 char *weft_size_format(guint64 bytes);
+
+/* Bits a second: "10G" is 10^10, as for links. Otherwise like sizes, without i. */
+gboolean weft_rate_parse(const char *text, guint64 *ret_bits, GError **error);
+char *weft_rate_format(guint64 bits);

@@ -38,6 +38,9 @@ weft_codec_read(WeftFields *fields, const WeftCodecField *table, gpointer object
         case WEFT_CODEC_SIZE:
             *(guint64 *)to = weft_fields_size(fields, f->name, f->min, f->max ? f->max : G_MAXINT64, fallback);
             break;
+        case WEFT_CODEC_RATE:
+            *(guint64 *)to = weft_fields_rate(fields, f->name, f->min, f->max ? f->max : G_MAXINT64, fallback);
+            break;
         case WEFT_CODEC_BOOL:
             *(gboolean *)to = weft_fields_bool(fields, f->name, FALSE);
             break;
@@ -66,6 +69,7 @@ number(const WeftCodecField *field, gconstpointer value)
     switch (field->kind) {
     case WEFT_CODEC_UINT64:
     case WEFT_CODEC_SIZE:
+    case WEFT_CODEC_RATE:
     case WEFT_CODEC_GUID:
         return *(const guint64 *)value;
     default:

@@ -15,6 +15,7 @@ typedef enum {
     WEFT_CODEC_UINT,   /* guint */
     WEFT_CODEC_UINT64, /* guint64, or gint64 that is never negative */
     WEFT_CODEC_SIZE,   /* guint64; read from a text like "8G" as well */
+    WEFT_CODEC_RATE,   /* guint64, bits a second; read from a text like "10G" as well */
     WEFT_CODEC_BOOL,   /* gboolean, FALSE unless told */
     WEFT_CODEC_WORD,   /* an enum */
     WEFT_CODEC_PKEY,   /* guint, "0x7fff" */

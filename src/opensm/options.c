@@ -183,9 +183,22 @@ split(const char *line, char **ret_name, char **ret_value)
     return TRUE;
 }
 
-/* Name to value; of an option that is there twice, opensm takes the last. */
-static GHashTable *
-read_values(const char *text, GError **error)
+GPtrArray *
+weft_options_new(void)
+{
+    return g_ptr_array_new_with_free_func(option_free);
+}
+
+WeftOption *
+weft_option_new(const char *name)
+{
+    WeftOption *option = g_new0(WeftOption, 1);
+    option->name = name;
+    return option;
+}
+
+GHashTable *
+weft_options_read(const char *text, GError **error)
 {
     g_autoptr(GHashTable) values = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
@@ -221,10 +234,10 @@ look_at(const Rule *rule, const char *found, const WeftOptionsWant *want)
 GPtrArray *
 weft_options_check(const char *text, const WeftOptionsWant *want, GError **error)
 {
-    g_autoptr(GHashTable) values = read_values(text, error);
+    g_autoptr(GHashTable) values = weft_options_read(text, error);
     if (!values)
         return NULL;
-    GPtrArray *options = g_ptr_array_new_with_free_func(option_free);
+    GPtrArray *options = weft_options_new();
     for (guint i = 0; i < G_N_ELEMENTS(rules); i++)
         g_ptr_array_add(options, look_at(&rules[i], g_hash_table_lookup(values, rules[i].name), want));
     return options;

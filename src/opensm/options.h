@@ -30,3 +30,11 @@ typedef struct WeftOption {
 GPtrArray *weft_options_check(const char *text, const WeftOptionsWant *want, GError **error);
 /* The text with all that is wrong put right; the rest stays as it is, comments too. */
 char *weft_options_harden(const char *text, const GPtrArray *options);
+
+/* --- for other checks of the same file --- */
+
+/* Name to value, as opensm reads the text; of an option that is there twice it takes the last. */
+GHashTable *weft_options_read(const char *text, GError **error);
+/* An array that owns its options. */
+GPtrArray *weft_options_new(void);
+WeftOption *weft_option_new(const char *name); /* borrowed */

@@ -341,6 +341,42 @@ test_size_round_trip(void)
 }
 
 static void
+test_rate(void)
+{
+    static const struct {
+        const char *text;
+        guint64 bits; /* 0: it is refused */
+        const char *format;
+    } cases[] = {
+        { "10G", 10000000000, "10G" },
+        { "2.5G", 2500000000, "2.5G" },
+        { "100g", 100000000000, "100G" },
+        { "1T", 1000000000000, "1T" },
+        { "1500M", 1500000000, "1.5G" },
+        { "1024", 1024, "1024" },
+        { "10Gi", 0, "is not understood" },
+        { "10Gb", 0, "is not understood" },
+        { "0.0001K", 0, "is not a whole number of bits" },
+        { "20000P", 0, "is too large" },
+    };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        guint64 bits = 7;
+        GError *error = NULL;
+        if (!cases[i].bits) {
+            g_assert_false(weft_rate_parse(cases[i].text, &bits, &error));
+            g_autofree char *message =
+                g_strdup_printf("rate \"%s\" %s; write it like 500M, 10G or 2.5G", cases[i].text, cases[i].format);
+            assert_error(error, WEFT_ERROR_INVALID, message);
+            continue;
+        }
+        g_assert_true(weft_rate_parse(cases[i].text, &bits, &error));
+        g_assert_cmpuint(bits, ==, cases[i].bits);
+        g_autofree char *format = weft_rate_format(bits);
+        g_assert_cmpstr(format, ==, cases[i].format);
+    }
+}
+
+static void
 test_text(void)
 {
     static const struct {
@@ -389,6 +425,7 @@ main(int argc, char **argv)
     g_test_add_func("/base/size/taken", test_size_taken);
     g_test_add_func("/base/size/refused", test_size_refused);
     g_test_add_func("/base/size/round-trip", test_size_round_trip);
+    g_test_add_func("/base/rate", test_rate);
     g_test_add_func("/base/text", test_text);
     return g_test_run();
 }
