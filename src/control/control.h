@@ -26,11 +26,12 @@ typedef struct WeftControlOptions {
     guint starts_max;     /* tries on one host before a node is placed elsewhere */
     gint64 event_age;     /* events and idempotency keys older than these are dropped */
     gint64 request_age;
-    gint64 link_idle;     /* how long a stream to a node stays open that nobody uses */
-    const char *images;   /* folder of the images' files, by their digest */
-    gboolean bare;        /* a node whose image is not known starts from nothing: for the fake */
-    const guint8 *secret; /* the site's, WEFT_SECRET_LENGTH bytes; NULL: no node has a seed */
-    GBytes *guest;        /* the guest program; NULL: likewise */
+    gint64 link_idle;          /* how long a stream to a node stays open that nobody uses */
+    const char *images;        /* folder of the images' files, by their digest */
+    gboolean bare;             /* a node whose image is not known starts from nothing: for the fake */
+    const guint8 *secret;      /* the site's, WEFT_SECRET_LENGTH bytes; NULL: no node has a seed */
+    GBytes *guest;             /* the guest program; NULL: likewise */
+    GHashTable *options_files; /* fabric (char *) to the path of its manager's opensm.conf, for the doctor; NULL: none */
 } WeftControlOptions;
 
 extern const WeftControlOptions weft_control_defaults;

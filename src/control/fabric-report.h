@@ -14,6 +14,8 @@ typedef struct WeftFabricFacts {
     WeftFabricMap *map; /* NULL: none */
     GPtrArray *hosts;   /* WeftHost */
     json_t *partitions; /* weft_report_owners() */
+    char *options;      /* text of its opensm.conf; NULL: not to be had */
+    const char *options_path;
 } WeftFabricFacts;
 
 json_t *weft_report_manager(const WeftManager *manager);

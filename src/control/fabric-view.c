@@ -2,8 +2,11 @@
 
 #include "codec.h"
 #include "errors.h"
+#include "fabric-doctor.h"
 #include "fabric-report.h"
 #include "failpoint.h"
+#include "file.h"
+#include "options.h"
 
 struct WeftView {
     WeftControl *control;
@@ -29,6 +32,7 @@ view_destroy(WeftView *view)
     g_clear_pointer(&view->facts.map, weft_fabric_map_free);
     g_clear_pointer(&view->facts.hosts, g_ptr_array_unref);
     g_free(view->facts.trouble);
+    g_free(view->facts.options);
     json_decref(view->facts.partitions);
     g_free(view->fabric);
     g_free(view);
@@ -78,6 +82,18 @@ weft_view_hosts(WeftStore *store, const char *fabric, GError **error)
 
 /* --- the end --- */
 
+static json_t *
+report_health(const WeftFabricFacts *facts)
+{
+    json_t *checks = json_array();
+    weft_doctor_manager(checks, facts);
+    if (facts->options)
+        weft_doctor_options(checks, facts->fabric, facts->options_path, facts->options,
+                            json_is_object(facts->manager) &&
+                                g_strcmp0(json_string_value(json_object_get(facts->manager, "way")), "plugin") == 0);
+    return json_pack("{s:o}", "checks", checks);
+}
+
 static const struct {
     gboolean greets, maps, lists;
     json_t *(*report)(const WeftFabricFacts *facts);
@@ -85,6 +101,7 @@ static const struct {
     [WEFT_VIEW_FABRIC] = { .greets = TRUE, .maps = TRUE, .report = weft_report_fabric },
     [WEFT_VIEW_PARTITIONS] = { .lists = TRUE, .report = weft_report_partitions },
     [WEFT_VIEW_TOPOLOGY] = { .maps = TRUE, .report = weft_report_topology },
+    [WEFT_VIEW_HEALTH] = { .greets = TRUE, .report = report_health },
 };
 
 /* A manager that gives no map, or one of nothing, leaves the word to what was imported. */
@@ -200,6 +217,16 @@ ask(WeftView *view)
     }
 }
 
+/* Where opensm runs on this machine. A file that cannot be read says nothing about the fabric. */
+static void
+read_options(WeftView *view)
+{
+    GHashTable *paths = view->control->options.options_files;
+    view->facts.options_path = paths ? g_hash_table_lookup(paths, view->fabric) : NULL;
+    if (view->facts.options_path)
+        view->facts.options = weft_file_read(view->facts.options_path, WEFT_OPTIONS_MAX, NULL, NULL);
+}
+
 WeftView *
 weft_view_new(WeftControl *control, WeftViewKind kind, const char *fabric, WeftViewed viewed, gpointer data, GError **error)
 {
@@ -217,6 +244,8 @@ weft_view_new(WeftControl *control, WeftViewKind kind, const char *fabric, WeftV
                         .viewed = viewed,
                         .data = data };
     view->facts.fabric = view->fabric;
+    if (kind == WEFT_VIEW_HEALTH)
+        read_options(view);
     view->timer = g_timeout_add((guint)(control->options.list_deadline / 1000), deadline_passed, view);
     ask(view);
     return view;

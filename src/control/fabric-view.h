@@ -3,7 +3,8 @@
 
 #include "control-private.h"
 
-typedef enum { WEFT_VIEW_FABRIC, WEFT_VIEW_PARTITIONS, WEFT_VIEW_TOPOLOGY } WeftViewKind;
+/* The last is for the doctor: { "checks": […] } as in doctor.h. */
+typedef enum { WEFT_VIEW_FABRIC, WEFT_VIEW_PARTITIONS, WEFT_VIEW_TOPOLOGY, WEFT_VIEW_HEALTH } WeftViewKind;
 
 typedef struct WeftView WeftView;
 /* report: borrowed, as gate.h tells; NULL with an error. */

@@ -16,11 +16,11 @@ typedef struct Call {
     WeftGateOpened opened;
     WeftGateReported reported;
     gpointer data;
-    char *subject;  /* the host or the cluster that it is about */
-    guint pending;  /* hosts that have not told yet */
-    json_t *report; /* what is known so far */
-    WeftView *view; /* of a fabric; NULL: none */
-    GError *error;  /* to be told later */
+    char *subject;    /* the host or the cluster that it is about */
+    guint pending;    /* hosts that have not told yet */
+    json_t *report;   /* what is known so far */
+    GPtrArray *views; /* WeftView; NULL: none */
+    GError *error;    /* to be told later */
     guint idle;
 } Call;
 
@@ -38,7 +38,7 @@ call_free(gpointer data)
     g_clear_object(&call->cancellable);
     g_clear_error(&call->error);
     json_decref(call->report);
-    weft_view_free(call->view);
+    g_clear_pointer(&call->views, g_ptr_array_unref);
     g_free(call->subject);
     g_free(call);
 }
@@ -61,6 +61,17 @@ call_report(WeftGate *base, GCancellable *cancellable, WeftGateReported reported
     Call *call = call_new(base, cancellable, data);
     call->reported = reported;
     return call;
+}
+
+static gboolean
+add_view(Call *call, WeftViewKind kind, const char *fabric, WeftViewed done, GError **error)
+{
+    WeftView *view = weft_view_new(call->control, kind, fabric, done, call, error);
+    if (!call->views)
+        call->views = g_ptr_array_new_with_free_func((GDestroyNotify)weft_view_free);
+    if (view)
+        g_ptr_array_add(call->views, view);
+    return view != NULL;
 }
 
 /* Once, unless it was cancelled; whoever asked may free everything in its callback. */
@@ -191,6 +202,29 @@ examine_site(const WeftControl *control)
     return json_pack("{s:n, s:o}", "host", "checks", checks);
 }
 
+/* Their managers are asked before the report is complete. */
+static void
+fabric_examined(json_t *report, const GError *error, gpointer data)
+{
+    Call *call = data;
+    json_array_extend(json_object_get(call->report, "checks"), json_object_get(report, "checks"));
+    if (--call->pending == 0)
+        end(call, -1, error);
+}
+
+static void
+examine_fabrics(Call *call)
+{
+    GError *error = NULL;
+    call->report = examine_site(call->control);
+    WeftQuery query = { .kind = WEFT_KIND_FABRIC };
+    g_autoptr(GPtrArray) records = weft_store_list(call->control->store, &query, &error);
+    for (guint i = 0; records && i < records->len; i++)
+        call->pending += add_view(call, WEFT_VIEW_HEALTH, ((const WeftRecord *)records->pdata[i])->key, fabric_examined, NULL);
+    if (call->pending == 0)
+        end_soon(call, error);
+}
+
 static void
 gate_doctor(WeftGate *gate, const char *name, GCancellable *cancellable, WeftGateReported reported, gpointer data)
 {
@@ -199,8 +233,7 @@ gate_doctor(WeftGate *gate, const char *name, GCancellable *cancellable, WeftGat
     call->reported = reported;
     call->subject = g_strdup(name);
     if (!name) {
-        call->report = examine_site(control);
-        end_soon(call, NULL);
+        examine_fabrics(call);
         return;
     }
     const WeftHost *host = weft_fleet_host(control->fleet, name);
@@ -301,8 +334,7 @@ static void
 view(Call *call, WeftViewKind kind, const char *fabric)
 {
     GError *error = NULL;
-    call->view = weft_view_new(call->control, kind, fabric, viewed, call, &error);
-    if (!call->view)
+    if (!add_view(call, kind, fabric, viewed, &error))
         end_soon(call, error);
 }
 

@@ -271,6 +271,30 @@ def test_slurm_takes_an_irregular_one(site, tmp_path):
         assert any(line.startswith("SwitchName=spine Level=1") and "Nodes=n[1-3]" in line for line in said.splitlines()), said
 
 
+# --- doctor ---
+
+
+def fabric_checks(weft):
+    site = next(each for each in weft.client.get("/v1/doctor")["items"] if each["host"] is None)
+    return [check for check in site["checks"] if check["check"] == "manager of ib0"]
+
+
+def test_doctor_tells_what_the_manager_lacks(weft):
+    assert [check["state"] for check in fabric_checks(weft)] == ["ok"]
+    for folder in weft.world._fabric_folders():
+        (folder / "manager").write_text(json.dumps({"enforces": False, "keeps_indices": False, "virtualization": False}), encoding="utf-8")
+    checks = fabric_checks(weft)
+    assert [check["state"] for check in checks] == ["fail", "fail", "warn"]
+    assert ["part_enforce both" in checks[0]["remedy"], "keep_pkey_indexes TRUE" in checks[1]["remedy"]] == [True, True]
+    assert "mlx5" in checks[2]["found"]
+    assert weft.cli("doctor", check=False).returncode == 1
+
+    weft.world.fabric_fault("fail greet 0 nobody there")
+    checks = fabric_checks(weft)
+    assert [check["state"] for check in checks] == ["fail"] and "nobody there" in checks[0]["found"]
+    weft.world.fabric_fault()
+
+
 # --- harden ---
 
 
