@@ -223,14 +223,23 @@ table_path(const WeftFakeWorld *world, guint64 port_guid)
     return g_strdup_printf("%s/0x%016" G_GINT64_MODIFIER "x", world->tables, port_guid);
 }
 
+static gboolean
+is_silent(const char *text)
+{
+    return text && g_str_has_prefix(text, "silent");
+}
+
 /* A port that was told a lie is told the truth again by the next change of a partition that it is in. */
 static gboolean
 write_ports(WeftFakeWorld *world, const WeftPartition *partition, GError **error)
 {
     for (guint i = 0; i < partition->members->len; i++) {
-        g_autofree char *path = table_path(world, g_array_index(partition->members, WeftMember, i).port_guid);
+        guint64 guid = g_array_index(partition->members, WeftMember, i).port_guid;
+        g_autofree char *path = table_path(world, guid);
         g_autofree char *text = read_optional(path, NULL);
-        if (text && !g_str_has_prefix(text, "silent") && !remove_file(path, error))
+        if (is_silent(text))
+            return weft_error_refuse(error, WEFT_ERROR_TIMEOUT, "port 0x%016" G_GINT64_MODIFIER "x does not answer", guid);
+        if (text && !remove_file(path, error))
             return FALSE;
     }
     return TRUE;
@@ -293,7 +302,7 @@ read_table(WeftFakeWorld *world, const GPtrArray *partitions, WeftPortTable *tab
 {
     g_autofree char *path = table_path(world, table->port_guid);
     g_autofree char *text = read_optional(path, NULL);
-    if (text && g_str_has_prefix(text, "silent")) {
+    if (is_silent(text)) {
         table->error = g_strdup("does not answer");
         return TRUE;
     }

@@ -9,6 +9,7 @@
 /* Between two looks at ports that have not got it: opensm takes from milliseconds to seconds for its sweep. */
 #define LOOK_FIRST (5 * G_TIME_SPAN_MILLISECOND)
 #define LOOK_LAST (200 * G_TIME_SPAN_MILLISECOND)
+#define REMIND_FIRST G_TIME_SPAN_SECOND
 
 /* --- what the ways without a plugin share --- */
 
@@ -61,24 +62,8 @@ weft_file_way_map(gpointer self, GCancellable *cancellable, GError **error)
     return map;
 }
 
-GPtrArray *
-weft_file_way_verify(gpointer self, const GArray *port_guids, GCancellable *cancellable, GError **error)
-{
-    WeftFileWay *way = self;
-    g_autoptr(GPtrArray) tables = g_ptr_array_new_with_free_func((GDestroyNotify)weft_port_table_free);
-    for (guint i = 0; i < port_guids->len; i++) {
-        g_ptr_array_add(tables, weft_port_table_new(g_array_index(port_guids, guint64, i)));
-        if (g_cancellable_is_cancelled(cancellable)) {
-            weft_error_refuse(error, WEFT_ERROR_TIMEOUT, "reading the ports was cancelled");
-            return NULL;
-        }
-        if (!weft_mads_read(way->mads, tables->pdata[i], error))
-            return NULL;
-    }
-    return g_steal_pointer(&tables);
-}
+/* --- opensm's options --- */
 
-/* "TRUE" unless told. */
 static gboolean
 is_on(int pid, const char *option, gboolean fallback)
 {
@@ -90,7 +75,33 @@ static gboolean
 is_enforced(int pid)
 {
     g_autofree char *value = weft_manager_process_option(pid, "part_enforce");
-    return !value || g_ascii_strcasecmp(value, "off") != 0;
+    return (!value || g_ascii_strcasecmp(value, "off") != 0) && !is_on(pid, "no_partition_enforcement", FALSE);
+}
+
+/* Switches say of themselves what they should do, but ports of some answer without it: opensm's options are what counts. */
+static gboolean
+enforces(const WeftFileWay *way)
+{
+    int pid;
+    return !weft_manager_process_find(way->pid_file, &pid, NULL) || is_enforced(pid);
+}
+
+GPtrArray *
+weft_file_way_verify(gpointer self, const GArray *port_guids, GCancellable *cancellable, GError **error)
+{
+    WeftFileWay *way = self;
+    gboolean enforced = enforces(way);
+    g_autoptr(GPtrArray) tables = g_ptr_array_new_with_free_func((GDestroyNotify)weft_port_table_free);
+    for (guint i = 0; i < port_guids->len; i++) {
+        g_ptr_array_add(tables, weft_port_table_new(g_array_index(port_guids, guint64, i)));
+        if (g_cancellable_is_cancelled(cancellable)) {
+            weft_error_refuse(error, WEFT_ERROR_TIMEOUT, "reading the ports was cancelled");
+            return NULL;
+        }
+        if (!weft_mads_read(way->mads, tables->pdata[i], enforced, error))
+            return NULL;
+    }
+    return g_steal_pointer(&tables);
 }
 
 WeftManager *
@@ -187,9 +198,10 @@ weft_file_way_check_room(WeftFileWay *way, const WeftExpectation *expectation, G
 static gboolean
 look(WeftFileWay *way, const WeftExpectation *expectation, GArray *ports, char **ret_why, GError **error)
 {
+    gboolean enforced = enforces(way);
     for (guint i = 0; i < ports->len;) {
         g_autoptr(WeftPortTable) table = weft_port_table_new(g_array_index(ports, guint64, i));
-        if (!weft_mads_read(way->mads, table, error))
+        if (!weft_mads_read(way->mads, table, enforced, error))
             return FALSE;
         guint missed = weft_expectation_missed(expectation, table);
         if (missed && g_strcmp0(table->error, weft_mads_absent) != 0) {
@@ -214,10 +226,23 @@ rest(gint64 microseconds, GCancellable *cancellable)
     g_cancellable_release_fd(cancellable);
 }
 
+/* opensm forgets a SIGHUP that comes while it begins a sweep for another reason: it is told again, less and less often. */
+static gboolean
+remind(const WeftFileWay *way, gint64 *when, gint64 *interval, GError **error)
+{
+    gint64 now = g_get_monotonic_time();
+    if (now < *when)
+        return TRUE;
+    *interval *= 2;
+    *when = now + *interval;
+    return weft_manager_process_tell(way->pid_file, error);
+}
+
 gboolean
 weft_file_way_wait(WeftFileWay *way, const WeftExpectation *expectation, GCancellable *cancellable, GError **error)
 {
-    gint64 end = g_get_monotonic_time() + way->deadline, pause = LOOK_FIRST;
+    gint64 now = g_get_monotonic_time(), end = now + way->deadline, pause = LOOK_FIRST;
+    gint64 interval = REMIND_FIRST, reminder = now + interval;
     g_autoptr(GArray) ports = weft_expectation_ports(expectation);
     for (;;) {
         g_autofree char *why = NULL;
@@ -229,6 +254,8 @@ weft_file_way_wait(WeftFileWay *way, const WeftExpectation *expectation, GCancel
         if (cancelled || g_get_monotonic_time() >= end)
             return weft_error_refuse(error, WEFT_ERROR_TIMEOUT, "%s: %s", cancelled ? "cancelled" : "opensm was told, but",
                                      why);
+        if (!remind(way, &reminder, &interval, error))
+            return FALSE;
         rest(pause, cancellable);
         pause = MIN(pause * 2, LOOK_LAST);
     }

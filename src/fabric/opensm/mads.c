@@ -203,16 +203,25 @@ find_places(ibnd_fabric_t *fabric)
 static ibnd_fabric_t *
 discover(WeftMads *mads, GError **error)
 {
-    if (!open_port(mads, error))
-        return NULL;
+    /* It opens a port of its own; umad2sim knows one at a time. */
+    if (mads->port)
+        mad_rpc_close_port(g_steal_pointer(&mads->port));
     ibnd_config_t config = { .timeout_ms = TIMEOUT_MS, .retries = RETRIES, .mkey = mads->m_key };
     ibnd_fabric_t *fabric = ibnd_discover_fabric(mads->device, mads->port_number, NULL, &config);
     if (!fabric) {
-        weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "the fabric cannot be looked at from this machine's port");
+        weft_error_refuse(
+            error, WEFT_ERROR_UNAVAILABLE,
+            "the fabric cannot be looked at from here (%s, port %d); is the adapter there, ib_umad loaded, and may "
+            "weft open /dev/infiniband/umad*?",
+            mads->device ? mads->device : "any adapter", mads->port_number);
         return NULL;
     }
     g_clear_pointer(&mads->places, g_hash_table_unref);
     mads->places = find_places(fabric);
+    if (!open_port(mads, error)) {
+        ibnd_destroy_fabric(fabric);
+        return NULL;
+    }
     return fabric;
 }
 
@@ -244,19 +253,10 @@ read_spot(WeftMads *mads, const Spot *spot, GArray *pkeys)
 }
 
 static gboolean
-is_enforcing(WeftMads *mads, const Spot *spot, gboolean *ret_answers)
-{
-    guint8 info[IB_SMP_DATA_SIZE];
-    *ret_answers = query(mads, &spot->way, IB_ATTR_PORT_INFO, spot->port, info);
-    return *ret_answers && (mad_get_field(info, 0, IB_PORT_PART_EN_INB_F) || mad_get_field(info, 0, IB_PORT_PART_EN_OUTB_F));
-}
-
-static gboolean
 read_enforced(WeftMads *mads, const Place *place, WeftPortTable *table)
 {
-    gboolean answers = TRUE;
-    if (place->enforced.port == 0 || !is_enforcing(mads, &place->enforced, &answers))
-        return answers;
+    if (place->enforced.port == 0)
+        return TRUE;
     table->enforced = g_array_new(FALSE, FALSE, sizeof(guint16));
     return read_spot(mads, &place->enforced, table->enforced);
 }
@@ -282,7 +282,7 @@ find_place(WeftMads *mads, guint64 guid, gboolean anew, GError **error)
 }
 
 gboolean
-weft_mads_read(WeftMads *mads, WeftPortTable *table, GError **error)
+weft_mads_read(WeftMads *mads, WeftPortTable *table, gboolean enforced, GError **error)
 {
     g_autoptr(GError) failed = NULL;
     gboolean known = mads->places != NULL;
@@ -298,7 +298,7 @@ weft_mads_read(WeftMads *mads, WeftPortTable *table, GError **error)
         table->error = g_strdup(weft_mads_absent);
     else if (!read_spot(mads, &place->own, table->pkeys))
         table->error = g_strdup(silent);
-    else if (!read_enforced(mads, place, table))
+    else if (enforced && !read_enforced(mads, place, table))
         table->error = g_strdup("its switch does not answer");
     return TRUE;
 }

@@ -21,8 +21,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftMads, weft_mads_free)
 WeftFabricMap *weft_mads_map(WeftMads *mads, GError **error);
 
 /* Fills the table of the port whose GUID it has; a port that is not there or does not answer is told in it, and is no error.
- * Ways to ports are remembered, and found anew when the port at the end is another one. */
-gboolean weft_mads_read(WeftMads *mads, WeftPortTable *table, GError **error);
+ * Ways to ports are remembered, and found anew when the port at the end is another one. enforced: the switch's table as well.
+ */
+gboolean weft_mads_read(WeftMads *mads, WeftPortTable *table, gboolean enforced, GError **error);
 /* Why a port was not read: it is in no place of the fabric. */
 extern const char weft_mads_absent[];
 

@@ -213,11 +213,37 @@ plugin_apply(gpointer self, const WeftFabricChange *change, GCancellable *cancel
     return with_ruler(self, step_apply, (gpointer)change, cancellable, error);
 }
 
+static int
+compare_numbers(gconstpointer a, gconstpointer b)
+{
+    guint x = (*(WeftPartition *const *)a)->pkey, y = (*(WeftPartition *const *)b)->pkey;
+    return x < y ? -1 : x > y;
+}
+
+/* opensm forgets a partition while it has no members. */
+static void
+add_empty(const PluginWay *way, GPtrArray *partitions)
+{
+    g_autoptr(GHashTable) there = g_hash_table_new(NULL, NULL);
+    for (guint i = 0; i < partitions->len; i++)
+        g_hash_table_add(there, GUINT_TO_POINTER(((WeftPartition *)partitions->pdata[i])->pkey));
+    for (guint i = 0; i < way->picture->partitions->len; i++) {
+        const WeftPartition *partition = way->picture->partitions->pdata[i];
+        if (partition->members->len == 0 && !g_hash_table_contains(there, GUINT_TO_POINTER(partition->pkey)))
+            g_ptr_array_add(partitions, weft_partition_copy(partition));
+    }
+    g_ptr_array_sort(partitions, compare_numbers);
+}
+
 static gboolean
 step_list(PluginWay *way, gpointer data, GCancellable *cancellable, GError **error)
 {
     guint64 generation;
-    return (*(GPtrArray **)data = ask_list(way, &generation, cancellable, error)) != NULL;
+    GPtrArray *partitions = ask_list(way, &generation, cancellable, error);
+    if (partitions)
+        add_empty(way, partitions);
+    *(GPtrArray **)data = partitions;
+    return partitions != NULL;
 }
 
 static GPtrArray *
