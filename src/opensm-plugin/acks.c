@@ -252,11 +252,12 @@ weft_round_wait(WeftRound *round)
         if (!g_cond_wait_until(&acks->cond, &acks->mutex, deadline))
             break;
     forget(round);
+    const char *why = acks->stopping ? "was not asked to the end: opensm ends" : "does not answer";
     g_mutex_unlock(&acks->mutex);
     for (guint i = 0; i < round->asks->len; i++) {
         WeftAsk *ask = round->asks->pdata[i];
         if (!ask->answered)
-            ask->error = g_strdup(acks->stopping ? "was not asked to the end: opensm ends" : "does not answer");
+            ask->error = g_strdup(why);
         ask->answered = TRUE;
     }
 }

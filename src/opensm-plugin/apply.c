@@ -27,7 +27,7 @@ typedef struct {
 } Job;
 
 WeftApplier *
-weft_applier_new(WeftOsm *weft)
+weft_applier_new(void)
 {
     WeftApplier *applier = g_new0(WeftApplier, 1);
     applier->lagging = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, (GDestroyNotify)g_hash_table_unref);
@@ -199,11 +199,13 @@ make_plan(Job *job, GError **error)
 static gboolean
 change_file(Job *job, GError **error)
 {
-    g_autofree char *before = weft_managed_file_format(job->file);
+    /* Only a change that is told again can leave it as it was. */
+    gboolean again = job->file->generation == job->change->generation && !job->file->was_edited;
+    g_autofree char *before = again ? weft_managed_file_format(job->file) : NULL;
     if (!weft_managed_file_change(job->file, job->change, job->whole, error))
         return FALSE;
-    g_autofree char *after = weft_managed_file_format(job->file);
-    if (g_str_equal(before, after))
+    g_autofree char *after = again ? weft_managed_file_format(job->file) : NULL;
+    if (again && g_str_equal(before, after))
         return TRUE;
     job->save = weft_managed_save_begin(job->file, job->weft->partitions, error);
     return job->save != NULL;

@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-WeftApplier *weft_applier_new(WeftOsm *weft);
+WeftApplier *weft_applier_new(void);
 void weft_applier_free(WeftApplier *applier);
 /* thread: one at a time; blocks. */
 json_t *weft_apply(WeftOsm *weft, json_t *request, GError **error);

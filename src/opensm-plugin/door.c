@@ -26,6 +26,7 @@ struct WeftDoor {
     GThread *thread;
     GHashTable *clients; /* guint64 * → WeftClient; this and the rest below: the door's thread only */
     guint64 last;        /* client */
+    GSource *listening;  /* NULL: no descriptors were left; tried again at the next look */
     gint events;         /* atomic; on their way to the door's thread */
 };
 
@@ -185,8 +186,12 @@ welcome(int fd, GIOCondition condition, gpointer data)
 {
     WeftDoor *door = data;
     int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (peer < 0)
-        return G_SOURCE_CONTINUE;
+    if (peer < 0) {
+        gboolean passes = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
+        if (!passes)
+            door->listening = NULL;
+        return passes;
+    }
     if (!is_welcome(door, peer)) {
         close(peer);
         return G_SOURCE_CONTINUE;
@@ -195,6 +200,13 @@ welcome(int fd, GIOCondition condition, gpointer data)
     g_hash_table_insert(door->clients, &client->number, client);
     weft_client_attach(client, door->context, serve);
     return G_SOURCE_CONTINUE;
+}
+
+static void
+listen_again(WeftDoor *door)
+{
+    door->listening = g_unix_fd_source_new(door->fd, G_IO_IN);
+    attach(door, door->listening, G_SOURCE_FUNC(welcome));
 }
 
 /* opensm has no event for all ways in which it comes to rule, or ceases to. */
@@ -214,6 +226,8 @@ look_around(gpointer data)
     GHashTableIter iter;
     gpointer client;
     weft_door_tell_rule(door);
+    if (!door->listening)
+        listen_again(door);
     g_hash_table_iter_init(&iter, door->clients);
     while (g_hash_table_iter_next(&iter, NULL, &client))
         if (weft_client_is_late(client))
@@ -303,7 +317,7 @@ weft_door_new(WeftOsm *weft, GError **error)
     door->context = g_main_context_new();
     door->loop = g_main_loop_new(door->context, FALSE);
     door->clients = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, (GDestroyNotify)weft_client_free);
-    attach(door, g_unix_fd_source_new(fd, G_IO_IN), G_SOURCE_FUNC(welcome));
+    listen_again(door);
     attach(door, g_timeout_source_new_seconds(LOOK_SECONDS), look_around);
     door->thread = g_thread_new("weft door", run, door);
     return door;

@@ -95,7 +95,7 @@ settle_in(WeftOsm *weft, GError **error)
         if (!weft->acks)
             weft->trouble = g_strdup("opensm gave its answers to P_Key tables not to us");
     }
-    weft->applier = weft_applier_new(weft);
+    weft->applier = weft_applier_new();
     weft->hands = weft_hands_new(weft);
     weft->door = weft_door_new(weft, error);
     return weft->door != NULL;

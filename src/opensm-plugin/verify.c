@@ -75,23 +75,33 @@ fill(WeftPortTable *table, const WeftAsk *ask)
         g_array_index(keys, guint16, at) = ask->keys[i];
 }
 
+/* Half of a table says nothing. */
+static void
+empty_failed(WeftPortTable *table)
+{
+    if (!table->error)
+        return;
+    g_array_set_size(table->pkeys, 0);
+    g_clear_pointer(&table->enforced, g_array_unref);
+}
+
 static void
 read_tables(WeftOsm *weft, GPtrArray *tables)
 {
     g_autoptr(WeftRound) round = weft_round_new(weft->acks);
+    GPtrArray *asks = weft_round_asks(round);
+    g_autofree guint *ends = g_new(guint, tables->len + 1); /* of each table's questions */
     CL_PLOCK_ACQUIRE(&weft->osm->lock);
-    for (guint i = 0; i < tables->len; i++)
+    for (guint i = 0; i < tables->len; i++) {
         ask_port(weft->osm, tables->pdata[i], round);
+        ends[i] = asks->len;
+    }
     CL_PLOCK_RELEASE(&weft->osm->lock);
     weft_round_wait(round);
-
-    /* Answers are in order of the questions. */
-    GPtrArray *asks = weft_round_asks(round);
-    for (guint i = 0, t = 0; i < asks->len; i++) {
-        const WeftAsk *ask = asks->pdata[i];
-        while (((WeftPortTable *)tables->pdata[t])->port_guid != ask->port_guid)
-            t++;
-        fill(tables->pdata[t], ask);
+    for (guint t = 0, i = 0; t < tables->len; t++) {
+        for (; i < ends[t]; i++)
+            fill(tables->pdata[t], asks->pdata[i]);
+        empty_failed(tables->pdata[t]);
     }
 }
 
