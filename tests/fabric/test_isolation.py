@@ -14,7 +14,7 @@ from wish import DEFAULT, FULL, Wish
 CLUSTERS, SHARED = 12, 0x100
 FULL_WALK = os.environ.get("WEFT_FABRIC_FULL") == "1"
 STEPS = 500 if FULL_WALK else 120
-LOOK_EVERY = 10
+LOOK_EVERY = 5
 
 
 @pytest.fixture(scope="module")
