@@ -3,6 +3,7 @@
 #include "codec.h"
 #include "errors.h"
 #include "host.h"
+#include "lane.h"
 #include "size.h"
 #include "tenant.h"
 #include "text.h"
@@ -44,6 +45,7 @@ static const WeftCodecField group_name[] = {
 static const WeftCodecField spec_fields[] = {
     WEFT_FIELD(WeftCluster, name, TEXT, .grammar = WEFT_GRAMMAR_NAME, .what = "cluster name"),
     WEFT_FIELD(WeftCluster, fabric, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_NAME, .what = "fabric name"),
+    WEFT_FIELD(WeftCluster, bandwidth, RATE, WEFT_OPTIONAL, .min = WEFT_BANDWIDTH_MIN, .max = WEFT_BANDWIDTH_MAX),
     WEFT_FIELD(WeftCluster, user_data, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftCluster, slurm, BOOL),
     WEFT_FIELD(WeftCluster, shm, SIZE, WEFT_OPTIONAL, .min = WEFT_SHM_MIN, .max = WEFT_SHM_MAX),
@@ -71,6 +73,7 @@ static const WeftCodecField status_fields[] = {
     WEFT_FIELD(WeftClusterStatus, since, UINT64),
     WEFT_FIELD(WeftClusterStatus, fabric, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, pkey, UINT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, sl, UINT, WEFT_OPTIONAL, .max = WEFT_LANES_MAX),
     WEFT_FIELD(WeftClusterStatus, vxlan, UINT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, generation, UINT64, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, wired, UINT64, WEFT_OPTIONAL),
@@ -281,6 +284,21 @@ check_shm(WeftFields *f, const WeftCluster *cluster)
         weft_fields_fail(f, "shm", "%s is no power of two; ask for 64M, for instance", size);
 }
 
+/* What is guaranteed is a part of a fabric device's link. */
+static void
+check_bandwidth(WeftFields *f, const WeftCluster *cluster)
+{
+    for (guint i = 0; cluster->bandwidth && i < cluster->groups->len; i++) {
+        const WeftGroup *group = g_ptr_array_index(cluster->groups, i);
+        if (group->rails == 0)
+            weft_fields_fail(
+                f, "bandwidth",
+                "is guaranteed on fabric devices only, and the nodes of \"%s\" have none; ask for rails and path sriov "
+                "or passthrough, or leave bandwidth out",
+                group->name);
+    }
+}
+
 static void
 read_ssh_keys(WeftFields *f, WeftCluster *cluster)
 {
@@ -307,6 +325,8 @@ weft_cluster_from_spec(json_t *json, GError **error)
         group->name = g_strdup("nodes");
         read_wished_shape(&f, group);
     }
+    if (!f.error)
+        check_bandwidth(&f, cluster);
     return weft_fields_end(&f, error) ? g_steal_pointer(&cluster) : NULL;
 }
 

@@ -29,6 +29,7 @@ typedef struct WeftCluster {
     char *name; /* unique within its tenant */
     char *tenant;
     char *fabric;        /* NULL: any */
+    guint64 bandwidth;   /* bits a second that each node is guaranteed on each rail; 0: none */
     GPtrArray *groups;   /* WeftGroup */
     GHashTable *labels;  /* a host must carry all of these; never NULL */
     GPtrArray *ssh_keys; /* char *, public keys that may log in, a line each as in authorized_keys */
@@ -43,7 +44,8 @@ typedef struct WeftCluster {
 /* What a user may write; id, tenant, creator, created and deleted are not among it:
  *
  *     { "name": "cfd", "count": 8, "cores": 4, "memory": "8G", "image": "mpi", "path": "auto", "gpus": 0, "rails": 1,
- *       "pages": "2M" (or "transparent", the same as "4K"), "fabric": "ib0", "labels": {…}, "ssh_keys": ["ssh-ed25519 AAAA…"],
+ *       "pages": "2M" (or "transparent", the same as "4K"), "fabric": "ib0", "bandwidth": "10G", "labels": {…},
+ *       "ssh_keys": ["ssh-ed25519 AAAA…"],
  *       "user_data": "#cloud-config\n…", "slurm": false, "disk": "20G", "shm": "64M" }          one group, or
  *     { "name": "cfd", "groups": [ { "name": "gpu", "count": 4, … }, … ] }
  */
@@ -71,6 +73,7 @@ typedef struct WeftClusterStatus {
     gint64 since;       /* of this phase */
     char *fabric;       /* NULL until placed */
     guint pkey;         /* partition number, 0 until placed */
+    guint sl;           /* service level of its lane; 0: best effort */
     guint vxlan;        /* its VXLAN id, which follows from the number and the fabric */
     guint64 generation; /* of the partition's members: grows with each change */
     guint64 wired;      /* the generation that the fabric has confirmed */

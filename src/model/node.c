@@ -1,6 +1,7 @@
 #include "node.h"
 
 #include "codec.h"
+#include "lane.h"
 
 /* Decoded 100,000 at a time when weftd starts: what repeats is written as short arrays without names,
  *
@@ -16,6 +17,8 @@ static const WeftCodecField node_fields[] = {
     WEFT_FIELD(WeftNode, mac, TEXT),
     WEFT_FIELD(WeftNode, image, TEXT),
     WEFT_FIELD(WeftNode, path, WORD, .words = weft_path_words),
+    WEFT_FIELD(WeftNode, sl, UINT, WEFT_OPTIONAL, .max = WEFT_LANES_MAX),
+    WEFT_FIELD(WeftNode, bandwidth, UINT64, WEFT_OPTIONAL, .max = WEFT_BANDWIDTH_MAX),
     WEFT_FIELD(WeftNode, phase, WORD, .words = weft_node_phase_words),
     WEFT_FIELD(WeftNode, reason, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, detail, TEXT, WEFT_OPTIONAL),

@@ -39,6 +39,7 @@ weft_fabric_from_json(json_t *json, const char *where, GError **error)
     WeftFields f;
     weft_fields_begin(&f, json, "%s", where);
     weft_codec_read(&f, fields, fabric);
+    weft_lanes_read(&f, "qos", &fabric->qos);
     check(&f, fabric);
     return weft_fields_end(&f, error) ? g_steal_pointer(&fabric) : NULL;
 }
@@ -46,7 +47,10 @@ weft_fabric_from_json(json_t *json, const char *where, GError **error)
 json_t *
 weft_fabric_to_json(const WeftFabric *fabric)
 {
-    return weft_codec_write(fields, fabric);
+    json_t *json = weft_codec_write(fields, fabric);
+    if (fabric->qos.n)
+        json_object_set_new(json, "qos", weft_lanes_write(&fabric->qos));
+    return json;
 }
 
 void

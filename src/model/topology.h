@@ -1,6 +1,8 @@
 /* A fabric: what one subnet manager rules. Its switches and links come with the fabric driver; hosts name their leaf. */
 #pragma once
 
+#include "lane.h"
+
 #include <glib.h>
 #include <jansson.h>
 
@@ -13,6 +15,7 @@ typedef struct WeftFabric {
     guint pkey_last;
     guint64 guid_prefix; /* upper 24 bits of the virtual functions' GUIDs, the lower 40 zero */
     guint vxlan_base;    /* VXLAN id of a partition is vxlan_base + its number */
+    WeftLanes qos;       /* what is promised of hosts' links */
 } WeftFabric;
 
 /* { "name": "ib0", "pkey_first": "0x0001", "pkey_last": "0x7ffe", "guid_prefix": "0x0277650000000000", "vxlan_base": 10000 }

@@ -3,6 +3,8 @@
 
 #include "fleet.h"
 #include "id.h"
+#include "lane-choice.h"
+#include "schedule.h"
 
 typedef struct WeftBits {
     guint64 words[WEFT_CORES_MAX / 64];
@@ -16,6 +18,13 @@ typedef struct WeftPortKey {
     guint nodes;
     char cluster[WEFT_ID_LENGTH + 1];
 } WeftPortKey;
+
+/* What is promised in a lane on an HCA's port. */
+typedef struct WeftPortLane {
+    guint hca;
+    guint sl;
+    WeftLaneUse use;
+} WeftPortLane;
 
 /* What is taken on one host. Plain data beside the host: placement copies it, and tries on the copy. */
 typedef struct WeftSlot {
@@ -34,6 +43,8 @@ typedef struct WeftSlot {
     GArray *keys;                                      /* WeftPortKey; a trial's copy borrows them */
     guint8 n_keys[WEFT_HCAS_MAX];                      /* of each HCA */
     guint16 tried;                                     /* HCAs that a trial would give a key for the cluster that it places */
+    GArray *lanes;                                     /* WeftPortLane; a trial's copy borrows them */
+    guint64 tried_bits[WEFT_HCAS_MAX];                 /* that a trial would promise, in the lane that it tries */
 } WeftSlot;
 
 struct WeftFleet {
@@ -49,6 +60,25 @@ gboolean weft_slot_core_is_free(const WeftSlot *slot, guint core);
 gboolean weft_slot_vf_is_free(const WeftSlot *slot, guint hca, guint vf);
 /* Has the HCA's port the cluster's P_Key, or room for it? cluster NULL: one that has no node yet. */
 gboolean weft_slot_takes_key(const WeftSlot *slot, guint hca, const char *cluster);
+
+/* Index of the HCA of that name; -1: none. */
+int weft_slot_hca(const WeftHost *host, const char *name);
+
+/* --- lanes (fleet-lanes.c) --- */
+
+/* Takes or gives what the node is guaranteed on the device's port. */
+void weft_slot_promise(WeftSlot *slot, const WeftDevice *device, const WeftNode *node, gboolean taken);
+void weft_slot_add_lane(WeftSlot *slot, guint hca, guint sl, WeftLaneUse use);
+/* Bits a second of the HCA's port that are not promised in the lane yet. */
+guint64 weft_slot_lane_room(const WeftSlot *slot, guint hca, const WeftLane *lane);
+/* Nodes of so many rails that the lane has room for: as many as on the rail that has least. */
+guint weft_slot_guarantees(const WeftSlot *slot, const WeftLane *lane, guint64 bandwidth, guint rails);
+/* Bits a second; 0: not known. */
+guint64 weft_slot_rate(const WeftSlot *slot, guint hca);
+
+/* The lanes to try for the request in the fabric of that slot, the best first. 0: none, and why. */
+guint weft_fleet_lanes(const WeftFleet *fleet, const WeftSlot *first, const WeftPlaceRequest *request,
+                       const WeftLane *ret_lanes[WEFT_LANES_MAX], GError **error);
 
 /* What the host does not have (its description may have shrunk under a node) is passed over. */
 void weft_slot_take(WeftSlot *slot, const WeftNode *node);

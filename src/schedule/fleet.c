@@ -31,8 +31,8 @@ weft_slot_vf_is_free(const WeftSlot *slot, guint hca, guint vf)
     return !bit_get(slot->vfs[hca], vf);
 }
 
-static int
-hca_index(const WeftHost *host, const char *name)
+int
+weft_slot_hca(const WeftHost *host, const char *name)
 {
     for (guint i = 0; i < host->hcas->len; i++)
         if (strcmp(((const WeftHca *)host->hcas->pdata[i])->name, name) == 0)
@@ -88,7 +88,7 @@ drop_key(WeftSlot *slot, guint hca, const char *cluster)
 static void
 mark_key(WeftSlot *slot, const WeftDevice *device, const char *cluster, gboolean taken)
 {
-    int hca = hca_index(slot->host, device->hca);
+    int hca = weft_slot_hca(slot->host, device->hca);
     if (hca < 0)
         return;
     if (!cluster)
@@ -118,7 +118,7 @@ weft_slot_takes_key(const WeftSlot *slot, guint hca, const char *cluster)
 static void
 mark_device(WeftSlot *slot, const WeftDevice *device, gboolean taken)
 {
-    int hca = hca_index(slot->host, device->hca);
+    int hca = weft_slot_hca(slot->host, device->hca);
     if (hca < 0)
         return;
     guint vfs = ((const WeftHca *)slot->host->hcas->pdata[hca])->vfs;
@@ -172,6 +172,7 @@ mark_node(WeftSlot *slot, const WeftNode *node, gboolean taken)
     for (guint i = 0; i < node->devices->len; i++) {
         mark_device(slot, node->devices->pdata[i], taken);
         mark_key(slot, node->devices->pdata[i], node->cluster, taken);
+        weft_slot_promise(slot, node->devices->pdata[i], node, taken);
     }
     for (guint i = 0; i < node->gpus->len; i++)
         mark_gpu(slot, node->gpus->pdata[i], taken);
@@ -215,6 +216,7 @@ slot_new(WeftHost *host, const WeftFleetFabric *told)
     slot->host = host;
     slot->told = told;
     slot->keys = g_array_new(FALSE, FALSE, sizeof(WeftPortKey));
+    slot->lanes = g_array_new(FALSE, FALSE, sizeof(WeftPortLane));
     slot_init(slot);
     return slot;
 }
@@ -225,6 +227,7 @@ slot_free(gpointer data)
     WeftSlot *slot = data;
     weft_host_free(slot->host);
     g_array_unref(slot->keys);
+    g_array_unref(slot->lanes);
     g_free(slot);
 }
 
@@ -252,9 +255,15 @@ slot_inherit(WeftSlot *slot, const WeftSlot *old)
     }
     for (guint i = 0; i < old->keys->len; i++) {
         const WeftPortKey *key = &g_array_index(old->keys, WeftPortKey, i);
-        int hca = hca_index(slot->host, ((const WeftHca *)old->host->hcas->pdata[key->hca])->name);
+        int hca = weft_slot_hca(slot->host, ((const WeftHca *)old->host->hcas->pdata[key->hca])->name);
         if (hca >= 0)
             add_keys(slot, (guint)hca, key->cluster, key->nodes);
+    }
+    for (guint i = 0; i < old->lanes->len; i++) {
+        const WeftPortLane *lane = &g_array_index(old->lanes, WeftPortLane, i);
+        int hca = weft_slot_hca(slot->host, ((const WeftHca *)old->host->hcas->pdata[lane->hca])->name);
+        if (hca >= 0)
+            weft_slot_add_lane(slot, (guint)hca, lane->sl, lane->use);
     }
     for (guint i = 0; i < old->host->gpus->len; i++)
         if (old->gpus & 1U << i)
@@ -266,7 +275,9 @@ fabric_clear(WeftFleetFabric *fabric)
 {
     g_free(fabric->closed);
     g_free(fabric->no_virtual);
+    g_free(fabric->no_lanes);
     g_clear_pointer(&fabric->ports, g_hash_table_unref);
+    g_clear_pointer(&fabric->rates, g_hash_table_unref);
 }
 
 static void
@@ -415,11 +426,13 @@ weft_fleet_empty(WeftFleet *fleet, const char *host)
     if (!slot)
         return;
     g_array_set_size(slot->keys, 0);
+    g_array_set_size(slot->lanes, 0);
     *slot = (WeftSlot){ .host = slot->host,
                         .told = slot->told,
                         .open = slot->open,
                         .fabric = slot->fabric,
                         .leaf = slot->leaf,
-                        .keys = slot->keys };
+                        .keys = slot->keys,
+                        .lanes = slot->lanes };
     slot_init(slot);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "host.h"
+#include "lane.h"
 #include "node.h"
 
 #include <glib.h>
@@ -26,9 +27,15 @@ typedef struct WeftFleetFabric {
     char *no_virtual;  /* why virtual functions of mlx5, which are ports of their own, cannot be given; NULL: they can */
     guint pkeys;       /* clusters whose P_Keys a port has room for, where no more is known of it; 0: any number */
     GHashTable *ports; /* port GUID (guint64 *) to the same number, of those of which it is known; NULL: of none */
+    WeftLanes qos;     /* what may be promised of the hosts' links */
+    char *no_lanes;    /* why nothing of it can be promised now; NULL: it can */
+    GHashTable *rates; /* port GUID (guint64 *) to bits a second (guint64 *); a port that is not there promises nothing */
 } WeftFleetFabric;
 /* Replaces what was told before. Takes what the struct holds. */
 void weft_fleet_set_fabric(WeftFleet *fleet, const char *name, const WeftFleetFabric *told);
+
+/* Bits a second that the lane of a service level has on a host's port in all; 0: none, or not known. */
+guint64 weft_fleet_lane_room(const WeftFleet *fleet, const char *host, const char *hca, guint sl);
 
 /* To be called before placement when hosts came or went; cheap when none did. */
 void weft_fleet_sort(WeftFleet *fleet);

@@ -10,8 +10,10 @@
 
 typedef struct Shape {
     const WeftGroup *group;
-    WeftPath path;       /* never auto */
-    const char *cluster; /* id; NULL: of one that has no node yet */
+    WeftPath path;        /* never auto */
+    const char *cluster;  /* id; NULL: of one that has no node yet */
+    const WeftLane *lane; /* NULL: best effort */
+    guint64 bandwidth;    /* guaranteed to each device there */
 } Shape;
 
 /* A host that could take nodes, and at most how many. */
@@ -109,6 +111,12 @@ pick_function(const WeftSlot *slot, guint hca, WeftPath path)
 }
 
 static gboolean
+has_bandwidth(const WeftSlot *slot, guint hca, const Shape *shape)
+{
+    return !shape->lane || weft_slot_lane_room(slot, hca, shape->lane) >= shape->bandwidth;
+}
+
+static gboolean
 pick_rail(const WeftSlot *slot, const Shape *shape, guint rail, int numa, WeftNode *node)
 {
     for (guint i = 0; i < slot->host->hcas->len; i++) {
@@ -116,7 +124,7 @@ pick_rail(const WeftSlot *slot, const Shape *shape, guint rail, int numa, WeftNo
         if (hca->rail != rail || (numa != ANY_NUMA && hca->numa != (guint)numa))
             continue;
         int vf = pick_function(slot, i, shape->path);
-        if (vf == -2 || !weft_slot_takes_key(slot, i, shape->cluster))
+        if (vf == -2 || !weft_slot_takes_key(slot, i, shape->cluster) || !has_bandwidth(slot, i, shape))
             continue;
         g_ptr_array_add(node->devices, weft_device_new(rail, hca->name, vf));
         return TRUE;
@@ -155,6 +163,8 @@ node_skeleton(const WeftSlot *slot, const Shape *shape)
     node->host = g_strdup(slot->host->name);
     node->image = g_strdup(shape->group->image);
     node->path = shape->path;
+    node->sl = shape->lane ? shape->lane->sl : 0;
+    node->bandwidth = shape->lane ? shape->bandwidth : 0;
     return node;
 }
 
@@ -247,7 +257,7 @@ place_on(const WeftSlot *slot, const Shape *shape)
 
 /* At most how many nodes fit, counting each resource by itself: quick, and never too low. */
 typedef struct Fits {
-    guint cores, memory, vfs, pkeys, gpus;
+    guint cores, memory, vfs, pkeys, lanes, gpus;
 } Fits;
 
 static guint64
@@ -319,6 +329,7 @@ fits(const WeftSlot *slot, const Shape *shape)
         .memory = (guint)MIN(free_bytes(slot, group->page_size) / group->memory, G_MAXUINT),
         .vfs = bare ? G_MAXUINT : free_functions(slot, shape->path) / group->rails,
         .pkeys = bare || takes_keys(slot, shape) ? G_MAXUINT : 0,
+        .lanes = shape->lane ? weft_slot_guarantees(slot, shape->lane, shape->bandwidth, group->rails) : G_MAXUINT,
         .gpus = group->gpus ? gpus_free / group->gpus : G_MAXUINT,
     };
 }
@@ -329,7 +340,7 @@ fit(const WeftSlot *slot, const Shape *shape)
     if (slot->free_cores < shape->group->cores)
         return 0;
     Fits f = fits(slot, shape);
-    return MIN(MIN(MIN(f.cores, f.memory), MIN(f.vfs, f.gpus)), f.pkeys);
+    return MIN(MIN(MIN(f.cores, f.memory), MIN(f.vfs, f.gpus)), MIN(f.pkeys, f.lanes));
 }
 
 static gboolean
@@ -512,8 +523,12 @@ plural(guint n)
 static void
 explain(const WeftFleet *fleet, const Trial *trial, const Shape *shape, guint count, GError **error)
 {
-    static const char *const words[] = { "cores", "memory in pages of the right size", "virtual functions",
-                                         "places for P_Keys in the hosts' ports", "GPUs" };
+    static const char *const words[] = { "cores",
+                                         "memory in pages of the right size",
+                                         "virtual functions",
+                                         "places for P_Keys in the hosts' ports",
+                                         "bandwidth that is not guaranteed yet",
+                                         "GPUs" };
     guint64 room[G_N_ELEMENTS(words)] = { 0 };
     guint hosts = 0;
     const WeftFleetFabric *told = trial->told;
@@ -522,7 +537,7 @@ explain(const WeftFleet *fleet, const Trial *trial, const Shape *shape, guint co
         if (!is_eligible(slot, trial->request, trial->fabric))
             continue;
         Fits f = fits(slot, shape);
-        room[0] += f.cores, room[1] += f.memory, room[2] += f.vfs, room[3] += f.pkeys, room[4] += f.gpus;
+        room[0] += f.cores, room[1] += f.memory, room[2] += f.vfs, room[3] += f.pkeys, room[4] += f.lanes, room[5] += f.gpus;
         hosts++;
     }
     g_autofree char *memory = weft_size_format(shape->group->memory);
@@ -544,8 +559,10 @@ explain(const WeftFleet *fleet, const Trial *trial, const Shape *shape, guint co
 
 /* --- the whole request --- */
 
+/* lane NULL: best effort. */
 static GPtrArray *
-place_in_fabric(const WeftFleet *fleet, const WeftPlaceRequest *request, const WeftSlot *first, GError **error)
+place_in_lane(const WeftFleet *fleet, const WeftPlaceRequest *request, const WeftSlot *first, const WeftLane *lane,
+              GError **error)
 {
     g_autoptr(GArray) candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
     g_autoptr(GArray) leaves = g_array_new(FALSE, FALSE, sizeof(Leaf));
@@ -555,13 +572,37 @@ place_in_fabric(const WeftFleet *fleet, const WeftPlaceRequest *request, const W
 
     for (guint g = 0; g < request->cluster->groups->len; g++) {
         const WeftGroup *group = request->cluster->groups->pdata[g];
-        Shape shape = { group, resolve_path(fleet, first->fabric, group), request->cluster->id };
+        Shape shape = { .group = group,
+                        .path = resolve_path(fleet, first->fabric, group),
+                        .cluster = request->cluster->id,
+                        .lane = lane,
+                        .bandwidth = request->cluster->bandwidth };
+        if (lane && shape.path == WEFT_PATH_BRIDGE) {
+            g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,
+                        "bandwidth is guaranteed on fabric devices only, and fabric %s has none to give", first->host->fabric);
+            return NULL;
+        }
         if (place_group(&trial, fleet, &shape, request->counts[g])) {
             explain(fleet, &trial, &shape, request->counts[g], error);
             return NULL;
         }
     }
     return g_steal_pointer(&nodes);
+}
+
+static GPtrArray *
+place_in_fabric(const WeftFleet *fleet, const WeftPlaceRequest *request, const WeftSlot *first, GError **error)
+{
+    if (!request->cluster->bandwidth)
+        return place_in_lane(fleet, request, first, NULL, error);
+    const WeftLane *lanes[WEFT_LANES_MAX];
+    guint n = weft_fleet_lanes(fleet, first, request, lanes, error);
+    GPtrArray *nodes = NULL;
+    for (guint i = 0; i < n && !nodes; i++) {
+        g_clear_error(error);
+        nodes = place_in_lane(fleet, request, first, lanes[i], error);
+    }
+    return nodes;
 }
 
 /* In the first fabric that has room; the reason is that of the last one tried. */

@@ -1,6 +1,7 @@
 #include "errors.h"
 #include "lane-choice.h"
 #include "lanes.h"
+#include "schedule.h"
 
 #include <string.h>
 
@@ -211,6 +212,220 @@ test_choices(void)
     g_assert_cmpuint(order[3], ==, 0);
 }
 
+/* --- placement --- */
+
+#define HOSTS 6
+
+static guint64 host_rates[HOSTS][2]; /* 0: not known */
+
+static guint64
+port_guid(guint host, guint rail)
+{
+    return 0x100 + host * 2 + rail;
+}
+
+static WeftFleet *
+make_fleet(const char *lanes)
+{
+    WeftFleet *fleet = weft_fleet_new();
+    GHashTable *rates = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, g_free);
+    for (guint i = 0; i < HOSTS; i++) {
+        json_auto_t *json =
+            json_pack("{s:o, s:s, s:s, s:[{s:i, s:{s:i}}], s:[{s:s, s:o, s:i}, {s:s, s:o, s:i}]}", "name",
+                      json_sprintf("n%u", i), "fabric", "ib0", "leaf", "leaf0", "numa", "cores", 1000, "pages", "2M", 100000,
+                      "hcas", "name", "mlx4_0", "port_guid", json_sprintf("0x%x", (guint)port_guid(i, 0)), "vfs", 127, "name",
+                      "mlx4_1", "port_guid", json_sprintf("0x%x", (guint)port_guid(i, 1)), "vfs", 127);
+        GError *error = NULL;
+        WeftHost *host = weft_host_from_json(json, "host", &error);
+        g_assert_no_error(error);
+        weft_fleet_put_host(fleet, host);
+        weft_fleet_set_open(fleet, host->name, TRUE);
+        for (guint rail = 0; rail < 2; rail++) {
+            static const guint64 some[] = { 100 * G, 40 * G, 0, 200 * G };
+            host_rates[i][rail] = some[g_test_rand_int_range(0, 4)];
+            guint64 guid = port_guid(i, rail);
+            if (host_rates[i][rail])
+                g_hash_table_insert(rates, g_memdup2(&guid, sizeof guid),
+                                    g_memdup2(&host_rates[i][rail], sizeof host_rates[i][rail]));
+        }
+    }
+    weft_fleet_set_fabric(fleet, "ib0", &(WeftFleetFabric){ .qos = parse(lanes), .rates = rates });
+    weft_fleet_sort(fleet);
+    return fleet;
+}
+
+static WeftCluster *
+make_cluster(guint serial, guint count, guint rails, guint64 bandwidth)
+{
+    json_auto_t *json = json_pack("{s:s, s:i, s:s, s:i, s:s, s:I}", "name", "cfd", "count", (int)count, "memory", "64M",
+                                  "rails", (int)rails, "path", "sriov", "bandwidth", (json_int_t)bandwidth);
+    GError *error = NULL;
+    WeftCluster *cluster = weft_cluster_from_spec(json, &error);
+    g_assert_no_error(error);
+    cluster->id = g_strdup_printf("c%u", serial);
+    return cluster;
+}
+
+static GPtrArray *
+place(const WeftFleet *fleet, const WeftCluster *cluster, guint sl, guint count, GError **error)
+{
+    return weft_schedule(fleet, &(WeftPlaceRequest){ .cluster = cluster, .counts = &count, .sl = sl }, error);
+}
+
+static guint64
+promised(const GPtrArray *nodes, guint host, guint rail, guint sl)
+{
+    guint64 sum = 0;
+    g_autofree char *name = g_strdup_printf("n%u", host);
+    for (guint i = 0; i < nodes->len; i++) {
+        const WeftNode *node = nodes->pdata[i];
+        for (guint d = 0; strcmp(node->host, name) == 0 && node->sl == sl && d < node->devices->len; d++)
+            if (((const WeftDevice *)node->devices->pdata[d])->rail == rail)
+                sum += node->bandwidth;
+    }
+    return sum;
+}
+
+static guint64
+room_on(const GPtrArray *nodes, const WeftLane *lane, guint host, guint rail)
+{
+    guint64 all = host_rates[host][rail] * lane->share / 100;
+    guint64 sum = promised(nodes, host, rail, lane->sl);
+    g_assert_cmpuint(sum, <=, all);
+    return all - sum;
+}
+
+/* Is there a lane, and there hosts, for one node? */
+static gboolean
+fits_somewhere(const GPtrArray *nodes, const WeftLanes *lanes, guint sl, guint rails, guint64 bandwidth)
+{
+    for (guint l = 0; l < lanes->n; l++)
+        for (guint h = 0; (!sl || lanes->lanes[l].sl == sl) && h < HOSTS; h++) {
+            guint good = 0;
+            for (guint rail = 0; rail < rails; rail++)
+                good += room_on(nodes, &lanes->lanes[l], h, rail) >= bandwidth;
+            if (good == rails)
+                return TRUE;
+        }
+    return FALSE;
+}
+
+static void
+check_sums(const GPtrArray *nodes, const WeftLanes *lanes)
+{
+    for (guint l = 0; l < lanes->n; l++)
+        for (guint h = 0; h < HOSTS; h++)
+            for (guint rail = 0; rail < 2; rail++)
+                room_on(nodes, &lanes->lanes[l], h, rail);
+}
+
+/* Nodes of another cluster of these that is there already are placed in its lane. */
+static void
+remove_cluster(WeftFleet *fleet, GPtrArray *nodes, const char *cluster)
+{
+    for (guint i = nodes->len; i-- > 0;)
+        if (strcmp(((const WeftNode *)nodes->pdata[i])->cluster, cluster) == 0) {
+            weft_fleet_give(fleet, nodes->pdata[i]);
+            g_ptr_array_remove_index(nodes, i);
+        }
+}
+
+/* TRUE: it was placed. */
+static gboolean
+grow(WeftFleet *fleet, GPtrArray *nodes, const WeftLanes *lanes, const WeftCluster *cluster, guint sl)
+{
+    const WeftGroup *group = cluster->groups->pdata[0];
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GPtrArray) placed = place(fleet, cluster, sl, group->count, &error);
+    if (!placed) {
+        g_assert_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED);
+        g_assert_true(group->count > 1 || !fits_somewhere(nodes, lanes, sl, group->rails, cluster->bandwidth));
+        return FALSE;
+    }
+    g_assert_cmpuint(placed->len, ==, group->count);
+    g_ptr_array_set_free_func(placed, NULL);
+    for (guint i = 0; i < placed->len; i++) {
+        WeftNode *node = placed->pdata[i];
+        g_assert_cmpuint(node->sl, ==, sl ? sl : ((const WeftNode *)placed->pdata[0])->sl);
+        g_assert_cmpuint(node->bandwidth, ==, cluster->bandwidth);
+        node->cluster = g_strdup(cluster->id);
+        weft_fleet_take(fleet, node);
+        g_ptr_array_add(nodes, node);
+    }
+    return TRUE;
+}
+
+/* Whatever is asked for in whatever order: on no port more is promised in a lane than it has, all nodes of a cluster are in one
+ * lane, and nobody is turned away for whom there is room. */
+static void
+test_sums(void)
+{
+    static const char *const lanes_of[] = { "1:40,2:20,3:10", "1:25,2:25,5:25", "4:50", "1:10,2:10,3:10,4:10,5:10,6:10,7:10" };
+    static const guint64 wishes[] = { 1 * G, 2 * G, 5 * G, 7 * G, 10 * G, 25 * G, 60 * G };
+    guint done = 0, refused = 0;
+    for (guint run = 0; run < 12; run++) {
+        const char *text = lanes_of[run % G_N_ELEMENTS(lanes_of)];
+        WeftLanes lanes = parse(text);
+        g_autoptr(WeftFleet) fleet = make_fleet(text);
+        g_autoptr(GPtrArray) nodes = g_ptr_array_new_with_free_func((GDestroyNotify)weft_node_free);
+        for (guint step = 0; step < 120; step++) {
+            const WeftNode *some = nodes->len ? nodes->pdata[g_test_rand_int_range(0, (int)nodes->len)] : NULL;
+            int what = g_test_rand_int_range(0, 10);
+            if (some && what < 2) {
+                g_autofree char *cluster = g_strdup(some->cluster);
+                remove_cluster(fleet, nodes, cluster);
+            } else {
+                gboolean scale = some && what < 5;
+                g_autoptr(WeftCluster) cluster =
+                    make_cluster(step, (guint)g_test_rand_int_range(1, 4), scale ? some->devices->len : (guint)what % 2 + 1,
+                                 scale ? some->bandwidth : wishes[g_test_rand_int_range(0, G_N_ELEMENTS(wishes))]);
+                guint *tally = grow(fleet, nodes, &lanes, cluster, scale ? some->sl : 0) ? &done : &refused;
+                ++*tally;
+            }
+            check_sums(nodes, &lanes);
+        }
+    }
+    g_assert_cmpuint(done, >, 100);
+    g_assert_cmpuint(refused, >, 100);
+}
+
+static void
+test_reasons(void)
+{
+    static const struct {
+        const char *lanes, *no_lanes, *why;
+        gboolean rates;
+        guint64 bandwidth;
+    } cases[] = {
+        { NULL, NULL, "fabric ib0 guarantees no bandwidth: its configuration describes no lanes (qos)", TRUE, 1 * G },
+        { "1:40", "quality of service is off in its manager",
+          "fabric ib0 guarantees no bandwidth now: quality of service is off in its manager", TRUE, 1 * G },
+        { "1:40", NULL, "fabric ib0 guarantees no bandwidth now: the rates of its hosts' links are not known", FALSE, 1 * G },
+        { "1:40,2:20", NULL, "bandwidth 41G is more than any lane of fabric ib0 has on a host's link; ask for at most 40G",
+          TRUE, 41 * G },
+        { "2:20", NULL,
+          "no room now for 13 nodes of 1 core, 64M, 0 GPUs, path sriov; scarcest: bandwidth that is not guaranteed yet", TRUE,
+          10 * G },
+    };
+    for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autoptr(WeftFleet) fleet = make_fleet("1:40");
+        GHashTable *rates = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, g_free);
+        for (guint h = 0; cases[i].rates && h < HOSTS; h++) {
+            guint64 guid = port_guid(h, 0), rate = 100 * G;
+            g_hash_table_insert(rates, g_memdup2(&guid, sizeof guid), g_memdup2(&rate, sizeof rate));
+        }
+        WeftFleetFabric told = { .no_lanes = g_strdup(cases[i].no_lanes), .rates = rates };
+        if (cases[i].lanes)
+            told.qos = parse(cases[i].lanes);
+        weft_fleet_set_fabric(fleet, "ib0", &told);
+        g_autoptr(WeftCluster) cluster = make_cluster(1, 13, 1, cases[i].bandwidth);
+        g_autoptr(GError) error = NULL;
+        g_assert_null(place(fleet, cluster, 0, 13, &error));
+        g_assert_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED);
+        g_assert_cmpstr(error->message, ==, cases[i].why);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -222,5 +437,7 @@ main(int argc, char **argv)
     g_test_add_func("/lanes/options", test_options);
     g_test_add_func("/lanes/rival", test_rival);
     g_test_add_func("/lanes/choices", test_choices);
+    g_test_add_func("/lanes/sums", test_sums);
+    g_test_add_func("/lanes/reasons", test_reasons);
     return g_test_run();
 }
