@@ -605,15 +605,15 @@ silent_port(Site *site)
         expect_port(after, i, 1, TRUE, FALSE);
 }
 
-/* One partition too many for a port: nothing of the change happens. */
+/* Too many partitions for a port: nothing of the change happens. */
 static void
 table_full(Site *site)
 {
-    if (fixture->capacity == 0) {
+    if (fixture->capacity == 0 || fixture->is_pool) {
         g_test_skip("its ports are never full");
         return;
     }
-    guint most = fixture->capacity - 1; /* the default partition has a place */
+    guint most = fixture->capacity - 2; /* the default partition has a place, and opensm keeps another free in switches */
     WeftFabricChange *change = weft_fabric_change_new(1);
     for (guint pkey = 1; pkey <= most; pkey++)
         set(change, pkey, ALPHA, 1);
@@ -622,12 +622,13 @@ table_full(Site *site)
 
     change = weft_fabric_change_new(2);
     set(change, most + 1, BETA, 2);
+    set(change, most + 2, BETA, 2);
     removes(change, 1000);
     apply(site, change, WEFT_ERROR_EXHAUSTED);
     expect_listing(site, listing);
     expect_generation(site, 1);
 
-    /* With one less there is room. */
+    /* With one less for each there is room. */
     change = weft_fabric_change_new(2);
     set(change, most + 1, BETA, 2);
     removes(change, 1);
