@@ -1,4 +1,4 @@
-"""The simulated fabric: ibsim with a net of this lab's hosts, and a real opensm on it.
+"""The simulated fabric: ibsim with a net of this lab's hosts, and a real opensm on it, with weft's plugin where that is built.
 
 A two-level fat tree: each leaf is linked to each spine, and the subnet manager's own machine hangs on the first spine.
 ibsim's sockets are abstract ones, so they belong to the room's network namespace: labs do not meet there either.
@@ -13,6 +13,7 @@ from .host import BOOT_SECONDS, tail, wait_until
 from .process import LabError, Process
 
 SPINES = 2
+SWEEP_SECONDS = 5
 SM = "sm"
 # ibsim numbers a node's ports from its GUID on.
 LEAF_GUID, SPINE_GUID, SM_GUID = 0x0002C902004A0000, 0x0002C902005A0000, 0x0002C903000F0000
@@ -60,6 +61,8 @@ class Fabric:
         self.ibsim = Process(self.folder / "ibsim.pid")
         self.opensm = Process(self.folder / "opensm.pid")
         self.console = self.folder / "console"
+        self.socket = self.folder / "opensm.sock"  # the plugin's
+        self.partitions = self.folder / "partitions.conf"
 
     def start(self):
         """Starts what does not run, and returns when the subnet is up."""
@@ -97,15 +100,20 @@ class Fabric:
         return os.environ | folders | {"LD_PRELOAD": _umad2sim(), "SIM_HOST": SM}
 
     def _start_opensm(self):
-        (self.folder / "partitions.conf").write_text(PARTITIONS, encoding="ascii")
+        if not self.partitions.exists():  # weft's part of it outlives opensm
+            self.partitions.write_text(PARTITIONS, encoding="ascii")
         for name in ("opensm.log", "opensm-subnet.lst"):
             (self.folder / name).unlink(missing_ok=True)
         for left in self.folder.glob("sys-*"):  # of a program that was killed, in umad2sim's way
             shutil.rmtree(left)
+        environment, options = self.environment(), {"partition_config_file": self.partitions, "sweep_interval": SWEEP_SECONDS}
+        if self.lab.tools.plugin:
+            options |= {"event_plugin_name": "weftosm", "event_plugin_options": f"socket={self.socket}"}
+            environment["LD_LIBRARY_PATH"] = str(self.lab.tools.plugin.parent)
+        (self.folder / "opensm.conf").write_text("".join(f"{name} {value}\n" for name, value in options.items()), encoding="ascii")
         flush = ["-d", "2"]
-        self.opensm.spawn(["opensm", "--log_file", "opensm.log", *flush, "--Pconfig", "partitions.conf", "--sweep", "5"],
-                          self.folder / "opensm.out", inside=self.lab.room.pid, folder=self.folder,
-                          environment=self.environment())
+        self.opensm.spawn(["opensm", "-F", "opensm.conf", "--log_file", "opensm.log", *flush], self.folder / "opensm.out",
+                          inside=self.lab.room.pid, folder=self.folder, environment=environment)
 
     def _is_up(self):
         if self.opensm.pid is None:

@@ -15,6 +15,7 @@ class Tools:
     fold: Optional[Path]  # libweftfold.so
     weftd: Optional[Path]
     guest: Optional[Path]  # weft-guest
+    plugin: Optional[Path]  # libweftosm.so
 
 
 def _first(candidates):
@@ -32,4 +33,6 @@ def find(hook=None):
                  hook=_first([hook] if hook else [build / "src/hook/weft-hook", LAB.parent.parent.parent / "sbin/weft-hook"]),
                  fold=_first([build / "lab/libweftfold.so", LAB / "libweftfold.so"]),
                  weftd=_first([build / "src/daemon/weftd", LAB.parent.parent.parent / "sbin/weftd"]),
-                 guest=_first([build / "src/guest/weft-guest", LAB.parent / "weft-guest"]))
+                 guest=_first([build / "src/guest/weft-guest", LAB.parent / "weft-guest"]),
+                 plugin=_first([build / "src/opensm-plugin/libweftosm.so",
+                                *LAB.parents[2].glob("lib*/libweftosm.so"), *LAB.parents[2].glob("lib*/*/libweftosm.so")]))
