@@ -102,20 +102,27 @@ weft_expectation_missed(const WeftExpectation *expectation, const WeftPortTable 
     return 0;
 }
 
+static guint
+count(const GArray *pkeys, guint number)
+{
+    guint found = 0;
+    for (guint i = 0; i < pkeys->len; i++)
+        found += NUMBER(g_array_index(pkeys, guint16, i)) == number;
+    return found;
+}
+
+/* Who changes from full to limited keeps the place. */
 static gboolean
 fits(const GArray *pkeys, const GArray *wishes)
 {
-    guint free_places = 0, lacking = 0;
-    for (guint i = 0; i < pkeys->len; i++)
-        free_places += g_array_index(pkeys, guint16, i) == 0;
+    guint free_places = count(pkeys, 0), lacking = 0;
     for (guint i = 0; i < wishes->len; i++) {
         const Wish *wanted = &g_array_index(wishes, Wish, i);
-        if (holds(pkeys, wanted))
-            continue;
+        guint there = count(pkeys, wanted->number);
         if (wanted->is_member)
-            lacking++;
+            lacking += there == 0;
         else
-            free_places++;
+            free_places += there;
     }
     return lacking <= free_places;
 }

@@ -1,0 +1,299 @@
+/* The parts of opensm's driver that need no opensm: what ssh and a plugin that misbehave come to, and what a table must hold.
+ */
+#include "errors.h"
+#include "expectation.h"
+#include "forward.h"
+#include "opensm-fabric.h"
+#include "plugin-link.h"
+
+#include <gio/gunixsocketaddress.h>
+#include <glib/gstdio.h>
+#include <signal.h>
+#include <string.h>
+
+#define SECOND G_USEC_PER_SEC
+
+typedef struct Scene {
+    char *folder;
+    char *program; /* what is started instead of ssh */
+    WeftForward *forward;
+} Scene;
+
+static void
+scene_up(Scene *scene, gconstpointer script)
+{
+    g_autoptr(GError) error = NULL;
+    scene->folder = g_dir_make_tmp("weft-test-XXXXXX", NULL);
+    scene->program = g_build_filename(scene->folder, "ssh", NULL);
+    g_autofree char *text = g_strdup_printf("#!/bin/sh\ncd %s\n%s\n", scene->folder, script ? (const char *)script : "");
+    g_assert_true(g_file_set_contents(scene->program, text, -1, NULL));
+    g_assert_cmpint(g_chmod(scene->program, 0755), ==, 0);
+    const WeftForwardOptions options = { .program = scene->program, .key = "/keys/weft" };
+    scene->forward = weft_forward_new("ssh://weft@sm1:2222/run/weft-opensm.sock", &options, &error);
+    g_assert_no_error(error);
+}
+
+static void
+scene_down(Scene *scene, gconstpointer script)
+{
+    weft_forward_free(scene->forward);
+    g_autoptr(GDir) dir = g_dir_open(scene->folder, 0, NULL);
+    for (const char *name; (name = g_dir_read_name(dir));) {
+        g_autofree char *path = g_build_filename(scene->folder, name, NULL);
+        g_unlink(path);
+    }
+    g_assert_cmpint(g_rmdir(scene->folder), ==, 0);
+    g_free(scene->program);
+    g_free(scene->folder);
+}
+
+static char *
+read_in(const Scene *scene, const char *file)
+{
+    g_autofree char *path = g_build_filename(scene->folder, file, NULL);
+    char *text = NULL;
+    g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
+    return g_strchomp(text);
+}
+
+static void
+expect_open(Scene *scene, gint64 limit, GCancellable *cancellable, int code, const char *says)
+{
+    g_autoptr(GError) error = NULL;
+    gboolean ok = weft_forward_open(scene->forward, g_get_monotonic_time() + limit, cancellable, &error);
+    if (code < 0) {
+        g_assert_no_error(error);
+        g_assert_true(ok);
+        return;
+    }
+    g_assert_error(error, WEFT_ERROR, code);
+    g_assert_nonnull(strstr(error->message, says));
+}
+
+/* --- ssh --- */
+
+#define READY "echo \"$@\" >args; echo $$ >pid; echo run >>runs; echo weft-forward-ready; "
+
+static void
+test_forward(Scene *scene, gconstpointer script)
+{
+    expect_open(scene, 10 * SECOND, NULL, -1, NULL);
+    expect_open(scene, 10 * SECOND, NULL, -1, NULL);
+    g_autofree char *runs = read_in(scene, "runs");
+    g_assert_cmpstr(runs, ==, "run");
+    g_autofree char *args = read_in(scene, "args");
+    g_autofree char *forward = g_strdup_printf(" -L %s:/run/weft-opensm.sock -- weft@sm1", weft_forward_path(scene->forward));
+    g_assert_true(g_str_has_suffix(args, forward));
+    g_assert_nonnull(strstr(args, "-o BatchMode=yes"));
+    g_assert_nonnull(strstr(args, "-o ExitOnForwardFailure=yes"));
+    g_assert_nonnull(strstr(args, " -i /keys/weft"));
+    g_assert_nonnull(strstr(args, " -p 2222"));
+
+    g_autofree char *pid = read_in(scene, "pid");
+    g_clear_pointer(&scene->forward, weft_forward_free);
+    while (kill((pid_t)g_ascii_strtoll(pid, NULL, 10), 0) == 0)
+        g_usleep(1000);
+}
+
+/* It ends, and is started again, but not at once. */
+static void
+test_forward_refused(Scene *scene, gconstpointer script)
+{
+    expect_open(scene, 10 * SECOND, NULL, WEFT_ERROR_UNAVAILABLE, "Permission denied");
+    expect_open(scene, 10 * SECOND, NULL, WEFT_ERROR_UNAVAILABLE, "Permission denied");
+    g_autofree char *once = read_in(scene, "runs");
+    g_assert_cmpstr(once, ==, "run");
+    for (g_autofree char *runs = NULL; g_strcmp0(runs, "run\nrun") != 0; runs = (g_free(runs), read_in(scene, "runs"))) {
+        expect_open(scene, 10 * SECOND, NULL, WEFT_ERROR_UNAVAILABLE, "Permission denied");
+        g_usleep(10000);
+    }
+}
+
+static void
+test_forward_hangs(Scene *scene, gconstpointer script)
+{
+    expect_open(scene, SECOND / 20, NULL, WEFT_ERROR_TIMEOUT, "ssh");
+    g_autoptr(GCancellable) cancellable = g_cancellable_new();
+    g_cancellable_cancel(cancellable);
+    expect_open(scene, 1000 * SECOND, cancellable, WEFT_ERROR_TIMEOUT, "ssh");
+}
+
+static void
+test_addresses(void)
+{
+    static const char *const wrong[] = {
+        "run/weft.sock",
+        "ssh://",
+        "ssh://sm1",
+        "ssh://sm1/",
+        "ssh://-oProxyCommand=x/s",
+        "ssh://-u@sm1/s",
+        "ssh://a b@sm1/s",
+        "ssh://sm1/a:b",
+        "ssh://sm1/s?x",
+        "http://sm1/s",
+        "",
+    };
+    const WeftForwardOptions options = { 0 };
+    for (gsize i = 0; i < G_N_ELEMENTS(wrong); i++) {
+        g_autoptr(GError) error = NULL;
+        g_assert_null(weft_plugin_manager_new(wrong[i], &options, &error));
+        g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
+    }
+    g_autoptr(WeftPluginManager) local = weft_plugin_manager_new("/run/weft-opensm.sock", &options, NULL);
+    g_assert_cmpstr(local->path, ==, "/run/weft-opensm.sock");
+}
+
+static void
+test_options(void)
+{
+    const char *const none[] = { NULL };
+    const WeftOpensmOptions wrong[] = {
+        { .way = WEFT_OPENSM_PLUGIN },
+        { .way = WEFT_OPENSM_PLUGIN, .managers = none },
+        { .way = WEFT_OPENSM_POOL },
+        { .way = WEFT_OPENSM_POOL, .pool_first = 9, .pool_last = 8 },
+        { .way = WEFT_OPENSM_POOL, .pool_first = 1, .pool_last = 0x7fff },
+    };
+    for (gsize i = 0; i < G_N_ELEMENTS(wrong); i++) {
+        g_autoptr(GError) error = NULL;
+        g_assert_null(weft_fabric_opensm_new(&wrong[i], &error));
+        g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
+    }
+}
+
+/* --- a plugin that misbehaves --- */
+
+typedef struct Server {
+    GSocket *socket;
+    const char *says; /* NULL: nothing, and it stays */
+    gsize length;
+    GThread *thread;
+} Server;
+
+static gpointer
+serve(gpointer data)
+{
+    Server *server = data;
+    g_autoptr(GSocket) client = g_socket_accept(server->socket, NULL, NULL);
+    char request[4096];
+    g_socket_receive(client, request, sizeof request, NULL, NULL);
+    if (server->says)
+        g_socket_send(client, server->says, server->length, NULL, NULL);
+    else
+        while (g_socket_receive(client, request, sizeof request, NULL, NULL) > 0)
+            ;
+    return NULL;
+}
+
+static void
+expect_greeting(Scene *scene, const char *says, gsize length, int code)
+{
+    g_autofree char *path = g_build_filename(scene->folder, "sock", NULL);
+    g_autoptr(GSocketAddress) address = g_unix_socket_address_new(path);
+    Server server = { g_socket_new(G_SOCKET_FAMILY_UNIX, G_SOCKET_TYPE_STREAM, 0, NULL), says, length, NULL };
+    g_unlink(path);
+    g_assert_true(g_socket_bind(server.socket, address, FALSE, NULL) && g_socket_listen(server.socket, NULL));
+    server.thread = g_thread_new("server", serve, &server);
+
+    g_autoptr(GError) error = NULL;
+    gint64 deadline = g_get_monotonic_time() + (says ? 10 * SECOND : SECOND / 20);
+    g_autoptr(WeftPluginManager) manager = weft_plugin_manager_new(path, &(WeftForwardOptions){ 0 }, NULL);
+    WeftPluginLink *link = weft_plugin_link_new(manager, deadline, NULL, &error);
+    g_assert_no_error(error);
+    g_autoptr(WeftManager) greeting = weft_plugin_link_greet(link, deadline, NULL, &error);
+    weft_plugin_link_free(link);
+    g_thread_join(server.thread);
+    g_object_unref(server.socket);
+    if (code < 0)
+        g_assert_true(greeting && greeting->master);
+    else
+        g_assert_error(error, WEFT_ERROR, code);
+}
+
+static void
+expect_answer(Scene *scene, const char *json, int code)
+{
+    g_autofree char *frame = g_malloc(strlen(json) + 4);
+    guint32 length = GUINT32_TO_BE((guint32)strlen(json));
+    memcpy(frame, &length, sizeof length);
+    memcpy(frame + 4, json, strlen(json));
+    expect_greeting(scene, frame, strlen(json) + 4, code);
+}
+
+static void
+test_plugin_misbehaves(Scene *scene, gconstpointer script)
+{
+    expect_greeting(scene, "", 0, WEFT_ERROR_UNAVAILABLE);
+    expect_greeting(scene, NULL, 0, WEFT_ERROR_TIMEOUT);
+    expect_greeting(scene, "HTTP/1.1 400 Bad Request\r\n", 26, WEFT_ERROR_UNAVAILABLE);
+    expect_greeting(scene, "\0\0\0\x10{", 5, WEFT_ERROR_UNAVAILABLE);
+    expect_answer(scene, "{\"id\":1,\"protocol\":2}", WEFT_ERROR_UNAVAILABLE);
+    expect_answer(scene, "{\"id\":9,\"protocol\":1}", WEFT_ERROR_UNAVAILABLE);
+    expect_answer(scene, "{\"id\":1,\"error\":{\"kind\":\"exhausted\",\"text\":\"x\"}}", WEFT_ERROR_EXHAUSTED);
+    expect_answer(scene,
+                  "{\"id\":1,\"protocol\":1,\"manager\":{\"master\":true,\"sweeping\":false,\"virtualization\":false,"
+                  "\"qos\":false,\"enforces\":true,\"keeps_indices\":true}}",
+                  -1);
+}
+
+/* --- what ports must hold --- */
+
+static WeftPortTable *
+table_of(guint64 guid, guint16 first, guint16 second)
+{
+    WeftPortTable *table = weft_port_table_new(guid);
+    g_array_append_val(table->pkeys, first);
+    g_array_append_val(table->pkeys, second);
+    return table;
+}
+
+static void
+test_expectation(void)
+{
+    g_autoptr(WeftPartition) old = weft_partition_new(1, "weft-0aaaaaaaaaaa");
+    g_autoptr(WeftPartition) wanted = weft_partition_new(1, "weft-0aaaaaaaaaaa");
+    weft_partition_add(old, &(WeftMember){ 10, 0, WEFT_MEMBER_FULL, -1 });
+    weft_partition_add(old, &(WeftMember){ 11, 0, WEFT_MEMBER_FULL, -1 });
+    weft_partition_add(wanted, &(WeftMember){ 11, 0, WEFT_MEMBER_LIMITED, -1 });
+    weft_partition_add(wanted, &(WeftMember){ 12, 0, WEFT_MEMBER_BOTH, -1 });
+    g_autoptr(WeftExpectation) expectation = weft_expectation_new();
+    weft_expectation_add(expectation, old, wanted);
+    g_autoptr(GArray) ports = weft_expectation_ports(expectation);
+    g_assert_cmpuint(ports->len, ==, 3);
+
+    static const struct {
+        guint64 guid;
+        guint16 first, second;
+        gboolean right, fits;
+    } cases[] = {
+        { 10, 0xffff, 0, TRUE, TRUE },      { 10, 0x8001, 0, FALSE, TRUE },      { 11, 0x8001, 0, FALSE, TRUE },
+        { 11, 0x0001, 0, TRUE, TRUE },      { 11, 0x8001, 0x0001, FALSE, TRUE }, { 11, 0xffff, 0x8002, FALSE, FALSE },
+        { 12, 0x8001, 0, TRUE, TRUE },      { 12, 0x8001, 0x0001, TRUE, TRUE },  { 12, 0x0001, 0, FALSE, TRUE },
+        { 13, 0x8001, 0x8002, TRUE, TRUE },
+    };
+    for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autoptr(WeftPortTable) table = table_of(cases[i].guid, cases[i].first, cases[i].second);
+        g_assert_cmpuint(weft_expectation_missed(expectation, table), ==, cases[i].right ? 0 : 1);
+        g_assert_cmpint(weft_expectation_fits(expectation, table), ==, cases[i].fits);
+    }
+    g_autoptr(WeftPortTable) half = table_of(12, 0x8001, 0);
+    half->enforced = g_array_new(FALSE, TRUE, sizeof(guint16));
+    g_assert_cmpuint(weft_expectation_missed(expectation, half), ==, 1);
+    g_assert_false(weft_expectation_fits(expectation, half));
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add("/fabric-opensm/forward", Scene, READY "exec sleep 1000", scene_up, test_forward, scene_down);
+    g_test_add("/fabric-opensm/forward-refused", Scene, "echo run >>runs; echo 'Permission denied (publickey)' >&2; exit 255",
+               scene_up, test_forward_refused, scene_down);
+    g_test_add("/fabric-opensm/forward-hangs", Scene, "exec sleep 1000", scene_up, test_forward_hangs, scene_down);
+    g_test_add_func("/fabric-opensm/addresses", test_addresses);
+    g_test_add_func("/fabric-opensm/options", test_options);
+    g_test_add("/fabric-opensm/plugin-misbehaves", Scene, NULL, scene_up, test_plugin_misbehaves, scene_down);
+    g_test_add_func("/fabric-opensm/expectation", test_expectation);
+    return g_test_run();
+}
