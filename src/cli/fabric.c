@@ -209,6 +209,9 @@ owner_of(json_t *partition)
 {
     if (!json_is_true(json_object_get(partition, "ours")))
         return g_strdup("the site's own");
+    g_autofree char *shared = weft_cli_field(partition, "shared");
+    if (json_is_string(json_object_get(partition, "shared")))
+        return g_strdup_printf("shared: %s", shared);
     if (!json_is_string(json_object_get(partition, "cluster")))
         return g_strdup("-");
     g_autofree char *tenant = weft_cli_field(partition, "tenant"), *cluster = weft_cli_field(partition, "cluster");

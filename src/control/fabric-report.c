@@ -4,6 +4,11 @@
 #include "match.h"
 #include "records.h"
 
+#include <string.h>
+
+#define CLUSTER_PREFIX "weft-" /* as weft_partition_name() has it */
+#define SHARED_PREFIX "weft-shared-"
+
 json_t *
 weft_report_manager(const WeftManager *manager)
 {
@@ -219,15 +224,19 @@ member_view(WeftStore *store, const char *fabric, const WeftMember *member, GErr
     return NULL;
 }
 
-/* Sets tenant and cluster where its name is that of a cluster. */
+/* Sets tenant and cluster where its name is that of a cluster, else what is shared. */
 static gboolean
 name_owner(WeftStore *store, const WeftPartition *partition, json_t *view, GError **error)
 {
     if (!weft_partition_is_ours(partition->name))
         return TRUE;
     g_autoptr(GError) failed = NULL;
-    const char *id = strchr(partition->name, '-');
-    g_autoptr(WeftRecord) record = id ? weft_store_cluster_of_id(store, id + 1, &failed) : NULL;
+    if (g_str_has_prefix(partition->name, SHARED_PREFIX)) {
+        json_object_set_new(view, "shared", json_string(partition->name + strlen(SHARED_PREFIX)));
+        return TRUE;
+    }
+    const char *id = partition->name + strlen(CLUSTER_PREFIX);
+    g_autoptr(WeftRecord) record = weft_store_cluster_of_id(store, id, &failed);
     g_autoptr(WeftCluster) cluster = record ? weft_record_cluster(record, &failed) : NULL;
     if (cluster) {
         json_object_set_new(view, "tenant", json_string(cluster->tenant));
@@ -243,9 +252,9 @@ static json_t *
 partition_view(WeftStore *store, const char *fabric, const WeftPartition *partition, GError **error)
 {
     json_t *members = json_array();
-    json_t *view = json_pack("{s:o, s:s, s:b, s:n, s:n, s:b, s:i, s:o}", "pkey", json_sprintf("0x%04x", partition->pkey),
+    json_t *view = json_pack("{s:o, s:s, s:b, s:n, s:n, s:n, s:b, s:i, s:o}", "pkey", json_sprintf("0x%04x", partition->pkey),
                              "name", partition->name, "ours", weft_partition_is_ours(partition->name), "tenant", "cluster",
-                             "ipoib", partition->ipoib, "sl", partition->sl, "members", members);
+                             "shared", "ipoib", partition->ipoib, "sl", partition->sl, "members", members);
     gboolean ok = name_owner(store, partition, view, error);
     for (guint i = 0; ok && i < partition->members->len; i++) {
         json_t *member = member_view(store, fabric, &g_array_index(partition->members, WeftMember, i), error);

@@ -44,8 +44,8 @@ typedef struct WeftGateOps {
     /* Who is in what, the site's own as well; from the manager:
      *
      *     { "fabric", "partitions": [ { "pkey": "0x0001", "name", "ours": is it weft's, "tenant" or null, "cluster" or null,
-     *       "ipoib", "sl", "members": [ { "guid", "virtual_guid" or null, "membership", "host" or null, "node": "cfd[3]" or
-     * null }, … ] }, … ] } */
+     *       "shared": its name where clusters share it, or null, "ipoib", "sl", "members": [ { "guid", "virtual_guid" or null,
+     * "membership", "host" or null, "node": "cfd[3]" or null }, … ] }, … ] } */
     void (*partitions)(WeftGate *gate, const char *fabric, GCancellable *cancellable, WeftGateReported reported, gpointer data);
     /* For placement and for Slurm: { "fabric", "source", "leaves": [ { "switch", "hosts": [ name, … ], "distances": [ cables to
      * each of the leaves ] }, … ], "slurm": the text of a topology.conf }. */

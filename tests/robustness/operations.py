@@ -283,6 +283,27 @@ def one_image_is_left(site):
     assert (site.weft.root / "images" / kept[0]["disk"]["digest"]).read_bytes() == b"disk" * 1000
 
 
+# --- fabrics ---
+
+NET = b'Switch 36 "S-00000000000000a1" # "leaf1"\n[1] "H-00000000000000c1"[1]\n\nCa 1 "H-00000000000000c1" # "n1 mlx5_0"\n' \
+      b'[1](2c90300000001) "S-00000000000000a1"[1]\n'
+
+
+def look_at_fabric(site):
+    """A map comes and goes, and in between everything about the fabric is asked for."""
+    headers = {"Content-Type": "application/octet-stream"}
+    answer = site.alive(lambda: site.client.request("POST", "/v1/fabrics/ib0/map", NET, headers))
+    assert answer.status == 201, answer.text
+    for path in ("", "/partitions", "/topology"):
+        site.call("GET", f"/v1/fabrics/ib0{path}")
+    assert site.call("GET", "/v1/fabrics/ib0").json["source"] == "import"
+    site.call("DELETE", "/v1/fabrics/ib0/map")
+
+
+def map_is_gone(site):
+    assert site.call("GET", "/v1/fabrics/ib0").json["source"] is None
+
+
 # --- people ---
 
 
@@ -375,6 +396,7 @@ OPERATIONS = [
     Operation("undrain", undrain, drained, is_undrained),
     Operation("host-add-rm", add_and_remove_host, check=host_is_gone),
     Operation("images", images, check=one_image_is_left),
+    Operation("fabric", look_at_fabric, check=map_is_gone),
     Operation("people", people, check=people_are_gone),
     Operation("garbage", garbage, with_cluster(2), garbage_is_gone),
     Operation("oblivion", oblivion, check=has_nodes(3), changes={"control": {"event_age": "300ms", "request_age": "300ms"}}),
