@@ -109,8 +109,8 @@ inside_view(const WeftCluster *cluster)
     json_t *keys = json_array();
     for (guint i = 0; i < cluster->ssh_keys->len; i++)
         json_array_append_new(keys, key_view(cluster->ssh_keys->pdata[i]));
-    return json_pack("{s:o, s:b, s:b, s:o}", "ssh_keys", keys, "user_data", cluster->user_data != NULL, "slurm", cluster->slurm,
-                     "shm", size_view(cluster->shm));
+    return json_pack("{s:o, s:b, s:b, s:o, s:o}", "ssh_keys", keys, "user_data", cluster->user_data != NULL, "slurm",
+                     cluster->slurm, "shm", size_view(cluster->shm), "bandwidth", size_view(cluster->bandwidth));
 }
 
 static json_t *
@@ -139,6 +139,7 @@ progress_view(const WeftCluster *cluster, const WeftClusterStatus *status, gbool
                              status->pkey ? hex_view(status->pkey, 4) : json_null(), "vxlan",
                              status->pkey ? json_integer(status->vxlan) : json_null(), "nodes", (int)status->nodes, "ready",
                              (int)status->ready);
+    json_object_set_new(view, "sl", json_integer(status->sl));
     if (all)
         json_object_set_new(view, "detail", text_view(status->detail));
     return view;

@@ -15,7 +15,7 @@
 #define USER_DATA_MAX (64 << 10) /* and of user-data */
 
 static int count = UNSET, cores = UNSET, gpus = UNSET, rails = UNSET;
-static char *memory, *pages, *disk, *image, *path, *fabric, *shm, *file, *timeout;
+static char *memory, *pages, *disk, *image, *path, *fabric, *shm, *bandwidth, *file, *timeout;
 static char *user_data;
 static char **labels, **ssh_keys;
 static gboolean no_wait, slurm;
@@ -33,6 +33,7 @@ static const GOptionEntry options[] = {
     { "disk", 0, 0, G_OPTION_ARG_STRING, &disk, "a node's own disk, where its image can be written to (as large as the image)", "SIZE" },
     { "shm", 0, 0, G_OPTION_ARG_STRING, &shm, "memory that the nodes on one host share: 64M (none)", "SIZE" },
     { "fabric", 0, 0, G_OPTION_ARG_STRING, &fabric, "only on this fabric", "NAME" },
+    { "bandwidth", 0, 0, G_OPTION_ARG_STRING, &bandwidth, "of its hosts' links, guaranteed to each node on each rail: 10G (none)", "RATE" },
     { "label", 'l', 0, G_OPTION_ARG_STRING_ARRAY, &labels, "only on hosts with this label; may be repeated", "KEY=VALUE" },
     { "ssh-key", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &ssh_keys,
       "public key that may log in; may be repeated; none: no key (those in ~/.ssh)", "FILE" },
@@ -92,6 +93,20 @@ apply_shm(json_t *spec, GError **error)
         return FALSE;
     }
     json_object_set_new(spec, "shm", json_string(shm));
+    return TRUE;
+}
+
+static gboolean
+apply_bandwidth(json_t *spec, GError **error)
+{
+    guint64 bits;
+    if (!bandwidth)
+        return TRUE;
+    if (!weft_rate_parse(bandwidth, &bits, error)) {
+        g_prefix_error(error, "--bandwidth: ");
+        return FALSE;
+    }
+    json_object_set_new(spec, "bandwidth", json_string(bandwidth));
     return TRUE;
 }
 
@@ -181,7 +196,8 @@ apply_flags(json_t *spec, const char *name, GError **error)
     for (guint i = 0; i < G_N_ELEMENTS(group_flags); i++)
         if (!apply_group_flag(spec, &group_flags[i], error))
             return FALSE;
-    return apply_shm(spec, error) && apply_labels(spec, error) && apply_keys(spec, error) && apply_user_data(spec, error);
+    return apply_shm(spec, error) && apply_bandwidth(spec, error) && apply_labels(spec, error) && apply_keys(spec, error) &&
+           apply_user_data(spec, error);
 }
 
 static json_t *

@@ -1,6 +1,7 @@
 /* weft show: a cluster with its nodes, or some of its nodes. */
 #include "errors.h"
 #include "hostlist.h"
+#include "size.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -52,6 +53,18 @@ print_inside(json_t *cluster)
         print_line("Slurm", g_strdup("yes"));
 }
 
+/* The service level is known once it is placed. */
+static void
+print_bandwidth(json_t *cluster)
+{
+    gint64 bits = weft_cli_number(cluster, "bandwidth"), sl = weft_cli_number(cluster, "sl");
+    if (bits <= 0)
+        return;
+    g_autofree char *rate = weft_rate_format((guint64)bits);
+    g_autofree char *level = sl > 0 ? g_strdup_printf(", service level %" G_GINT64_FORMAT, sl) : g_strdup("");
+    print_line("bandwidth", g_strdup_printf("%s for each node%s", rate, level));
+}
+
 static void
 print_cluster(json_t *cluster)
 {
@@ -68,6 +81,7 @@ print_cluster(json_t *cluster)
                                         weft_cli_number(cluster, "count")));
     print_line("fabric", weft_cli_field(cluster, "fabric"));
     print_line("partition", weft_cli_field(cluster, "partition"));
+    print_bandwidth(cluster);
     print_line("created", weft_cli_field(cluster, "created"));
     size_t i;
     json_t *group;

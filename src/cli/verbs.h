@@ -21,6 +21,7 @@ extern const WeftVerb weft_hosts_verbs[];
 extern const WeftVerb weft_host_verbs[];
 extern const WeftVerb weft_fabric_verbs[];
 extern const WeftVerb weft_harden_verbs[];
+extern const WeftVerb weft_qos_verbs[];
 extern const WeftVerb weft_image_verbs[];
 extern const WeftVerb weft_tenant_verbs[];
 extern const WeftVerb weft_user_verbs[];

@@ -59,7 +59,7 @@ format_node(const WeftSeedSpec *spec)
     g_string_append_printf(text, "hostname %s\nrank %u\ncluster %s\n", hostname, node->rank, spec->cluster->name);
     g_string_append_printf(text, "mac %s %s/%d %d\n", node->mac, address, WEFT_SUBNET_PREFIX, WEFT_NETWORK_MTU);
     append_rails(text, node);
-    g_string_append_printf(text, "pkey 0x%04x\nsl 0\n", FULL_MEMBER | spec->pkey);
+    g_string_append_printf(text, "pkey 0x%04x\nsl %u\n", FULL_MEMBER | spec->pkey, node->sl);
     g_string_append_printf(text, "path %s\nslots %u\n", weft_path_words[node->path], node->cores->len);
     if (spec->cluster->slurm)
         g_string_append(text, "slurm 1\n");

@@ -15,7 +15,7 @@
  *     mac 02:… 10.64.0.4/16 1450                       the partition's Ethernet
  *     ipoib 0 0x… 10.65.0.4/16                         rail, port GUID (0x0000000000000000 of a whole HCA: nobody else knows
  *                                                      it; then the rails are the devices in order), address
- *     pkey 0x8012               sl 0                   for UCX_IB_PKEY, UCX_IB_SL; full membership bit set
+ *     pkey 0x8012               sl 2                   for UCX_IB_PKEY, UCX_IB_SL; full membership bit set
  *     path bridge               slots 4                slurm 1 (absent: none)
  *     login ssh-ed25519 AAAA…                          a public key that may log in, the cluster's own first */
 #pragma once

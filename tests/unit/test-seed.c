@@ -140,6 +140,7 @@ static WeftNode *
 make_node(guint rank)
 {
     WeftNode *node = weft_node_new();
+    node->sl = 2;
     node->id = g_strdup_printf("0abcdefghijk-%u", rank + 5);
     node->cluster_name = g_strdup("cfd");
     node->rank = rank;
@@ -250,7 +251,7 @@ test_seed_node(Scratch *scratch, gconstpointer data)
                                                 "mac 02:00:00:00:00:03 10.64.0.4/16 1450\n"
                                                 "ipoib 0 0x0000000000001000 10.65.0.4/16\n"
                                                 "ipoib 1 0x0000000000001001 10.66.0.4/16\n"
-                                                "pkey 0x8012\nsl 0\npath sriov\nslots 4\nslurm 1\n"
+                                                "pkey 0x8012\nsl 2\npath sriov\nslots 4\nslurm 1\n"
                                                 "login %s\nlogin ssh-ed25519 AAAAC3Nz alice@example\n",
                                                 keys->user_public);
     g_assert_cmpstr(node, ==, expected);
