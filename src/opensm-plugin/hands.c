@@ -125,18 +125,13 @@ void
 weft_hands_do(WeftHands *hands, guint64 client, json_t *request, WeftAnswered answered, gpointer data)
 {
     g_autoptr(GError) error = NULL;
-    Job *job = g_new(Job, 1);
-    *job =
-        (Job){ .deed = find_deed(request, &error), .client = client, .request = request, .answered = answered, .data = data };
-    if (job->deed && job->deed->worker != AT_ONCE) {
-        g_async_queue_push(hands->jobs[job->deed->worker], job);
-        return;
-    }
-    if (job->deed) {
-        act(hands, job);
-    } else {
-        finish(job, NULL, error);
+    Job job = { .deed = find_deed(request, &error), .client = client, .request = request, .answered = answered, .data = data };
+    if (!job.deed) {
+        finish(&job, NULL, error);
         json_decref(request);
+    } else if (job.deed->worker == AT_ONCE) {
+        act(hands, &job);
+    } else {
+        g_async_queue_push(hands->jobs[job.deed->worker], g_memdup2(&job, sizeof job));
     }
-    g_free(job);
 }

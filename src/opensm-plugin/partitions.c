@@ -9,7 +9,6 @@ osm_prtn_add_port(osm_log_t *log, osm_subn_t *subn, osm_prtn_t *partition, ib_ne
 extern ib_api_status_t
 osm_prtn_add_mcgroup(osm_log_t *log, osm_subn_t *subn, osm_prtn_t *partition, uint8_t rate, uint8_t mtu, uint8_t sl,
                      uint8_t scope, uint32_t queue_key, uint8_t tclass, uint32_t flow_label, const ib_gid_t *mgid);
-extern const ib_gid_t osm_ipoib_broadcast_mgid;
 
 osm_prtn_t *
 weft_partitions_find(osm_opensm_t *osm, guint pkey)

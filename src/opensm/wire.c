@@ -140,10 +140,10 @@ weft_wire_frame(const json_t *object)
     g_autofree char *text = json_dumps(object, JSON_COMPACT);
     gsize length = strlen(text);
     guint32 header = GUINT32_TO_BE((guint32)length);
-    guint8 *frame = g_malloc(HEADER + length);
-    memcpy(frame, &header, HEADER);
-    memcpy(frame + HEADER, text, length);
-    return g_bytes_new_take(frame, HEADER + length);
+    GByteArray *frame = g_byte_array_sized_new((guint)(HEADER + length));
+    g_byte_array_append(frame, (const guint8 *)&header, HEADER);
+    g_byte_array_append(frame, (const guint8 *)text, (guint)length);
+    return g_byte_array_free_to_bytes(frame);
 }
 
 /* --- partitions --- */

@@ -4,25 +4,28 @@
 
 /* --- frames --- */
 
+static void
+append_frame(GByteArray *bytes, const char *text)
+{
+    guint32 length = GUINT32_TO_BE((guint32)strlen(text));
+    g_byte_array_append(bytes, (const guint8 *)&length, sizeof length);
+    g_byte_array_append(bytes, (const guint8 *)text, (guint)strlen(text));
+}
+
 static GByteArray *
-frames(const char *first, ...)
+frame(const char *text)
 {
     GByteArray *bytes = g_byte_array_new();
-    va_list args;
-    va_start(args, first);
-    for (const char *text = first; text; text = va_arg(args, const char *)) {
-        guint32 length = GUINT32_TO_BE((guint32)strlen(text));
-        g_byte_array_append(bytes, (const guint8 *)&length, sizeof length);
-        g_byte_array_append(bytes, (const guint8 *)text, (guint)strlen(text));
-    }
-    va_end(args);
+    append_frame(bytes, text);
     return bytes;
 }
 
 static void
 test_frames_in_any_pieces(void)
 {
-    g_autoptr(GByteArray) bytes = frames("{\"id\":1}", "{\"id\":2}", "{\"id\":3}", NULL);
+    g_autoptr(GByteArray) bytes = frame("{\"id\":1}");
+    append_frame(bytes, "{\"id\":2}");
+    append_frame(bytes, "{\"id\":3}");
     for (gsize piece = 1; piece <= bytes->len; piece++) {
         g_autoptr(WeftWireReader) reader = weft_wire_reader_new(100);
         g_autoptr(GError) error = NULL;
@@ -42,7 +45,7 @@ static void
 test_frame_inside(void)
 {
     g_autoptr(WeftWireReader) reader = weft_wire_reader_new(100);
-    g_autoptr(GByteArray) bytes = frames("{}", NULL);
+    g_autoptr(GByteArray) bytes = frame("{}");
     g_assert_true(weft_wire_reader_feed(reader, bytes->data, bytes->len - 1, NULL));
     g_assert_true(weft_wire_reader_is_inside(reader));
     g_assert_null(weft_wire_reader_next(reader));
@@ -61,7 +64,7 @@ check_broken(GByteArray *bytes, const char *says)
     g_assert_nonnull(strstr(error->message, says));
     g_assert_null(weft_wire_reader_next(reader));
     /* It stays broken: nobody can tell where the next frame begins. */
-    g_autoptr(GByteArray) good = frames("{}", NULL);
+    g_autoptr(GByteArray) good = frame("{}");
     g_assert_false(weft_wire_reader_feed(reader, good->data, good->len, NULL));
     g_byte_array_unref(bytes);
 }
@@ -72,20 +75,20 @@ test_frames_broken(void)
     static const guint8 long_one[] = { 0, 0, 0, 101 }, empty[] = { 0, 0, 0, 0 };
     check_broken(g_byte_array_append(g_byte_array_new(), long_one, 4), "101 bytes");
     check_broken(g_byte_array_append(g_byte_array_new(), empty, 4), "0 bytes");
-    check_broken(frames("GET / HTTP/1.1", NULL), "no JSON");
-    check_broken(frames("[]", NULL), "not a list");
-    check_broken(frames("{\"a\":1,\"a\":2}", NULL), "no JSON");
-    check_broken(frames("{\"a\":[[],[],[],[],[],[],[],[],[]]}", NULL), "objects and lists");
+    check_broken(frame("GET / HTTP/1.1"), "no JSON");
+    check_broken(frame("[]"), "not a list");
+    check_broken(frame("{\"a\":1,\"a\":2}"), "no JSON");
+    check_broken(frame("{\"a\":[[],[],[],[],[],[],[],[],[]]}"), "objects and lists");
 }
 
 static void
 test_frame_written_is_read(void)
 {
     json_t *object = json_pack("{ss}", "text", "ö\n\"");
-    g_autoptr(GBytes) frame = weft_wire_frame(object);
+    g_autoptr(GBytes) written = weft_wire_frame(object);
     g_autoptr(WeftWireReader) reader = weft_wire_reader_new(100);
     gsize size;
-    const guint8 *bytes = g_bytes_get_data(frame, &size);
+    const guint8 *bytes = g_bytes_get_data(written, &size);
     g_assert_true(weft_wire_reader_feed(reader, bytes, size, NULL));
     json_t *read = weft_wire_reader_next(reader);
     g_assert_true(json_equal(object, read));
