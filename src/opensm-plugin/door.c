@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define CLIENTS_MAX 16
-#define BACKLOG 16
+#define BACKLOG 64
 #define LOOK_SECONDS 1
 #define EVENTS_MAX 1024 /* that wait to be told; more say nothing new */
 
