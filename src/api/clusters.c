@@ -211,6 +211,28 @@ check_fabric(WeftRequest *request, const WeftCluster *cluster, GError **error)
     return fabric != NULL;
 }
 
+/* Whether the manager heeds service levels, and how fast links are, only placement knows. */
+static gboolean
+check_bandwidth(WeftRequest *request, const WeftCluster *cluster, GError **error)
+{
+    if (!cluster->bandwidth)
+        return TRUE;
+    g_autoptr(GPtrArray) records = weft_store_list(request->store, &(WeftQuery){ .kind = WEFT_KIND_FABRIC }, error);
+    if (!records)
+        return FALSE;
+    for (guint i = 0; i < records->len; i++) {
+        g_autoptr(WeftFabric) fabric = weft_record_fabric(records->pdata[i], error);
+        if (!fabric)
+            return FALSE;
+        if (fabric->qos.n && (!cluster->fabric || g_str_equal(cluster->fabric, fabric->name)))
+            return TRUE;
+    }
+    g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID,
+                "bandwidth: %s %s guarantees none; leave it out, or ask an operator for lanes (qos in weft.yaml)",
+                cluster->fabric ? "fabric" : "the", cluster->fabric ? cluster->fabric : "site");
+    return FALSE;
+}
+
 gboolean
 weft_handle_cluster_create(WeftRequest *request, GError **error)
 {
@@ -225,7 +247,8 @@ weft_handle_cluster_create(WeftRequest *request, GError **error)
     cluster->created = weft_clock_now();
     g_autoptr(WeftTxn) txn = weft_txn_new("cluster-created");
     if (!weft_settle_images(request, cluster, txn, error) || !check_name(request, cluster, error) ||
-        !check_fabric(request, cluster, error) || !check_quotas(request, tenant, NULL, cluster, error))
+        !check_fabric(request, cluster, error) || !check_bandwidth(request, cluster, error) ||
+        !check_quotas(request, tenant, NULL, cluster, error))
         return FALSE;
     WeftReply *reply = cluster_reply(request, 201, cluster, error);
     if (!reply)

@@ -211,11 +211,43 @@ remove_fabric(Plan *plan, const Old *old, GError **error)
 }
 
 static gboolean
+has_guarantee(const json_t *status)
+{
+    return json_integer_value(json_object_get(status, "sl")) > 0;
+}
+
+static json_int_t
+share_of(json_t *fabric, json_t *sl)
+{
+    size_t i;
+    json_t *lane;
+    json_array_foreach (json_object_get(json_object_get(fabric, "qos"), "lanes"), i, lane)
+        if (json_equal(json_object_get(lane, "sl"), sl))
+            return json_integer_value(json_object_get(lane, "share"));
+    return 0;
+}
+
+/* What was promised in a lane would have no room any more. */
+static gboolean
+lanes_shrink(json_t *old, json_t *new)
+{
+    size_t i;
+    json_t *lane;
+    json_array_foreach (json_object_get(json_object_get(old, "qos"), "lanes"), i, lane)
+        if (share_of(new, json_object_get(lane, "sl")) < json_integer_value(json_object_get(lane, "share")))
+            return TRUE;
+    return FALSE;
+}
+
+static gboolean
 change_fabric(Plan *plan, const Old *old, json_t *new, GError **error)
 {
-    if (json_equal(json_object_get(old->json, "vxlan_base"), json_object_get(new, "vxlan_base")))
-        return TRUE;
-    return check_fabric_unused(plan, old->record->key, WEFT_KIND_CLUSTER_STATUS, NULL, "vxlan_base changed in the file", error);
+    const char *name = old->record->key;
+    if (!json_equal(json_object_get(old->json, "vxlan_base"), json_object_get(new, "vxlan_base")) &&
+        !check_fabric_unused(plan, name, WEFT_KIND_CLUSTER_STATUS, NULL, "vxlan_base changed in the file", error))
+        return FALSE;
+    return !lanes_shrink(old->json, new) || check_fabric_unused(plan, name, WEFT_KIND_CLUSTER_STATUS, has_guarantee,
+                                                                "a lane of it went or shrank in the file", error);
 }
 
 /* --- tenants --- */

@@ -20,6 +20,8 @@ def node_claims(node, hosts):
     claims = [(f"{place}/core/{core}", 0) for core in node["cores"]]
     claims += [(f"{place}/numa/{numa}/pages/{size_text(size)}", pages) for numa, size, pages in node["memory"]]
     for _rail, hca, vf, guid in node.get("devices", []):
+        if node.get("bandwidth"):
+            claims.append((f"{place}/lane/{hca}/{node['sl']}", node["bandwidth"]))
         if vf >= 0:
             claims += [(f"{place}/vf/{hca}/{vf}", 0), (f"fabric/{host['fabric']}/guid/{guid}", 0)]
         else:
