@@ -69,12 +69,15 @@ def test_paths_only_between_members(manager, fabric):
 class Walk:
     """Clusters that come, grow, shrink and go, told to an opensm that may be killed or swept at any moment."""
 
-    def __init__(self, manager, seed):
+    def __init__(self, manager, seed, sweeps=15, kills=5):
+        """sweeps, kills: in how many of 100 changes."""
         self.manager = manager
+        self.disturbances = {None: 100 - sweeps - kills, manager.hangup: sweeps, self._kill: kills}
         self.wish = Wish(manager.fabric)
         self.chance = random.Random(seed)
         self.hosts = [host for host in manager.fabric.net.hosts() if host != "sm"]
-        self.generation = 1000
+        with Plugin(manager.socket) as plugin:
+            self.generation = plugin.list()[1]
 
     def step(self):
         """A change, and now and then something that disturbs it."""
@@ -83,7 +86,7 @@ class Walk:
         if act == "create" and len(numbers) == CLUSTERS:
             act = "delete"
         change = {"create": self._create, "scale": self._scale, "delete": self._delete}[act](numbers)
-        disturb = self.chance.choices((None, self.manager.hangup, self._kill), (80, 15, 5))[0]
+        disturb = self.chance.choices(list(self.disturbances), self.disturbances.values())[0]
         self._tell(change, disturb)
 
     def _create(self, numbers):
@@ -129,6 +132,17 @@ class Walk:
                 return plugin.apply(**change, generation=self.generation)
         except (Refused, OSError):
             return None
+
+
+def test_changes_right_after_each_other_while_it_sweeps(manager):
+    walk = Walk(manager, seed=12, sweeps=40, kills=0)
+    for number in range(STEPS):
+        walk.step()
+        if number % LOOK_EVERY == 0:
+            walk.wish.check(manager)
+    walk.wish.check(manager)
+    with Plugin(manager.socket) as plugin:
+        plugin.apply([], whole=True, generation=walk.generation + 1)
 
 
 def test_nothing_is_left_over_after_many_changes(manager):
