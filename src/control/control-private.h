@@ -75,6 +75,8 @@ void weft_control_rewire(WeftControl *control, const char *cluster_key);
 void weft_control_pkey_taken(WeftControl *control, const char *cluster_key);
 /* Is anything under way for it just now? */
 gboolean weft_control_is_working(WeftControl *control, const char *cluster_key);
+/* The ports through which a node, should it be a member, is in its cluster's partition (work-wire.c). */
+void weft_control_add_members(WeftControl *control, const WeftNode *node, WeftPartition *partition);
 /* When the cluster of one that waits for room was created. */
 gint64 weft_work_created(const WeftWork *work);
 /* Looks for room at once, whenever it meant to try again. */
@@ -106,25 +108,48 @@ void weft_hosts_set_network(WeftHosts *hosts, const char *name, guint vxlan, con
 gboolean weft_hosts_has_image(const WeftHosts *hosts, const char *name, const char *digest);
 void weft_hosts_image_came(WeftHosts *hosts, const char *name, const char *digest);
 
-/* --- fabrics (subnets.c) --- */
+/* --- fabrics (subnets.c and subnet-*.c) --- */
 
 /* drivers: fabric name to WeftFabricDriver. */
 WeftSubnets *weft_subnets_new(WeftControl *control, GHashTable *drivers, GError **error);
+/* Looks at the fabrics, now that all nodes are known. */
+gboolean weft_subnets_begin(WeftSubnets *subnets, GError **error);
 void weft_subnets_free(WeftSubnets *subnets);
 const WeftFabric *weft_subnets_fabric(const WeftSubnets *subnets, const char *name);
-WeftWiring *weft_subnets_wiring(const WeftSubnets *subnets, const char *name);
 /* To ask the manager; NULL: no such fabric. */
 WeftFabricDriver *weft_subnets_driver(const WeftSubnets *subnets, const char *name);
 /* The key of the cluster whose partition has this VXLAN id; NULL: none. */
 const char *weft_subnets_holder(const WeftSubnets *subnets, guint vxlan);
-/* A free partition number, held for the cluster; 0: none is left. */
-guint weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key);
-void weft_subnets_give_pkey(WeftSubnets *subnets, const char *fabric, guint pkey);
-/* So the fabric should have it while its cluster rests: a survey that finds it otherwise has it wired again. */
-void weft_subnets_expect(WeftSubnets *subnets, const char *fabric, const WeftPartition *partition);
-/* Is the number known to be the site's own? */
-gboolean weft_subnets_is_foreign(const WeftSubnets *subnets, const char *fabric, guint pkey);
 /* What there is to say about each fabric, for weft doctor. */
 void weft_subnets_examine(const WeftSubnets *subnets, json_t *checks);
 /* Looks at the fabric now: something is odd there. */
 void weft_subnets_hint(WeftSubnets *subnets, const char *fabric);
+
+/* A free partition number that has rested, held for the cluster; 0 and EXHAUSTED: none is left. */
+guint weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key, GError **error);
+/* It was never used: the next may have it at once. */
+void weft_subnets_return_pkey(WeftSubnets *subnets, const char *fabric, guint pkey);
+/* It was in use until now, and the store knows that it rests (weft_txn_rest_pkey()). */
+void weft_subnets_free_pkey(WeftSubnets *subnets, const char *fabric, guint pkey);
+/* Deletes what is written of numbers that have rested, of so many at most. */
+void weft_subnets_prune(WeftSubnets *subnets, WeftTxn *txn, guint most);
+/* Is the number known to be the site's own? */
+gboolean weft_subnets_is_foreign(const WeftSubnets *subnets, const char *fabric, guint pkey);
+
+/* What a cluster wants of its fabric. */
+typedef struct WeftWireOrder {
+    const char *fabric;
+    const WeftCluster *cluster;
+    guint pkey;
+    WeftPartition *partition; /* its own, taken over; NULL: it is to go */
+} WeftWireOrder;
+/* deed: WIRE, or VERIFY where the manager did it and the ports tell otherwise. */
+typedef void (*WeftSubnetWired)(WeftDeed deed, const GError *error, gpointer data);
+/* Its own partition, and what it shares with others; then its ports are read back: success is what they hold. */
+void weft_subnets_wire(WeftSubnets *subnets, const WeftWireOrder *order, WeftSubnetWired callback, gpointer data);
+/* What the cluster has in its own partition it brings into those that it shares; nobody is told yet. */
+void weft_subnets_share(WeftSubnets *subnets, const char *fabric, const WeftCluster *cluster, const WeftPartition *own);
+/* The P_Keys (guint16, with the bit of full membership) that its nodes have of shared partitions, in order of its wish. */
+void weft_subnets_shared_keys(const WeftSubnets *subnets, const char *fabric, const WeftCluster *cluster, GArray *keys);
+/* So the fabric should have it while its cluster rests: what is found otherwise is wired again. Takes it over. */
+void weft_subnets_expect(WeftSubnets *subnets, const char *fabric, WeftPartition *partition);

@@ -23,6 +23,8 @@ const WeftControlOptions weft_control_defaults = {
     .backoff = { .base = G_USEC_PER_SEC / 2, .max = 60 * G_USEC_PER_SEC },
     .host_grace = 30 * G_USEC_PER_SEC,
     .scan_interval = 60 * G_USEC_PER_SEC,
+    .patrol_interval = 15 * 60 * G_USEC_PER_SEC,
+    .pkey_rest = 5 * 60 * G_USEC_PER_SEC,
     .starts_max = 3,
     .event_age = 30 * 24 * 3600 * (gint64)G_USEC_PER_SEC,
     .request_age = 24 * 3600 * (gint64)G_USEC_PER_SEC,
@@ -159,7 +161,7 @@ prune_requests(WeftControl *control, WeftTxn *txn)
 static guint
 prune_interval(const WeftControlOptions *options)
 {
-    gint64 half = MIN(options->event_age, options->request_age) / 2 / 1000;
+    gint64 half = MIN(MIN(options->event_age, options->request_age), options->pkey_rest) / 2 / 1000;
     return (guint)CLAMP(half, 100, PRUNE_INTERVAL_MAX);
 }
 
@@ -170,6 +172,7 @@ prune(gpointer data)
     g_autoptr(WeftTxn) txn = weft_txn_new("records-pruned");
     gboolean more = prune_events(control, txn);
     more |= prune_requests(control, txn);
+    weft_subnets_prune(control->subnets, txn, PRUNE_BATCH);
     if (!weft_txn_is_empty(txn))
         weft_control_commit_quietly(control, g_steal_pointer(&txn));
     control->prune_timer = g_timeout_add(more ? PRUNE_PAUSE : prune_interval(&control->options), prune, control);
@@ -259,7 +262,8 @@ weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, cons
     advance_clock(control);
     control->hosts = weft_hosts_new(control, error);
     control->subnets = control->hosts ? weft_subnets_new(control, fabrics, error) : NULL;
-    if (!control->subnets || !load_nodes(control, error) || !wake_clusters(control, error))
+    if (!control->subnets || !load_nodes(control, error) || !weft_subnets_begin(control->subnets, error) ||
+        !wake_clusters(control, error))
         return NULL;
     hv->ops->watch(hv, host_hinted, control);
     control->watch = weft_store_watch(store, store_changed, control);

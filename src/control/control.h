@@ -21,10 +21,12 @@ typedef struct WeftControlOptions {
     gint64 list_deadline;
     gint64 apply_deadline;
     WeftBackoff backoff;
-    gint64 host_grace;    /* how long a host may be silent before its nodes are replaced */
-    gint64 scan_interval; /* how often each host and fabric is looked at without a hint */
-    guint starts_max;     /* tries on one host before a node is placed elsewhere */
-    gint64 event_age;     /* events and idempotency keys older than these are dropped */
+    gint64 host_grace;      /* how long a host may be silent before its nodes are replaced */
+    gint64 scan_interval;   /* how often each host and fabric is looked at without a hint */
+    gint64 patrol_interval; /* … and each fabric's ports are read back */
+    gint64 pkey_rest;       /* how long a partition number that was freed is given to nobody */
+    guint starts_max;       /* tries on one host before a node is placed elsewhere */
+    gint64 event_age;       /* events and idempotency keys older than these are dropped */
     gint64 request_age;
     gint64 link_idle;          /* how long a stream to a node stays open that nobody uses */
     const char *images;        /* folder of the images' files, by their digest */

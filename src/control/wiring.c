@@ -1,5 +1,7 @@
 #include "wiring.h"
 
+#include "call.h"
+#include "clock.h"
 #include "failpoint.h"
 
 /* A wish that waits or is being applied. */
@@ -11,12 +13,6 @@ typedef struct Wish {
     struct Wish *older; /* replaced by this one before it was sent */
 } Wish;
 
-/* A call to the driver; it is cancelled when its time is up. */
-typedef struct Call {
-    GCancellable *cancellable; /* NULL: none is under way */
-    guint timer;
-} Call;
-
 struct WeftWiring {
     char *fabric;
     WeftFabricDriver *driver;
@@ -24,11 +20,11 @@ struct WeftWiring {
     guint64 generation;
     GQueue waiting;    /* Wish, one for each number */
     GPtrArray *flying; /* Wish, being applied; NULL: none */
-    Call apply;
+    WeftCall apply;
     guint alone;           /* so many go one by one: a batch failed, and one bad wish must not hold up the others */
     WeftSurveyed surveyed; /* NULL: no survey is under way */
     gpointer survey_data;
-    Call survey;
+    WeftCall survey;
 };
 
 static void send(WeftWiring *wiring);
@@ -51,31 +47,6 @@ answer(const Wish *wish, const GError *error)
     wish->callback(error, wish->data);
 }
 
-/* --- calls --- */
-
-static gboolean
-deadline_passed(gpointer data)
-{
-    Call *call = data;
-    call->timer = 0;
-    g_cancellable_cancel(call->cancellable);
-    return G_SOURCE_REMOVE;
-}
-
-static void
-call_begin(Call *call, gint64 deadline)
-{
-    call->cancellable = g_cancellable_new();
-    call->timer = g_timeout_add((guint)(deadline / 1000), deadline_passed, call);
-}
-
-static void
-call_end(Call *call)
-{
-    g_clear_handle_id(&call->timer, g_source_remove);
-    g_clear_object(&call->cancellable);
-}
-
 /* --- one change at a time --- */
 
 static void
@@ -93,7 +64,7 @@ applied(const GError *error, gpointer data)
     WeftWiring *wiring = data;
     weft_failpoint_edge("apply", "after");
 
-    call_end(&wiring->apply);
+    weft_call_end(&wiring->apply);
     g_autoptr(GPtrArray) wishes = g_steal_pointer(&wiring->flying);
     if (error && wishes->len > 1)
         put_back(wiring, wishes);
@@ -101,14 +72,6 @@ applied(const GError *error, gpointer data)
         for (guint i = 0; i < wishes->len; i++)
             answer(wishes->pdata[i], error);
     send(wiring);
-}
-
-static WeftPartition *
-partition_copy(const WeftPartition *partition)
-{
-    WeftPartition *copy = weft_partition_new(partition->pkey, partition->name);
-    g_array_append_vals(copy->members, partition->members->data, partition->members->len);
-    return copy;
 }
 
 static WeftFabricChange *
@@ -123,7 +86,7 @@ gather(WeftWiring *wiring)
     while (wiring->flying->len < most && (wish = g_queue_pop_head(&wiring->waiting))) {
         g_ptr_array_add(wiring->flying, wish);
         if (wish->partition)
-            g_ptr_array_add(change->set, partition_copy(wish->partition));
+            g_ptr_array_add(change->set, weft_partition_copy(wish->partition));
         else
             g_array_append_val(change->removed, (guint16){ (guint16)wish->pkey });
     }
@@ -136,7 +99,7 @@ send(WeftWiring *wiring)
     if (wiring->flying || g_queue_is_empty(&wiring->waiting))
         return;
     WeftFabricChange *change = gather(wiring);
-    call_begin(&wiring->apply, wiring->deadline);
+    weft_call_begin(&wiring->apply, wiring->deadline);
     weft_failpoint_edge("apply", "before");
     wiring->driver->ops->apply(wiring->driver, change, wiring->apply.cancellable, applied, wiring);
 }
@@ -182,7 +145,7 @@ listed(GPtrArray *partitions, const GError *error, gpointer data)
 {
     WeftWiring *wiring = data;
     weft_failpoint_edge("survey", "after");
-    call_end(&wiring->survey);
+    weft_call_end(&wiring->survey);
     WeftSurveyed surveyed = g_steal_pointer(&wiring->surveyed);
     surveyed(wiring->fabric, partitions, error, wiring->survey_data);
 }
@@ -194,24 +157,30 @@ weft_wiring_survey(WeftWiring *wiring, WeftSurveyed callback, gpointer data)
         return;
     wiring->surveyed = callback;
     wiring->survey_data = data;
-    call_begin(&wiring->survey, wiring->deadline);
+    weft_call_begin(&wiring->survey, wiring->deadline);
     weft_failpoint_edge("survey", "before");
     wiring->driver->ops->list(wiring->driver, wiring->survey.cancellable, listed, wiring);
 }
 
-WeftWiring *
-weft_wiring_new(const char *fabric, WeftFabricDriver *driver, gint64 deadline, GError **error)
+/* Generations are times: they grow also where the manager cannot be asked for the last one, and weft starts all the same. */
+static guint64
+first_generation(const char *fabric, WeftFabricDriver *driver)
 {
-    guint64 generation;
-    if (!driver->ops->generation(driver, &generation, error)) {
-        g_prefix_error(error, "fabric %s: ", fabric);
-        return NULL;
-    }
+    guint64 generation = 0;
+    g_autoptr(GError) error = NULL;
+    if (!driver->ops->generation(driver, &generation, &error))
+        g_warning("fabric %s: %s", fabric, error->message);
+    return MAX(generation, (guint64)weft_clock_now());
+}
+
+WeftWiring *
+weft_wiring_new(const char *fabric, WeftFabricDriver *driver, gint64 deadline)
+{
     WeftWiring *wiring = g_new0(WeftWiring, 1);
     wiring->fabric = g_strdup(fabric);
     wiring->driver = driver;
     wiring->deadline = deadline;
-    wiring->generation = generation;
+    wiring->generation = first_generation(fabric, driver);
     g_queue_init(&wiring->waiting);
     return wiring;
 }
@@ -221,8 +190,8 @@ weft_wiring_free(WeftWiring *wiring)
 {
     if (!wiring)
         return;
-    call_end(&wiring->apply);
-    call_end(&wiring->survey);
+    weft_call_end(&wiring->apply);
+    weft_call_end(&wiring->survey);
     g_clear_pointer(&wiring->flying, g_ptr_array_unref);
     g_queue_clear_full(&wiring->waiting, wish_free);
     g_free(wiring->fabric);

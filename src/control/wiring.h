@@ -9,7 +9,8 @@ typedef struct WeftWiring WeftWiring;
 /* On the main thread, once for each change that was asked for. */
 typedef void (*WeftWired)(const GError *error, gpointer data);
 
-WeftWiring *weft_wiring_new(const char *fabric, WeftFabricDriver *driver, gint64 deadline, GError **error);
+/* A manager that does not answer is no reason not to begin. */
+WeftWiring *weft_wiring_new(const char *fabric, WeftFabricDriver *driver, gint64 deadline);
 /* Callbacks do not run any more. */
 void weft_wiring_free(WeftWiring *wiring);
 

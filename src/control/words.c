@@ -36,6 +36,9 @@ static const Words words[WEFT_DEEDS] = {
     [WEFT_DEED_WIRE] = {
         "the subnet manager cannot be reached", "the subnet manager did not answer",
         "the subnet manager cannot do it", "the subnet manager refused it" },
+    [WEFT_DEED_VERIFY] = {
+        "a port of its hosts does not answer", "the ports of its hosts did not tell what they hold",
+        "the ports of its hosts cannot be read", "a port of its hosts has not the partition's key" },
 };
 /* clang-format on */
 

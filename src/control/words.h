@@ -8,6 +8,7 @@
 typedef enum {
     WEFT_DEED_STOP,
     WEFT_DEED_WIRE,    /* the partition in the fabric */
+    WEFT_DEED_VERIFY,  /* … and in the ports of its hosts */
     WEFT_DEED_CONNECT, /* the partition's network on a host */
     WEFT_DEED_INSPECT, /* what its host is able to */
     WEFT_DEED_BRING,   /* the image's files */

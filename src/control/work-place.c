@@ -55,6 +55,16 @@ give_identity(WeftWork *work, WeftNode *node, guint rank)
 }
 
 static void
+claim_lane(Placing *placing, const WeftNode *node)
+{
+    for (guint i = 0; node->bandwidth && i < node->devices->len; i++) {
+        const WeftDevice *device = node->devices->pdata[i];
+        guint64 room = weft_fleet_lane_room(placing->work->control->fleet, node->host, device->hca, node->sl);
+        weft_txn_share_lane(placing->txn, node, device, room);
+    }
+}
+
+static void
 claim(Placing *placing, WeftNode *node, guint rank)
 {
     WeftWork *work = placing->work;
@@ -64,6 +74,7 @@ claim(Placing *placing, WeftNode *node, guint rank)
     if (g_hash_table_add(placing->hosts, node->host))
         weft_txn_expect(placing->txn, WEFT_KIND_HOST, node->host, weft_hosts_revision(control->hosts, node->host));
     weft_txn_put_new_node(placing->txn, node, weft_fleet_host(control->fleet, node->host));
+    claim_lane(placing, node);
     weft_work_add(work, node, 0)->writing = TRUE;
     placing->placed++;
 }
@@ -84,11 +95,12 @@ ensure_partition(WeftWork *work, const WeftNode *first, GError **error)
     if (status->pkey)
         return TRUE;
     const char *fabric = weft_fleet_host(work->control->fleet, first->host)->fabric;
-    guint pkey = weft_subnets_take_pkey(work->control->subnets, fabric, work->key);
+    guint pkey = weft_subnets_take_pkey(work->control->subnets, fabric, work->key, error);
     if (!pkey)
-        return weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "every partition number of fabric %s is in use", fabric);
+        return FALSE;
     g_free(status->fabric);
     status->fabric = g_strdup(fabric);
+    status->sl = first->sl;
     set_pkey(work, pkey);
     return TRUE;
 }
@@ -163,7 +175,7 @@ place_nodes(Placing *placing, const guint *counts, const WeftNode *replaced, GEr
     gboolean any = g_hash_table_size(avoid) > 0;
     if (replaced)
         g_hash_table_add(avoid, replaced->host);
-    WeftPlaceRequest request = { work->cluster, work->status->fabric, counts, avoid };
+    WeftPlaceRequest request = { work->cluster, work->status->fabric, counts, avoid, work->status->sl };
     weft_fleet_sort(work->control->fleet);
     if (place_on(placing, &request, replaced, error))
         return TRUE;
@@ -195,7 +207,7 @@ void
 weft_work_renumber(WeftWork *work)
 {
     WeftClusterStatus *status = work->status;
-    guint pkey = weft_subnets_take_pkey(work->control->subnets, status->fabric, work->key);
+    guint pkey = weft_subnets_take_pkey(work->control->subnets, status->fabric, work->key, NULL);
     if (!pkey)
         return;
     set_pkey(work, pkey);

@@ -405,7 +405,7 @@ take_over(WeftWork *work, gint64 revision)
     if (work->status_writing)
         work->status_revision = revision;
     if (work->finishing)
-        weft_subnets_give_pkey(work->control->subnets, work->status ? work->status->fabric : NULL,
+        weft_subnets_free_pkey(work->control->subnets, work->status ? work->status->fabric : NULL,
                                work->status ? work->status->pkey : 0);
     if (room)
         weft_control_room_made(work->control);
@@ -425,7 +425,7 @@ undo(WeftWork *work, const GError *error)
             weft_hosts_recount(work->control->hosts, item->node->host);
     }
     if (work->pkey_new)
-        weft_subnets_give_pkey(work->control->subnets, work->status->fabric, work->status->pkey);
+        weft_subnets_return_pkey(work->control->subnets, work->status->fabric, work->status->pkey);
     weft_work_unload(work);
     if (!g_error_matches(error, WEFT_ERROR, WEFT_ERROR_CONFLICT)) {
         g_warning("cluster %s: cannot be written, trying again: %s", work->key, error->message);

@@ -2,7 +2,7 @@
 #include "work.h"
 
 static void
-wired(const GError *error, gpointer data)
+wired(WeftDeed deed, const GError *error, gpointer data)
 {
     WeftWork *work = data;
     work->wiring = FALSE;
@@ -14,8 +14,8 @@ wired(const GError *error, gpointer data)
     }
     /* A partition of that number that is not weft's is not ours to remove: ours is gone. */
     if (error && !(conflict && work->cluster && work->cluster->deleted)) {
-        g_autofree char *words = weft_words(WEFT_DEED_WIRE, error, work->control->options.apply_deadline);
-        weft_rest_fail(&work->wire, &work->control->options.backoff, WEFT_DEED_WIRE, words, error->message);
+        g_autofree char *words = weft_words(deed, error, work->control->options.apply_deadline);
+        weft_rest_fail(&work->wire, &work->control->options.backoff, deed, words, error->message);
         return;
     }
     weft_rest_clear(&work->wire);
@@ -25,20 +25,29 @@ wired(const GError *error, gpointer data)
     }
 }
 
-static void
-add_members(const WeftWork *work, const WeftNode *node, WeftPartition *partition)
+/* A virtual function of mlx5 is a port of its own; those of mlx4 use the host's, which is in the partition once for all of
+ * them. A whole HCA is the node's own: its P_Key belongs at index 0. On a shared port that must never be asked for. */
+static WeftMember
+member_of(const WeftHca *hca, const WeftDevice *device)
 {
-    const WeftHost *host = weft_fleet_host(work->control->fleet, node->host);
+    return (WeftMember){ .port_guid = hca->port_guid,
+                         .virtual_guid = hca->driver == WEFT_HCA_MLX4 ? 0 : device->guid,
+                         .membership = WEFT_MEMBER_FULL,
+                         .index = device->vf < 0 ? 0 : -1 };
+}
+
+void
+weft_control_add_members(WeftControl *control, const WeftNode *node, WeftPartition *partition)
+{
+    const WeftHost *host = weft_fleet_host(control->fleet, node->host);
+    if (node->phase == WEFT_NODE_STOPPING || node->phase == WEFT_NODE_LOST)
+        return;
     for (guint i = 0; host && i < node->devices->len; i++) {
         const WeftDevice *device = node->devices->pdata[i];
         const WeftHca *hca = weft_host_hca(host, device->hca);
-        if (!hca)
-            continue;
-        /* A whole HCA is the node's own: its P_Key belongs at index 0. On a shared port that must never be asked for. */
-        weft_partition_add(partition, &(WeftMember){ .port_guid = hca->port_guid,
-                                                     .virtual_guid = device->guid,
-                                                     .membership = WEFT_MEMBER_FULL,
-                                                     .index = device->vf < 0 ? 0 : -1 });
+        WeftMember member = hca ? member_of(hca, device) : (WeftMember){ 0 };
+        if (hca)
+            weft_partition_add(partition, &member);
     }
 }
 
@@ -47,11 +56,9 @@ weft_work_partition(const WeftWork *work)
 {
     g_autofree char *name = weft_partition_name(work->cluster->id);
     WeftPartition *partition = weft_partition_new(work->status->pkey, name);
-    for (guint i = 0; i < work->nodes->len; i++) {
-        const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
-        if (node->phase != WEFT_NODE_STOPPING && node->phase != WEFT_NODE_LOST)
-            add_members(work, node, partition);
-    }
+    partition->sl = work->status->sl;
+    for (guint i = 0; i < work->nodes->len; i++)
+        weft_control_add_members(work->control, ((const WeftNodeWork *)work->nodes->pdata[i])->node, partition);
     return partition;
 }
 
@@ -61,11 +68,10 @@ weft_work_wire(WeftWork *work)
     WeftClusterStatus *status = work->status;
     if (work->wiring || !weft_rest_is_over(&work->wire))
         return;
-    WeftWiring *wiring = weft_subnets_wiring(work->control->subnets, status->fabric);
+    WeftWireOrder order = { status->fabric, work->cluster, status->pkey, NULL };
+    if (!work->cluster->deleted)
+        order.partition = weft_work_partition(work);
     work->wiring = TRUE;
     work->wiring_generation = status->generation;
-    if (work->cluster->deleted)
-        weft_wiring_remove(wiring, status->pkey, wired, work);
-    else
-        weft_wiring_set(wiring, weft_work_partition(work), wired, work);
+    weft_subnets_wire(work->control->subnets, &order, wired, work);
 }

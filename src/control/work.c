@@ -279,6 +279,8 @@ finish(WeftWork *work)
     }
     if (work->status_revision)
         weft_txn_delete(txn, WEFT_KIND_CLUSTER_STATUS, work->key, work->status_revision);
+    if (work->status && work->status->pkey)
+        weft_txn_rest_pkey(txn, work->status->fabric, work->status->pkey, now);
     weft_txn_delete(txn, WEFT_KIND_CLUSTER, work->key, work->cluster_revision);
     weft_txn_tell(txn, "cluster-deleted", work->cluster, NULL, "everything it held is free");
     work->finishing = TRUE;
@@ -362,9 +364,8 @@ static void
 put_away(WeftWork *work)
 {
     const WeftClusterStatus *status = work->status;
-    g_autoptr(WeftPartition) partition = status->pkey ? weft_work_partition(work) : NULL;
-    if (partition && status->wired == status->generation)
-        weft_subnets_expect(work->control->subnets, status->fabric, partition);
+    if (status->pkey && status->wired == status->generation)
+        weft_subnets_expect(work->control->subnets, status->fabric, weft_work_partition(work));
     forget(work);
 }
 

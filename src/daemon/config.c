@@ -69,6 +69,8 @@ static const Duration control_durations[] = {
     { "backoff_max",    AT(control.backoff.max) },
     { "host_grace",     AT(control.host_grace) },
     { "scan_interval",  AT(control.scan_interval) },
+    { "patrol_interval", AT(control.patrol_interval) },
+    { "pkey_rest",      AT(control.pkey_rest) },
     { "event_age",      AT(control.event_age) },
     { "request_age",    AT(control.request_age) },
     { "link_idle",      AT(control.link_idle) },

@@ -27,4 +27,7 @@
 #define WEFT_LABELS_MAX 16
 #define WEFT_HOSTS_MAX 100000
 #define WEFT_TENANTS_MAX 10000
+#define WEFT_SHARED_MAX 16        /* shared partitions of a fabric, and of a cluster */
+#define WEFT_SERVERS_MAX 4096     /* ports of one shared partition that are the site's own */
+#define WEFT_PORT_PKEYS_MAX 65535 /* places in a port's table of P_Keys */
 #define WEFT_QUOTA_MAX (1ULL << 60)

@@ -98,6 +98,7 @@ cluster_new(void)
     cluster->groups = g_ptr_array_new_with_free_func((GDestroyNotify)group_free);
     cluster->labels = weft_labels_new();
     cluster->ssh_keys = g_ptr_array_new_with_free_func(g_free);
+    cluster->shared = g_ptr_array_new_with_free_func(g_free);
     return cluster;
 }
 
@@ -305,6 +306,17 @@ read_ssh_keys(WeftFields *f, WeftCluster *cluster)
     weft_codec_read_texts(f, "ssh_keys", WEFT_SSH_KEYS_MAX, WEFT_GRAMMAR_NONE, "ssh key", cluster->ssh_keys);
 }
 
+static void
+read_shared(WeftFields *f, WeftCluster *cluster)
+{
+    weft_codec_read_texts(f, "shared", WEFT_SHARED_MAX, WEFT_GRAMMAR_NAME, "shared partition", cluster->shared);
+    for (guint i = 0; i < cluster->shared->len; i++)
+        for (guint j = 0; j < i; j++)
+            if (g_str_equal(cluster->shared->pdata[i], cluster->shared->pdata[j]))
+                weft_fields_fail(f, "shared", "\"%s\" is there twice; ask for it once",
+                                 (const char *)cluster->shared->pdata[i]);
+}
+
 WeftCluster *
 weft_cluster_from_spec(json_t *json, GError **error)
 {
@@ -314,6 +326,7 @@ weft_cluster_from_spec(json_t *json, GError **error)
     weft_codec_read(&f, spec_fields, cluster);
     weft_labels_read(&f, cluster->labels);
     read_ssh_keys(&f, cluster);
+    read_shared(&f, cluster);
     if (!f.error)
         check_access(&f, cluster);
     if (!f.error)
@@ -340,6 +353,7 @@ weft_cluster_from_json(json_t *json, GError **error)
     weft_codec_read(&f, grant_fields, cluster);
     weft_labels_read(&f, cluster->labels);
     read_ssh_keys(&f, cluster);
+    read_shared(&f, cluster);
     weft_codec_read_items(&f, "groups", WEFT_GROUPS_MAX, read_stored_group, cluster);
     return weft_fields_end(&f, error) ? g_steal_pointer(&cluster) : NULL;
 }
@@ -353,6 +367,8 @@ weft_cluster_to_json(const WeftCluster *cluster)
         json_object_set_new_nocheck(json, "labels", weft_labels_write(cluster->labels));
     if (cluster->ssh_keys->len)
         json_object_set_new_nocheck(json, "ssh_keys", weft_codec_write_texts(cluster->ssh_keys));
+    if (cluster->shared->len)
+        json_object_set_new_nocheck(json, "shared", weft_codec_write_texts(cluster->shared));
     json_t *groups = json_array();
     for (guint i = 0; i < cluster->groups->len; i++) {
         const WeftGroup *group = g_ptr_array_index(cluster->groups, i);
@@ -389,6 +405,7 @@ weft_cluster_copy(const WeftCluster *cluster)
     copy->groups = g_ptr_array_copy(cluster->groups, copy_group, NULL);
     copy->labels = weft_labels_new();
     copy->ssh_keys = g_ptr_array_copy(cluster->ssh_keys, copy_text, NULL);
+    copy->shared = g_ptr_array_copy(cluster->shared, copy_text, NULL);
     GHashTableIter iter;
     gpointer name, value;
     g_hash_table_iter_init(&iter, cluster->labels);
@@ -405,6 +422,7 @@ weft_cluster_free(WeftCluster *cluster)
     g_clear_pointer(&cluster->groups, g_ptr_array_unref);
     g_clear_pointer(&cluster->labels, g_hash_table_unref);
     g_clear_pointer(&cluster->ssh_keys, g_ptr_array_unref);
+    g_clear_pointer(&cluster->shared, g_ptr_array_unref);
     weft_codec_clear(spec_fields, cluster);
     weft_codec_free(grant_fields, cluster);
 }

@@ -35,6 +35,7 @@ typedef struct WeftCluster {
     GPtrArray *ssh_keys; /* char *, public keys that may log in, a line each as in authorized_keys */
     char *user_data;     /* the user's own cloud-init user-data; NULL: none */
     gboolean slurm;      /* the nodes form a Slurm cluster too, rank 0 its controller */
+    GPtrArray *shared;   /* char *, shared partitions that it joins beside its own */
     guint64 shm;         /* bytes of memory that its nodes on one host share, a power of two; 0: none */
     char *creator;       /* principal */
     gint64 created;
@@ -46,7 +47,8 @@ typedef struct WeftCluster {
  *     { "name": "cfd", "count": 8, "cores": 4, "memory": "8G", "image": "mpi", "path": "auto", "gpus": 0, "rails": 1,
  *       "pages": "2M" (or "transparent", the same as "4K"), "fabric": "ib0", "bandwidth": "10G", "labels": {…},
  *       "ssh_keys": ["ssh-ed25519 AAAA…"],
- *       "user_data": "#cloud-config\n…", "slurm": false, "disk": "20G", "shm": "64M" }          one group, or
+ *       "user_data": "#cloud-config\n…", "slurm": false, "disk": "20G", "shm": "64M", "shared": ["storage"] }
+ *                                                                                                one group, or
  *     { "name": "cfd", "groups": [ { "name": "gpu", "count": 4, … }, … ] }
  */
 WeftCluster *weft_cluster_from_spec(json_t *json, GError **error);

@@ -1,8 +1,10 @@
 #include "partition.h"
 
 #include "id.h"
+#include "names.h"
 
 #define MARK "weft-"
+#define SHARED_MARK MARK "shared-"
 
 const char *const weft_membership_words[] = { "full", "limited", "both", NULL };
 
@@ -86,8 +88,16 @@ weft_partition_name(const char *cluster_id)
     return g_strconcat(MARK, cluster_id, NULL);
 }
 
+char *
+weft_partition_shared_name(const char *name)
+{
+    return g_strconcat(SHARED_MARK, name, NULL);
+}
+
 gboolean
 weft_partition_is_ours(const char *name)
 {
+    if (g_str_has_prefix(name, SHARED_MARK))
+        return weft_name_check(name + strlen(SHARED_MARK), "name", NULL);
     return g_str_has_prefix(name, MARK) && weft_id_is_valid(name + strlen(MARK));
 }

@@ -32,6 +32,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftPartition, weft_partition_free)
 void weft_partition_add(WeftPartition *partition, const WeftMember *member);
 /* Same number, name, settings and members, in whatever order. */
 gboolean weft_partition_equal(const WeftPartition *a, const WeftPartition *b);
-/* "weft-<cluster id>": weft's mark, and whether a name carries it. */
+/* "weft-<cluster id>", and "weft-shared-<name>" of one that is shared: weft's mark, and whether a name carries it. */
 char *weft_partition_name(const char *cluster_id);
+char *weft_partition_shared_name(const char *name);
 gboolean weft_partition_is_ours(const char *name);

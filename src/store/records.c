@@ -5,6 +5,7 @@
 #include "size.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 /* Resources that more than one place names. */
 #define CLUSTER_ID "cluster/%s"
@@ -15,6 +16,8 @@
 #define PRINCIPALS "tenant/%s/principals"
 #define TOKENS "principal/%s/tokens"
 #define IMAGE "image/%s"
+#define PKEY "fabric/%s/pkey/%u"
+#define PKEY_REST "%s/0x%04x" /* the key of its record */
 
 char *
 weft_cluster_key(const char *tenant, const char *name)
@@ -115,6 +118,13 @@ weft_store_holder_of_guid(WeftStore *store, const char *fabric, guint64 guid, GE
     return weft_store_holder(store, resource, error);
 }
 
+WeftRecord *
+weft_store_holder_of_pkey(WeftStore *store, const char *fabric, guint pkey, GError **error)
+{
+    g_autofree char *resource = g_strdup_printf(PKEY, fabric, pkey);
+    return weft_store_holder(store, resource, error);
+}
+
 gboolean
 weft_store_quota_used(WeftStore *store, const char *tenant, WeftQuota quota, guint64 *ret_used, GError **error)
 {
@@ -142,6 +152,8 @@ void
 weft_txn_put_fabric(WeftTxn *txn, const WeftFabric *fabric, gint64 expected)
 {
     weft_txn_put(txn, WEFT_KIND_FABRIC, fabric->name, NULL, NULL, weft_fabric_to_json(fabric), expected);
+    for (guint i = 0; i < fabric->shared->len; i++)
+        weft_txn_claim(txn, PKEY, fabric->name, ((const WeftShared *)fabric->shared->pdata[i])->pkey);
 }
 
 void
@@ -215,7 +227,34 @@ weft_txn_put_cluster_status(WeftTxn *txn, const WeftClusterStatus *status, gint6
     g_autofree char *key = weft_cluster_key(status->tenant, status->name);
     weft_txn_put(txn, WEFT_KIND_CLUSTER_STATUS, key, status->tenant, NULL, weft_cluster_status_to_json(status), expected);
     if (status->pkey)
-        weft_txn_claim(txn, "fabric/%s/pkey/%u", status->fabric, status->pkey);
+        weft_txn_claim(txn, PKEY, status->fabric, status->pkey);
+}
+
+void
+weft_txn_rest_pkey(WeftTxn *txn, const char *fabric, guint pkey, gint64 now)
+{
+    g_autofree char *key = g_strdup_printf(PKEY_REST, fabric, pkey);
+    weft_txn_put(txn, WEFT_KIND_PKEY_REST, key, fabric, NULL, json_pack("{s:I}", "freed", (json_int_t)now), WEFT_ANY);
+}
+
+void
+weft_txn_forget_pkey(WeftTxn *txn, const char *fabric, guint pkey)
+{
+    g_autofree char *key = g_strdup_printf(PKEY_REST, fabric, pkey);
+    weft_txn_delete(txn, WEFT_KIND_PKEY_REST, key, WEFT_ANY);
+}
+
+gboolean
+weft_record_pkey_rest(const WeftRecord *record, guint *ret_pkey, gint64 *ret_freed)
+{
+    const char *number = strrchr(record->key, '/');
+    guint64 pkey;
+    json_auto_t *json = json_loads(record->value, 0, NULL);
+    if (!number || !g_ascii_string_to_unsigned(number + strlen("/0x"), 16, 1, WEFT_PKEY_LAST, &pkey, NULL))
+        return FALSE;
+    *ret_pkey = (guint)pkey;
+    *ret_freed = json_integer_value(json_object_get(json, "freed"));
+    return TRUE;
 }
 
 static guint64
@@ -275,6 +314,13 @@ weft_txn_put_new_node(WeftTxn *txn, const WeftNode *node, const WeftHost *host)
     for (guint i = 0; i < node->gpus->len; i++)
         weft_txn_claim(txn, "host/%s/gpu/%s", host->name, (const char *)node->gpus->pdata[i]);
     weft_txn_claim(txn, "mac/%s", node->mac);
+}
+
+void
+weft_txn_share_lane(WeftTxn *txn, const WeftNode *node, const WeftDevice *device, guint64 room)
+{
+    weft_txn_share(txn, room ? node->bandwidth : G_MAXUINT64, room ? room : 1, "host/%s/lane/%s/%u", node->host, device->hca,
+                   node->sl);
 }
 
 void

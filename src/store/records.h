@@ -16,7 +16,8 @@
  *                                                          the status claims "fabric/<fabric>/pkey/<number>"
  *   node                      "<id>"                       scope cluster id, place host; claims what it holds, GUIDs and MAC
  *   host, host status         "<name>"                     a host claims its ports' GUIDs, so that no other port has them
- *   fabric, tenant, image     "<name>"
+ *   fabric, tenant, image     "<name>"                     a fabric claims the P_Keys of what is shared on it
+ *   P_Key that rests          "<fabric>/<number, 0x0000>"  scope fabric; { "freed": when }
  *   fabric map                "<fabric>"                   { "map": as in topology's map.h }, put by the API
  *   token                     "<id>"                       scope tenant, place principal; claims "token/<hash>"
  *   principal                 "<name>"                     scope tenant; claims "unix/<user>"
@@ -43,6 +44,7 @@ WeftRecord *weft_store_cluster_of_id(WeftStore *store, const char *id, GError **
 WeftRecord *weft_store_token_of_hash(WeftStore *store, const char *hash, GError **error);
 WeftRecord *weft_store_principal_of_user(WeftStore *store, const char *unix_user, GError **error);
 WeftRecord *weft_store_holder_of_guid(WeftStore *store, const char *fabric, guint64 guid, GError **error);
+WeftRecord *weft_store_holder_of_pkey(WeftStore *store, const char *fabric, guint pkey, GError **error);
 /* How much of a quota a tenant uses, and how many tokens a principal has. */
 gboolean weft_store_quota_used(WeftStore *store, const char *tenant, WeftQuota quota, guint64 *ret_used, GError **error);
 gboolean weft_store_tokens_used(WeftStore *store, const char *principal, guint64 *ret_used, GError **error);
@@ -75,8 +77,15 @@ void weft_txn_put_image(WeftTxn *txn, const WeftImage *image, gint64 expected);
 /* Claims the tenant's quotas within its limits. A cluster whose wish is to be gone keeps its claims until it is. */
 void weft_txn_put_cluster(WeftTxn *txn, const WeftCluster *cluster, const WeftTenant *tenant, gint64 expected);
 void weft_txn_put_cluster_status(WeftTxn *txn, const WeftClusterStatus *status, gint64 expected);
+/* A partition number that was in use until now, so that others do not get it too soon; that it has rested enough; and what was
+ * written of it. */
+void weft_txn_rest_pkey(WeftTxn *txn, const char *fabric, guint pkey, gint64 now);
+void weft_txn_forget_pkey(WeftTxn *txn, const char *fabric, guint pkey);
+gboolean weft_record_pkey_rest(const WeftRecord *record, guint *ret_pkey, gint64 *ret_freed);
 /* A new node claims everything that it holds within what the host has; host tells the limits of its pages. */
 void weft_txn_put_new_node(WeftTxn *txn, const WeftNode *node, const WeftHost *host);
+/* … with what it is guaranteed on the device's port, of so many bits a second that the lane has there. Follows it at once. */
+void weft_txn_share_lane(WeftTxn *txn, const WeftNode *node, const WeftDevice *device, guint64 room);
 /* A change of phase; what it holds does not change. */
 void weft_txn_put_node(WeftTxn *txn, const WeftNode *node, gint64 expected);
 /* Frees what it holds, and writes its usage interval, ended now. */

@@ -24,6 +24,7 @@ typedef enum {
     WEFT_KIND_META, /* the store's own: who owns it, what was imported */
     WEFT_KIND_FABRIC,
     WEFT_KIND_FABRIC_MAP, /* that somebody imported, of a fabric whose manager gives none */
+    WEFT_KIND_PKEY_REST,  /* a partition number that was freed and rests */
     WEFT_KIND_HOST,
     WEFT_KIND_HOST_STATUS,
     WEFT_KIND_TENANT,

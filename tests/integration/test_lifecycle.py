@@ -98,7 +98,8 @@ def test_oldest_gets_the_room(site, settle):
 
 def test_partition_numbers_are_used_again(site, settle):
     weft = site(hosts=1, changes={"fabrics": [{"name": "ib0", "pkey_first": "0x0001", "pkey_last": "0x0002",
-                                               "guid_prefix": "0x02c9010000000000", "vxlan_base": 10000}]})
+                                               "guid_prefix": "0x02c9010000000000", "vxlan_base": 10000}],
+                                  "control": {"pkey_rest": "1ms"}})
     for number in (1, 2, 1):
         weft.client.create("cfd", 1)
         assert int(weft.client.wait_phase("cfd", "ready")["partition"], 16) == number

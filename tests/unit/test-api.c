@@ -172,8 +172,9 @@ fill(WeftStore *store)
     put_principal(txn, "victor", "acme", WEFT_ROLE_VIEWER);
     put_principal(txn, "eve", "umbrella", WEFT_ROLE_MEMBER);
     put_principal(txn, "olga", NULL, WEFT_ROLE_OPERATOR);
-    WeftFabric fabric = { .name = (char *)"ib0", .pkey_first = 1, .pkey_last = 0x7ffe, .vxlan_base = 10000 };
-    weft_txn_put_fabric(txn, &fabric, WEFT_ABSENT);
+    json_auto_t *json = json_pack("{s:s}", "name", "ib0");
+    g_autoptr(WeftFabric) fabric = weft_fabric_from_json(json, "", NULL);
+    weft_txn_put_fabric(txn, fabric, WEFT_ABSENT);
     weft_store_commit_wait(store, txn, &error);
     g_assert_no_error(error);
 }

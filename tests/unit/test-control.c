@@ -2,6 +2,7 @@
 #include "jobs.h"
 #include "look.h"
 #include "plan.h"
+#include "ports.h"
 #include "wiring.h"
 
 #include <string.h>
@@ -447,6 +448,7 @@ typedef struct Manager {
     guint changes;
     guint largest;
     guint bad; /* a change with this number fails */
+    guint64 generation;
     WeftFabricApplied callback;
     gpointer data;
     gboolean fail;
@@ -455,8 +457,8 @@ typedef struct Manager {
 static gboolean
 manager_generation(WeftFabricDriver *fabric, guint64 *ret_generation, GError **error)
 {
-    *ret_generation = 7;
-    return TRUE;
+    *ret_generation = ((Manager *)fabric)->generation;
+    return ((Manager *)fabric)->generation > 0 || weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "away");
 }
 
 static gboolean
@@ -478,7 +480,8 @@ manager_apply(WeftFabricDriver *fabric, WeftFabricChange *change, GCancellable *
         self->fail |= ((WeftPartition *)change->set->pdata[i])->pkey == self->bad;
     self->changes++;
     self->largest = MAX(self->largest, change->set->len + change->removed->len);
-    g_assert_cmpuint(change->generation, ==, 7 + self->changes);
+    g_assert_cmpuint(change->generation, >, self->generation);
+    self->generation = change->generation;
     self->callback = callback;
     self->data = data;
     weft_fabric_change_free(change);
@@ -500,9 +503,9 @@ count_wired(const GError *error, gpointer data)
 static void
 test_wiring(void)
 {
-    Manager manager = { .base = { &manager_ops }, .bad = 5 };
+    Manager manager = { .base = { &manager_ops }, .bad = 5, .generation = 7 };
     Ends ends = { 0 };
-    WeftWiring *wiring = weft_wiring_new("ib0", &manager.base, G_USEC_PER_SEC, NULL);
+    WeftWiring *wiring = weft_wiring_new("ib0", &manager.base, G_USEC_PER_SEC);
     for (guint pkey = 1; pkey <= 9; pkey++)
         weft_wiring_set(wiring, weft_partition_new(pkey, "weft-x"), count_wired, &ends);
     weft_wiring_set(wiring, weft_partition_new(9, "weft-x"), count_wired, &ends); /* replaces one that waits */
@@ -514,6 +517,138 @@ test_wiring(void)
     g_assert_cmpuint(manager.largest, ==, 9);         /* all that came while the first was applied */
     g_assert_cmpuint(manager.changes, ==, 1 + 1 + 9); /* the first, the batch that failed, and each of it alone */
     weft_wiring_free(wiring);
+}
+
+/* A manager that has seen the future is not told of the past, and one that is away keeps nobody from beginning. */
+static void
+test_wiring_generation(void)
+{
+    Manager ahead = { .base = { &manager_ops }, .generation = G_MAXINT64 };
+    Manager away = { .base = { &manager_ops } };
+    Manager *managers[] = { &ahead, &away };
+    for (guint i = 0; i < G_N_ELEMENTS(managers); i++) {
+        Ends ends = { 0 };
+        if (managers[i] == &away)
+            g_test_expect_message(NULL, G_LOG_LEVEL_WARNING, "fabric ib0: away");
+        WeftWiring *wiring = weft_wiring_new("ib0", &managers[i]->base, G_USEC_PER_SEC);
+        g_test_assert_expected_messages();
+        weft_wiring_set(wiring, weft_partition_new(1, "weft-x"), count_wired, &ends);
+        while (!ends.ok)
+            g_main_context_iteration(NULL, TRUE);
+        weft_wiring_free(wiring);
+    }
+    g_assert_cmpuint(ahead.generation, ==, (guint64)G_MAXINT64 + 1);
+    g_assert_cmpuint(away.generation, >, 0);
+}
+
+/* --- ports: a few at a time, and those first for whom somebody waits --- */
+
+typedef struct Meter {
+    WeftFabricDriver base;
+    GArray *guids; /* of the question under way */
+    WeftFabricVerified callback;
+    gpointer data;
+    guint largest;
+    GString *order; /* a letter for each question: the first port's GUID */
+} Meter;
+
+static gboolean
+meter_answers(gpointer data)
+{
+    Meter *self = data;
+    g_autoptr(GArray) guids = g_steal_pointer(&self->guids);
+    g_autoptr(GPtrArray) tables = g_ptr_array_new_with_free_func((GDestroyNotify)weft_port_table_free);
+    for (guint i = 0; i < guids->len; i++)
+        g_ptr_array_add(tables, weft_port_table_new(g_array_index(guids, guint64, i)));
+    self->callback(tables, NULL, self->data);
+    return G_SOURCE_REMOVE;
+}
+
+static void
+meter_verify(WeftFabricDriver *fabric, GArray *guids, GCancellable *cancellable, WeftFabricVerified callback, gpointer data)
+{
+    Meter *self = (Meter *)fabric;
+    g_assert_null(self->guids); /* one question at a time */
+    self->guids = guids;
+    self->callback = callback;
+    self->data = data;
+    self->largest = MAX(self->largest, guids->len);
+    g_string_append_c(self->order, (char)('a' + g_array_index(guids, guint64, 0) / 1000));
+    g_idle_add(meter_answers, self);
+}
+
+static const WeftFabricDriverOps meter_ops = { .name = "meter", .verify = meter_verify };
+
+static GArray *
+ports_from(guint64 first, guint n)
+{
+    GArray *guids = g_array_new(FALSE, FALSE, sizeof(guint64));
+    for (guint64 i = 0; i < n; i++)
+        g_array_append_val(guids, (guint64){ first + i });
+    return guids;
+}
+
+static void
+count_read(GPtrArray *tables, const GError *error, gpointer data)
+{
+    g_assert_no_error(error);
+    for (guint i = 1; i < tables->len; i++)
+        g_assert_cmpuint(((WeftPortTable *)tables->pdata[i])->port_guid, >, ((WeftPortTable *)tables->pdata[i - 1])->port_guid);
+    *(guint *)data += tables->len;
+}
+
+static void
+test_ports(void)
+{
+    Meter meter = { .base = { &meter_ops }, .order = g_string_new(NULL) };
+    guint read = 0;
+    WeftPorts *ports = weft_ports_new(&meter.base, G_USEC_PER_SEC);
+    weft_ports_read(ports, ports_from(0, 150), FALSE, count_read, &read);
+    weft_ports_read(ports, ports_from(1000, 1), FALSE, count_read, &read);
+    weft_ports_read(ports, ports_from(2000, 65), TRUE, count_read, &read);
+    while (read < 150 + 1 + 65)
+        g_main_context_iteration(NULL, TRUE);
+    g_assert_cmpuint(meter.largest, ==, 64);
+    g_assert_cmpstr(meter.order->str, ==, "accaab");
+    weft_ports_free(ports);
+    g_string_free(meter.order, TRUE);
+}
+
+static void
+check_table(const char *pkeys, const char *enforced, const WeftPortWish *wish, const char *expected)
+{
+    g_autoptr(WeftPortTable) table = weft_port_table_new(wish->port_guid);
+    g_auto(GStrv) words = g_strsplit(pkeys, " ", -1), passing = g_strsplit(enforced ? enforced : "", " ", -1);
+    table->enforced = enforced ? g_array_new(FALSE, FALSE, sizeof(guint16)) : NULL;
+    for (guint i = 0; words[i]; i++)
+        g_array_append_val(table->pkeys, (guint16){ (guint16)g_ascii_strtoull(words[i], NULL, 16) });
+    for (guint i = 0; enforced && passing[i]; i++)
+        g_array_append_val(table->enforced, (guint16){ (guint16)g_ascii_strtoull(passing[i], NULL, 16) });
+    g_autofree char *fault = weft_port_wish_check(wish, table);
+    g_assert_cmpstr(fault, ==, expected);
+}
+
+static void
+test_port_wishes(void)
+{
+    g_autoptr(WeftPartition) partition = weft_partition_new(1, "weft-x");
+    WeftMember members[] = { { 7, 70, WEFT_MEMBER_FULL, -1 },
+                             { 7, 71, WEFT_MEMBER_FULL, -1 },
+                             { 8, 0, WEFT_MEMBER_LIMITED, 0 } };
+    for (guint i = 0; i < G_N_ELEMENTS(members); i++)
+        weft_partition_add(partition, &members[i]);
+    g_autoptr(GArray) wishes = g_array_new(FALSE, FALSE, sizeof(WeftPortWish));
+    weft_port_wishes_add(wishes, partition);
+    g_autoptr(GArray) ports = weft_port_wishes_ports(wishes);
+    g_assert_cmpuint(wishes->len, ==, 2);
+    g_assert_cmpuint(ports->len, ==, 2);
+    const WeftPortWish *any = &g_array_index(wishes, WeftPortWish, 0), *first = &g_array_index(wishes, WeftPortWish, 1);
+    check_table("7fff 8001", NULL, any, NULL);
+    check_table("7fff 8001", "7fff 0001", any, NULL);
+    check_table("7fff 0001", NULL, any, "has no P_Key 0x8001");
+    check_table("7fff 8001", "7fff", any, "has P_Key 0x8001, but its switch does not let it pass");
+    check_table("0001 7fff", NULL, first, NULL);
+    check_table("7fff 0001", NULL, first, "has P_Key 0x0001 at index 1, not 0");
 }
 
 int
@@ -532,5 +667,8 @@ main(int argc, char **argv)
     g_test_add_func("/control/jobs/deadline", test_jobs_deadline);
     g_test_add_func("/control/jobs/free-while-busy", test_jobs_free_while_busy);
     g_test_add_func("/control/wiring", test_wiring);
+    g_test_add_func("/control/wiring/generation", test_wiring_generation);
+    g_test_add_func("/control/ports/reading", test_ports);
+    g_test_add_func("/control/ports/wishes", test_port_wishes);
     return g_test_run();
 }

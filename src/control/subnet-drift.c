@@ -1,0 +1,318 @@
+#include "subnet-private.h"
+
+#define DEFAULT_FULL 0xffff
+#define DEFAULT_NUMBER 0x7fff
+
+/* --- what the fabric should have --- */
+
+void
+weft_subnets_expect(WeftSubnets *subnets, const char *fabric, WeftPartition *partition)
+{
+    WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
+    g_hash_table_insert(subnet->expected, GUINT_TO_POINTER(partition->pkey), partition);
+}
+
+/* Of its name, its service level and its members, in whatever order: what keeps clusters apart. */
+static guint64
+digest_of(const WeftPartition *partition)
+{
+    guint64 digest = weft_mix(weft_mix(g_str_hash(partition->name)) + partition->sl);
+    for (guint i = 0; i < partition->members->len; i++) {
+        const WeftMember *member = &g_array_index(partition->members, WeftMember, i);
+        digest += weft_mix(weft_mix(member->port_guid + (guint64)member->membership) + member->virtual_guid);
+    }
+    return digest;
+}
+
+/* --- telling of it --- */
+
+static void
+repair(WeftSubnet *subnet, guint pkey, const char *what)
+{
+    const char *holder = weft_subnet_holder(subnet, pkey);
+    WeftSharing *sharing = weft_subnet_sharing(subnet, pkey);
+    WeftTxn *txn = weft_txn_new("partition-drifted");
+    weft_txn_tell(txn, "partition-repaired", NULL, NULL,
+                  "fabric %s: partition 0x%04x of %s%s was changed by others, and is set again: %s", subnet->fabric->name, pkey,
+                  sharing ? "all that share " : "cluster ", sharing ? sharing->shared->name : holder, what);
+    weft_control_commit_quietly(subnet->control, txn);
+    if (sharing)
+        weft_subnet_share_again(subnet, sharing);
+    else
+        weft_control_rewire(subnet->control, holder);
+}
+
+/* --- the manager's view: looking for what no wish explains --- */
+
+typedef struct Removal {
+    WeftSubnet *subnet;
+    guint pkey;
+    char *name;
+} Removal;
+
+static void
+garbage_removed(const GError *error, gpointer data)
+{
+    Removal *removal = data;
+    if (error) {
+        g_warning("fabric %s: partition 0x%04x (%s) that no cluster explains was not removed: %s",
+                  removal->subnet->fabric->name, removal->pkey, removal->name, error->message);
+    } else {
+        WeftTxn *txn = weft_txn_new("partition-garbage-removed");
+        weft_txn_tell(txn, "garbage-removed", NULL, NULL,
+                      "fabric %s: partition 0x%04x (%s) that no cluster explains was removed", removal->subnet->fabric->name,
+                      removal->pkey, removal->name);
+        weft_control_commit_quietly(removal->subnet->control, txn);
+    }
+    g_free(removal->name);
+    g_free(removal);
+}
+
+static void
+remove_garbage(WeftSubnet *subnet, const WeftPartition *partition)
+{
+    Removal removal = { subnet, partition->pkey, g_strdup(partition->name) };
+    weft_wiring_remove(subnet->wiring, partition->pkey, garbage_removed, g_memdup2(&removal, sizeof removal));
+}
+
+/* The site's own: told once, and its number is never given to a cluster. */
+static void
+respect_foreign(WeftSubnet *subnet, const WeftPartition *partition)
+{
+    weft_subnet_hold(subnet, partition->pkey, WEFT_HELD_BY_SITE);
+    WeftTxn *txn = weft_txn_new("partition-foreign-seen");
+    weft_txn_tell(txn, "foreign-partition", NULL, NULL,
+                  "fabric %s: partition 0x%04x (%s) lies in weft's range and is not weft's; its number is left alone",
+                  subnet->fabric->name, partition->pkey, partition->name);
+    weft_control_commit_quietly(subnet->control, txn);
+}
+
+static gboolean
+is_in_range(const WeftSubnet *subnet, guint pkey)
+{
+    return pkey >= subnet->fabric->pkey_first && pkey <= subnet->fabric->pkey_last;
+}
+
+/* The first time it only becomes a suspect: what was looked at may have changed meanwhile. */
+static gboolean
+is_confirmed(GHashTable *before, GHashTable *suspects, guint pkey)
+{
+    if (g_hash_table_contains(before, GUINT_TO_POINTER(pkey)))
+        return TRUE;
+    g_hash_table_add(suspects, GUINT_TO_POINTER(pkey));
+    return FALSE;
+}
+
+static void
+look_at_foreign(WeftSubnet *subnet, const WeftPartition *partition)
+{
+    g_autofree char *holder = g_strdup(weft_subnet_holder(subnet, partition->pkey));
+    if (!is_in_range(subnet, partition->pkey) || (holder && !weft_holder_is_cluster(holder)))
+        return;
+    respect_foreign(subnet, partition);
+    if (holder)
+        weft_control_pkey_taken(subnet->control, holder);
+}
+
+/* Of a cluster at rest, or of a shared one: somebody else changed it, or an older manager took over. */
+static gboolean
+is_altered(const WeftSubnet *subnet, const WeftPartition *partition, const char *holder)
+{
+    const WeftSharing *sharing = weft_subnet_sharing(subnet, partition->pkey);
+    g_autoptr(WeftPartition) shared = sharing ? weft_sharing_partition(sharing) : NULL;
+    const WeftPartition *expected = g_hash_table_lookup(subnet->expected, GUINT_TO_POINTER(partition->pkey));
+    if (shared)
+        return digest_of(shared) != digest_of(partition);
+    return expected && digest_of(expected) != digest_of(partition) && !weft_control_is_working(subnet->control, holder);
+}
+
+static void
+look_at_partition(WeftSubnet *subnet, GHashTable *suspects, const WeftPartition *partition)
+{
+    const char *holder = weft_subnet_holder(subnet, partition->pkey);
+    if (!weft_partition_is_ours(partition->name))
+        look_at_foreign(subnet, partition);
+    else if (!holder && is_confirmed(subnet->suspects, suspects, partition->pkey))
+        remove_garbage(subnet, partition);
+    else if (holder && *holder && is_altered(subnet, partition, holder) &&
+             is_confirmed(subnet->suspects, suspects, partition->pkey))
+        repair(subnet, partition->pkey, "it had other members in the manager");
+}
+
+/* A cluster at rest whose partition the manager does not have. */
+static void
+look_for_missing(WeftSubnet *subnet, GHashTable *suspects, GHashTable *present)
+{
+    g_autoptr(GArray) missing = g_array_new(FALSE, FALSE, sizeof(guint));
+    GHashTableIter iter;
+    gpointer pkey, holder;
+    g_hash_table_iter_init(&iter, subnet->pkeys);
+    while (g_hash_table_iter_next(&iter, &pkey, &holder))
+        if (weft_holder_is_cluster(holder) && !g_hash_table_contains(present, pkey) &&
+            !weft_control_is_working(subnet->control, holder) &&
+            is_confirmed(subnet->suspects, suspects, GPOINTER_TO_UINT(pkey)))
+            g_array_append_val(missing, (guint){ GPOINTER_TO_UINT(pkey) });
+    for (guint i = 0; i < missing->len; i++)
+        repair(subnet, g_array_index(missing, guint, i), "the manager had none of it");
+    for (guint i = 0; i < subnet->sharings->len; i++) {
+        const WeftSharing *sharing = subnet->sharings->pdata[i];
+        if (!g_hash_table_contains(present, GUINT_TO_POINTER(sharing->shared->pkey)))
+            weft_subnet_share_again(subnet, sharing);
+    }
+}
+
+/* A number that the site has given up is free again, after its rest. */
+static void
+forget_foreign(WeftSubnet *subnet, GHashTable *present)
+{
+    GHashTableIter iter;
+    gpointer pkey, holder;
+    g_hash_table_iter_init(&iter, subnet->pkeys);
+    while (g_hash_table_iter_next(&iter, &pkey, &holder))
+        if (!*(const char *)holder && !g_hash_table_contains(present, pkey))
+            g_hash_table_iter_remove(&iter);
+}
+
+/* They take places in the tables of ports, wherever their numbers lie. */
+static void
+count_foreign(WeftSubnet *subnet, const GPtrArray *partitions)
+{
+    guint n = 0;
+    for (guint i = 0; i < partitions->len; i++) {
+        const WeftPartition *partition = partitions->pdata[i];
+        n += !weft_partition_is_ours(partition->name) && partition->pkey != DEFAULT_NUMBER;
+    }
+    if (n == subnet->foreign)
+        return;
+    subnet->foreign = n;
+    weft_subnet_tell_fleet(subnet);
+}
+
+static void
+surveyed(const char *fabric, GPtrArray *partitions, const GError *error, gpointer data)
+{
+    WeftSubnet *subnet = data;
+    g_free(subnet->trouble);
+    subnet->trouble = error ? g_strdup(error->message) : NULL;
+    if (error) {
+        g_warning("fabric %s cannot be looked at: %s", fabric, error->message);
+        return;
+    }
+    GHashTable *suspects = g_hash_table_new(NULL, NULL);
+    g_autoptr(GHashTable) present = g_hash_table_new(NULL, NULL);
+    for (guint i = 0; i < partitions->len; i++) {
+        const WeftPartition *partition = partitions->pdata[i];
+        g_hash_table_add(present, GUINT_TO_POINTER(partition->pkey));
+        look_at_partition(subnet, suspects, partition);
+    }
+    look_for_missing(subnet, suspects, present);
+    forget_foreign(subnet, present);
+    count_foreign(subnet, partitions);
+    g_hash_table_unref(subnet->suspects);
+    subnet->suspects = suspects;
+}
+
+void
+weft_subnet_survey(WeftSubnet *subnet)
+{
+    weft_wiring_survey(subnet->wiring, surveyed, subnet);
+}
+
+/* --- the ports' own view --- */
+
+/* Of clusters that rest now: what is being changed is looked at by whoever changes it. */
+static GArray *
+wishes_at_rest(const WeftSubnet *subnet)
+{
+    GArray *wishes = g_array_new(FALSE, FALSE, sizeof(WeftPortWish));
+    GHashTableIter iter;
+    gpointer pkey, partition;
+    g_hash_table_iter_init(&iter, subnet->expected);
+    while (g_hash_table_iter_next(&iter, &pkey, &partition)) {
+        const char *holder = weft_subnet_holder(subnet, GPOINTER_TO_UINT(pkey));
+        if (weft_holder_is_cluster(holder) && !weft_control_is_working(subnet->control, holder))
+            weft_port_wishes_add(wishes, partition);
+    }
+    for (guint i = 0; i < subnet->sharings->len; i++) {
+        g_autoptr(WeftPartition) shared = weft_sharing_partition(subnet->sharings->pdata[i]);
+        weft_port_wishes_add(wishes, shared);
+    }
+    return wishes;
+}
+
+static void
+note_port(GPtrArray *list, const WeftSubnet *subnet, const WeftPortTable *table, const char *what)
+{
+    g_autofree char *port = weft_subnet_name_port(subnet, table->port_guid);
+    g_ptr_array_add(list, g_strconcat(port, what ? " " : "", what, NULL));
+}
+
+static void
+note_tables(WeftSubnet *subnet, const GPtrArray *tables)
+{
+    g_ptr_array_set_size(subnet->silent, 0);
+    g_ptr_array_set_size(subnet->open, 0);
+    for (guint i = 0; i < tables->len; i++) {
+        const WeftPortTable *table = tables->pdata[i];
+        if (table->error)
+            note_port(subnet->silent, subnet, table, table->error);
+        for (guint k = 0; k < table->pkeys->len; k++)
+            if (g_array_index(table->pkeys, guint16, k) == DEFAULT_FULL)
+                note_port(subnet->open, subnet, table, NULL);
+    }
+}
+
+/* A port that does not answer is not repaired by telling the manager again: it is looked at when it comes back. */
+static void
+look_at_ports(WeftSubnet *subnet, const GPtrArray *tables, GHashTable *suspects)
+{
+    g_autoptr(GArray) wishes = wishes_at_rest(subnet);
+    g_autoptr(GHashTable) by_port = g_hash_table_new(g_int64_hash, g_int64_equal);
+    g_autoptr(GHashTable) done = g_hash_table_new(NULL, NULL);
+    for (guint i = 0; i < tables->len; i++)
+        g_hash_table_insert(by_port, &((WeftPortTable *)tables->pdata[i])->port_guid, tables->pdata[i]);
+    for (guint i = 0; i < wishes->len; i++) {
+        const WeftPortWish *wish = &g_array_index(wishes, WeftPortWish, i);
+        const WeftPortTable *table = g_hash_table_lookup(by_port, &wish->port_guid);
+        g_autofree char *fault = table && !table->error ? weft_port_wish_check(wish, table) : NULL;
+        if (!fault || !is_confirmed(subnet->port_suspects, suspects, wish->pkey) ||
+            !g_hash_table_add(done, GUINT_TO_POINTER(wish->pkey)))
+            continue;
+        g_autofree char *port = weft_subnet_name_port(subnet, wish->port_guid);
+        g_autofree char *what = g_strdup_printf("%s %s", port, fault);
+        repair(subnet, wish->pkey, what);
+    }
+}
+
+static void
+patrolled(GPtrArray *tables, const GError *error, gpointer data)
+{
+    WeftSubnet *subnet = data;
+    GHashTable *suspects = g_hash_table_new(NULL, NULL);
+    subnet->patrolling = FALSE;
+    if (tables) {
+        note_tables(subnet, tables);
+        look_at_ports(subnet, tables, suspects);
+    } else {
+        g_warning("fabric %s: its ports cannot be read: %s", subnet->fabric->name, error->message);
+    }
+    gboolean unsure = g_hash_table_size(suspects) > 0;
+    g_hash_table_unref(subnet->port_suspects);
+    subnet->port_suspects = suspects;
+    if (subnet->patrol_again || unsure)
+        weft_subnet_patrol(subnet);
+}
+
+void
+weft_subnet_patrol(WeftSubnet *subnet)
+{
+    subnet->patrol_again = subnet->patrolling;
+    if (subnet->patrolling)
+        return;
+    g_autoptr(GArray) wishes = wishes_at_rest(subnet);
+    subnet->patrolled = g_get_monotonic_time();
+    if (wishes->len == 0)
+        return;
+    subnet->patrolling = TRUE;
+    weft_ports_read(subnet->ports, weft_port_wishes_ports(wishes), FALSE, patrolled, subnet);
+}

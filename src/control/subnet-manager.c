@@ -1,0 +1,198 @@
+#include "subnet-private.h"
+
+#include "doctor.h"
+#include "failpoint.h"
+
+#define NO_VIRTUAL                                                                                                             \
+    "virtual functions of mlx5 are ports of their own, and its subnet manager does not program such; take --path passthrough " \
+    "or --path bridge, or have the site run a manager with virtualization"
+
+/* --- who rules --- */
+
+static WeftManager *
+manager_copy(const WeftManager *manager)
+{
+    WeftManager *copy = g_memdup2(manager, sizeof *manager);
+    copy->way = g_strdup(manager->way);
+    copy->version = g_strdup(manager->version);
+    copy->where = g_strdup(manager->where);
+    copy->routing = g_strdup(manager->routing);
+    return copy;
+}
+
+static void
+greeted(const WeftManager *manager, const GError *error, gpointer data)
+{
+    WeftSubnet *subnet = data;
+    weft_failpoint_edge("greet", "after");
+    weft_call_end(&subnet->greet);
+    if (error) {
+        g_debug("fabric %s: its manager does not answer: %s", subnet->fabric->name, error->message);
+        return;
+    }
+    gboolean first = !subnet->manager;
+    weft_manager_free(subnet->manager);
+    subnet->manager = manager_copy(manager);
+    weft_subnet_tell_fleet(subnet);
+    if (first)
+        weft_control_room_made(subnet->control);
+}
+
+void
+weft_subnet_greet(WeftSubnet *subnet)
+{
+    if (subnet->greet.cancellable)
+        return;
+    weft_call_begin(&subnet->greet, subnet->control->options.list_deadline);
+    weft_failpoint_edge("greet", "before");
+    subnet->driver->ops->greet(subnet->driver, subnet->greet.cancellable, greeted, subnet);
+}
+
+/* --- what there is --- */
+
+static guint
+smaller(guint a, guint b)
+{
+    return a && b ? MIN(a, b) : a ? a : b;
+}
+
+/* The table of a host's port, and that of the switch's port at the other end, where it is enforced. */
+static void
+note_places(GHashTable *places, const WeftFabricMap *map, const WeftMapPort *port)
+{
+    guint pkeys = port->pkeys;
+    if (port->peer >= 0) {
+        const WeftMapNode *peer = map->nodes->pdata[port->peer];
+        const WeftMapPort *other = weft_map_node_port(peer, port->peer_port);
+        pkeys = peer->kind == WEFT_MAP_SWITCH && other ? smaller(pkeys, other->pkeys) : pkeys;
+    }
+    if (pkeys && port->guid)
+        g_hash_table_insert(places, g_memdup2(&port->guid, sizeof port->guid), GUINT_TO_POINTER(pkeys));
+}
+
+static void
+mapped(const WeftFabricMap *map, const GError *error, gpointer data)
+{
+    WeftSubnet *subnet = data;
+    weft_failpoint_edge("map", "after");
+    weft_call_end(&subnet->map);
+    if (error) {
+        g_debug("fabric %s: no map: %s", subnet->fabric->name, error->message);
+        return;
+    }
+    g_hash_table_remove_all(subnet->places);
+    g_hash_table_remove_all(subnet->rates);
+    for (guint i = 0; i < map->nodes->len; i++) {
+        const WeftMapNode *node = map->nodes->pdata[i];
+        for (guint p = 0; node->kind == WEFT_MAP_ADAPTER && p < node->ports->len; p++) {
+            const WeftMapPort *port = &g_array_index(node->ports, WeftMapPort, p);
+            note_places(subnet->places, map, port);
+            weft_subnet_note_rate(subnet, map, port);
+        }
+    }
+    weft_subnet_tell_fleet(subnet);
+    weft_control_room_made(subnet->control);
+}
+
+void
+weft_subnet_read_map(WeftSubnet *subnet)
+{
+    if (subnet->map.cancellable)
+        return;
+    weft_call_begin(&subnet->map, subnet->control->options.list_deadline);
+    weft_failpoint_edge("map", "before");
+    subnet->driver->ops->map(subnet->driver, subnet->map.cancellable, mapped, subnet);
+}
+
+/* Of a table, the default partition and what the site and all clusters share take places. */
+static guint
+room_in(const WeftSubnet *subnet, guint places)
+{
+    guint others = 1 + subnet->foreign + subnet->sharings->len;
+    return places > others ? places - others : 1;
+}
+
+void
+weft_subnet_tell_fleet(WeftSubnet *subnet)
+{
+    WeftFleetFabric told = { .pkeys = room_in(subnet, subnet->fabric->port_pkeys) };
+    if (!subnet->manager)
+        told.closed = g_strdup("its subnet manager has not answered yet");
+    else if (!subnet->manager->virtualization)
+        told.no_virtual = g_strdup(NO_VIRTUAL);
+    told.ports = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+    GHashTableIter iter;
+    gpointer guid, places;
+    g_hash_table_iter_init(&iter, subnet->places);
+    while (g_hash_table_iter_next(&iter, &guid, &places))
+        g_hash_table_insert(told.ports, g_memdup2(guid, sizeof(guint64)),
+                            GUINT_TO_POINTER(room_in(subnet, GPOINTER_TO_UINT(places))));
+    weft_subnet_tell_lanes(subnet, &told);
+    weft_fleet_set_fabric(subnet->control->fleet, subnet->fabric->name, &told);
+}
+
+/* --- events --- */
+
+void
+weft_subnet_heard(WeftFabricEvent event, const char *detail, gpointer data)
+{
+    WeftSubnet *subnet = data;
+    if (event == WEFT_FABRIC_EVENT_LOST) {
+        g_free(subnet->trouble);
+        subnet->trouble = g_strdup(detail ? detail : "no subnet manager can be reached");
+        return;
+    }
+    if (event == WEFT_FABRIC_EVENT_MANAGER)
+        weft_subnet_greet(subnet);
+    if (event != WEFT_FABRIC_EVENT_SWEPT)
+        weft_subnet_read_map(subnet);
+    weft_subnet_survey(subnet);
+    weft_subnet_patrol(subnet);
+}
+
+/* --- weft doctor --- */
+
+static void
+examine_manager(const WeftSubnet *subnet, const char *check, json_t *checks)
+{
+    const WeftManager *manager = subnet->manager;
+    if (subnet->trouble || !manager)
+        weft_doctor_add(checks, check, WEFT_HEALTH_FAIL, "look whether its subnet manager runs", "%s",
+                        subnet->trouble ? subnet->trouble : "its subnet manager has not answered yet");
+    else if (g_str_equal(subnet->driver->ops->name, "fake"))
+        weft_doctor_add(
+            checks, check, WEFT_HEALTH_WARN,
+            "give it a manager in weft.yaml; the path bridge needs none: its clusters are kept apart by their VXLANs",
+            "driver fake: partitions are written to files, and no subnet manager is told of them");
+    else if (!manager->master)
+        weft_doctor_add(checks, check, WEFT_HEALTH_FAIL, "list the machine of the master among managers in weft.yaml",
+                        "%s at %s does not rule the fabric", manager->version, manager->where);
+    else
+        weft_doctor_add(checks, check, WEFT_HEALTH_OK, NULL, "%s by its %s at %s", manager->version, manager->way,
+                        manager->where);
+}
+
+static void
+examine_ports(const WeftSubnet *subnet, const char *check, json_t *checks)
+{
+    if (subnet->silent->len)
+        weft_doctor_add(checks, check, WEFT_HEALTH_WARN, "look after its cable and its host", "%s%s",
+                        (const char *)subnet->silent->pdata[0], subnet->silent->len > 1 ? ", and more" : "");
+    if (subnet->open->len)
+        weft_doctor_add(checks, check, WEFT_HEALTH_FAIL,
+                        "make all but the manager limited members of the default partition, in opensm's partitions.conf: "
+                        "Default=0x7fff, ipoib : ALL=limited, SELF=full ;",
+                        "%s%s is a full member of the default partition: its nodes reach others through it",
+                        (const char *)subnet->open->pdata[0], subnet->open->len > 1 ? ", and more," : "");
+}
+
+void
+weft_subnet_examine(const WeftSubnet *subnet, json_t *checks)
+{
+    g_autofree char *check = g_strdup_printf("fabric %s", subnet->fabric->name);
+    examine_manager(subnet, check, checks);
+    examine_ports(subnet, check, checks);
+    if (subnet->manager && !subnet->manager->enforces)
+        weft_doctor_add(checks, check, WEFT_HEALTH_WARN, "let opensm enforce partitions at switches: part_enforce both",
+                        "switches do not check partitions: only the hosts' own ports keep clusters apart");
+}

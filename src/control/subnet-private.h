@@ -1,0 +1,101 @@
+/* One fabric as the reconciler works on it, for the files subnet*.c only. */
+#pragma once
+
+#include "call.h"
+#include "control-private.h"
+#include "ports.h"
+
+/* A partition that clusters share, and what each of them brings into it. */
+typedef struct WeftSharing {
+    const WeftShared *shared;
+    GHashTable *members; /* cluster key to GArray of WeftMember */
+} WeftSharing;
+
+typedef struct WeftSubnet {
+    WeftControl *control;
+    WeftFabric *fabric;
+    WeftFabricDriver *driver;
+    WeftWiring *wiring;
+    WeftPorts *ports;
+
+    /* subnet-pkeys.c */
+    GHashTable *pkeys;   /* number to who holds it, see below */
+    GHashTable *resting; /* number to the time (gint64 *) until which nobody gets it */
+    guint next;          /* numbers are given in turn */
+    guint rested;        /* timer: somebody waits for one that rests */
+
+    /* subnet-wire.c */
+    GPtrArray *wires;    /* clusters on their way into the fabric */
+    GPtrArray *sharings; /* WeftSharing */
+
+    /* subnet-drift.c */
+    GHashTable *expected;      /* number to WeftPartition, of clusters that have rested since the start */
+    GHashTable *suspects;      /* numbers that looked wrong in the last survey: a second look decides */
+    GHashTable *port_suspects; /* the same of the last patrol of the ports */
+    char *trouble;             /* why it could not be looked at the last time; NULL: it could */
+    guint foreign;             /* partitions of the site's own, the default one apart */
+    gboolean patrolling;
+    gboolean patrol_again; /* something happened meanwhile */
+    gint64 patrolled;      /* monotonic, when the last one began */
+    GPtrArray *silent;     /* char *, ports that could not be read, for people */
+    GPtrArray *open;       /* char *, ports that are full members of the default partition */
+
+    /* subnet-manager.c */
+    WeftManager *manager; /* as it last said; NULL: it never did */
+    WeftCall greet;
+    WeftCall map;
+    GHashTable *places; /* port GUID to the size of its P_Key table */
+    GHashTable *rates;  /* port GUID to bits a second (guint64 *) of its link */
+} WeftSubnet;
+
+/* Who holds a number: a cluster by its key, the site ("") or a shared partition ("/<name>"). */
+#define WEFT_HELD_BY_SITE ""
+static inline gboolean
+weft_holder_is_cluster(const char *holder)
+{
+    return holder && *holder && *holder != '/';
+}
+
+struct WeftSubnets {
+    WeftControl *control;
+    GHashTable *by_name; /* WeftSubnet */
+    guint timer;
+};
+
+WeftSubnet *weft_subnet_find(const WeftSubnets *subnets, const char *name);
+
+/* subnet-pkeys.c */
+void weft_subnet_hold(WeftSubnet *subnet, guint pkey, const char *holder);
+const char *weft_subnet_holder(const WeftSubnet *subnet, guint pkey); /* NULL: nobody */
+/* It was in use until now. */
+void weft_subnet_rest(WeftSubnet *subnet, guint pkey, gint64 freed);
+gboolean weft_subnets_load_rests(WeftSubnets *subnets, GError **error);
+
+/* subnet-wire.c */
+void weft_wire_free(gpointer wire);
+WeftSharing *weft_sharing_new(const WeftShared *shared);
+void weft_sharing_free(gpointer sharing);
+/* So the fabric should have it. */
+WeftPartition *weft_sharing_partition(const WeftSharing *sharing);
+WeftSharing *weft_subnet_sharing(const WeftSubnet *subnet, guint pkey); /* NULL: not shared */
+/* Tells the manager of it again. */
+void weft_subnet_share_again(WeftSubnet *subnet, const WeftSharing *sharing);
+/* "port 0x… of host n3 (mlx4_0)", as far as that is known. */
+char *weft_subnet_name_port(const WeftSubnet *subnet, guint64 port_guid);
+
+/* subnet-drift.c */
+void weft_subnet_survey(WeftSubnet *subnet);
+/* Reads the tables of all ports of clusters at rest; once more when it is under way. */
+void weft_subnet_patrol(WeftSubnet *subnet);
+
+/* subnet-lanes.c: what may be promised of the hosts' links */
+void weft_subnet_note_rate(WeftSubnet *subnet, const WeftFabricMap *map, const WeftMapPort *port);
+void weft_subnet_tell_lanes(const WeftSubnet *subnet, WeftFleetFabric *told);
+
+/* subnet-manager.c */
+void weft_subnet_greet(WeftSubnet *subnet);
+void weft_subnet_read_map(WeftSubnet *subnet);
+void weft_subnet_heard(WeftFabricEvent event, const char *detail, gpointer subnet);
+/* Placement learns what the fabric allows. */
+void weft_subnet_tell_fleet(WeftSubnet *subnet);
+void weft_subnet_examine(const WeftSubnet *subnet, json_t *checks);
