@@ -14,17 +14,19 @@ struct WeftView {
     WeftFabricDriver *driver;
     GCancellable *cancellable;
     guint timer;
-    guint pending;     /* calls to the driver that have not ended */
-    WeftViewed viewed; /* NULL: nobody listens any more */
+    guint pending; /* calls to the driver that have not ended */
+    WeftViewed viewed;
     gpointer data;
     WeftViewKind kind;
     WeftFabricFacts facts;
     GError *error; /* there is nothing to report */
 };
 
-static void
-view_destroy(WeftView *view)
+void
+weft_view_free(WeftView *view)
 {
+    if (!view)
+        return;
     g_clear_handle_id(&view->timer, g_source_remove);
     g_object_unref(view->cancellable);
     g_clear_error(&view->error);
@@ -36,21 +38,6 @@ view_destroy(WeftView *view)
     json_decref(view->facts.partitions);
     g_free(view->fabric);
     g_free(view);
-}
-
-/* What the driver was asked ends by its callback, also then. */
-void
-weft_view_free(WeftView *view)
-{
-    if (!view)
-        return;
-    view->viewed = NULL;
-    if (view->pending == 0) {
-        view_destroy(view);
-        return;
-    }
-    g_clear_handle_id(&view->timer, g_source_remove);
-    g_cancellable_cancel(view->cancellable);
 }
 
 /* --- what the store knows --- */
@@ -126,8 +113,7 @@ finish(WeftView *view)
     if (!view->error)
         view->facts.hosts = weft_view_hosts(view->control->store, view->fabric, &view->error);
     json_t *report = view->error ? NULL : kinds[view->kind].report(&view->facts);
-    WeftViewed viewed = g_steal_pointer(&view->viewed);
-    viewed(report, view->error, view->data);
+    view->viewed(report, view->error, view->data);
     json_decref(report);
 }
 
@@ -135,12 +121,8 @@ finish(WeftView *view)
 static void
 arrived(WeftView *view)
 {
-    if (--view->pending > 0)
-        return;
-    if (view->viewed)
+    if (--view->pending == 0)
         finish(view);
-    else
-        view_destroy(view);
 }
 
 static void
@@ -184,7 +166,7 @@ listed(GPtrArray *partitions, const GError *error, gpointer data)
     weft_failpoint_edge("list-partitions", "after");
     if (error)
         view->error = g_error_copy(error);
-    else if (view->viewed)
+    else
         view->facts.partitions = weft_report_owners(view->control->store, view->fabric, partitions, &view->error);
     arrived(view);
 }

@@ -10,8 +10,8 @@ typedef struct WeftView WeftView;
 /* report: borrowed, as gate.h tells; NULL with an error. */
 typedef void (*WeftViewed)(json_t *report, const GError *error, gpointer data);
 
-/* Asks the fabric's manager. The callback runs once, later, unless the view was freed before; free it there. NULL and NOT_FOUND
- * where there is no such fabric. */
+/* Asks the fabric's manager. The callback runs once, later; the view is freed then, or at the end, when the drivers are freed
+ * next. NULL and NOT_FOUND where there is no such fabric. */
 WeftView *
 weft_view_new(WeftControl *control, WeftViewKind kind, const char *fabric, WeftViewed viewed, gpointer data, GError **error);
 void weft_view_free(WeftView *view);
