@@ -30,13 +30,16 @@ static guint
 print_changes(const GPtrArray *found, gboolean writes)
 {
     guint wrong = 0;
+    const char *why = NULL; /* told already */
     for (guint i = 0; i < found->len; i++) {
         const WeftOption *option = found->pdata[i];
         if (option->right)
             continue;
         wrong++;
         g_autofree char *old = shown(option, option->found, writes), *new = shown(option, option->value, writes);
-        printf("# %s%s\n", option->severe ? "" : "(advice) ", option->why);
+        if (option->why != why)
+            printf("# %s%s\n", option->severe ? "" : "(advice) ", option->why);
+        why = option->why;
         if (option->found)
             printf("-%s %s\n", option->name, old);
         printf("+%s %s\n", option->name, new);

@@ -68,9 +68,7 @@ run(WeftCli *cli, char **args, GError **error)
             g_prefix_error(error, "%s: ", path);
         return FALSE;
     }
-    WeftOptionsFile where = { path, write_it,
-                              "do the same on the machine of the standby, then send opensm a SIGHUP\n"
-                              "restart it where qos was off before" };
+    WeftOptionsFile where = { path, write_it, "do the same on the machine of the standby, then send opensm a SIGHUP" };
     return weft_options_file_settle(cli, &where, text, found, error);
 }
 

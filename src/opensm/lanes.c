@@ -7,6 +7,9 @@
 #define LEVELS 16
 #define PACKET_WEIGHT 64 /* of 4 KiB, in units of 64 bytes */
 #define WEIGHT_MAX 255
+/* Nothing goes before the rest. Not "0:0": opensm takes a table of zeros for what ports have already, does not send it, and
+ * leaves what they came with, which puts best effort first. */
+#define NONE_HIGH "1:0"
 
 char *
 weft_lanes_vlarb(const WeftLanes *lanes)
@@ -78,7 +81,7 @@ add_tables(GPtrArray *options, GHashTable *found, const WeftLanes *lanes, const 
     } rows[] = {
         { "max_vls", g_strdup_printf("%u", lanes->n + 1) },
         { "high_limit", g_strdup("0") },
-        { "vlarb_high", g_strdup("0:0") },
+        { "vlarb_high", g_strdup(NONE_HIGH) },
         { "vlarb_low", weft_lanes_vlarb(lanes) },
         { "sl2vl", weft_lanes_sl2vl(lanes) },
     };

@@ -271,14 +271,19 @@ weft_options_harden(const char *text, const GPtrArray *options)
 {
     g_autoptr(GHashTable) written = g_hash_table_new(g_str_hash, g_str_equal);
     GString *out = g_string_new(NULL);
+    const char *why = NULL; /* told already */
     g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
     for (guint i = 0; lines[i]; i++)
         if (*lines[i] || lines[i + 1]) /* what is behind the last line's end is no line */
             copy_line(lines[i], options, written, out);
     for (guint i = 0; i < options->len; i++) {
         const WeftOption *option = options->pdata[i];
-        if (!option->right && !g_hash_table_contains(written, option->name))
-            g_string_append_printf(out, "\n# %s\n%s %s\n", option->why, option->name, option->value);
+        if (option->right || g_hash_table_contains(written, option->name))
+            continue;
+        if (option->why != why)
+            g_string_append_printf(out, "\n# %s\n", option->why);
+        why = option->why;
+        g_string_append_printf(out, "%s %s\n", option->name, option->value);
     }
     return g_string_free(out, FALSE);
 }

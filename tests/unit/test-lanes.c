@@ -147,7 +147,7 @@ test_options(void)
     static const char *const kinds[] = { "ca", "swe", "sw0", "rtr" };
     for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++) {
         g_autofree char *low = g_strdup_printf("\nqos_%s_vlarb_low 0:128,1:128,2:64\n", kinds[i]);
-        g_autofree char *high = g_strdup_printf("\nqos_%s_vlarb_high 0:0\n", kinds[i]);
+        g_autofree char *high = g_strdup_printf("\nqos_%s_vlarb_high 1:0\n", kinds[i]);
         g_autofree char *map = g_strdup_printf("\nqos_%s_sl2vl 0,1,2,0,0,0,0,0,0,0,0,0,0,0,0,0\n", kinds[i]);
         g_assert_nonnull(strstr(text, low));
         g_assert_nonnull(strstr(text, high));

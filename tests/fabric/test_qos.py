@@ -1,0 +1,95 @@
+"""Lanes on a real opensm: the options that weft writes, as the ports hold them, and the service level that the SA tells.
+
+ibsim keeps the tables that it is sent and gives them back; it carries no data, so that how ports share a link is not seen here
+but in tests/unit/test-lanes.c, which takes turns as a port does. It knows eight virtual lanes, and no adapter with fewer."""
+
+import re
+import subprocess
+
+import pytest
+from harness.fabric import build_folder
+from harness.plugin import Plugin, partition
+
+LANES = "1:40,2:20,3:5"
+# Best effort, then the lanes by service level, as turns of up to four packets of 4 KiB: 7, 8, 4 and 1 of 20.
+TURNS = [(0, 255), (1, 255), (2, 255), (3, 64), (0, 192), (1, 255)]
+
+
+@pytest.fixture(scope="module")
+def fabric(module_fabric):
+    return module_fabric()
+
+
+@pytest.fixture(scope="module")
+def manager(fabric):
+    """Runs with the options that weft has written; it was started without quality of service."""
+    made = fabric.manager(plugin=True).start()
+    write_options(made, LANES)
+    return made.sweep()
+
+
+def write_options(manager, lanes):
+    subprocess.run([build_folder() / "src/cli/weft", "fabric", "qos", "--lanes", lanes, "--file", manager.folder / "opensm.conf", "--write"],
+                   check=True, capture_output=True)
+
+
+def rows(text, start):
+    return [re.findall(r"\|\s*(\w+)", line) for line in text.splitlines() if line.startswith(start)]
+
+
+def levels(fabric, where, port):
+    """[virtual lane by service level], for each port that packets come from."""
+    return [[int(vl) for vl in row] for row in rows(fabric.run("smpquery", "sl2vl", *where, port), "ports:")]
+
+
+def arbitration(fabric, where, port):
+    """Turns as (virtual lane, weight) of the tables of low and of high priority, those of no weight left out."""
+    text = fabric.run("smpquery", "vlarb", *where, port)
+    lanes, weights = rows(text, "VL "), rows(text, "WEIGHT")
+    return [[(int(vl, 16), int(weight, 16)) for vl, weight in zip(*table) if int(weight, 16)] for table in zip(lanes, weights)]
+
+
+def leaf_of(fabric):
+    """How smpquery is told of the switch that h1 hangs on, at port 1."""
+    line = next(line for line in fabric.run("ibswitches").splitlines() if '"leaf1"' in line)
+    return [re.search(r"lid (\d+)", line)[1]]
+
+
+def check_ports(fabric, turns, lanes):
+    expected = lanes + [0] * (16 - len(lanes))
+    for host in ("h1", "h8"):
+        where = ["-G", hex(fabric.net.port_guid(host))]
+        assert levels(fabric, where, "1") == [expected]
+        assert arbitration(fabric, where, "1") == [turns, []]
+    leaf = leaf_of(fabric)
+    found = levels(fabric, leaf, "1")
+    assert len(found) == 7 and all(row == expected for row in found)
+    assert arbitration(fabric, leaf, "1") == [turns, []]
+    assert arbitration(fabric, leaf, "5") == [turns, []]
+
+
+def test_ports_hold_the_lanes(fabric, manager):
+    check_ports(fabric, TURNS, [0, 1, 2, 3])
+
+
+def test_other_lanes_come_with_a_hangup(fabric, manager):
+    write_options(manager, "2:50,4:25")
+    manager.sweep()
+    check_ports(fabric, [(0, 64), (1, 128), (2, 64)], [0, 0, 1, 0, 2])
+    write_options(manager, LANES)
+    manager.sweep()
+    check_ports(fabric, TURNS, [0, 1, 2, 3])
+
+
+def test_the_sa_tells_the_service_level_of_a_partition(fabric, manager):
+    guids = [fabric.net.port_guid(name) for name in ("h1", "h2")]
+    with Plugin(manager.socket) as plugin:
+        assert plugin.hello()["qos"] is True
+        plugin.apply([partition(0x11, guids, sl=2), partition(0x12, guids)])
+    for number, level in ((0x11, 2), (0x12, 0)):
+        found = fabric.run("saquery", "PR", "--sgid", gid(guids[0]), "--dgid", gid(guids[1]), "--pkey", hex(0x8000 | number), host="h1")
+        assert re.findall(r"\bsl\.+(?:0x)?(\w+)", found) == [str(level)], found
+
+
+def gid(guid):
+    return "fe80::" + ":".join(f"{guid >> shift & 0xffff:x}" for shift in (48, 32, 16, 0))
