@@ -230,10 +230,13 @@ typedef gboolean (*AddItem)(WeftConfig *config, json_t *item, const char *where,
 static gboolean
 add_fabric(WeftConfig *config, json_t *item, const char *where, GError **error)
 {
-    WeftFabric *fabric = weft_fabric_from_json(item, where, error);
-    if (fabric)
-        g_ptr_array_add(config->fabrics, fabric);
-    return fabric != NULL;
+    return weft_config_add_fabric(config->fabrics, config->managers, item, where, error);
+}
+
+static gboolean
+add_shared(WeftConfig *config, json_t *item, const char *where, GError **error)
+{
+    return weft_config_add_shared(config->fabrics, item, where, error);
 }
 
 static gboolean
@@ -426,6 +429,7 @@ read_all(WeftConfig *config, json_t *json, GError **error)
     read_list(&top, "fabrics", FABRICS_MAX, add_fabric, config);
     if (config->fabrics->len == 0)
         add_default_fabric(config);
+    read_list(&top, "shared", FABRICS_MAX * WEFT_SHARED_MAX, add_shared, config);
     read_list(&top, "hosts", WEFT_HOSTS_MAX, add_hosts, config);
     read_list(&top, "tenants", WEFT_TENANTS_MAX, add_tenant, config);
     read_list(&top, "principals", PRINCIPALS_MAX, add_principal, config);
@@ -441,12 +445,12 @@ config_new(void)
     config->hypervisor = g_strdup(hypervisor_drivers[0]);
     config->libvirt = weft_libvirt_defaults;
     config->hypervisor_world = g_strdup(STATE_FOLDER "fake/hosts");
-    config->fabric_driver = g_strdup(fabric_drivers[0]);
     config->fabric_world = g_strdup(STATE_FOLDER "fake/fabric");
     config->control = weft_control_defaults;
     config->api = weft_api_defaults;
     config->api.socket_path = g_strdup(weft_api_defaults.socket_path);
     config->fabrics = g_ptr_array_new_with_free_func((GDestroyNotify)weft_fabric_free);
+    config->managers = g_ptr_array_new_with_free_func((GDestroyNotify)weft_config_manager_free);
     config->hosts = g_ptr_array_new_with_free_func((GDestroyNotify)weft_host_free);
     config->tenants = g_ptr_array_new_with_free_func((GDestroyNotify)weft_tenant_free);
     config->principals = g_ptr_array_new_with_free_func((GDestroyNotify)weft_principal_free);
@@ -482,7 +486,6 @@ weft_config_free(WeftConfig *config)
         config->secret,
         config->hypervisor,
         config->hypervisor_world,
-        config->fabric_driver,
         config->fabric_world,
         (char *)config->api.socket_path,
         (char *)config->api.socket_group,
@@ -495,6 +498,7 @@ weft_config_free(WeftConfig *config)
     for (gsize i = 0; i < G_N_ELEMENTS(texts); i++)
         g_free(texts[i]);
     g_ptr_array_unref(config->fabrics);
+    g_ptr_array_unref(config->managers);
     g_ptr_array_unref(config->hosts);
     g_ptr_array_unref(config->tenants);
     g_ptr_array_unref(config->principals);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api.h"
+#include "config-fabrics.h"
 #include "control.h"
 #include "host.h"
 #include "libvirt-hypervisor.h"
@@ -18,11 +19,11 @@ typedef struct WeftConfig {
     char *hypervisor_world; /* folder of the fake's world */
     gboolean run_guests;    /* the fake's guests are answered by the guest program */
     WeftLibvirtOptions libvirt;
-    char *fabric_driver; /* "fake" */
-    char *fabric_world;
+    char *fabric_world; /* folder of the fakes of fabrics without a manager of their own */
     WeftApiOptions api; /* its texts belong to the config */
     WeftControlOptions control;
     GPtrArray *fabrics;    /* WeftFabric */
+    GPtrArray *managers;   /* WeftConfigManager, one for each */
     GPtrArray *hosts;      /* WeftHost, origin config */
     GPtrArray *tenants;    /* WeftTenant */
     GPtrArray *principals; /* WeftPrincipal */

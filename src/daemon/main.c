@@ -143,12 +143,13 @@ make_drivers(Daemon *self, GError **error)
         return FALSE;
     self->fabrics = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)weft_fabric_driver_free);
     for (guint i = 0; i < config->fabrics->len; i++) {
-        const WeftFabric *fabric = config->fabrics->pdata[i];
-        g_autofree char *world = g_build_filename(config->fabric_world, fabric->name, NULL);
-        WeftFabricDriver *driver = weft_fabric_fake_new(world, error);
-        if (!driver)
+        const WeftConfigManager *manager = config->managers->pdata[i];
+        WeftFabricDriver *driver = weft_config_make_fabric(manager, config->fabric_world, error);
+        if (!driver) {
+            g_prefix_error(error, "fabric %s: ", manager->fabric);
             return FALSE;
-        g_hash_table_insert(self->fabrics, g_strdup(fabric->name), driver);
+        }
+        g_hash_table_insert(self->fabrics, g_strdup(manager->fabric), driver);
     }
     return TRUE;
 }

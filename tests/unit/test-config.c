@@ -84,13 +84,14 @@ describe_options(const WeftConfig *config)
 {
     const WeftApiOptions *a = &config->api;
     const WeftControlOptions *c = &config->control;
-    const gint64 times[] = { a->idle_timeout,  c->start_deadline,   c->await_deadline, c->stop_deadline,
-                             c->list_deadline, c->apply_deadline,   c->backoff.base,   c->backoff.max,
-                             c->host_grace,    c->scan_interval,    c->event_age,      c->request_age,
-                             c->meet_deadline, c->connect_deadline, c->link_idle,      config->libvirt.dial_limit };
+    const gint64 times[] = { a->idle_timeout,    c->start_deadline,   c->await_deadline, c->stop_deadline,
+                             c->list_deadline,   c->apply_deadline,   c->backoff.base,   c->backoff.max,
+                             c->host_grace,      c->scan_interval,    c->event_age,      c->request_age,
+                             c->meet_deadline,   c->connect_deadline, c->link_idle,      config->libvirt.dial_limit,
+                             c->patrol_interval, c->pkey_rest };
     GString *text = g_string_new(NULL);
-    g_string_printf(text, "%s %s %s %s %s", config->store_path, config->hypervisor, config->hypervisor_world,
-                    config->fabric_driver, config->fabric_world);
+    g_string_printf(text, "%s %s %s %s", config->store_path, config->hypervisor, config->hypervisor_world,
+                    config->fabric_world);
     g_string_append_printf(text, "\n%s %s %s %s %s %u %u %u %u %u %u", a->socket_path, a->socket_group, a->tcp_address,
                            a->tls_certificate, a->tls_key, a->connections, a->connections_per_address, a->body_max,
                            a->requests_per_second, a->requests_burst, a->streams);
@@ -100,6 +101,48 @@ describe_options(const WeftConfig *config)
     for (gsize i = 0; i < G_N_ELEMENTS(times); i++)
         g_string_append_printf(text, " %" G_GINT64_FORMAT, times[i] / 1000);
     return g_string_free(text, FALSE);
+}
+
+static void
+managers_are_read(void)
+{
+    char *folder = scratch_new();
+    g_autoptr(GError) error = NULL;
+    g_autofree char *key = g_build_filename(folder, "m_key", NULL);
+    g_assert_true(g_file_set_contents(key, "0x0123456789abcdef\n", -1, NULL));
+    g_autofree char *text = g_strdup_printf(
+        "fabrics:\n"
+        "  - { name: ib0, manager: { driver: opensm, managers: [/run/weft-opensm.sock, "
+        "'ssh://weft@sm2/run/weft-opensm.sock'],\n"
+        "      ssh_key: /s/key, deadline: 5s } }\n"
+        "  - { name: ib1, vxlan_base: 50000, manager: { driver: opensm, way: file, partitions_file: /s/partitions.conf,\n"
+        "      pid_file: /s/pid, m_key_file: %s, device: mlx4_0, port: 2 } }\n"
+        "  - { name: ib2, vxlan_base: 90000, manager: { driver: fake, world: /s/ib2 } }\n"
+        "  - { name: ib3, vxlan_base: 130000 }\n"
+        "shared: [ { name: storage, pkey: '0x7001', servers: ['0x0002c90300000101'] },\n"
+        "          { name: storage, fabric: ib1, pkey: '0x7002', clusters: full, tenants: [acme] } ]\n",
+        key);
+    g_autoptr(WeftConfig) config = load_text(folder, text, &error);
+    g_assert_no_error(error);
+    const WeftConfigManager *plugin = config->managers->pdata[0], *file = config->managers->pdata[1];
+    g_assert_true(plugin->opensm && file->opensm);
+    g_assert_cmpint(plugin->options.way, ==, WEFT_OPENSM_PLUGIN);
+    g_assert_cmpstr(plugin->options.managers[1], ==, "ssh://weft@sm2/run/weft-opensm.sock");
+    g_assert_null(plugin->options.managers[2]);
+    g_assert_cmpstr(plugin->options.ssh_key, ==, "/s/key");
+    g_assert_cmpint(plugin->options.deadline, ==, 5 * G_USEC_PER_SEC);
+    g_assert_cmpint(file->options.way, ==, WEFT_OPENSM_FILE);
+    g_assert_cmpstr(file->options.partitions_file, ==, "/s/partitions.conf");
+    g_assert_cmpuint(file->options.m_key, ==, 0x0123456789abcdef);
+    g_assert_cmpuint(file->options.port, ==, 2);
+    g_assert_cmpstr(((WeftConfigManager *)config->managers->pdata[2])->world, ==, "/s/ib2");
+    g_assert_false(((WeftConfigManager *)config->managers->pdata[3])->opensm);
+    const WeftShared *first = weft_fabric_shared(config->fabrics->pdata[0], "storage");
+    const WeftShared *second = weft_fabric_shared(config->fabrics->pdata[1], "storage");
+    g_assert_cmpuint(weft_shared_key(first), ==, 0x7001);
+    g_assert_cmpuint(weft_shared_key(second), ==, 0xf002);
+    g_assert_true(weft_shared_allows(first, "umbrella") && !weft_shared_allows(second, "umbrella"));
+    scratch_free(folder);
 }
 
 static void
@@ -116,7 +159,7 @@ options_are_read(void)
         "control: { workers: 21, workers_per_host: 22, starts_max: 23, start_deadline: 24ms, await_deadline: 25ms,\n"
         "  stop_deadline: 26ms, list_deadline: 27ms, apply_deadline: 28ms, backoff_base: 29ms, backoff_max: 30ms,\n"
         "  host_grace: 31ms, scan_interval: 32ms, event_age: 33ms, request_age: 34ms, meet_deadline: 35ms,\n"
-        "  connect_deadline: 36ms, link_idle: 37ms }\n"
+        "  connect_deadline: 36ms, link_idle: 37ms, patrol_interval: 41ms, pkey_rest: 42ms }\n"
         "guest: /s/guest\n"
         "secret: /s/secret\n"
         "hypervisor: { driver: fake, world: /s/hosts, run_guests: true, dial_limit: 38ms, keepalive: 39, keepalive_count: 40 "
@@ -126,11 +169,11 @@ options_are_read(void)
     g_assert_no_error(error);
     g_autofree char *options = describe_options(config);
     g_assert_cmpstr(options, ==,
-                    "/s/db fake /s/hosts fake /s/fabric\n"
+                    "/s/db fake /s/hosts /s/fabric\n"
                     "/s/sock hpc [::1]:7600 /s/crt /s/key 11 12 13312 14 15 16\n"
                     "21 22 23\n"
                     "/s/guest /s/secret 1 39 40\n"
-                    " 17000 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38");
+                    " 17000 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 41 42");
     scratch_free(folder);
 }
 
@@ -619,6 +662,7 @@ main(int argc, char **argv)
     g_test_add_func("/config/import/keeps-drain-marks", import_keeps_drain_marks);
     g_test_add_func("/config/import/leaves-api-alone", import_leaves_api_alone);
     g_test_add_func("/config/import/spares-hosts-in-use", import_spares_hosts_in_use);
+    g_test_add_func("/config/managers-are-read", managers_are_read);
     g_test_add_func("/config/import/spares-tenants-and-fabrics-in-use", import_spares_tenants_and_fabrics_in_use);
     g_test_add_func("/config/import/revokes-tokens", import_revokes_tokens);
     g_test_add_func("/config/import/swaps-unix-users", import_swaps_unix_users);

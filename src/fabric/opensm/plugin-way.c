@@ -11,8 +11,8 @@ typedef struct PluginWay {
     WeftFabricDriver *driver;
     GPtrArray *managers; /* WeftPluginManager */
     gint64 deadline;
-    WeftWatch *watch; /* NULL: nobody listens; thread: main */
-    gint doubt;       /* atomic: something happened, and it must be asked again who rules */
+    WeftPluginWatch *watch; /* NULL: nobody listens; thread: main */
+    gint doubt;             /* atomic: something happened, and it must be asked again who rules */
 
     /* thread: worker */
     int ruler; /* index; -1: none was found yet */
@@ -372,9 +372,9 @@ plugin_listen(gpointer self, gboolean on)
 {
     PluginWay *way = self;
     if (on)
-        way->watch = weft_watch_new(way->managers, way->deadline, happened, way);
+        way->watch = weft_plugin_watch_new(way->managers, way->deadline, happened, way);
     else
-        g_clear_pointer(&way->watch, weft_watch_free);
+        g_clear_pointer(&way->watch, weft_plugin_watch_free);
 }
 
 /* --- making and ending it --- */

@@ -6,14 +6,14 @@
 static const WeftBackoff backoff = { .base = G_USEC_PER_SEC / 10, .max = 5 * G_USEC_PER_SEC };
 
 typedef struct Ear {
-    WeftWatch *watch;
+    WeftPluginWatch *watch;
     WeftPluginManager *manager;
     GThread *thread;
     gboolean hears; /* it is connected; under the lock */
 } Ear;
 
-struct WeftWatch {
-    WeftWatchTell tell;
+struct WeftPluginWatch {
+    WeftPluginTell tell;
     gpointer data;
     gint64 deadline;
     GCancellable *cancellable;
@@ -29,7 +29,7 @@ struct WeftWatch {
 static void
 heard_ruler(Ear *ear, const char *version)
 {
-    WeftWatch *watch = ear->watch;
+    WeftPluginWatch *watch = ear->watch;
     g_mutex_lock(&watch->lock);
     gboolean news = watch->lost || (watch->ruler && watch->ruler != ear);
     watch->ruler = ear;
@@ -43,7 +43,7 @@ heard_ruler(Ear *ear, const char *version)
 static void
 set_hearing(Ear *ear, gboolean hears, const char *why)
 {
-    WeftWatch *watch = ear->watch;
+    WeftPluginWatch *watch = ear->watch;
     g_mutex_lock(&watch->lock);
     watch->hearing += (guint)hears - (guint)ear->hears;
     ear->hears = hears;
@@ -136,10 +136,10 @@ listen_on(gpointer data)
 
 /* --- all of them --- */
 
-WeftWatch *
-weft_watch_new(GPtrArray *managers, gint64 deadline, WeftWatchTell tell, gpointer data)
+WeftPluginWatch *
+weft_plugin_watch_new(GPtrArray *managers, gint64 deadline, WeftPluginTell tell, gpointer data)
 {
-    WeftWatch *watch = g_malloc0(sizeof *watch + managers->len * sizeof(Ear));
+    WeftPluginWatch *watch = g_malloc0(sizeof *watch + managers->len * sizeof(Ear));
     watch->tell = tell;
     watch->data = data;
     watch->deadline = deadline;
@@ -155,7 +155,7 @@ weft_watch_new(GPtrArray *managers, gint64 deadline, WeftWatchTell tell, gpointe
 }
 
 void
-weft_watch_free(WeftWatch *watch)
+weft_plugin_watch_free(WeftPluginWatch *watch)
 {
     if (!watch)
         return;

@@ -4,12 +4,12 @@
 
 #include "plugin-link.h"
 
-typedef struct WeftWatch WeftWatch;
+typedef struct WeftPluginWatch WeftPluginWatch;
 
 /* thread: any. */
-typedef void (*WeftWatchTell)(WeftFabricEvent event, const char *detail, gpointer data);
+typedef void (*WeftPluginTell)(WeftFabricEvent event, const char *detail, gpointer data);
 
 /* managers: WeftPluginManager, borrowed. deadline: microseconds for each conversation. */
-WeftWatch *weft_watch_new(GPtrArray *managers, gint64 deadline, WeftWatchTell tell, gpointer data);
+WeftPluginWatch *weft_plugin_watch_new(GPtrArray *managers, gint64 deadline, WeftPluginTell tell, gpointer data);
 /* Nothing is told afterwards. */
-void weft_watch_free(WeftWatch *watch);
+void weft_plugin_watch_free(WeftPluginWatch *watch);
