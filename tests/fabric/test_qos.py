@@ -72,6 +72,23 @@ def test_ports_hold_the_lanes(fabric, manager):
     check_ports(fabric, TURNS, [0, 1, 2, 3])
 
 
+def test_weft_reads_them_back(fabric, manager):
+    """From a port of the manager's machine, as an operator would."""
+    def check(lanes):
+        done = fabric.run(build_folder().resolve() / "src/cli/weft", "fabric", "qos", "--check", "--lanes", lanes, "--file",
+                          manager.folder / "opensm.conf", check=False)
+        assert done.stderr == ""
+        return done.returncode, done.stdout.splitlines()
+
+    assert check(LANES) == (0, ["all 9 links of hosts hold the lanes, at both ends"])
+    status, lines = check("1:40,2:20")
+    assert status == 1
+    assert "h1 mlx5_0 port 1: takes turns 0:255,1:255,2:255,3:64,0:192,1:255 instead of 0:128,1:128,2:64" in lines
+    assert sum(line.startswith("leaf1 port 1: sends service levels over virtual lanes 0,1,2,3,") for line in lines) == 1
+    status, lines = check("1:5,2:5,3:5,4:5,5:5,6:5,7:5,8:5")
+    assert status == 1 and "h8 mlx5_0 port 1: has 8 virtual lanes, and 9 are needed: fewer lanes, or another cable end" in lines
+
+
 def test_other_lanes_come_with_a_hangup(fabric, manager):
     write_options(manager, "2:50,4:25")
     manager.sweep()
