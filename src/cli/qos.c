@@ -123,9 +123,8 @@ const WeftVerb weft_qos_verbs[] = {
         .about = "Looks at opensm's options on this machine and prints what to take out and to put in for the lanes of the\n"
                  "fabric: which service level goes over which virtual lane, and how ports take turns between these.\n"
                  "With --check reads the ports' tables back. Exit status 1 where something is to be changed and was not.",
-        .examples = "weft fabric qos\n"
-                    "weft fabric qos --check\n"
-                    "weft fabric qos --lanes 1:40,2:20 --file /etc/opensm/opensm.conf --write",
+        .examples = "weft fabric qos --lanes 1:40,2:20 --file /etc/opensm/opensm.conf --write\n"
+                    "weft fabric qos --check",
         .options = options,
         .run = run,
     },

@@ -191,6 +191,30 @@ test_whole_hca(Env *env, gconstpointer data)
            "host/n1/hca/mlx5_1 is held by node 4k-0 already");
 }
 
+static WeftTxn *
+put_guaranteed(Env *env, const char *changes, guint64 room)
+{
+    g_autoptr(WeftNode) node = new_node(changes);
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_new_node(txn, node, env->host);
+    weft_txn_share_lane(txn, node, node->devices->pdata[0], room);
+    return txn;
+}
+
+/* The store itself keeps a lane from being promised twice. */
+static void
+test_lanes_are_bounded(Env *env, gconstpointer data)
+{
+#define GUARANTEED ", \"devices\": [[0, \"mlx5_0\", 0, \"0x78\"]], \"sl\": 2, \"bandwidth\": "
+    commit(env, put_guaranteed(env, "{\"sl\": 2, \"bandwidth\": 15000000000}", 20000000000));
+    refuse(env, put_guaranteed(env, OTHER(GUARANTEED "6000000000"), 20000000000), WEFT_ERROR_EXHAUSTED,
+           "host/n1/lane/mlx5_0/2: 15000000000 of 20000000000 in use, 6000000000 more asked for");
+    g_autoptr(GError) error = NULL;
+    g_assert_false(weft_store_commit_wait(env->store, put_guaranteed(env, OTHER(GUARANTEED "1000000"), 0), &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED);
+    commit(env, put_guaranteed(env, OTHER(GUARANTEED "5000000000"), 20000000000));
+}
+
 static void
 test_release(Env *env, gconstpointer data)
 {
@@ -491,6 +515,7 @@ main(int argc, char **argv)
         { "/records/nothing-twice", test_nothing_twice },
         { "/records/pages-that-are-not-there", test_pages_that_are_not_there },
         { "/records/whole-hca", test_whole_hca },
+        { "/records/lanes-are-bounded", test_lanes_are_bounded },
         { "/records/release", test_release },
         { "/records/cluster", test_cluster },
         { "/records/cluster-status", test_cluster_status },
