@@ -188,6 +188,7 @@ class Weft:
                 self.config[section] = values
         self.world = World(self.root / "hosts", self.root / "fabric")
         self.process = None
+        self.prefix = []  # of weftd's command: what brings it elsewhere
         self.client = Client(lambda: UnixConnection(self.socket))
 
     @property
@@ -222,7 +223,7 @@ class Weft:
             environment["WEFT_FAILPOINT_LOG"] = str(failpoint_log)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [build_folder() / "src/daemon/weftd", "--config", self.root / "weft.yaml"],
+                [*self.prefix, build_folder().resolve() / "src/daemon/weftd", "--config", self.root / "weft.yaml"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True)
         until(lambda: self.serves() or self.process.poll() is not None, lambda: f"weftd serves: {self.log_tail()}")
         if self.process.poll() is None:
