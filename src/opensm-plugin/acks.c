@@ -5,6 +5,8 @@ extern void osm_pkey_rcv_process(void *context, void *data);
 
 /* opensm reports each MAD that is not answered; this is for the case that it does not. */
 #define WAIT_SECONDS 120
+/* A sweep that fails half-way does not tell. */
+#define LOOK_MICROS (G_TIME_SPAN_SECOND / 50)
 
 struct WeftAcks {
     osm_opensm_t *osm;
@@ -13,6 +15,8 @@ struct WeftAcks {
     GHashTable *tickets; /* int → Ticket */
     int last;            /* ticket */
     gboolean stopping;
+    gboolean swept; /* a sweep's writes may be on their way */
+    guint sweeps;   /* that wrote */
 };
 
 struct WeftRound {
@@ -122,6 +126,50 @@ weft_acks_free(WeftAcks *acks)
     g_cond_clear(&acks->cond);
     g_mutex_clear(&acks->mutex);
     g_free(acks);
+}
+
+/* --- what sweeps write --- */
+
+void
+weft_acks_note_sweep(WeftAcks *acks, gboolean writes)
+{
+    g_mutex_lock(&acks->mutex);
+    if (writes && !acks->swept)
+        acks->sweeps++;
+    acks->swept = writes;
+    g_cond_broadcast(&acks->cond);
+    g_mutex_unlock(&acks->mutex);
+}
+
+guint
+weft_acks_mark(WeftAcks *acks)
+{
+    g_mutex_lock(&acks->mutex);
+    guint mark = acks->swept ? acks->sweeps - 1 : acks->sweeps;
+    g_mutex_unlock(&acks->mutex);
+    return mark;
+}
+
+gboolean
+weft_acks_was_swept(WeftAcks *acks, guint mark)
+{
+    g_mutex_lock(&acks->mutex);
+    gboolean swept = acks->sweeps != mark;
+    g_mutex_unlock(&acks->mutex);
+    return swept;
+}
+
+gboolean
+weft_acks_await_sweep(WeftAcks *acks)
+{
+    const osm_stats_t *stats = &acks->osm->stats;
+    gint64 deadline = g_get_monotonic_time() + WAIT_SECONDS * G_TIME_SPAN_SECOND;
+    g_mutex_lock(&acks->mutex);
+    while (acks->swept && stats->qp0_mads_outstanding > 0 && !acks->stopping && g_get_monotonic_time() < deadline)
+        g_cond_wait_until(&acks->cond, &acks->mutex, g_get_monotonic_time() + LOOK_MICROS);
+    gboolean done = !acks->swept || stats->qp0_mads_outstanding == 0;
+    g_mutex_unlock(&acks->mutex);
+    return done;
 }
 
 /* --- rounds --- */

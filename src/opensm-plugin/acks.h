@@ -28,6 +28,17 @@ void weft_acks_free(WeftAcks *acks);
 /* Ends all waits; what was not answered fails. */
 void weft_acks_stop(WeftAcks *acks);
 
+/* A sweep writes tables, too, from the file that it finds. What it has sent stays on its way for a while, may be sent again,
+ * and so reach a port behind what we wrote later. */
+
+/* opensm begins to write tables, or has the answers to all of it. thread: opensm's; never waits. */
+void weft_acks_note_sweep(WeftAcks *acks, gboolean writes);
+/* For weft_acks_was_swept(): whether a sweep has written since, or did when this was called. */
+guint weft_acks_mark(WeftAcks *acks);
+gboolean weft_acks_was_swept(WeftAcks *acks, guint mark);
+/* Until nothing of a sweep's is on its way; FALSE: it did not end. lock: not held. */
+gboolean weft_acks_await_sweep(WeftAcks *acks);
+
 WeftRound *weft_round_new(WeftAcks *acks);
 void weft_round_free(WeftRound *round);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftRound, weft_round_free)

@@ -10,6 +10,8 @@
 
 struct WeftApplier {
     GHashTable *lagging; /* guint64 * → set of pkeys: what these ports did not acknowledge */
+    GMutex mutex;
+    GHashTable *drifted; /* guint64 * → empty set; mutex */
 };
 
 typedef struct {
@@ -19,6 +21,7 @@ typedef struct {
     WeftManagedFile *file;
     GHashTable *ours;      /* set of pkeys: those in the file as it was */
     WeftManagedSave *save; /* the new file, that nobody sees yet; NULL: it is as it was */
+    GHashTable *ports;     /* guint64 * → set of pkeys: those that were looked at, to be looked at again */
     GArray *gone;          /* guint16 */
     WeftRound *round;
     WeftPlan *plan;
@@ -26,11 +29,19 @@ typedef struct {
     gboolean lacks_group;
 } Job;
 
+static GHashTable *
+new_ports(void)
+{
+    return g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, (GDestroyNotify)g_hash_table_unref);
+}
+
 WeftApplier *
 weft_applier_new(void)
 {
     WeftApplier *applier = g_new0(WeftApplier, 1);
-    applier->lagging = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, (GDestroyNotify)g_hash_table_unref);
+    applier->lagging = new_ports();
+    applier->drifted = new_ports();
+    g_mutex_init(&applier->mutex);
     return applier;
 }
 
@@ -40,7 +51,27 @@ weft_applier_free(WeftApplier *applier)
     if (!applier)
         return;
     g_hash_table_unref(applier->lagging);
+    g_hash_table_unref(applier->drifted);
+    g_mutex_clear(&applier->mutex);
     g_free(applier);
+}
+
+void
+weft_applier_note_drift(WeftApplier *applier, guint64 port_guid)
+{
+    g_mutex_lock(&applier->mutex);
+    g_hash_table_replace(applier->drifted, g_memdup2(&port_guid, sizeof port_guid), g_hash_table_new(NULL, NULL));
+    g_mutex_unlock(&applier->mutex);
+}
+
+static GHashTable *
+take_drifted(WeftApplier *applier)
+{
+    g_mutex_lock(&applier->mutex);
+    GHashTable *drifted = g_steal_pointer(&applier->drifted);
+    applier->drifted = new_ports();
+    g_mutex_unlock(&applier->mutex);
+    return drifted;
 }
 
 static void
@@ -49,6 +80,7 @@ clear_job(Job *job)
     weft_plan_free(job->plan);
     weft_round_free(job->round);
     g_clear_pointer(&job->gone, g_array_unref);
+    g_clear_pointer(&job->ports, g_hash_table_unref);
     weft_managed_save_cancel(job->save);
     g_clear_pointer(&job->ours, g_hash_table_unref);
     weft_managed_file_free(job->file);
@@ -190,6 +222,7 @@ make_plan(Job *job, GError **error)
         .gone = job->gone,
         .lagging = job->weft->applier->lagging,
         .whole = job->whole,
+        .also = job->ports,
     };
     return weft_plan_new(&input, error);
 }
@@ -223,18 +256,31 @@ prepare_file(Job *job, GError **error)
     return change_file(job, error);
 }
 
+/* lock: held. */
+static gboolean
+plan(Job *job, GError **error)
+{
+    g_clear_pointer(&job->gone, g_array_unref);
+    g_clear_pointer(&job->plan, weft_plan_free);
+    g_clear_pointer(&job->round, weft_round_free);
+    if (!check_job(job, error))
+        return FALSE;
+    job->gone = find_gone(job);
+    job->plan = make_plan(job, error);
+    job->round = weft_round_new(job->weft->acks);
+    return job->plan != NULL;
+}
+
 /* All of it, or nothing. lock: exclusive. */
 static gboolean
 change_memory(Job *job, GError **error)
 {
     osm_opensm_t *osm = job->weft->osm;
-    if (!check_job(job, error))
+    if (!plan(job, error))
         return FALSE;
-    job->gone = find_gone(job);
-    job->plan = make_plan(job, error);
-    if (!job->plan)
-        return FALSE;
+    weft_plan_collect(job->plan, job->ports);
     weft_plan_commit(job->plan, job->round);
+    job->lacks_group = FALSE;
     for (guint i = 0; i < job->gone->len; i++)
         weft_partitions_remove(osm, g_array_index(job->gone, guint16, i));
     for (guint i = 0; i < job->change->set->len; i++)
@@ -246,15 +292,11 @@ change_memory(Job *job, GError **error)
 static gboolean
 change_fabric(Job *job, GError **error)
 {
-    g_clear_pointer(&job->gone, g_array_unref);
-    g_clear_pointer(&job->plan, weft_plan_free);
-    g_clear_pointer(&job->round, weft_round_free);
-    job->lacks_group = FALSE;
-    job->round = weft_round_new(job->weft->acks);
     CL_PLOCK_EXCL_ACQUIRE(&job->weft->osm->lock);
     gboolean ok = change_memory(job, error);
     CL_PLOCK_RELEASE(&job->weft->osm->lock);
-    job->blocks += weft_round_asks(job->round)->len;
+    if (ok)
+        job->blocks += weft_round_asks(job->round)->len;
     return ok;
 }
 
@@ -271,7 +313,7 @@ note_lag(Job *job)
         WeftAsk *ask = asks->pdata[i];
         if (ask->error)
             g_hash_table_replace(lagging, g_memdup2(&ask->port_guid, sizeof ask->port_guid),
-                                 weft_plan_pkeys(job->plan, ask->port_guid));
+                                 g_hash_table_ref(g_hash_table_lookup(job->ports, &ask->port_guid)));
     }
 }
 
@@ -314,22 +356,65 @@ await(Job *job, GError **error)
     return check_answers(job, error);
 }
 
+/* --- from beginning to end --- */
+
+static gboolean
+begin(Job *job, json_t *request, GError **error)
+{
+    job->change = weft_wire_change_from_json(request, &job->whole, error);
+    if (!job->change || !prepare_file(job, error))
+        return FALSE;
+    job->ports = take_drifted(job->weft->applier);
+    if (change_fabric(job, error))
+        return TRUE;
+    GHashTableIter iter;
+    gpointer guid;
+    g_hash_table_iter_init(&iter, job->ports);
+    while (g_hash_table_iter_next(&iter, &guid, NULL))
+        weft_applier_note_drift(job->weft->applier, *(guint64 *)guid);
+    return FALSE;
+}
+
+static gboolean
+change_again(Job *job, GError **error)
+{
+    return change_fabric(job, error) && await(job, error);
+}
+
+static gboolean
+read_back(Job *job, GError **error)
+{
+    if (!weft_acks_await_sweep(job->weft->acks))
+        return weft_error_refuse(error, WEFT_ERROR_TIMEOUT,
+                                 "opensm's sweep does not end, and may still write to the ports. The change stands in %s; the "
+                                 "same change again completes it",
+                                 job->weft->partitions);
+    CL_PLOCK_ACQUIRE(&job->weft->osm->lock);
+    gboolean ok = plan(job, error);
+    if (ok)
+        weft_plan_read(job->plan, job->round);
+    CL_PLOCK_RELEASE(&job->weft->osm->lock);
+    return ok && await(job, error);
+}
+
 static gboolean
 run(Job *job, json_t *request, GError **error)
 {
-    job->change = weft_wire_change_from_json(request, &job->whole, error);
-    if (!job->change || !prepare_file(job, error) || !change_fabric(job, error))
+    WeftAcks *acks = job->weft->acks;
+    guint mark = weft_acks_mark(acks);
+    if (!begin(job, request, error))
         return FALSE;
     /* The disk takes its time while the MADs take theirs. */
     if (job->save && !weft_managed_save_end(g_steal_pointer(&job->save), error)) {
         g_prefix_error(error, "opensm has the change until its next sweep: ");
         return FALSE;
     }
-    if (!await(job, error))
-        return FALSE;
     /* A sweep that read the file just before it was replaced has taken all back. From now on it cannot; mostly there is nothing
      * to do. */
-    if (!change_fabric(job, error) || !await(job, error))
+    if (!await(job, error) || !change_again(job, error))
+        return FALSE;
+    /* But what it wrote may be lost and sent again, and come behind ours. */
+    if (weft_acks_was_swept(acks, mark) && (!read_back(job, error) || !change_again(job, error)))
         return FALSE;
     if (job->lacks_group)
         return weft_error_refuse(

@@ -2,6 +2,9 @@
  * sweep or start of opensm reads; it ends when the file is on the disk and the last port has answered. Refused is what cannot
  * be before anything changes.
  *
+ * A sweep may run meanwhile, and write what it read before: then the ports are read back when it has written, and what is not
+ * right is written again.
+ *
  * A port that does not answer fails the change, with its name. The wish then stands in the file and in opensm's memory: the
  * next sweep, or the same change again, completes it. */
 #pragma once
@@ -12,5 +15,7 @@
 
 WeftApplier *weft_applier_new(void);
 void weft_applier_free(WeftApplier *applier);
+/* A port has something else than opensm wishes: the next change looks at it. thread: any. */
+void weft_applier_note_drift(WeftApplier *applier, guint64 port_guid);
 /* thread: one at a time; blocks. */
 json_t *weft_apply(WeftOsm *weft, json_t *request, GError **error);

@@ -42,6 +42,13 @@ weft_osm_is_ruling(const WeftOsm *weft)
     return subn->sm_state == IB_SMINFO_STATE_MASTER && !subn->first_time_master_sweep && !subn->force_first_time_master_sweep;
 }
 
+/* Whether switches check P_Keys at their ports. */
+static inline gboolean
+weft_osm_enforces(const osm_opensm_t *osm)
+{
+    return osm->subn.opt.part_enforce_enum != OSM_PARTITION_ENFORCE_TYPE_OFF;
+}
+
 /* To opensm's log, unless that may be elsewhere. */
 #define weft_osm_log(weft, level, ...)                                                                                         \
     do {                                                                                                                       \

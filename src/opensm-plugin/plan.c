@@ -7,6 +7,7 @@
 
 typedef struct {
     guint64 guid;
+    osm_physp_t *physp;
     WeftTable *table;
     GHashTable *pkeys; /* set */
 } PortPlan;
@@ -41,6 +42,7 @@ add_port(WeftPlan *plan, const osm_port_t *port, guint64 guid)
 {
     PortPlan *mine = g_new0(PortPlan, 1);
     mine->guid = guid;
+    mine->physp = port->p_physp;
     mine->table = weft_table_new(port->p_physp, plan->both);
     mine->pkeys = g_hash_table_new(NULL, NULL);
     g_hash_table_insert(plan->ports, &mine->guid, mine);
@@ -132,24 +134,31 @@ concerns(const WeftPlanInput *input, GHashTable *pkeys)
     return input->whole;
 }
 
-/* A port that did not answer when one of these partitions was changed before gets another chance, and may fail this change,
- * too. */
-static gboolean
-add_lagging(WeftPlan *plan, const WeftPlanInput *input, GError **error)
+static void
+add_pkeys(GHashTable *to, GHashTable *pkeys)
 {
     GHashTableIter iter;
-    gpointer guid, pkeys, pkey;
-    g_hash_table_iter_init(&iter, input->lagging);
+    gpointer pkey;
+    g_hash_table_iter_init(&iter, pkeys);
+    while (g_hash_table_iter_next(&iter, &pkey, NULL))
+        g_hash_table_add(to, pkey);
+}
+
+/* Looks at ports that this change may leave as they are. */
+static gboolean
+add_ports(WeftPlan *plan, const WeftPlanInput *input, GHashTable *ports, GError **error)
+{
+    GHashTableIter iter;
+    gpointer guid, pkeys;
+    g_hash_table_iter_init(&iter, ports);
     while (g_hash_table_iter_next(&iter, &guid, &pkeys)) {
         PortPlan *port;
-        if (!concerns(input, pkeys))
+        if (ports == input->lagging && !concerns(input, pkeys))
             continue;
         if (!get_port(plan, *(guint64 *)guid, &port, error))
             return FALSE;
-        GHashTableIter inner;
-        g_hash_table_iter_init(&inner, pkeys);
-        while (port && g_hash_table_iter_next(&inner, &pkey, NULL))
-            g_hash_table_add(port->pkeys, pkey);
+        if (port)
+            add_pkeys(port->pkeys, pkeys);
     }
     return TRUE;
 }
@@ -177,7 +186,10 @@ fill(WeftPlan *plan, const WeftPlanInput *input, GError **error)
     for (guint i = 0; i < set->len; i++)
         if (!add_members(plan, set->pdata[i], error))
             return FALSE;
-    return add_lagging(plan, input, error) && check_peers(plan, error);
+    /* A port that did not answer when one of these partitions was changed before gets another chance, and may fail this change,
+     * too. */
+    return add_ports(plan, input, input->lagging, error) && add_ports(plan, input, input->also, error) &&
+           check_peers(plan, error);
 }
 
 WeftPlan *
@@ -186,7 +198,7 @@ weft_plan_new(const WeftPlanInput *input, GError **error)
     g_autoptr(WeftPlan) plan = g_new0(WeftPlan, 1);
     plan->osm = input->osm;
     plan->both = input->osm->subn.opt.allow_both_pkeys;
-    plan->enforce = input->osm->subn.opt.part_enforce_enum != OSM_PARTITION_ENFORCE_TYPE_OFF;
+    plan->enforce = weft_osm_enforces(input->osm);
     plan->ports = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, free_port);
     plan->order = g_ptr_array_new();
     plan->absent = g_array_new(FALSE, FALSE, sizeof(guint64));
@@ -214,15 +226,28 @@ weft_plan_commit(WeftPlan *plan, WeftRound *round)
     }
 }
 
+void
+weft_plan_read(const WeftPlan *plan, WeftRound *round)
+{
+    for (guint i = 0; i < plan->order->len; i++)
+        weft_table_read(((PortPlan *)plan->order->pdata[i])->physp, plan->enforce, round);
+}
+
 GArray *
 weft_plan_absent(const WeftPlan *plan)
 {
     return plan->absent;
 }
 
-GHashTable *
-weft_plan_pkeys(const WeftPlan *plan, guint64 port_guid)
+void
+weft_plan_collect(const WeftPlan *plan, GHashTable *ports)
 {
-    const PortPlan *port = g_hash_table_lookup(plan->ports, &port_guid);
-    return port ? g_hash_table_ref(port->pkeys) : g_hash_table_new(NULL, NULL);
+    for (guint i = 0; i < plan->order->len; i++) {
+        const PortPlan *port = plan->order->pdata[i];
+        GHashTable *there = g_hash_table_lookup(ports, &port->guid);
+        if (there)
+            add_pkeys(there, port->pkeys);
+        else
+            g_hash_table_insert(ports, g_memdup2(&port->guid, sizeof port->guid), g_hash_table_ref(port->pkeys));
+    }
 }

@@ -13,6 +13,7 @@ typedef struct WeftPlanInput {
     GArray *gone;        /* guint16: partitions that go, weft's by the file or by their name */
     GHashTable *lagging; /* guint64 * → set of pkeys: ports that did not answer when these changed */
     gboolean whole;      /* all that lag are concerned */
+    GHashTable *also;    /* guint64 * → set of pkeys: ports that are looked at in any case */
 } WeftPlanInput;
 
 /* EXHAUSTED, CONFLICT or UNAVAILABLE: it cannot be so. Nothing is changed. */
@@ -22,7 +23,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftPlan, weft_plan_free)
 
 /* Makes the tables opensm's wish, and sends what the ports lack. lock: exclusive. */
 void weft_plan_commit(WeftPlan *plan, WeftRound *round);
+/* Asks the ports for all of their tables. */
+void weft_plan_read(const WeftPlan *plan, WeftRound *round);
 /* Members that are not in the fabric now (guint64): they get their keys when they come. */
 GArray *weft_plan_absent(const WeftPlan *plan);
-/* P_Keys that the plan concerns on a port: a new set of GUINT_TO_POINTER(pkey). */
-GHashTable *weft_plan_pkeys(const WeftPlan *plan, guint64 port_guid);
+/* Adds its ports, with the P_Keys that it concerns there: guint64 * → set of GUINT_TO_POINTER(pkey), both owned. */
+void weft_plan_collect(const WeftPlan *plan, GHashTable *ports);

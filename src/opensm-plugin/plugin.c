@@ -140,6 +140,13 @@ report_trap(WeftOsm *weft, const ib_mad_notice_attr_t *notice)
     weft_door_tell(weft->door, "ports", text);
 }
 
+static void
+note_sweep(WeftOsm *weft, gboolean writes)
+{
+    if (weft->acks)
+        weft_acks_note_sweep(weft->acks, writes);
+}
+
 /* thread: any of opensm's, often with its lock held: nothing here waits. */
 static void
 weft_report(void *data, osm_epi_event_id_t event, void *detail)
@@ -153,14 +160,23 @@ weft_report(void *data, osm_epi_event_id_t event, void *detail)
         break;
     case OSM_EVENT_ID_HEAVY_SWEEP_START:
         g_atomic_int_set(&weft->sweeping, TRUE);
+        note_sweep(weft, FALSE);
+        break;
+    case OSM_EVENT_ID_HEAVY_SWEEP_DONE: /* it has looked at all; now it writes */
+        note_sweep(weft, TRUE);
+        break;
+    case OSM_EVENT_ID_UCAST_ROUTING_DONE: /* which begins when the ports have answered about their P_Keys */
+        note_sweep(weft, FALSE);
         break;
     case OSM_EVENT_ID_SUBNET_UP:
         g_atomic_int_set(&weft->sweeping, FALSE);
+        note_sweep(weft, FALSE);
         weft_door_tell_rule(weft->door);
         weft_door_tell(weft->door, "swept", NULL);
         break;
     case OSM_EVENT_ID_STATE_CHANGE:
         g_atomic_int_set(&weft->sweeping, FALSE);
+        note_sweep(weft, FALSE);
         weft_door_tell_rule(weft->door);
         break;
     default:

@@ -11,11 +11,12 @@ struct WeftTable {
     osm_physp_t *physp;
     gboolean both;
     guint capacity;
-    guint16 *keys;  /* as it shall be, in order of the host; a whole number of blocks */
-    guint blocks;   /* of them */
-    guint beyond;   /* the first index behind all that were ever used */
-    guint enforced; /* how many a switch had to enforce before */
-    GArray *placed; /* guint: indices that got their key now */
+    guint16 *keys;   /* as it shall be, in order of the host; a whole number of blocks */
+    guint16 *before; /* as it was */
+    guint blocks;    /* of them */
+    guint beyond;    /* the first index behind all that were ever used */
+    guint enforced;  /* how many a switch had to enforce before */
+    GArray *placed;  /* guint: indices that got their key now */
 };
 
 guint
@@ -48,31 +49,36 @@ weft_table_is_known(const osm_physp_t *physp)
 }
 
 static gboolean
-has_full(const WeftTable *table, guint16 base)
+has_full(const guint16 *keys, guint capacity, guint16 base)
 {
-    for (guint i = 0; i < table->capacity; i++)
-        if (table->keys[i] == (base | FULL))
+    for (guint i = 0; i < capacity; i++)
+        if (keys[i] == (base | FULL))
             return TRUE;
     return FALSE;
 }
 
 /* What a switch enforces is the same without gaps; of a key that is there as both only the full one. */
 static GArray *
-compact(const WeftTable *table)
+compact(const guint16 *keys, guint capacity)
 {
-    GArray *keys = g_array_new(FALSE, TRUE, sizeof(guint16));
-    for (guint i = 0; i < table->capacity; i++) {
-        guint16 key = table->keys[i];
-        if (BASE(key) && ((key & FULL) || !has_full(table, key)))
-            g_array_append_val(keys, key);
-    }
-    return keys;
+    GArray *enforced = g_array_sized_new(FALSE, FALSE, sizeof(guint16), capacity);
+    for (guint i = 0; i < capacity; i++)
+        if (BASE(keys[i]) && ((keys[i] & FULL) || !has_full(keys, capacity, keys[i])))
+            g_array_append_val(enforced, keys[i]);
+    return enforced;
+}
+
+static GArray *
+copy(const guint16 *keys, guint capacity)
+{
+    GArray *all = g_array_sized_new(FALSE, FALSE, sizeof(guint16), capacity);
+    return g_array_append_vals(all, keys, capacity);
 }
 
 static guint
 count_enforced(const WeftTable *table)
 {
-    g_autoptr(GArray) keys = compact(table);
+    g_autoptr(GArray) keys = compact(table->keys, table->capacity);
     return keys->len;
 }
 
@@ -92,6 +98,7 @@ weft_table_new(osm_physp_t *physp, gboolean both)
         for (guint i = 0; block && i < WEFT_BLOCK_KEYS; i++)
             table->keys[b * WEFT_BLOCK_KEYS + i] = cl_ntoh16(block->pkey_entry[i]);
     }
+    table->before = g_memdup2(table->keys, table->blocks * WEFT_BLOCK_KEYS * sizeof *table->keys);
     table->enforced = count_enforced(table);
     return table;
 }
@@ -102,6 +109,7 @@ weft_table_free(WeftTable *table)
     if (!table)
         return;
     g_array_unref(table->placed);
+    g_free(table->before);
     g_free(table->keys);
     g_free(table);
 }
@@ -300,49 +308,124 @@ weft_table_commit(const WeftTable *table)
     osm_pkey_find_last_accum_pkey_index(pkeys);
 }
 
+/* A table as it shall be, and as opensm wished it before. */
 typedef struct {
     osm_physp_t *physp;
-    const guint16 *keys;
-    guint count;
-    gboolean enforced;
+    GArray *keys;
+    GArray *before;
 } Image;
 
-/* Sends the block unless the port is known to have it so. */
-static guint
-send_block(const Image *image, guint block, guint64 port_guid, WeftRound *round)
+static void
+clear_image(Image *image)
 {
-    ib_pkey_table_t wish = { 0 };
-    for (guint i = 0, at = block * WEFT_BLOCK_KEYS; i < WEFT_BLOCK_KEYS && at < image->count; i++, at++)
-        wish.pkey_entry[i] = cl_hton16(image->keys[at]);
-    const ib_pkey_table_t *known = osm_pkey_tbl_block_get(&image->physp->pkeys, (uint16_t)block);
-    if (known && memcmp(known, &wish, sizeof wish) == 0)
-        return 0;
-    const WeftAskWhere where = { .physp = image->physp, .port_guid = port_guid, .enforced = image->enforced, .block = block };
-    weft_round_ask(round, &where, &wish);
-    return 1;
+    g_clear_pointer(&image->keys, g_array_unref);
+    g_clear_pointer(&image->before, g_array_unref);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Image, clear_image)
+
+static Image
+make_image(const WeftTable *table, gboolean enforced)
+{
+    return (Image){
+        .physp = enforced ? weft_table_peer(table->physp) : table->physp,
+        .keys = enforced ? compact(table->keys, table->capacity) : copy(table->keys, table->capacity),
+        .before = enforced ? compact(table->before, table->capacity) : copy(table->before, table->capacity),
+    };
 }
 
-static guint
+static ib_pkey_table_t
+get_block(const GArray *keys, guint block)
+{
+    ib_pkey_table_t found = { 0 };
+    for (guint i = 0, at = block * WEFT_BLOCK_KEYS; i < WEFT_BLOCK_KEYS && at < keys->len; i++, at++)
+        found.pkey_entry[i] = cl_hton16(g_array_index(keys, guint16, at));
+    return found;
+}
+
+static gboolean
+is_known(const Image *image, guint block)
+{
+    ib_pkey_table_t wish = get_block(image->keys, block);
+    const ib_pkey_table_t *known = osm_pkey_tbl_block_get(&image->physp->pkeys, (uint16_t)block);
+    return known && memcmp(known, &wish, sizeof wish) == 0;
+}
+
+/* What the port is known to have does not tell what is on its way to it: a sweep that wished otherwise may have just written.
+ */
+static gboolean
+was_wished(const Image *image, guint block)
+{
+    ib_pkey_table_t wish = get_block(image->keys, block), before = get_block(image->before, block);
+    return memcmp(&before, &wish, sizeof wish) == 0;
+}
+
+static WeftAskWhere
+locate(osm_physp_t *physp, guint64 port_guid, guint block)
+{
+    gboolean enforced = osm_node_get_type(physp->p_node) == IB_NODE_TYPE_SWITCH;
+    return (WeftAskWhere){ .physp = physp, .port_guid = port_guid, .enforced = enforced, .block = block };
+}
+
+/* Blocks behind the last key of a switch's port are emptied: opensm leaves what was there, and the switch would go on to let it
+ * through. */
+static void
 send_image(const Image *image, guint64 port_guid, WeftRound *round)
 {
-    guint sent = 0;
-    for (guint b = 0; b < count_blocks(image->physp); b++)
-        sent += send_block(image, b, port_guid, round);
-    return sent;
+    for (guint b = 0; b < count_blocks(image->physp); b++) {
+        if (is_known(image, b) && was_wished(image, b))
+            continue;
+        const WeftAskWhere where = locate(image->physp, port_guid, b);
+        ib_pkey_table_t wish = get_block(image->keys, b);
+        weft_round_ask(round, &where, &wish);
+    }
 }
 
-guint
+void
 weft_table_send(const WeftTable *table, gboolean enforce, WeftRound *round)
 {
     guint64 guid = cl_ntoh64(table->physp->port_guid);
-    const Image own = { .physp = table->physp, .keys = table->keys, .count = table->capacity };
-    guint sent = send_image(&own, guid, round);
+    g_auto(Image) own = make_image(table, FALSE);
+    send_image(&own, guid, round);
     osm_physp_t *peer = enforce ? weft_table_peer(table->physp) : NULL;
     if (!peer)
-        return sent;
-    /* Blocks behind the last key are emptied: opensm leaves what was there, and the switch would go on to let it through. */
-    g_autoptr(GArray) keys = compact(table);
-    const Image enforced = { .physp = peer, .keys = (const guint16 *)keys->data, .count = keys->len, .enforced = TRUE };
-    peer->pkeys.used_blocks = (uint16_t)((keys->len + WEFT_BLOCK_KEYS - 1) / WEFT_BLOCK_KEYS);
-    return sent + send_image(&enforced, guid, round);
+        return;
+    g_auto(Image) enforced = make_image(table, TRUE);
+    peer->pkeys.used_blocks = (uint16_t)((enforced.keys->len + WEFT_BLOCK_KEYS - 1) / WEFT_BLOCK_KEYS);
+    send_image(&enforced, guid, round);
+}
+
+static void
+read_blocks(osm_physp_t *physp, guint64 port_guid, WeftRound *round)
+{
+    for (guint b = 0; b < count_blocks(physp); b++) {
+        const WeftAskWhere where = locate(physp, port_guid, b);
+        weft_round_ask(round, &where, NULL);
+    }
+}
+
+void
+weft_table_read(osm_physp_t *physp, gboolean enforce, WeftRound *round)
+{
+    guint64 guid = cl_ntoh64(physp->port_guid);
+    osm_physp_t *peer = enforce ? weft_table_peer(physp) : NULL;
+    read_blocks(physp, guid, round);
+    if (peer)
+        read_blocks(peer, guid, round);
+}
+
+static gboolean
+is_all_known(const WeftTable *table, gboolean enforced)
+{
+    g_auto(Image) image = make_image(table, enforced);
+    for (guint b = 0; b < count_blocks(image.physp); b++)
+        if (!is_known(&image, b))
+            return FALSE;
+    return TRUE;
+}
+
+gboolean
+weft_table_is_as_wished(osm_physp_t *physp, gboolean enforce)
+{
+    g_autoptr(WeftTable) table = weft_table_new(physp, FALSE);
+    return is_all_known(table, FALSE) && (!enforce || !weft_table_peer(physp) || is_all_known(table, TRUE));
 }

@@ -32,8 +32,13 @@ gboolean weft_table_check_peer(const WeftTable *table, GError **error);
 
 /* Makes it opensm's wish. */
 void weft_table_commit(const WeftTable *table);
-/* Sends the blocks in which the port differs from the wish, and those of the switch's port where enforce; returns how many. */
-guint weft_table_send(const WeftTable *table, gboolean enforce, WeftRound *round);
+/* Sends the blocks that are not as they shall be, and those of the switch's port where enforce: those that differ from what was
+ * wished before, or from what the port is known to have. */
+void weft_table_send(const WeftTable *table, gboolean enforce, WeftRound *round);
+/* Asks for all blocks, and for those of the switch's port where enforce. */
+void weft_table_read(osm_physp_t *physp, gboolean enforce, WeftRound *round);
+/* Whether the port, and the switch's where enforce, are known to have what opensm wishes. */
+gboolean weft_table_is_as_wished(osm_physp_t *physp, gboolean enforce);
 
 /* The switch's port at the other end that is able to enforce partitions; NULL: none. */
 osm_physp_t *weft_table_peer(const osm_physp_t *physp);

@@ -1,6 +1,7 @@
 #include "look.h"
 
 #include "acks.h"
+#include "apply.h"
 #include "check.h"
 #include "errors.h"
 #include "fields.h"
@@ -30,16 +31,6 @@ read_request(json_t *request, GError **error)
     return weft_fields_end(&fields, error) ? g_steal_pointer(&tables) : NULL;
 }
 
-static void
-ask_all(WeftRound *round, osm_physp_t *physp, guint64 guid, gboolean enforced)
-{
-    guint capacity = weft_table_capacity(physp);
-    for (guint b = 0; b * WEFT_BLOCK_KEYS < capacity; b++) {
-        const WeftAskWhere where = { .physp = physp, .port_guid = guid, .enforced = enforced, .block = b };
-        weft_round_ask(round, &where, NULL);
-    }
-}
-
 /* lock: held. */
 static void
 ask_port(osm_opensm_t *osm, WeftPortTable *table, WeftRound *round)
@@ -55,14 +46,12 @@ ask_port(osm_opensm_t *osm, WeftPortTable *table, WeftRound *round)
         return;
     }
     g_array_set_size(table->pkeys, weft_table_capacity(port->p_physp));
-    ask_all(round, port->p_physp, table->port_guid, FALSE);
-    gboolean enforce = osm->subn.opt.part_enforce_enum != OSM_PARTITION_ENFORCE_TYPE_OFF;
-    osm_physp_t *peer = enforce ? weft_table_peer(port->p_physp) : NULL;
+    weft_table_read(port->p_physp, weft_osm_enforces(osm), round);
+    osm_physp_t *peer = weft_osm_enforces(osm) ? weft_table_peer(port->p_physp) : NULL;
     if (!peer)
         return;
     table->enforced = g_array_new(FALSE, TRUE, sizeof(guint16));
     g_array_set_size(table->enforced, weft_table_capacity(peer));
-    ask_all(round, peer, table->port_guid, TRUE);
 }
 
 static void
@@ -85,6 +74,20 @@ empty_failed(WeftPortTable *table)
     g_clear_pointer(&table->enforced, g_array_unref);
 }
 
+/* opensm does not look at tables again that it knows: the next change repairs what somebody else wrote. */
+static void
+note_drift(WeftOsm *weft, const WeftPortTable *table)
+{
+    osm_opensm_t *osm = weft->osm;
+    CL_PLOCK_ACQUIRE(&osm->lock);
+    const osm_port_t *port = osm_get_port_by_guid(&osm->subn, cl_hton64(table->port_guid));
+    gboolean known = port && port->p_physp && weft_table_is_known(port->p_physp) && weft_check_port(port, NULL);
+    gboolean drifted = known && !weft_table_is_as_wished(port->p_physp, weft_osm_enforces(osm));
+    CL_PLOCK_RELEASE(&osm->lock);
+    if (drifted)
+        weft_applier_note_drift(weft->applier, table->port_guid);
+}
+
 static void
 read_tables(WeftOsm *weft, GPtrArray *tables)
 {
@@ -102,6 +105,7 @@ read_tables(WeftOsm *weft, GPtrArray *tables)
         for (; i < ends[t]; i++)
             fill(tables->pdata[t], asks->pdata[i]);
         empty_failed(tables->pdata[t]);
+        note_drift(weft, tables->pdata[t]);
     }
 }
 
