@@ -81,7 +81,8 @@ check_ports(WeftRequest *request, const WeftHost *host, GError **error)
     for (guint i = 0; i < host->hcas->len; i++) {
         GError *failure = NULL;
         const WeftHca *hca = host->hcas->pdata[i];
-        g_autoptr(WeftRecord) holder = weft_store_holder_of_guid(request->store, host->fabric, hca->port_guid, &failure);
+        g_autoptr(WeftRecord) holder =
+            hca->port_guid ? weft_store_holder_of_guid(request->store, host->fabric, hca->port_guid, &failure) : NULL;
         if (holder)
             g_set_error(&failure, WEFT_ERROR, WEFT_ERROR_CONFLICT,
                         "hcas[%u].port_guid: 0x%016" G_GINT64_MODIFIER

@@ -15,7 +15,7 @@ static gboolean evict, wait_until_empty;
 static const GOptionEntry add_options[] = {
     { "uri", 0, 0, G_OPTION_ARG_STRING, &add_flags.uri, "of its libvirtd (qemu+tls://NAME/system)", "URI" },
     { "fabric", 0, 0, G_OPTION_ARG_STRING, &add_flags.fabric, "fabric that it hangs on", "NAME" },
-    { "leaf", 0, 0, G_OPTION_ARG_STRING, &add_flags.leaf, "leaf switch that it hangs on", "NAME" },
+    { "leaf", 0, 0, G_OPTION_ARG_STRING, &add_flags.leaf, "leaf switch that it hangs on; as the fabric's map says unless given", "NAME" },
     { "numa", 0, 0, G_OPTION_ARG_INT, &add_flags.numa, "NUMA nodes (1)", "N" },
     { "cores", 0, 0, G_OPTION_ARG_INT, &add_flags.cores, "cores of each NUMA node (hardware as the host has it)", "N" },
     { "threads", 0, 0, G_OPTION_ARG_INT, &add_flags.threads, "hardware threads of each core (1)", "N" },
@@ -142,8 +142,8 @@ host_from_flags(const char *name, GError **error)
                                   "all of it is read from the host)");
         return NULL;
     }
-    if (!add_flags.fabric || !add_flags.leaf) {
-        weft_cli_set_usage(error, "host add: where does it hang? (--fabric NAME, --leaf NAME)");
+    if (!add_flags.fabric) {
+        weft_cli_set_usage(error, "host add: which fabric does it hang on? (--fabric NAME)");
         return NULL;
     }
     json_t *host = json_pack("{s:s}", "name", name);
@@ -394,12 +394,12 @@ run_rm(WeftCli *cli, char **args, GError **error)
 const WeftVerb weft_host_verbs[] = {
     {
         .name = "host add",
-        .arguments = "NAME --fabric F --leaf L",
+        .arguments = "NAME --fabric F",
         .summary = "add a host, its hardware as it has it or as described",
         .about =
-            "Adds a host, or with -f those of a file. There each host stands alone, with its fabric and leaf: no hostlists.\n"
+            "Adds a host, or with -f those of a file. There each host stands alone, with its fabric: no hostlists.\n"
             "Without --cores all of its hardware is read from the host itself, and one core of each NUMA node is kept for it.",
-        .examples = "weft host add n1 --fabric ib0 --leaf leaf1 --uri qemu+tls://n1.example.org/system\n"
+        .examples = "weft host add n1 --fabric ib0 --uri qemu+tls://n1.example.org/system\n"
                     "weft host add n2 --fabric ib0 --leaf leaf1 --numa 2 --cores 16 --housekeeping 1 --pages 2M=30720",
         .max_args = 1,
         .options = add_options,

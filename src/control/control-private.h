@@ -124,6 +124,8 @@ const char *weft_subnets_holder(const WeftSubnets *subnets, guint vxlan);
 void weft_subnets_examine(const WeftSubnets *subnets, json_t *checks);
 /* Looks at the fabric now: something is odd there. */
 void weft_subnets_hint(WeftSubnets *subnets, const char *fabric);
+/* Somebody gave it another map, or it has a host of which the ports are not known yet. No such fabric: nothing happens. */
+void weft_subnets_map_changed(WeftSubnets *subnets, const char *fabric);
 
 /* A free partition number that has rested, held for the cluster; 0 and EXHAUSTED: none is left. */
 guint weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key, GError **error);

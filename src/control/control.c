@@ -119,6 +119,8 @@ store_changed(const WeftChange *changes, gsize n, gpointer data)
             weft_hosts_changed(control->hosts, changes[i].key, changes[i].deleted);
         else if (changes[i].kind == WEFT_KIND_IMAGE)
             weft_images_changed(control->images);
+        else if (changes[i].kind == WEFT_KIND_FABRIC_MAP)
+            weft_subnets_map_changed(control->subnets, changes[i].key);
     }
 }
 

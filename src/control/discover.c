@@ -110,15 +110,6 @@ keep_memory(WeftHost *host)
     }
 }
 
-static WeftHost *
-host_copy(const WeftHost *host)
-{
-    json_t *json = weft_host_to_json(host);
-    WeftHost *copy = weft_host_from_json(json, "", NULL);
-    json_decref(json);
-    return copy;
-}
-
 static void
 fill_in(char **text, const char *found)
 {
@@ -129,7 +120,7 @@ fill_in(char **text, const char *found)
 WeftHost *
 weft_discover_addresses(const WeftHost *description, const WeftInventory *inventory)
 {
-    WeftHost *host = host_copy(description);
+    WeftHost *host = weft_host_copy(description);
     for (guint i = 0; i < host->hcas->len; i++) {
         WeftHca *hca = host->hcas->pdata[i];
         const WeftHca *found = weft_host_hca(inventory->hardware, hca->name);
@@ -154,7 +145,7 @@ weft_discover_addresses(const WeftHost *description, const WeftInventory *invent
 WeftHost *
 weft_discover(const WeftHost *description, const WeftInventory *inventory)
 {
-    WeftHost *host = host_copy(description);
+    WeftHost *host = weft_host_copy(description);
     const WeftHost *found = inventory->hardware;
     g_array_set_size(host->cores, 0);
     g_array_append_vals(host->cores, found->cores->data, found->cores->len);

@@ -251,7 +251,11 @@ check_port(const Patient *patient, const char *check, const WeftHca *described)
     json_t *told = hca_reported(patient, described->name);
     const char *state = json_string_value(json_object_get(told, "state"));
     const char *guid = json_string_value(json_object_get(told, "port_guid"));
-    if (guid && g_ascii_strtoull(guid, NULL, 16) != described->port_guid)
+    if (!described->port_guid)
+        weft_doctor_add(patient->checks, check, WEFT_HEALTH_WARN,
+                        "write port_guid into the host's description; ibstat shows it",
+                        "it is not known which port of the fabric it is: no node gets it");
+    else if (guid && g_ascii_strtoull(guid, NULL, 16) != described->port_guid)
         weft_doctor_add(patient->checks, check, WEFT_HEALTH_FAIL, "correct port_guid in the host's description",
                         "its port GUID is %s, 0x%016" G_GINT64_MODIFIER "x is described", guid, described->port_guid);
     if (state && g_ascii_strcasecmp(state, "active") != 0)

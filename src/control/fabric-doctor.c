@@ -2,6 +2,7 @@
 
 #include "doctor.h"
 #include "host.h"
+#include "match.h"
 #include "options.h"
 
 static const struct {
@@ -59,6 +60,41 @@ weft_doctor_manager(json_t *checks, const WeftFabricFacts *facts)
         weft_doctor_add(checks, check, WEFT_HEALTH_OK, NULL, "%s, by %s",
                         json_string_value(json_object_get(facts->manager, "version")),
                         json_string_value(json_object_get(facts->manager, "way")));
+}
+
+static gboolean
+is_described(const GPtrArray *hosts)
+{
+    for (guint i = 0; i < hosts->len; i++) {
+        const WeftHost *host = hosts->pdata[i];
+        if (!host->leaf || weft_host_lacks_ports(host))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+void
+weft_doctor_map(json_t *checks, const WeftFabricFacts *facts)
+{
+    g_autofree char *check = g_strdup_printf("map of %s", facts->fabric);
+    if (!facts->map) {
+        if (!is_described(facts->hosts))
+            weft_doctor_add(
+                checks, check, WEFT_HEALTH_WARN,
+                "ibnetdiscover > FILE and weft fabric import FILE, or leaf and port_guid in the hosts' descriptions",
+                "there is none, and not all hosts are described with their leaf and ports: it is not known which are near "
+                "each other");
+        return;
+    }
+    g_autoptr(WeftMatches) matches = weft_fabric_match(facts->map, facts->hosts);
+    if (matches->no_port->len)
+        weft_doctor_add(checks, check, WEFT_HEALTH_WARN, "weft fabric show lists them, with what to write",
+                        "%u of %u adapters are not on it: %s%s", matches->no_port->len,
+                        matches->no_port->len + matches->ports->len, (const char *)matches->no_port->pdata[0],
+                        matches->no_port->len > 1 ? "; and more" : "");
+    else
+        weft_doctor_add(checks, check, WEFT_HEALTH_OK, NULL, "all adapters of its hosts are on it; %u ports are no host's",
+                        matches->no_host->len);
 }
 
 static void

@@ -74,6 +74,7 @@ report_health(const WeftFabricFacts *facts)
 {
     json_t *checks = json_array();
     weft_doctor_manager(checks, facts);
+    weft_doctor_map(checks, facts);
     if (facts->options)
         weft_doctor_options(checks, facts->fabric, facts->options_path, facts->options,
                             json_is_object(facts->manager) &&
@@ -88,7 +89,7 @@ static const struct {
     [WEFT_VIEW_FABRIC] = { .greets = TRUE, .maps = TRUE, .report = weft_report_fabric },
     [WEFT_VIEW_PARTITIONS] = { .lists = TRUE, .report = weft_report_partitions },
     [WEFT_VIEW_TOPOLOGY] = { .maps = TRUE, .report = weft_report_topology },
-    [WEFT_VIEW_HEALTH] = { .greets = TRUE, .report = report_health },
+    [WEFT_VIEW_HEALTH] = { .greets = TRUE, .maps = TRUE, .report = report_health },
 };
 
 /* A manager that gives no map, or one of nothing, leaves the word to what was imported. */

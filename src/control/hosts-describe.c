@@ -92,6 +92,8 @@ weft_hosts_changed(WeftHosts *hosts, const char *name, gboolean deleted)
     }
     gboolean was_evicting = host && host->evicting;
     describe(hosts, description, revision);
+    if (weft_host_lacks_ports(description))
+        weft_subnets_map_changed(hosts->control->subnets, description->fabric);
     weft_hosts_launch(hosts);
     host = weft_hosts_find(hosts, name);
     if (host->evicting || was_evicting) {

@@ -48,61 +48,7 @@ weft_subnet_greet(WeftSubnet *subnet)
     subnet->driver->ops->greet(subnet->driver, subnet->greet.cancellable, greeted, subnet);
 }
 
-/* --- what there is --- */
-
-static guint
-smaller(guint a, guint b)
-{
-    return a && b ? MIN(a, b) : a ? a : b;
-}
-
-/* The table of a host's port, and that of the switch's port at the other end, where it is enforced. */
-static void
-note_places(GHashTable *places, const WeftFabricMap *map, const WeftMapPort *port)
-{
-    guint pkeys = port->pkeys;
-    if (port->peer >= 0) {
-        const WeftMapNode *peer = map->nodes->pdata[port->peer];
-        const WeftMapPort *other = weft_map_node_port(peer, port->peer_port);
-        pkeys = peer->kind == WEFT_MAP_SWITCH && other ? smaller(pkeys, other->pkeys) : pkeys;
-    }
-    if (pkeys && port->guid)
-        g_hash_table_insert(places, g_memdup2(&port->guid, sizeof port->guid), GUINT_TO_POINTER(pkeys));
-}
-
-static void
-mapped(const WeftFabricMap *map, const GError *error, gpointer data)
-{
-    WeftSubnet *subnet = data;
-    weft_failpoint_edge("map", "after");
-    weft_call_end(&subnet->map);
-    if (error) {
-        g_debug("fabric %s: no map: %s", subnet->fabric->name, error->message);
-        return;
-    }
-    g_hash_table_remove_all(subnet->places);
-    g_hash_table_remove_all(subnet->rates);
-    for (guint i = 0; i < map->nodes->len; i++) {
-        const WeftMapNode *node = map->nodes->pdata[i];
-        for (guint p = 0; node->kind == WEFT_MAP_ADAPTER && p < node->ports->len; p++) {
-            const WeftMapPort *port = &g_array_index(node->ports, WeftMapPort, p);
-            note_places(subnet->places, map, port);
-            weft_subnet_note_rate(subnet, map, port);
-        }
-    }
-    weft_subnet_tell_fleet(subnet);
-    weft_control_room_made(subnet->control);
-}
-
-void
-weft_subnet_read_map(WeftSubnet *subnet)
-{
-    if (subnet->map.cancellable)
-        return;
-    weft_call_begin(&subnet->map, subnet->control->options.list_deadline);
-    weft_failpoint_edge("map", "before");
-    subnet->driver->ops->map(subnet->driver, subnet->map.cancellable, mapped, subnet);
-}
+/* --- what placement learns --- */
 
 /* Of a table, the default partition and what the site and all clusters share take places. */
 static guint
@@ -127,6 +73,7 @@ weft_subnet_tell_fleet(WeftSubnet *subnet)
     while (g_hash_table_iter_next(&iter, &guid, &places))
         g_hash_table_insert(told.ports, g_memdup2(guid, sizeof(guint64)),
                             GUINT_TO_POINTER(room_in(subnet, GPOINTER_TO_UINT(places))));
+    told.leaves = g_hash_table_ref(subnet->leaves);
     weft_subnet_tell_lanes(subnet, &told);
     weft_fleet_set_fabric(subnet->control->fleet, subnet->fabric->name, &told);
 }

@@ -29,7 +29,7 @@ typedef struct WeftSubnet {
     GPtrArray *sharings; /* WeftSharing */
 
     /* subnet-drift.c */
-    GHashTable *expected;      /* number to WeftPartition, of clusters that have rested since the start */
+    GHashTable *expected;      /* number to WeftPartition, of clusters that are wired, and not being changed */
     GHashTable *suspects;      /* numbers that looked wrong in the last survey: a second look decides */
     GHashTable *port_suspects; /* the same of the last patrol of the ports */
     char *trouble;             /* why it could not be looked at the last time; NULL: it could */
@@ -43,9 +43,14 @@ typedef struct WeftSubnet {
     /* subnet-manager.c */
     WeftManager *manager; /* as it last said; NULL: it never did */
     WeftCall greet;
+
+    /* subnet-map.c */
     WeftCall map;
+    gboolean map_again; /* something happened meanwhile */
+    gboolean map_told;  /* the manager has told one; until then what was imported counts */
     GHashTable *places; /* port GUID to the size of its P_Key table */
     GHashTable *rates;  /* port GUID to bits a second (guint64 *) of its link */
+    GHashTable *leaves; /* port GUID to its switch's name; replaced, never changed: the fleet has it too */
 } WeftSubnet;
 
 /* Who holds a number: a cluster by its key, the site ("") or a shared partition ("/<name>"). */
@@ -85,16 +90,19 @@ char *weft_subnet_name_port(const WeftSubnet *subnet, guint64 port_guid);
 
 /* subnet-drift.c */
 void weft_subnet_survey(WeftSubnet *subnet);
-/* Reads the tables of all ports of clusters at rest; once more when it is under way. */
+/* Reads the tables of all ports of clusters; once more when it is under way. */
 void weft_subnet_patrol(WeftSubnet *subnet);
 
 /* subnet-lanes.c: what may be promised of the hosts' links */
 void weft_subnet_note_rate(WeftSubnet *subnet, const WeftFabricMap *map, const WeftMapPort *port);
 void weft_subnet_tell_lanes(const WeftSubnet *subnet, WeftFleetFabric *told);
 
+/* subnet-map.c */
+GHashTable *weft_subnet_leaves_new(void);
+void weft_subnet_read_map(WeftSubnet *subnet);
+
 /* subnet-manager.c */
 void weft_subnet_greet(WeftSubnet *subnet);
-void weft_subnet_read_map(WeftSubnet *subnet);
 void weft_subnet_heard(WeftFabricEvent event, const char *detail, gpointer subnet);
 /* Placement learns what the fabric allows. */
 void weft_subnet_tell_fleet(WeftSubnet *subnet);

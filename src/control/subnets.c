@@ -42,6 +42,14 @@ weft_subnets_hint(WeftSubnets *subnets, const char *fabric)
 }
 
 void
+weft_subnets_map_changed(WeftSubnets *subnets, const char *fabric)
+{
+    WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
+    if (subnet)
+        weft_subnet_read_map(subnet);
+}
+
+void
 weft_subnets_examine(const WeftSubnets *subnets, json_t *checks)
 {
     GHashTableIter iter;
@@ -85,7 +93,7 @@ subnet_free(gpointer data)
     weft_call_end(&subnet->map);
     g_clear_handle_id(&subnet->rested, g_source_remove);
     GHashTable *const tables[] = { subnet->pkeys,         subnet->resting, subnet->expected, subnet->suspects,
-                                   subnet->port_suspects, subnet->places,  subnet->rates };
+                                   subnet->port_suspects, subnet->places,  subnet->rates,    subnet->leaves };
     for (gsize i = 0; i < G_N_ELEMENTS(tables); i++)
         g_hash_table_unref(tables[i]);
     GPtrArray *const arrays[] = { subnet->wires, subnet->sharings, subnet->silent, subnet->open };
@@ -126,6 +134,7 @@ subnet_new(WeftControl *control, WeftFabric *fabric, WeftFabricDriver *driver)
     subnet->port_suspects = g_hash_table_new(NULL, NULL);
     subnet->places = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
     subnet->rates = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, g_free);
+    subnet->leaves = weft_subnet_leaves_new();
     share(subnet);
     weft_subnet_tell_fleet(subnet);
     driver->ops->listen(driver, weft_subnet_heard, subnet);

@@ -93,10 +93,8 @@ list_members(const WeftWork *work)
             g_ptr_array_add(nodes, node);
     }
     g_ptr_array_sort(nodes, compare_ranks);
-    for (guint i = 0; i < nodes->len; i++) {
-        const WeftHost *host = weft_fleet_host(work->control->fleet, ((const WeftNode *)nodes->pdata[i])->host);
-        g_ptr_array_add(leaves, host ? host->leaf : (char *)"");
-    }
+    for (guint i = 0; i < nodes->len; i++)
+        g_ptr_array_add(leaves, (char *)weft_fleet_leaf(work->control->fleet, ((const WeftNode *)nodes->pdata[i])->host));
     return weft_roster_members(nodes, leaves);
 }
 

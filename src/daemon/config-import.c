@@ -86,6 +86,25 @@ keep_found(json_t *json, const Old *old, Change *change)
     change->found = weft_host_from_json(json, "", NULL);
 }
 
+/* Which port an adapter is, where the file leaves that to the fabric's map. */
+static gboolean
+keep_ports(json_t *json, const json_t *old)
+{
+    gboolean kept = FALSE;
+    json_t *hca, *known;
+    gsize i, k;
+    if (!json_equal(json_object_get(json, "fabric"), json_object_get(old, "fabric")))
+        return FALSE;
+    json_array_foreach (json_object_get(json, "hcas"), i, hca)
+        json_array_foreach (json_object_get(old, "hcas"), k, known) {
+            json_t *guid = json_object_get(known, "port_guid");
+            if (guid && !json_object_get(hca, "port_guid") &&
+                json_equal(json_object_get(hca, "name"), json_object_get(known, "name")))
+                kept = json_object_set(hca, "port_guid", guid) == 0;
+        }
+    return kept;
+}
+
 static json_t *
 encode_host(gconstpointer object, const Old *old, Change *change)
 {
@@ -95,6 +114,8 @@ encode_host(gconstpointer object, const Old *old, Change *change)
     json_t *json = weft_host_to_json(&host);
     if (host.cores->len == 0 && old && json_is_true(json_object_get(old->json, "discovered")))
         keep_found(json, old, change);
+    else if (old && keep_ports(json, old->json))
+        change->found = weft_host_from_json(json, "", NULL);
     return json;
 }
 

@@ -340,7 +340,7 @@ check_ports(const WeftHost *host, GHashTable *ports, GError **error)
     for (guint i = 0; i < host->hcas->len; i++) {
         const WeftHca *hca = g_ptr_array_index(host->hcas, i);
         const WeftHost *other = g_hash_table_lookup(ports, &hca->port_guid);
-        if (other)
+        if (hca->port_guid && other)
             return weft_error_refuse(error, WEFT_ERROR_INVALID,
                                      "hosts: \"%s\" and \"%s\" have the same port GUID 0x%016" G_GINT64_MODIFIER
                                      "x; each port has its own (an entry of several hosts counts up by 0x%x)",

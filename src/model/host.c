@@ -12,7 +12,7 @@ static const WeftCodecField host_fields[] = {
     WEFT_FIELD(WeftHost, uri, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_TEXT, .what = "URI"),
     WEFT_FIELD(WeftHost, address, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_DEVICE, .what = "address"),
     WEFT_FIELD(WeftHost, fabric, TEXT, .grammar = WEFT_GRAMMAR_NAME, .what = "fabric name"),
-    WEFT_FIELD(WeftHost, leaf, TEXT, .grammar = WEFT_GRAMMAR_TEXT, .what = "leaf switch"),
+    WEFT_FIELD(WeftHost, leaf, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_TEXT, .what = "leaf switch"),
     WEFT_FIELD(WeftHost, origin, WORD, WEFT_OPTIONAL, .fallback = WEFT_ORIGIN_API, .words = weft_origin_words),
     WEFT_FIELD(WeftHost, discovered, BOOL),
     WEFT_FIELD(WeftHost, draining, BOOL),
@@ -24,7 +24,7 @@ static const WeftCodecField hca_fields[] = {
     WEFT_FIELD(WeftHca, name, TEXT, .grammar = WEFT_GRAMMAR_DEVICE, .what = "HCA name"),
     WEFT_FIELD(WeftHca, driver, WORD, WEFT_OPTIONAL, .fallback = WEFT_HCA_MLX5, .words = weft_hca_driver_words),
     WEFT_FIELD(WeftHca, numa, UINT, WEFT_OPTIONAL),
-    WEFT_FIELD(WeftHca, port_guid, GUID),
+    WEFT_FIELD(WeftHca, port_guid, GUID, WEFT_OPTIONAL),
     WEFT_FIELD(WeftHca, vfs, UINT, WEFT_OPTIONAL, .max = WEFT_VFS_MAX),
     WEFT_FIELD(WeftHca, leaf, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_TEXT, .what = "leaf switch"),
     WEFT_FIELD(WeftHca, pci, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_DEVICE, .what = "PCI address"),
@@ -97,13 +97,13 @@ check_hca(WeftFields *f, const WeftHost *host, const WeftHca *hca)
     check_numa(f, host, hca->numa);
     if (hca->vf_pci->len && hca->vf_pci->len != hca->vfs)
         weft_fields_fail(f, "vf_pci", "%u addresses for %u virtual functions; name each, or none", hca->vf_pci->len, hca->vfs);
-    if (hca->port_guid == 0)
+    if (hca->port_guid == 0 && weft_fields_has(f, "port_guid"))
         weft_fields_fail(f, "port_guid", "0 is no GUID; ibstat shows the port's");
     for (guint i = 0; i + 1 < host->hcas->len; i++) {
         const WeftHca *other = g_ptr_array_index(host->hcas, i);
         if (g_str_equal(other->name, hca->name))
             weft_fields_fail(f, "name", "\"%s\" stands there twice; name each HCA once", hca->name);
-        if (other->port_guid == hca->port_guid)
+        if (hca->port_guid && other->port_guid == hca->port_guid)
             weft_fields_fail(f, "port_guid", "is that of %s too; each port has its own, which ibstat shows", other->name);
     }
 }
@@ -226,6 +226,22 @@ weft_host_address(const WeftHost *host)
     g_autoptr(GUri) uri = host->uri ? g_uri_parse(host->uri, G_URI_FLAGS_NONE, NULL) : NULL;
     const char *name = uri ? g_uri_get_host(uri) : NULL;
     return g_strdup(name && *name ? name : host->name);
+}
+
+gboolean
+weft_host_lacks_ports(const WeftHost *host)
+{
+    for (guint i = 0; i < host->hcas->len; i++)
+        if (!((const WeftHca *)host->hcas->pdata[i])->port_guid)
+            return TRUE;
+    return FALSE;
+}
+
+WeftHost *
+weft_host_copy(const WeftHost *host)
+{
+    json_auto_t *json = weft_host_to_json(host);
+    return weft_host_from_json(json, "", NULL);
 }
 
 const WeftHca *

@@ -36,7 +36,7 @@ typedef struct WeftHca {
     WeftHcaDriver driver;
     guint numa;
     guint rail;
-    guint64 port_guid;
+    guint64 port_guid; /* 0: not known yet; no partition can have it, and no node gets it */
     guint vfs;         /* virtual functions, numbered from 0 */
     char *leaf;        /* switch of this port; the host's leaf unless told */
     char *pci;         /* address of the physical function, "0000:41:00.0"; NULL: not known */
@@ -55,7 +55,7 @@ typedef struct WeftHost {
     char *uri;     /* libvirt's */
     char *address; /* by which the other hosts reach it, for the nodes' network: a name or an address; NULL: as in the URI */
     char *fabric;
-    char *leaf;
+    char *leaf;         /* NULL: as the fabric's map says */
     GHashTable *labels; /* text to text, never NULL */
     GArray *cores;      /* WeftCore, ids are indices */
     GArray *numa;       /* WeftNuma */
@@ -79,7 +79,7 @@ typedef struct WeftHost {
  *
  * Without "cpus" the threads are numbered as Linux does on x86: all first threads, then all second ones. A NUMA node may have
  * no cores (memory only) and then keeps none for the host. What may be left out, and what it is then: labels, pages, cpus,
- * hcas, gpus (none), threads 1, housekeeping 0, uri "qemu+tls://NAME/system", origin "api"; of an HCA driver "mlx5", numa 0,
+ * hcas, gpus (none), leaf and port_guid (as the fabric's map says), threads 1, housekeeping 0, uri "qemu+tls://NAME/system", origin "api"; of an HCA driver "mlx5", numa 0,
  * rail its place in the list, vfs 0; of a GPU numa 0. Without "numa" its hardware is not described: there are no HCAs and GPUs
  * then either, and it takes no nodes until all of it was read from the host. */
 WeftHost *weft_host_from_json(json_t *json, const char *where, GError **error);
@@ -95,6 +95,10 @@ gboolean weft_page_size_check(guint64 size, GError **error);
 
 /* How the other hosts reach it: its address, or the host of its URI; its name where that has none. */
 char *weft_host_address(const WeftHost *host);
+
+/* Is there an adapter of which nobody knows which port it is? */
+gboolean weft_host_lacks_ports(const WeftHost *host);
+WeftHost *weft_host_copy(const WeftHost *host);
 
 /* NULL when there is none of that name. */
 const WeftHca *weft_host_hca(const WeftHost *host, const char *name);

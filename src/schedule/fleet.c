@@ -109,7 +109,10 @@ places_of(const WeftSlot *slot, const WeftHca *hca)
 gboolean
 weft_slot_takes_key(const WeftSlot *slot, guint hca, const char *cluster)
 {
-    guint places = places_of(slot, slot->host->hcas->pdata[hca]);
+    const WeftHca *it = slot->host->hcas->pdata[hca];
+    guint places = places_of(slot, it);
+    if (!it->port_guid) /* nobody knows yet which port it is: no partition could name it */
+        return FALSE;
     return places == 0 || slot->n_keys[hca] < places || slot->tried & 1U << hca || find_key(slot, hca, cluster);
 }
 
@@ -278,6 +281,7 @@ fabric_clear(WeftFleetFabric *fabric)
     g_free(fabric->no_lanes);
     g_clear_pointer(&fabric->ports, g_hash_table_unref);
     g_clear_pointer(&fabric->rates, g_hash_table_unref);
+    g_clear_pointer(&fabric->leaves, g_hash_table_unref);
 }
 
 static void
@@ -324,6 +328,7 @@ void
 weft_fleet_set_fabric(WeftFleet *fleet, const char *name, const WeftFleetFabric *told)
 {
     WeftFleetFabric *fabric = get_fabric(fleet, name);
+    fleet->sorted = fleet->sorted && fabric->leaves == told->leaves;
     fabric_clear(fabric);
     *fabric = *told;
 }
@@ -360,6 +365,18 @@ weft_fleet_host(const WeftFleet *fleet, const char *name)
     return slot ? slot->host : NULL;
 }
 
+GPtrArray *
+weft_fleet_hosts(const WeftFleet *fleet, const char *fabric)
+{
+    GPtrArray *hosts = g_ptr_array_new();
+    for (guint i = 0; i < fleet->slots->len; i++) {
+        WeftHost *host = ((const WeftSlot *)fleet->slots->pdata[i])->host;
+        if (strcmp(host->fabric, fabric) == 0)
+            g_ptr_array_add(hosts, host);
+    }
+    return hosts;
+}
+
 void
 weft_fleet_set_open(WeftFleet *fleet, const char *name, gboolean open)
 {
@@ -368,14 +385,38 @@ weft_fleet_set_open(WeftFleet *fleet, const char *name, gboolean open)
         slot->open = open;
 }
 
+static const char *
+slot_leaf(const WeftSlot *slot)
+{
+    const WeftHca *first = NULL;
+    for (guint i = 0; i < slot->host->hcas->len; i++) {
+        const WeftHca *hca = slot->host->hcas->pdata[i];
+        if (!first || hca->rail < first->rail)
+            first = hca;
+    }
+    const char *leaf = slot->host->leaf;
+    if (!leaf && first)
+        leaf = first->leaf;
+    if (!leaf && first && slot->told->leaves)
+        leaf = g_hash_table_lookup(slot->told->leaves, &first->port_guid);
+    return leaf ? leaf : "";
+}
+
+const char *
+weft_fleet_leaf(const WeftFleet *fleet, const char *name)
+{
+    const WeftSlot *slot = g_hash_table_lookup(fleet->by_name, name);
+    return slot ? slot_leaf(slot) : "";
+}
+
 static int
 slot_compare(gconstpointer a, gconstpointer b)
 {
-    const WeftHost *x = (*(const WeftSlot *const *)a)->host, *y = (*(const WeftSlot *const *)b)->host;
-    int order = weft_natural_compare(x->fabric, y->fabric);
+    const WeftSlot *s = *(const WeftSlot *const *)a, *t = *(const WeftSlot *const *)b;
+    int order = weft_natural_compare(s->host->fabric, t->host->fabric);
     if (order == 0)
-        order = weft_natural_compare(x->leaf, y->leaf);
-    return order ? order : weft_natural_compare(x->name, y->name);
+        order = weft_natural_compare(slot_leaf(s), slot_leaf(t));
+    return order ? order : weft_natural_compare(s->host->name, t->host->name);
 }
 
 /* Hosts of one fabric lie together, and so do those of one leaf: what differs from the one before gets the next number. */
@@ -387,7 +428,7 @@ number_slots(WeftFleet *fleet)
         WeftSlot *slot = fleet->slots->pdata[i];
         gboolean same = strcmp(before->host->fabric, slot->host->fabric) == 0;
         slot->fabric = before->fabric + !same;
-        slot->leaf = before->leaf + !(same && strcmp(before->host->leaf, slot->host->leaf) == 0);
+        slot->leaf = before->leaf + !(same && strcmp(slot_leaf(before), slot_leaf(slot)) == 0);
     }
 }
 

@@ -17,19 +17,25 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftFleet, weft_fleet_free)
 void weft_fleet_put_host(WeftFleet *fleet, WeftHost *host);
 void weft_fleet_remove_host(WeftFleet *fleet, const char *name);
 const WeftHost *weft_fleet_host(const WeftFleet *fleet, const char *name);
+/* Those of a fabric (WeftHost), borrowed, in no order. */
+GPtrArray *weft_fleet_hosts(const WeftFleet *fleet, const char *fabric);
+/* The leaf switch of its first rail: as it is described, else as the fabric tells; "": not known, or no such host. Hosts of
+ * which it is not known count as one leaf. */
+const char *weft_fleet_leaf(const WeftFleet *fleet, const char *name);
 
 /* An open host takes new nodes: the reconciler opens it once it was seen up and clean, and closes it when it is lost. */
 void weft_fleet_set_open(WeftFleet *fleet, const char *name, gboolean open);
 
 /* What a fabric's manager and ports mean for placement. A fabric of which nothing was told has no limits. */
 typedef struct WeftFleetFabric {
-    char *closed;      /* why no node can be placed there now; NULL: one can */
-    char *no_virtual;  /* why virtual functions of mlx5, which are ports of their own, cannot be given; NULL: they can */
-    guint pkeys;       /* clusters whose P_Keys a port has room for, where no more is known of it; 0: any number */
-    GHashTable *ports; /* port GUID (guint64 *) to the same number, of those of which it is known; NULL: of none */
-    WeftLanes qos;     /* what may be promised of the hosts' links */
-    char *no_lanes;    /* why nothing of it can be promised now; NULL: it can */
-    GHashTable *rates; /* port GUID (guint64 *) to bits a second (guint64 *); a port that is not there promises nothing */
+    char *closed;       /* why no node can be placed there now; NULL: one can */
+    char *no_virtual;   /* why virtual functions of mlx5, which are ports of their own, cannot be given; NULL: they can */
+    guint pkeys;        /* clusters whose P_Keys a port has room for, where no more is known of it; 0: any number */
+    GHashTable *ports;  /* port GUID (guint64 *) to the same number, of those of which it is known; NULL: of none */
+    WeftLanes qos;      /* what may be promised of the hosts' links */
+    char *no_lanes;     /* why nothing of it can be promised now; NULL: it can */
+    GHashTable *rates;  /* port GUID (guint64 *) to bits a second (guint64 *); a port that is not there promises nothing */
+    GHashTable *leaves; /* port GUID (guint64 *) to the name (char *) of the switch that it hangs on; NULL: of none is known */
 } WeftFleetFabric;
 /* Replaces what was told before. Takes what the struct holds. */
 void weft_fleet_set_fabric(WeftFleet *fleet, const char *name, const WeftFleetFabric *told);

@@ -93,7 +93,7 @@ static gboolean
 hca_gives_functions(const WeftSlot *slot, guint hca)
 {
     const WeftHca *it = slot->host->hcas->pdata[hca];
-    return it->vfs > 0 && !(it->driver == WEFT_HCA_MLX5 && slot->told->no_virtual);
+    return it->vfs > 0 && it->port_guid && !(it->driver == WEFT_HCA_MLX5 && slot->told->no_virtual);
 }
 
 /* A free VF of the HCA, -1 for the whole of it, -2 for nothing. */

@@ -162,7 +162,8 @@ weft_txn_put_host(WeftTxn *txn, const WeftHost *host, gint64 expected)
     weft_txn_put(txn, WEFT_KIND_HOST, host->name, NULL, NULL, weft_host_to_json(host), expected);
     for (guint i = 0; i < host->hcas->len; i++) {
         const WeftHca *hca = host->hcas->pdata[i];
-        weft_txn_claim(txn, GUID, host->fabric, hca->port_guid);
+        if (hca->port_guid)
+            weft_txn_claim(txn, GUID, host->fabric, hca->port_guid);
     }
 }
 

@@ -67,7 +67,8 @@ def expected_claims(dump):
     """(holder, resource, amount) of everything that the records say they hold."""
     hosts = dump.values("host")
     makers = {
-        "host": lambda value: [(f"fabric/{value['fabric']}/guid/{hca['port_guid']}", 0) for hca in value.get("hcas", [])],
+        "fabric": lambda value: [(f"fabric/{value['name']}/pkey/{int(shared['pkey'], 16)}", 0) for shared in value.get("shared", [])],
+        "host": lambda value: [(f"fabric/{value['fabric']}/guid/{hca['port_guid']}", 0) for hca in value.get("hcas", []) if "port_guid" in hca],
         "node": lambda value: node_claims(value, hosts),
         "cluster": cluster_claims,
         "cluster-status": lambda value: [(f"fabric/{value['fabric']}/pkey/{value['pkey']}", 0)] if value.get("pkey") else [],

@@ -374,3 +374,94 @@ def test_opensm_reads_what_harden_writes(nobody, tmp_path):
     after = dump("-F", tmp_path / "hard")
     assert after["m_key_protection_level"] == "2" and int(after["m_key"], 16) > 1 << 32 and after["sm_priority"] == "14"
     assert harden(nobody, tmp_path / "dump").returncode == 0, "opensm has taken everything"
+
+
+# --- hosts that leave their place to the map ---
+
+
+def vague(name, **more):
+    """A host that tells neither its leaf nor which port is its adapter's."""
+    description = host(name, **more)
+    del description["leaf"]
+    for hca in description["hcas"]:
+        del hca["port_guid"]
+    return description
+
+
+def port_of(weft, name, hca=0):
+    return weft.client.get(f"/v1/hosts/{name}")["hcas"][hca].get("port_guid")
+
+
+def map_checks(weft):
+    site = next(each for each in weft.client.get("/v1/doctor")["items"] if each["host"] is None)
+    return [(check["state"], check["found"]) for check in site["checks"] if check["check"] == "map of ib0"]
+
+
+def test_hosts_find_their_place_by_the_map(site, settle):
+    weft = site(changes={"hosts": [vague(f"n{i}") for i in range(1, 5)]})
+    [(state, found)] = map_checks(weft)
+    assert state == "warn" and "leaf" in found
+    weft.client.create("cfd", 4, cores=6, path="sriov")
+    until(lambda: "ports" in (weft.client.cluster("cfd")["reason"] or ""), "no port is known, and nobody gets one")
+    text = net(4)
+    assert weft.client.request("POST", "/v1/fabrics/ib0/map", text.encode(), RAW).status == 201
+    weft.client.wait_phase("cfd", "ready")
+    assert [port_of(weft, f"n{i}") for i in range(1, 5)] == [f"0x{port_guid(i):016x}" for i in range(1, 5)]
+    [partition] = weft.world.partitions().values()
+    assert {f"0x{member.port:016x}" for member in partition.members} == {f"0x{port_guid(i):016x}" for i in range(1, 5)}
+    assert map_checks(weft) == [("ok", "all adapters of its hosts are on it; 0 ports are no host's")]
+    settle(weft)
+
+    # Whoever has an adapter can call it anything: what was found stays, over restarts as well.
+    weft.cli("fabric", "import", "--clear")
+    write_map(weft, text.replace('"n1 mlx5_0"', '"n2 mlx5_0"', 1).replace('"n2 mlx5_0"', '"n1 mlx5_0"'))
+    weft.stop()
+    weft.start()
+    settle(weft)
+    assert [port_of(weft, f"n{i}") for i in (1, 2)] == [f"0x{port_guid(i):016x}" for i in (1, 2)]
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+
+
+def leaves_of(weft, cluster, leaf_of):
+    return {leaf_of[node["host"]] for node in weft.client.nodes(cluster)}
+
+
+def test_places_by_the_leaves_of_the_map(site):
+    """n1 to n4 in their order would be two and two: the map has the odd ones on one leaf and the even ones on the other."""
+    weft = site(changes={"hosts": [{k: v for k, v in host(f"n{i}").items() if k != "leaf"} for i in range(1, 5)]})
+    on = {"n1": "leaf1", "n3": "leaf1", "n2": "leaf2", "n4": "leaf2"}
+    swapped = {2: 3, 3: 2}
+    text = net(4)
+    for i, other in swapped.items():
+        text = text.replace(f"{port_guid(i):x}", f"@{other}")
+    for other in swapped:
+        text = text.replace(f"@{other}", f"{port_guid(other):x}")
+    assert weft.client.request("POST", "/v1/fabrics/ib0/map", text.encode(), RAW).status == 201
+    until(lambda: weft.client.get("/v1/fabrics/ib0/topology")["leaves"][0]["hosts"] == ["n1", "n3"], "the map is there")
+    weft.client.create("first", 2, cores=6)
+    weft.client.create("second", 2, cores=6)
+    for cluster in ("first", "second"):
+        weft.client.wait_phase(cluster, "ready")
+        assert len(leaves_of(weft, cluster, on)) == 1, weft.client.nodes(cluster)
+
+
+def test_a_host_that_comes_later_is_found(site):
+    weft = site(changes={"hosts": [vague("n1")]})
+    write_map(weft, net(4))
+    assert weft.client.request("POST", "/v1/hosts", vague("n3")).status == 201
+    until(lambda: port_of(weft, "n3") == f"0x{port_guid(3):016x}", "its port is found")
+    assert any(event["type"] == "host-port-found" and event["host"] == "n3" for event in weft.client.events())
+
+
+def test_two_rails(site):
+    """The second adapter of n1 hangs on the other leaf; each is found by its own name."""
+    hosts = [vague("n1", hcas=[{"name": name, "driver": "mlx5", "port_guid": "", "vfs": 4} for name in ("mlx5_0", "mlx5_1")])]
+    weft = site(changes={"hosts": hosts})
+    write_map(weft, net(4).replace('"n3 mlx5_0"', '"n1 mlx5_1"'))
+    weft.world.fabric_event("ports")
+    weft.client.create("cfd", 1, rails=2, path="sriov")
+    weft.client.wait_phase("cfd", "ready")
+    assert [port_of(weft, "n1", hca) for hca in (0, 1)] == [f"0x{port_guid(i):016x}" for i in (1, 3)]
+    [partition] = weft.world.partitions().values()
+    assert {f"0x{member.port:016x}" for member in partition.members} == {f"0x{port_guid(i):016x}" for i in (1, 3)}

@@ -289,11 +289,27 @@ NET = b'Switch 36 "S-00000000000000a1" # "leaf1"\n[1] "H-00000000000000c1"[1]\n\
       b'[1](2c90300000001) "S-00000000000000a1"[1]\n'
 
 
+def import_map(site, text):
+    headers = {"Content-Type": "application/octet-stream"}
+    answer = site.alive(lambda: site.client.request("POST", "/v1/fabrics/ib0/map", text, headers))
+    assert answer.status == 201, answer.text
+
+
+def add_vague_host(site):
+    """It does not tell which port is its own: its name on the fabric does."""
+    vague = host("n9")
+    del vague["leaf"], vague["hcas"][0]["port_guid"]
+    import_map(site, NET.replace(b"n1 mlx5_0", b"n9 mlx5_0").replace(b"2c90300000001", b"2c90300000009"))
+    site.call("POST", "/v1/hosts", vague)
+
+
+def port_is_found(site):
+    site.until(lambda: site.client.get("/v1/hosts/n9")["hcas"][0].get("port_guid") == "0x0002c90300000009", "its port is found")
+
+
 def look_at_fabric(site):
     """A map comes and goes, and in between everything about the fabric is asked for."""
-    headers = {"Content-Type": "application/octet-stream"}
-    answer = site.alive(lambda: site.client.request("POST", "/v1/fabrics/ib0/map", NET, headers))
-    assert answer.status == 201, answer.text
+    import_map(site, NET)
     for path in ("", "/partitions", "/topology"):
         site.call("GET", f"/v1/fabrics/ib0{path}")
     assert site.call("GET", "/v1/fabrics/ib0").json["source"] == "import"
@@ -397,6 +413,7 @@ OPERATIONS = [
     Operation("host-add-rm", add_and_remove_host, check=host_is_gone),
     Operation("images", images, check=one_image_is_left),
     Operation("fabric", look_at_fabric, check=map_is_gone),
+    Operation("vague-host", add_vague_host, check=port_is_found),
     Operation("people", people, check=people_are_gone),
     Operation("garbage", garbage, with_cluster(2), garbage_is_gone),
     Operation("oblivion", oblivion, check=has_nodes(3), changes={"control": {"event_age": "300ms", "request_age": "300ms"}}),
