@@ -107,11 +107,20 @@ check_option(json_t *checks, const char *check, const char *path, const WeftOpti
 }
 
 void
-weft_doctor_options(json_t *checks, const char *fabric, const char *path, const char *text, gboolean plugin)
+weft_doctor_options(json_t *checks, const WeftFabricFacts *facts)
 {
-    g_autofree char *check = g_strdup_printf("options of %s", fabric);
+    const char *path = facts->options_path;
+    g_autofree char *check = g_strdup_printf("options of %s", facts->fabric);
+    if (!facts->options) {
+        weft_doctor_add(checks, check, WEFT_HEALTH_WARN,
+                        "let weftd's user read it and nobody else: it has keys in it; or run weft fabric harden there", "%s",
+                        facts->options_error);
+        return;
+    }
     g_autoptr(GError) error = NULL;
-    g_autoptr(GPtrArray) options = weft_options_check(text, &(WeftOptionsWant){ .plugin = plugin }, &error);
+    const char *way = json_string_value(json_object_get(facts->manager, "way"));
+    WeftOptionsWant want = { .plugin = g_strcmp0(way, "plugin") == 0, .qos = facts->guarantees };
+    g_autoptr(GPtrArray) options = weft_options_check(facts->options, &want, &error);
     if (!options) {
         weft_doctor_add(checks, check, WEFT_HEALTH_FAIL, "shorten the line", "%s: %s", path, error->message);
         return;

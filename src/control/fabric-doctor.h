@@ -7,5 +7,6 @@
 void weft_doctor_manager(json_t *checks, const WeftFabricFacts *facts);
 /* … and whether placement knows where each host hangs. facts: map, hosts and trouble. */
 void weft_doctor_map(json_t *checks, const WeftFabricFacts *facts);
-/* … and for each option of its opensm.conf that is not right (see options.h); path: for people. */
-void weft_doctor_options(json_t *checks, const char *fabric, const char *path, const char *text, gboolean plugin);
+/* … and for each option of its opensm.conf that is not right (see options.h). facts: options, options_path, options_error,
+ * guarantees and manager. */
+void weft_doctor_options(json_t *checks, const WeftFabricFacts *facts);

@@ -8,14 +8,16 @@
 
 typedef struct WeftFabricFacts {
     const char *fabric;
-    json_t *manager;    /* weft_report_manager(); NULL: it did not answer */
-    char *trouble;      /* why not, or why there is no map of it; NULL: none */
-    const char *source; /* of the map: "manager", "import"; NULL: there is no map */
-    WeftFabricMap *map; /* NULL: none */
-    GPtrArray *hosts;   /* WeftHost */
-    json_t *partitions; /* weft_report_owners() */
-    char *options;      /* text of its opensm.conf; NULL: not to be had */
-    const char *options_path;
+    json_t *manager;          /* weft_report_manager(); NULL: it did not answer */
+    char *trouble;            /* why not, or why there is no map of it; NULL: none */
+    const char *source;       /* of the map: "manager", "import"; NULL: there is no map */
+    WeftFabricMap *map;       /* NULL: none */
+    GPtrArray *hosts;         /* WeftHost */
+    json_t *partitions;       /* weft_report_owners() */
+    const char *options_path; /* of its opensm.conf; NULL: not told */
+    char *options;            /* its text; NULL: it could not be read, */
+    char *options_error;      /* and why */
+    gboolean guarantees;      /* bandwidth is promised on it */
 } WeftFabricFacts;
 
 json_t *weft_report_manager(const WeftManager *manager);

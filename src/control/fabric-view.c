@@ -35,6 +35,7 @@ weft_view_free(WeftView *view)
     g_clear_pointer(&view->facts.hosts, g_ptr_array_unref);
     g_free(view->facts.trouble);
     g_free(view->facts.options);
+    g_free(view->facts.options_error);
     json_decref(view->facts.partitions);
     g_free(view->fabric);
     g_free(view);
@@ -75,10 +76,8 @@ report_health(const WeftFabricFacts *facts)
     json_t *checks = json_array();
     weft_doctor_manager(checks, facts);
     weft_doctor_map(checks, facts);
-    if (facts->options)
-        weft_doctor_options(checks, facts->fabric, facts->options_path, facts->options,
-                            json_is_object(facts->manager) &&
-                                g_strcmp0(json_string_value(json_object_get(facts->manager, "way")), "plugin") == 0);
+    if (facts->options_path)
+        weft_doctor_options(checks, facts);
     return json_pack("{s:o}", "checks", checks);
 }
 
@@ -200,14 +199,18 @@ ask(WeftView *view)
     }
 }
 
-/* Where opensm runs on this machine. A file that cannot be read says nothing about the fabric. */
+/* Where opensm runs on this machine. */
 static void
 read_options(WeftView *view)
 {
     GHashTable *paths = view->control->options.options_files;
     view->facts.options_path = paths ? g_hash_table_lookup(paths, view->fabric) : NULL;
-    if (view->facts.options_path)
-        view->facts.options = weft_file_read(view->facts.options_path, WEFT_OPTIONS_MAX, NULL, NULL);
+    view->facts.guarantees = weft_subnets_fabric(view->control->subnets, view->fabric)->qos.n > 0;
+    if (!view->facts.options_path)
+        return;
+    g_autoptr(GError) error = NULL;
+    view->facts.options = weft_file_read(view->facts.options_path, WEFT_OPTIONS_MAX, NULL, &error);
+    view->facts.options_error = error ? g_strdup(error->message) : NULL;
 }
 
 WeftView *

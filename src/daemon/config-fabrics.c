@@ -103,6 +103,7 @@ read_manager(const WeftFabric *fabric, json_t *json, const char *where, GError *
     WeftFields f;
     weft_fields_begin(&f, json, "%s.manager", where);
     manager->opensm = weft_fields_word(&f, "driver", drivers, -1) == 1;
+    manager->options_file = read_path(&f, "options_file");
     if (manager->opensm) {
         read_opensm(&f, manager);
         check_opensm(&f, manager);

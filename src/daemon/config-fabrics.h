@@ -13,6 +13,7 @@ typedef struct WeftConfigManager {
     char *fabric;
     gboolean opensm;           /* FALSE: the fake */
     char *world;               /* of the fake; NULL: below that of all */
+    const char *options_file;  /* its opensm.conf, where weftd can read it; NULL: not told. The json's */
     WeftOpensmOptions options; /* its texts are the json's */
     const char **sockets;      /* … and these too */
     json_t *json;

@@ -33,7 +33,8 @@ typedef struct Daemon {
     guint8 secret[WEFT_SECRET_LENGTH];
     GBytes *guest;
     WeftHypervisor *hv;
-    GHashTable *fabrics; /* name to WeftFabricDriver */
+    GHashTable *fabrics;       /* name to WeftFabricDriver */
+    GHashTable *options_files; /* … to the path of its manager's opensm.conf */
     WeftControl *control;
     WeftApi *api;
 } Daemon;
@@ -44,6 +45,7 @@ daemon_clear(Daemon *self)
     weft_api_free(self->api);
     weft_control_free(self->control);
     g_clear_pointer(&self->fabrics, g_hash_table_unref);
+    g_clear_pointer(&self->options_files, g_hash_table_unref);
     weft_hypervisor_free(self->hv);
     g_clear_pointer(&self->guest, g_bytes_unref);
     weft_store_free(self->store);
@@ -135,13 +137,14 @@ static const struct {
 static gboolean
 make_drivers(Daemon *self, GError **error)
 {
-    const WeftConfig *config = self->config;
+    WeftConfig *config = self->config;
     for (gsize i = 0; i < G_N_ELEMENTS(hypervisors); i++)
         if (g_str_equal(hypervisors[i].name, config->hypervisor))
             self->hv = hypervisors[i].make(config, error);
     if (!self->hv)
         return FALSE;
     self->fabrics = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)weft_fabric_driver_free);
+    self->options_files = config->control.options_files = g_hash_table_new(g_str_hash, g_str_equal);
     for (guint i = 0; i < config->fabrics->len; i++) {
         const WeftConfigManager *manager = config->managers->pdata[i];
         WeftFabricDriver *driver = weft_config_make_fabric(manager, config->fabric_world, error);
@@ -150,6 +153,8 @@ make_drivers(Daemon *self, GError **error)
             return FALSE;
         }
         g_hash_table_insert(self->fabrics, g_strdup(manager->fabric), driver);
+        if (manager->options_file)
+            g_hash_table_insert(self->options_files, manager->fabric, (gpointer)manager->options_file);
     }
     return TRUE;
 }

@@ -295,6 +295,45 @@ def test_doctor_tells_what_the_manager_lacks(weft):
     weft.world.fabric_fault()
 
 
+HARD = {"m_key": "0x1122334455667788", "m_key_lease_period": "0", "m_key_protection_level": "2", "sm_key": "0x2233445566778899",
+        "sa_key": "0x33445566778899aa", "sm_priority": "14", "ignore_other_sm": "FALSE", "part_enforce": "both",
+        "no_partition_enforcement": "FALSE", "keep_pkey_indexes": "TRUE", "allow_both_pkeys": "TRUE", "qos": "TRUE"}
+WRONG = [("m_key", "0x0", "fail"), ("m_key_lease_period", "60", "fail"), ("m_key_protection_level", "1", "fail"), ("sm_key", "1", "fail"),
+         ("sa_key", "1", "fail"), ("sm_priority", "0", "fail"), ("ignore_other_sm", "TRUE", "fail"), ("part_enforce", "off", "fail"),
+         ("no_partition_enforcement", "TRUE", "fail"), ("keep_pkey_indexes", "FALSE", "fail"), ("allow_both_pkeys", "FALSE", "warn"),
+         ("qos", "FALSE", "warn")]
+
+
+def option_checks(weft):
+    site = next(each for each in weft.client.get("/v1/doctor")["items"] if each["host"] is None)
+    return [check for check in site["checks"] if check["check"] == "options of ib0"]
+
+
+def test_doctor_looks_at_opensms_options(site, tmp_path):
+    file = tmp_path / "opensm.conf"
+    fabrics = [{"name": "ib0", "qos": {"lanes": [{"sl": 1, "share": 40}]},
+                "manager": {"driver": "fake", "world": str(tmp_path / "world"), "options_file": str(file)}}]
+    weft = site(changes={"fabrics": fabrics})
+    [check] = option_checks(weft)
+    assert check["state"] == "warn" and str(file) in check["found"] and "weftd's user" in check["remedy"]
+
+    def write(**changes):
+        file.write_text("".join(f"{name} {value}\n" for name, value in (HARD | changes).items()), encoding="utf-8")
+
+    write()
+    assert [(check["state"], check["remedy"]) for check in option_checks(weft)] == [("ok", None)]
+    for name, value, state in WRONG:
+        write(**{name: value})
+        [check] = option_checks(weft)
+        assert check["state"] == state and check["found"].startswith(f"{name} "), check
+        assert check["remedy"].startswith(f"{name} ") and str(file) in check["remedy"], check
+        assert value not in check["found"] or not name.endswith("_key"), "a key is not for everybody's eyes"
+    file.write_text("part_enforce both\n", encoding="utf-8")
+    assert {check["found"].split()[0] for check in option_checks(weft)} == {
+        "m_key", "m_key_protection_level", "sm_key", "sa_key", "sm_priority", "keep_pkey_indexes", "allow_both_pkeys", "qos"}, "what is not there counts"
+    assert f"keep_pkey_indexes TRUE in {file}" in weft.cli("doctor", check=False).stdout
+
+
 # --- harden ---
 
 
