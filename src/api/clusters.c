@@ -233,6 +233,47 @@ check_bandwidth(WeftRequest *request, const WeftCluster *cluster, GError **error
     return FALSE;
 }
 
+/* The first that the tenant has not; NULL: it has all. */
+static const char *
+missing_share(const WeftFabric *fabric, const WeftCluster *cluster)
+{
+    for (guint i = 0; i < cluster->shared->len; i++) {
+        const WeftShared *shared = weft_fabric_shared(fabric, cluster->shared->pdata[i]);
+        if (!shared || !weft_shared_allows(shared, cluster->tenant))
+            return cluster->shared->pdata[i];
+    }
+    return NULL;
+}
+
+/* What it shares is on one fabric: that is where it goes. What a tenant may not have is to it as if it were not there. */
+static gboolean
+settle_shared(WeftRequest *request, WeftCluster *cluster, GError **error)
+{
+    if (cluster->shared->len == 0)
+        return TRUE;
+    g_autoptr(GPtrArray) records = weft_store_list(request->store, &(WeftQuery){ .kind = WEFT_KIND_FABRIC }, error);
+    const char *missing = cluster->shared->pdata[0];
+    for (guint i = 0; records && i < records->len; i++) {
+        g_autoptr(WeftFabric) fabric = weft_record_fabric(records->pdata[i], error);
+        if (!fabric)
+            return FALSE;
+        if (cluster->fabric && !g_str_equal(cluster->fabric, fabric->name))
+            continue;
+        missing = missing_share(fabric, cluster);
+        if (!missing) {
+            g_free(cluster->fabric);
+            cluster->fabric = g_strdup(fabric->name);
+            return TRUE;
+        }
+    }
+    if (records)
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID,
+                    "shared: tenant %s has no shared partition \"%s\"%s%s; leave it out, or ask an operator for it (shared in "
+                    "weft.yaml)",
+                    cluster->tenant, missing, cluster->fabric ? " on fabric " : "", cluster->fabric ? cluster->fabric : "");
+    return FALSE;
+}
+
 gboolean
 weft_handle_cluster_create(WeftRequest *request, GError **error)
 {
@@ -247,8 +288,8 @@ weft_handle_cluster_create(WeftRequest *request, GError **error)
     cluster->created = weft_clock_now();
     g_autoptr(WeftTxn) txn = weft_txn_new("cluster-created");
     if (!weft_settle_images(request, cluster, txn, error) || !check_name(request, cluster, error) ||
-        !check_fabric(request, cluster, error) || !check_bandwidth(request, cluster, error) ||
-        !check_quotas(request, tenant, NULL, cluster, error))
+        !check_fabric(request, cluster, error) || !settle_shared(request, cluster, error) ||
+        !check_bandwidth(request, cluster, error) || !check_quotas(request, tenant, NULL, cluster, error))
         return FALSE;
     WeftReply *reply = cluster_reply(request, 201, cluster, error);
     if (!reply)

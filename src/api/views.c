@@ -1,6 +1,7 @@
 #include "views.h"
 
 #include "clock.h"
+#include "codec.h"
 #include "errors.h"
 
 #include <string.h>
@@ -109,8 +110,9 @@ inside_view(const WeftCluster *cluster)
     json_t *keys = json_array();
     for (guint i = 0; i < cluster->ssh_keys->len; i++)
         json_array_append_new(keys, key_view(cluster->ssh_keys->pdata[i]));
-    return json_pack("{s:o, s:b, s:b, s:o, s:o}", "ssh_keys", keys, "user_data", cluster->user_data != NULL, "slurm",
-                     cluster->slurm, "shm", size_view(cluster->shm), "bandwidth", size_view(cluster->bandwidth));
+    return json_pack("{s:o, s:o, s:b, s:b, s:o, s:o}", "shared", weft_codec_write_texts(cluster->shared), "ssh_keys", keys,
+                     "user_data", cluster->user_data != NULL, "slurm", cluster->slurm, "shm", size_view(cluster->shm),
+                     "bandwidth", size_view(cluster->bandwidth));
 }
 
 static json_t *

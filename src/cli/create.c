@@ -17,7 +17,7 @@
 static int count = UNSET, cores = UNSET, gpus = UNSET, rails = UNSET;
 static char *memory, *pages, *disk, *image, *path, *fabric, *shm, *bandwidth, *file, *timeout;
 static char *user_data;
-static char **labels, **ssh_keys;
+static char **labels, **ssh_keys, **shared;
 static gboolean no_wait, slurm;
 
 /* clang-format off */
@@ -32,6 +32,7 @@ static const GOptionEntry options[] = {
     { "pages", 0, 0, G_OPTION_ARG_STRING, &pages, "size of the pages: 2M, 1G, transparent (the largest that fits)", "SIZE" },
     { "disk", 0, 0, G_OPTION_ARG_STRING, &disk, "a node's own disk, where its image can be written to (as large as the image)", "SIZE" },
     { "shm", 0, 0, G_OPTION_ARG_STRING, &shm, "memory that the nodes on one host share: 64M (none)", "SIZE" },
+    { "shared", 0, 0, G_OPTION_ARG_STRING_ARRAY, &shared, "joins this partition beside its own; may be repeated", "NAME" },
     { "fabric", 0, 0, G_OPTION_ARG_STRING, &fabric, "only on this fabric", "NAME" },
     { "bandwidth", 0, 0, G_OPTION_ARG_STRING, &bandwidth, "of its hosts' links, guaranteed to each node on each rail: 10G (none)", "RATE" },
     { "label", 'l', 0, G_OPTION_ARG_STRING_ARRAY, &labels, "only on hosts with this label; may be repeated", "KEY=VALUE" },
@@ -128,6 +129,16 @@ apply_labels(json_t *spec, GError **error)
     return TRUE;
 }
 
+static void
+apply_shared(json_t *spec)
+{
+    json_t *names = shared ? json_array() : NULL;
+    for (guint i = 0; shared && shared[i]; i++)
+        json_array_append_new(names, json_string(shared[i]));
+    if (names)
+        json_object_set_new(spec, "shared", names);
+}
+
 /* Each line of a file of public keys is one, as in authorized_keys. */
 static gboolean
 add_keys(json_t *keys, const char *name, GError **error)
@@ -191,6 +202,7 @@ apply_flags(json_t *spec, const char *name, GError **error)
         json_object_set_new(spec, "name", json_string(name));
     if (fabric)
         json_object_set_new(spec, "fabric", json_string(fabric));
+    apply_shared(spec);
     if (slurm)
         json_object_set_new(spec, "slurm", json_true());
     for (guint i = 0; i < G_N_ELEMENTS(group_flags); i++)

@@ -153,5 +153,7 @@ void weft_subnets_wire(WeftSubnets *subnets, const WeftWireOrder *order, WeftSub
 void weft_subnets_share(WeftSubnets *subnets, const char *fabric, const WeftCluster *cluster, const WeftPartition *own);
 /* The P_Keys (guint16, with the bit of full membership) that its nodes have of shared partitions, in order of its wish. */
 void weft_subnets_shared_keys(const WeftSubnets *subnets, const char *fabric, const WeftCluster *cluster, GArray *keys);
-/* So the fabric should have it while its cluster rests: what is found otherwise is wired again. Takes it over. */
+/* So the fabric should have it until it is wired again: what is found otherwise is repaired. Takes it over. */
 void weft_subnets_expect(WeftSubnets *subnets, const char *fabric, WeftPartition *partition);
+/* It is being changed. */
+void weft_subnets_expect_nothing(WeftSubnets *subnets, const char *fabric, guint pkey);

@@ -6,6 +6,12 @@
 /* --- what the fabric should have --- */
 
 void
+weft_subnets_expect_nothing(WeftSubnets *subnets, const char *fabric, guint pkey)
+{
+    g_hash_table_remove(weft_subnet_find(subnets, fabric)->expected, GUINT_TO_POINTER(pkey));
+}
+
+void
 weft_subnets_expect(WeftSubnets *subnets, const char *fabric, WeftPartition *partition)
 {
     WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
@@ -114,16 +120,16 @@ look_at_foreign(WeftSubnet *subnet, const WeftPartition *partition)
         weft_control_pkey_taken(subnet->control, holder);
 }
 
-/* Of a cluster at rest, or of a shared one: somebody else changed it, or an older manager took over. */
+/* Of a cluster that is wired, or of a shared one: somebody else changed it, or an older manager took over. */
 static gboolean
-is_altered(const WeftSubnet *subnet, const WeftPartition *partition, const char *holder)
+is_altered(const WeftSubnet *subnet, const WeftPartition *partition)
 {
     const WeftSharing *sharing = weft_subnet_sharing(subnet, partition->pkey);
     g_autoptr(WeftPartition) shared = sharing ? weft_sharing_partition(sharing) : NULL;
     const WeftPartition *expected = g_hash_table_lookup(subnet->expected, GUINT_TO_POINTER(partition->pkey));
     if (shared)
         return digest_of(shared) != digest_of(partition);
-    return expected && digest_of(expected) != digest_of(partition) && !weft_control_is_working(subnet->control, holder);
+    return expected && digest_of(expected) != digest_of(partition);
 }
 
 static void
@@ -134,12 +140,11 @@ look_at_partition(WeftSubnet *subnet, GHashTable *suspects, const WeftPartition 
         look_at_foreign(subnet, partition);
     else if (!holder && is_confirmed(subnet->suspects, suspects, partition->pkey))
         remove_garbage(subnet, partition);
-    else if (holder && *holder && is_altered(subnet, partition, holder) &&
-             is_confirmed(subnet->suspects, suspects, partition->pkey))
+    else if (holder && *holder && is_altered(subnet, partition) && is_confirmed(subnet->suspects, suspects, partition->pkey))
         repair(subnet, partition->pkey, "it had other members in the manager");
 }
 
-/* A cluster at rest whose partition the manager does not have. */
+/* A cluster that is wired, and the manager has not its partition. */
 static void
 look_for_missing(WeftSubnet *subnet, GHashTable *suspects, GHashTable *present)
 {
@@ -149,8 +154,7 @@ look_for_missing(WeftSubnet *subnet, GHashTable *suspects, GHashTable *present)
     g_hash_table_iter_init(&iter, subnet->pkeys);
     while (g_hash_table_iter_next(&iter, &pkey, &holder))
         if (weft_holder_is_cluster(holder) && !g_hash_table_contains(present, pkey) &&
-            !weft_control_is_working(subnet->control, holder) &&
-            is_confirmed(subnet->suspects, suspects, GPOINTER_TO_UINT(pkey)))
+            g_hash_table_contains(subnet->expected, pkey) && is_confirmed(subnet->suspects, suspects, GPOINTER_TO_UINT(pkey)))
             g_array_append_val(missing, (guint){ GPOINTER_TO_UINT(pkey) });
     for (guint i = 0; i < missing->len; i++)
         repair(subnet, g_array_index(missing, guint, i), "the manager had none of it");
@@ -220,9 +224,9 @@ weft_subnet_survey(WeftSubnet *subnet)
 
 /* --- the ports' own view --- */
 
-/* Of clusters that rest now: what is being changed is looked at by whoever changes it. */
+/* Of clusters that are wired: what is being changed is looked at by whoever changes it. */
 static GArray *
-wishes_at_rest(const WeftSubnet *subnet)
+list_wishes(const WeftSubnet *subnet)
 {
     GArray *wishes = g_array_new(FALSE, FALSE, sizeof(WeftPortWish));
     GHashTableIter iter;
@@ -230,7 +234,7 @@ wishes_at_rest(const WeftSubnet *subnet)
     g_hash_table_iter_init(&iter, subnet->expected);
     while (g_hash_table_iter_next(&iter, &pkey, &partition)) {
         const char *holder = weft_subnet_holder(subnet, GPOINTER_TO_UINT(pkey));
-        if (weft_holder_is_cluster(holder) && !weft_control_is_working(subnet->control, holder))
+        if (weft_holder_is_cluster(holder))
             weft_port_wishes_add(wishes, partition);
     }
     for (guint i = 0; i < subnet->sharings->len; i++) {
@@ -266,7 +270,7 @@ note_tables(WeftSubnet *subnet, const GPtrArray *tables)
 static void
 look_at_ports(WeftSubnet *subnet, const GPtrArray *tables, GHashTable *suspects)
 {
-    g_autoptr(GArray) wishes = wishes_at_rest(subnet);
+    g_autoptr(GArray) wishes = list_wishes(subnet);
     g_autoptr(GHashTable) by_port = g_hash_table_new(g_int64_hash, g_int64_equal);
     g_autoptr(GHashTable) done = g_hash_table_new(NULL, NULL);
     for (guint i = 0; i < tables->len; i++)
@@ -309,7 +313,7 @@ weft_subnet_patrol(WeftSubnet *subnet)
     subnet->patrol_again = subnet->patrolling;
     if (subnet->patrolling)
         return;
-    g_autoptr(GArray) wishes = wishes_at_rest(subnet);
+    g_autoptr(GArray) wishes = list_wishes(subnet);
     subnet->patrolled = g_get_monotonic_time();
     if (wishes->len == 0)
         return;

@@ -188,7 +188,18 @@ ports_read(GPtrArray *tables, const GError *error, gpointer data)
 {
     Wire *wire = data;
     g_autoptr(GError) fault = tables ? find_fault(wire, tables) : NULL;
-    end(wire, WEFT_DEED_VERIFY, error ? error : fault);
+    gboolean silent = g_error_matches(fault, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE);
+    if (wire->error && !silent)
+        end(wire, WEFT_DEED_WIRE, wire->error);
+    else
+        end(wire, WEFT_DEED_VERIFY, error ? error : fault);
+}
+
+/* A change takes long where a port does not answer: then the ports tell which. */
+static gboolean
+is_worth_a_look(const Wire *wire)
+{
+    return wire->wishes->len > 0 && (!wire->error || g_error_matches(wire->error, WEFT_ERROR, WEFT_ERROR_TIMEOUT));
 }
 
 static void
@@ -199,10 +210,10 @@ applied(const GError *error, gpointer data)
         wire->error = g_error_copy(error);
     if (--wire->pending > 0)
         return;
-    if (wire->error || wire->wishes->len == 0)
-        end(wire, WEFT_DEED_WIRE, wire->error);
-    else
+    if (is_worth_a_look(wire))
         weft_ports_read(wire->subnet->ports, weft_port_wishes_ports(wire->wishes), TRUE, ports_read, wire);
+    else
+        end(wire, WEFT_DEED_WIRE, wire->error);
 }
 
 /* Its ports must have what it brings into the shared ones as well. */

@@ -161,6 +161,7 @@ typedef struct Birth {
     WeftCluster *cluster;
     guint pkey;
     const WeftControlOptions *options;
+    GArray *shared;
 } Birth;
 
 static void
@@ -169,6 +170,7 @@ birth_free(gpointer data)
     Birth *birth = data;
     weft_node_free(birth->node);
     weft_cluster_free(birth->cluster);
+    g_array_unref(birth->shared);
     g_free(birth);
 }
 
@@ -180,9 +182,17 @@ make_seed(WeftJob *job, GError **error)
     g_autoptr(WeftKeys) keys = weft_keys_derive(options->secret, birth->cluster->id, birth->cluster->name, error);
     if (!keys)
         return FALSE;
-    WeftSeedSpec spec = { birth->node, birth->cluster, birth->pkey, keys, options->guest };
+    WeftSeedSpec spec = { birth->node, birth->cluster, birth->pkey, keys, options->guest, birth->shared };
     job->seed = weft_seed_make(&spec, error);
     return job->seed != NULL;
+}
+
+static GArray *
+shared_keys(const WeftWork *work)
+{
+    GArray *keys = g_array_new(FALSE, FALSE, sizeof(guint16));
+    weft_subnets_shared_keys(work->control->subnets, work->status->fabric, work->cluster, keys);
+    return keys;
 }
 
 static Birth *
@@ -190,7 +200,7 @@ birth_new(const WeftWork *work, const WeftNode *node)
 {
     json_t *json = weft_node_to_json(node);
     Birth birth = { weft_node_from_json(json, NULL), weft_cluster_copy(work->cluster), work->status->pkey,
-                    &work->control->options };
+                    &work->control->options, shared_keys(work) };
     json_decref(json);
     return g_memdup2(&birth, sizeof birth);
 }
@@ -226,6 +236,8 @@ start_job(WeftWork *work, const WeftNode *node, GError **error)
     WeftDomainSpec spec = {
         .node = node, .host = complete ? complete : host, .pkey = work->status->pkey, .vxlan = work->status->vxlan
     };
+    g_autoptr(GArray) shared = shared_keys(work);
+    spec.shared = shared;
     spec.image = image;
     spec.shm = work->cluster->shm != 0;
     spec.shm_size = work->cluster->shm;

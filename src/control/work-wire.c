@@ -23,6 +23,8 @@ wired(WeftDeed deed, const GError *error, gpointer data)
         work->status->wired = work->wiring_generation;
         work->status_dirty = TRUE;
     }
+    if (work->status && work->status->wired == work->status->generation && !work->cluster->deleted)
+        weft_subnets_expect(work->control->subnets, work->status->fabric, weft_work_partition(work));
 }
 
 /* A virtual function of mlx5 is a port of its own; those of mlx4 use the host's, which is in the partition once for all of
@@ -71,6 +73,7 @@ weft_work_wire(WeftWork *work)
     WeftWireOrder order = { status->fabric, work->cluster, status->pkey, NULL };
     if (!work->cluster->deleted)
         order.partition = weft_work_partition(work);
+    weft_subnets_expect_nothing(work->control->subnets, status->fabric, status->pkey);
     work->wiring = TRUE;
     work->wiring_generation = status->generation;
     weft_subnets_wire(work->control->subnets, &order, wired, work);

@@ -227,8 +227,35 @@ remove_fabric(Plan *plan, const Old *old, GError **error)
 {
     static const char what[] = "it is no longer in the file";
     const char *name = old->record->key;
-    return check_fabric_unused(plan, name, WEFT_KIND_HOST, is_from_api, what, error) &&
+    WeftQuery query = { .kind = WEFT_KIND_PKEY_REST, .scope = name };
+    g_autoptr(GPtrArray) resting = weft_store_list(plan->store, &query, error);
+    for (guint i = 0; resting && i < resting->len; i++)
+        plan_delete(plan, WEFT_KIND_PKEY_REST, ((const WeftRecord *)resting->pdata[i])->key, WEFT_ANY);
+    return resting && check_fabric_unused(plan, name, WEFT_KIND_HOST, is_from_api, what, error) &&
            check_fabric_unused(plan, name, WEFT_KIND_CLUSTER_STATUS, NULL, what, error);
+}
+
+/* A number that a cluster has cannot become everybody's. */
+static gboolean
+check_shared(Plan *plan, const char *fabric, json_t *new, GError **error)
+{
+    json_t *item;
+    gsize i;
+    json_array_foreach (json_object_get(new, "shared"), i, item) {
+        GError *failed = NULL;
+        guint pkey = (guint)g_ascii_strtoull(text_of(item, "pkey"), NULL, 16);
+        g_autoptr(WeftRecord) holder = weft_store_holder_of_pkey(plan->store, fabric, pkey, &failed);
+        if (holder && holder->kind == WEFT_KIND_CLUSTER_STATUS)
+            g_set_error(&failed, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                        "shared: P_Key 0x%04x of \"%s\" is that of cluster %s; choose another, best outside of what clusters "
+                        "get (pkey_first to pkey_last)",
+                        pkey, text_of(item, "name"), holder->key);
+        if (failed) {
+            g_propagate_error(error, failed);
+            return FALSE;
+        }
+    }
+    return TRUE;
 }
 
 static gboolean
@@ -266,6 +293,8 @@ change_fabric(Plan *plan, const Old *old, json_t *new, GError **error)
     const char *name = old->record->key;
     if (!json_equal(json_object_get(old->json, "vxlan_base"), json_object_get(new, "vxlan_base")) &&
         !check_fabric_unused(plan, name, WEFT_KIND_CLUSTER_STATUS, NULL, "vxlan_base changed in the file", error))
+        return FALSE;
+    if (!check_shared(plan, name, new, error))
         return FALSE;
     return !lanes_shrink(old->json, new) || check_fabric_unused(plan, name, WEFT_KIND_CLUSTER_STATUS, has_guarantee,
                                                                 "a lane of it went or shrank in the file", error);

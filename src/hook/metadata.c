@@ -11,6 +11,7 @@
 
 #define REMEDY "have weftd and the hook of the same version (" WEFT_VERSION ")"
 #define VXLAN_MAX 0xffffff
+#define PKEY_NUMBER 0x7fff /* of a P_Key's bits; as a number, the default partition */
 #define PKEY_MAX 0x7ffe
 
 static void
@@ -164,6 +165,22 @@ read_function(WeftHookDevice *device, const xmlNode *node, GError **error)
 }
 
 static gboolean
+read_shared(WeftHookDevice *device, const xmlNode *node, GError **error)
+{
+    g_autofree char *text = weft_xml_get(node, "shared");
+    g_auto(GStrv) words = text ? g_strsplit(text, " ", WEFT_SHARED_MAX + 1) : NULL;
+    for (guint i = 0; words && words[i]; i++) {
+        guint64 key;
+        if (i == WEFT_SHARED_MAX || !g_str_has_prefix(words[i], "0x") ||
+            !g_ascii_string_to_unsigned(words[i] + 2, 16, 1, G_MAXUINT16, &key, NULL) || (key & PKEY_NUMBER) == 0 ||
+            (key & PKEY_NUMBER) == PKEY_NUMBER || (key & PKEY_NUMBER) == device->pkey)
+            return refuse(node, "shared", text, "P_Keys of other partitions than its own and the default", error);
+        device->shared[device->n_shared++] = (guint16)key;
+    }
+    return TRUE;
+}
+
+static gboolean
 read_device(WeftHookDevice *device, const xmlNode *node, GError **error)
 {
     guint64 rail, pkey;
@@ -179,7 +196,7 @@ read_device(WeftHookDevice *device, const xmlNode *node, GError **error)
         return refuse(node, "pkey", "0x0", "the number of a partition", error);
     device->rail = (guint)rail;
     device->pkey = (guint)pkey;
-    return read_function(device, node, error);
+    return read_shared(device, node, error) && read_function(device, node, error);
 }
 
 static gboolean

@@ -18,6 +18,8 @@ typedef struct WeftHookDevice {
     char *pf;
     guint64 guid; /* 0 with a whole HCA */
     guint pkey;   /* partition number, 15 bits */
+    guint n_shared;
+    guint16 shared[WEFT_SHARED_MAX]; /* P_Keys of shared partitions, with the bit of full membership */
 } WeftHookDevice;
 
 typedef struct WeftHookNode {

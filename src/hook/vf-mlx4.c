@@ -38,6 +38,20 @@ find_pkey(const WeftHook *hook, const WeftHookDevice *device, guint pkey)
     return -1;
 }
 
+#define KEYS_MAX (1 + WEFT_SHARED_MAX + 1)
+
+/* What a function's own table has, by index: its cluster's key first, the default partition last. */
+static guint
+list_keys(const WeftHookDevice *device, guint16 *keys)
+{
+    guint n = 0;
+    keys[n++] = (guint16)(device->pkey | FULL);
+    for (guint i = 0; i < device->n_shared; i++)
+        keys[n++] = device->shared[i];
+    keys[n++] = DEFAULT_LIMITED;
+    return n;
+}
+
 static gboolean
 check(const WeftHook *hook, const WeftHookDevice *device, GError **error)
 {
@@ -47,11 +61,14 @@ check(const WeftHook *hook, const WeftHookDevice *device, GError **error)
                                  "%s is not there: is virtual function %s one of the InfiniBand port %d of HCA %s? See the "
                                  "module options num_vfs and port_type_array of mlx4_core",
                                  map, device->pci, PORT, device->hca);
-    if (find_pkey(hook, device, device->pkey | FULL) < 0)
-        return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE,
-                                 "P_Key 0x%04x is not in the table of port %d of HCA %s: has the subnet manager taken up the "
-                                 "partition? It may be tried again",
-                                 device->pkey | FULL, PORT, device->hca);
+    guint16 keys[KEYS_MAX];
+    guint n = list_keys(device, keys);
+    for (guint i = 0; i + 1 < n; i++)
+        if (find_pkey(hook, device, keys[i]) < 0)
+            return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE,
+                                     "P_Key 0x%04x is not in the table of port %d of HCA %s: has the subnet manager taken up "
+                                     "the partition? It may be tried again",
+                                     keys[i], PORT, device->hca);
     if (find_pkey(hook, device, DEFAULT_LIMITED) < 0)
         return weft_error_refuse(error, WEFT_ERROR_FAILED,
                                  "P_Key 0x7fff is not in the table of port %d of HCA %s: make the hosts limited members of the "
@@ -131,8 +148,12 @@ prepare(const WeftHook *hook, const WeftHookDevice *device, GError **error)
 {
     if (!check(hook, device, error) || !close_ports(hook, device, error) || !set_guid(hook, device, device->guid, error))
         return FALSE;
-    return set_index(hook, device, PORT, 0, find_pkey(hook, device, device->pkey | FULL), error) &&
-           set_index(hook, device, PORT, 1, find_pkey(hook, device, DEFAULT_LIMITED), error);
+    guint16 keys[KEYS_MAX];
+    guint n = list_keys(device, keys);
+    for (guint i = 0; i < n; i++)
+        if (!set_index(hook, device, PORT, (int)i, find_pkey(hook, device, keys[i]), error))
+            return FALSE;
+    return TRUE;
 }
 
 static gboolean

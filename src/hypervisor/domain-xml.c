@@ -53,6 +53,15 @@ write_pci_mark(WeftXml *xml, const char *name, const char *address)
 }
 
 static void
+write_shared_mark(WeftXml *xml, const GArray *keys)
+{
+    g_autoptr(GString) text = g_string_new(NULL);
+    for (guint i = 0; i < keys->len; i++)
+        g_string_append_printf(text, "%s0x%04x", i ? " " : "", g_array_index(keys, guint16, i));
+    weft_xml_attribute(xml, "shared", text->str);
+}
+
+static void
 write_device_mark(WeftXml *xml, const WeftDomainSpec *spec, const WeftDevice *device)
 {
     const WeftHca *hca = weft_host_hca(spec->host, device->hca);
@@ -69,6 +78,8 @@ write_device_mark(WeftXml *xml, const WeftDomainSpec *spec, const WeftDevice *de
     if (!whole)
         weft_xml_attribute_format(xml, "guid", "0x%016" G_GINT64_MODIFIER "x", device->guid);
     weft_xml_attribute_format(xml, "pkey", "0x%04x", spec->pkey);
+    if (spec->shared && spec->shared->len)
+        write_shared_mark(xml, spec->shared);
     weft_xml_end(xml);
 }
 

@@ -11,6 +11,7 @@ typedef struct WeftDomainSpec {
     const WeftNode *node;
     const WeftHost *host;
     guint pkey;             /* partition number of its cluster */
+    const GArray *shared;   /* guint16, P_Keys of partitions that it shares, with the bit of full membership; NULL: none */
     guint vxlan;            /* VXLAN id of its partition */
     const WeftImage *image; /* NULL: boots from nothing (the fake) */
     gboolean tcg;           /* there is no usable KVM on the host: emulate */
@@ -25,18 +26,19 @@ typedef struct WeftDomainSpec {
  *       <weft:cluster id="4k2m8w9x1a2b" name="cfd"/>
  *       <weft:partition pkey="0x0001" vxlan="10001" bridge="weft10001"/>
  *       <weft:device rail="0" hca="mlx5_0" driver="mlx5" vf="2" pci="0000:41:00.3" pf="0000:41:00.0"
- *                    guid="0x0277650000000001" pkey="0x0001" plugged="later"/>
+ *                    guid="0x0277650000000001" pkey="0x0001" shared="0x7001 0xf002" plugged="later"/>
  *       <weft:device rail="1" hca="mlx5_1" driver="mlx5" pci="0000:81:00.0" pf="0000:81:00.0" pkey="0x0001"/>
  *       <weft:gpu name="0000:42:00.0"/>
  *     </weft:node>
  *
  * tenant and name are for people. path is a word of weft_path_words. pkey is the partition's number, 15 bits, without the bit
- * of full membership. hca is the device's name on the host (/sys/class/infiniband), driver a word of weft_hca_driver_words, vf
- * the number of the virtual function from 0. Without vf the device is the whole HCA: it has no guid of weft's, and pci is the
- * address of the HCA itself. pci, the address of what the guest gets, and pf, that of the physical function, have the form
- * "dddd:bb:ss.f"; only a domain that boots from nothing (the fake's) may lack them. guid serves as node and as port GUID.
- * plugged="later" marks a device that is not among the domain's <devices> yet and is to be prepared all the same; the
- * attribute is absent otherwise. */
+ * of full membership. shared, absent where there are none, are P_Keys of other partitions, 16 bits with that bit: a function's
+ * table has pkey first, then these in their order, then the default partition, limited. hca is the device's name on the host
+ * (/sys/class/infiniband), driver a word of weft_hca_driver_words, vf the number of the virtual function from 0. Without vf the
+ * device is the whole HCA: it has no guid of weft's, and pci is the address of the HCA itself. pci, the address of what the
+ * guest gets, and pf, that of the physical function, have the form "dddd:bb:ss.f"; only a domain that boots from nothing (the
+ * fake's) may lack them. guid serves as node and as port GUID. plugged="later" marks a device that is not among the domain's
+ * <devices> yet and is to be prepared all the same; the attribute is absent otherwise. */
 #define WEFT_DOMAIN_NAMESPACE "https://weft.dev/xmlns/domain/1"
 
 /* The same spec always gives the same text. */

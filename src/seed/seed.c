@@ -60,6 +60,8 @@ format_node(const WeftSeedSpec *spec)
     g_string_append_printf(text, "mac %s %s/%d %d\n", node->mac, address, WEFT_SUBNET_PREFIX, WEFT_NETWORK_MTU);
     append_rails(text, node);
     g_string_append_printf(text, "pkey 0x%04x\nsl %u\n", FULL_MEMBER | spec->pkey, node->sl);
+    for (guint i = 0; spec->shared && i < spec->shared->len; i++)
+        g_string_append_printf(text, "shared 0x%04x\n", g_array_index(spec->shared, guint16, i));
     g_string_append_printf(text, "path %s\nslots %u\n", weft_path_words[node->path], node->cores->len);
     if (spec->cluster->slurm)
         g_string_append(text, "slurm 1\n");

@@ -16,6 +16,7 @@
  *     ipoib 0 0x… 10.65.0.4/16                         rail, port GUID (0x0000000000000000 of a whole HCA: nobody else knows
  *                                                      it; then the rails are the devices in order), address
  *     pkey 0x8012               sl 2                   for UCX_IB_PKEY, UCX_IB_SL; full membership bit set
+ *     shared 0x7001                                    P_Keys of what it shares, behind its own in the table
  *     path bridge               slots 4                slurm 1 (absent: none)
  *     login ssh-ed25519 AAAA…                          a public key that may log in, the cluster's own first */
 #pragma once
@@ -34,7 +35,8 @@ typedef struct WeftSeedSpec {
     const WeftCluster *cluster;
     guint pkey;
     const WeftKeys *keys;
-    GBytes *guest; /* the guest program */
+    GBytes *guest;        /* the guest program */
+    const GArray *shared; /* guint16, P_Keys of partitions that it shares, as it has them; NULL: none */
 } WeftSeedSpec;
 
 /* thread: any, one at a time (it takes a lock); a few milliseconds, mostly for copying the guest program. */

@@ -220,15 +220,52 @@ def met(dump):
             for key, node in dump.values("node").items() if node.get("met", 0) != generations[node["cluster"]]]
 
 
-def partitions(dump, world):
-    wrong = []
+def members_of(dump):
+    """{cluster id: {Member}}: a virtual function of mlx5 is a port of its own, one of mlx4 uses its host's."""
     hosts = dump.values("host")
     members = defaultdict(set)
     for node in dump.values("node").values():
-        ports = {hca["name"]: int(hca["port_guid"], 16) for hca in hosts[node["host"]].get("hcas", [])}
-        for _rail, hca, vf, guid in node.get("devices", []):
-            members[node["cluster"]].add(Member(ports[hca], int(guid, 16), "full", 0 if vf < 0 else -1))
-    wanted = {}
+        hcas = {hca["name"]: hca for hca in hosts[node["host"]].get("hcas", [])}
+        for _rail, name, vf, guid in node.get("devices", []):
+            virtual = 0 if hcas[name]["driver"] == "mlx4" else int(guid, 16)
+            members[node["cluster"]].add(Member(int(hcas[name]["port_guid"], 16), virtual, "full", 0 if vf < 0 else -1))
+    return members
+
+
+def shared_partitions(dump):
+    """{number: (name, {Member})}: the servers, and the ports of all clusters that asked and may."""
+    members = members_of(dump)
+    statuses = dump.values("cluster-status")
+    found = {}
+    for fabric in dump.values("fabric").values():
+        for shared in fabric.get("shared", []):
+            ports = {Member(int(guid, 16), 0, "full", -1) for guid in shared["servers"]}
+            servers = {member.port for member in ports}
+            for key, cluster in dump.values("cluster").items():
+                allowed = not shared.get("tenants") or cluster["tenant"] in shared["tenants"]
+                if shared["name"] in cluster.get("shared", []) and allowed and statuses.get(key, {}).get("fabric") == fabric["name"]:
+                    ports |= {Member(m.port, m.virtual, shared["clusters"], -1) for m in members[cluster["id"]]
+                              if m.virtual or m.port not in servers}
+            found[int(shared["pkey"], 16)] = (f"weft-shared-{shared['name']}", ports)
+    return found
+
+
+def resting(dump):
+    """A number rests on a fabric that is there, and nobody has had it since before it was freed."""
+    wrong = []
+    for key, rest in dump.values("pkey-rest").items():
+        fabric, number = key.split("/")
+        if fabric not in dump.values("fabric"):
+            wrong.append(f"number {number} rests on fabric {fabric}, which is not there")
+        wrong += [f"number {number} of {fabric} was freed at {rest['freed']}, and {name} has it" for name, status in dump.values("cluster-status").items()
+                  if (status.get("fabric"), status.get("pkey")) == (fabric, int(number, 16)) and status["since"] < rest["freed"]]
+    return wrong
+
+
+def partitions(dump, world):
+    wrong = resting(dump)
+    members = members_of(dump)
+    wanted = shared_partitions(dump)
     for status in dump.values("cluster-status").values():
         if status.get("pkey"):
             wanted[status["pkey"]] = (f"weft-{status['cluster']}", members[status["cluster"]])

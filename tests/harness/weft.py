@@ -232,6 +232,15 @@ class Weft:
         self.process = None
         return False
 
+    def run_refused(self):
+        """What weftd says when it does not start with this configuration."""
+        assert self.process is None
+        self.write_config()
+        done = subprocess.run([build_folder() / "src/daemon/weftd", "--config", self.root / "weft.yaml"], capture_output=True, text=True,
+                              timeout=PATIENCE, check=False)
+        assert done.returncode > 0, f"weftd ended with {done.returncode}"
+        return done.stderr
+
     def write_config(self):
         (self.root / "weft.yaml").write_text(json.dumps(self.config, indent=1), encoding="utf-8")
 

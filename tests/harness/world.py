@@ -1,5 +1,6 @@
 """The world of the fakes, seen and changed behind weft's back (see fake-hypervisor.h, fake-fabric.h and faults.h)."""
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,9 @@ class World:
 
     def where(self, name):
         return sorted(host for host, names in self.domains().items() if name in names)
+
+    def definition(self, name):
+        return next(self.hosts.glob(f"*/domains/{name}.xml")).read_text(encoding="utf-8")
 
     def end_domain(self, host, name):
         """The domain stops by itself, as after a crash of its guest."""
@@ -144,6 +148,42 @@ class World:
     def _member(line):
         port, virtual, membership, index = re.split(r"\s+", line.strip())
         return Member(int(port, 16), int(virtual, 16), membership, int(index))
+
+    def _fabric_file(self, name):
+        return (self._fabric_folders() or [self.fabric / "ib0"])[0] / name
+
+    def port_table(self, guid, *keys):
+        """What a port holds, whatever the partitions say, until it is told again; no keys: it does not answer."""
+        path = self._fabric_file("tables") / f"0x{guid:016x}"
+        path.parent.mkdir(exist_ok=True)
+        self._write(path, [" ".join(f"0x{key:04x}" for key in keys) if keys else "silent"])
+
+    def port_is_well(self, guid):
+        (self._fabric_file("tables") / f"0x{guid:016x}").unlink()
+
+    def port_lies(self, guid):
+        return (self._fabric_file("tables") / f"0x{guid:016x}").exists()
+
+    def manager(self, **abilities):
+        path = self._fabric_file("manager")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._write(path, [json.dumps(abilities)])
+
+    def map(self, document):
+        self._write(self._fabric_file("map"), [json.dumps(document)])
+
+    def fabric_event(self, *lines):
+        self._write(self._fabric_file("events"), lines)
+
+    def change_partition(self, number, *members):
+        """Somebody else gives it other members."""
+        path = self._fabric_file("partitions") / f"0x{number:04x}"
+        name = path.read_text(encoding="utf-8").splitlines()[0]
+        self._write(self._fabric_file("changed"), [name, *members])
+        self._fabric_file("changed").rename(path)
+
+    def remove_partition(self, number):
+        (self._fabric_file("partitions") / f"0x{number:04x}").unlink()
 
     def add_foreign_partition(self, number, name="storage"):
         folder = self._fabric_folders()[0] / "partitions"

@@ -86,6 +86,20 @@ def test_mlx4_maps_the_partition_first_and_nothing_else(host):
     assert host.value(f"{IOV}/ports/1/admin_guids/4") == "f" * 16
 
 
+def test_mlx4_has_what_it_shares_behind_its_own(host):
+    host.order(f"value {IOV}/ports/1/pkeys/5 0x7001")
+    host.order(f"value {IOV}/ports/1/pkeys/6 0xf002")
+    assert accepted(prepare(host, "a-1", mlx4(vf=3, pkey=1, shared="0xf002 0x7001")))
+    assert index_map(host, "0000:42:00.4") == {0: 2, 1: 6, 2: 5, 3: 0}, "its own, the shared ones in their order, the default"
+    assert accepted(release(host, "a-1", mlx4(vf=3, shared="0xf002 0x7001")))
+    assert index_map(host, "0000:42:00.4") == {}
+
+
+def test_mlx4_waits_for_what_it_shares(host):
+    assert refused(prepare(host, "a-1", mlx4(pkey=1, shared="0x7001")), "0x7001", "subnet manager")
+    assert not [path for path, _ in host.written() if path.startswith(IOV)], "nothing has changed"
+
+
 def test_mlx4_is_closed_before_its_guid_changes_and_opened_last(host):
     assert accepted(prepare(host, "a-1", mlx4(vf=0)))
     written = [path.replace(IOV, "") for path, _ in host.written() if path.startswith(IOV)]

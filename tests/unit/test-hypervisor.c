@@ -66,6 +66,12 @@ format_golden(const char *name, GError **error)
         .shm = json_object_get(of, "shm_size") != NULL,
         .shm_size = number_or(of, "shm_size", 0),
     };
+    g_autoptr(GArray) shared = g_array_new(FALSE, FALSE, sizeof(guint16));
+    json_t *key;
+    gsize i;
+    json_array_foreach (json_object_get(of, "shared"), i, key)
+        g_array_append_val(shared, (guint16){ (guint16)json_integer_value(key) });
+    spec.shared = shared;
     return weft_domain_xml_format(&spec, error);
 }
 

@@ -179,6 +179,10 @@ make_seed(const char *user_data, gsize guest_size)
     g_autoptr(WeftKeys) keys = derive("0abcdefghijk");
     g_autoptr(GBytes) guest = g_bytes_new_take(g_strnfill(guest_size, 'g'), guest_size);
     WeftSeedSpec spec = { .node = node, .cluster = cluster, .pkey = 0x12, .keys = keys, .guest = guest };
+    g_autoptr(GArray) shared = g_array_new(FALSE, FALSE, sizeof(guint16));
+    g_array_append_val(shared, (guint16){ 0x7001 });
+    g_array_append_val(shared, (guint16){ 0xf002 });
+    spec.shared = shared;
     GBytes *seed = weft_seed_make(&spec, &error);
     g_assert_no_error(error);
     return seed;
@@ -247,13 +251,14 @@ test_seed_node(Scratch *scratch, gconstpointer data)
     g_autofree char *iso = put_seed(scratch, NULL);
     g_autofree char *node = content(iso, "weft/node");
     g_autoptr(WeftKeys) keys = derive("0abcdefghijk");
-    g_autofree char *expected = g_strdup_printf("hostname cfd-3\nrank 3\ncluster cfd\n"
-                                                "mac 02:00:00:00:00:03 10.64.0.4/16 1450\n"
-                                                "ipoib 0 0x0000000000001000 10.65.0.4/16\n"
-                                                "ipoib 1 0x0000000000001001 10.66.0.4/16\n"
-                                                "pkey 0x8012\nsl 2\npath sriov\nslots 4\nslurm 1\n"
-                                                "login %s\nlogin ssh-ed25519 AAAAC3Nz alice@example\n",
-                                                keys->user_public);
+    g_autofree char *expected =
+        g_strdup_printf("hostname cfd-3\nrank 3\ncluster cfd\n"
+                        "mac 02:00:00:00:00:03 10.64.0.4/16 1450\n"
+                        "ipoib 0 0x0000000000001000 10.65.0.4/16\n"
+                        "ipoib 1 0x0000000000001001 10.66.0.4/16\n"
+                        "pkey 0x8012\nsl 2\nshared 0x7001\nshared 0xf002\npath sriov\nslots 4\nslurm 1\n"
+                        "login %s\nlogin ssh-ed25519 AAAAC3Nz alice@example\n",
+                        keys->user_public);
     g_assert_cmpstr(node, ==, expected);
 }
 
