@@ -6,10 +6,13 @@
 #include "plan.h"
 #include "wire.h"
 
-#define NAMED_MAX 4 /* ports in a message */
+#define NAMED_MAX 4    /* ports in a message */
+#define NUMBERS 0x8000 /* of partitions */
 
 struct WeftApplier {
-    GHashTable *lagging; /* guint64 * → set of pkeys: what these ports did not acknowledge */
+    GHashTable *lagging;    /* guint64 * → set of pkeys: what these ports did not acknowledge */
+    WeftManagedFile *file;  /* as we wrote it last; NULL: it must be read */
+    WeftManagedStamp stamp; /* of what we wrote */
     GMutex mutex;
     GHashTable *drifted; /* guint64 * → empty set; mutex */
 };
@@ -18,8 +21,9 @@ typedef struct {
     WeftOsm *weft;
     WeftFabricChange *change;
     gboolean whole;
-    WeftManagedFile *file;
-    GHashTable *ours;      /* set of pkeys: those in the file as it was */
+    WeftManagedFile *file; /* until it is written */
+    WeftManagedStamp stamp;
+    guint8 *ours;          /* by number: those in the file as it was */
     WeftManagedSave *save; /* the new file, that nobody sees yet; NULL: it is as it was */
     GHashTable *ports;     /* guint64 * → set of pkeys: those that were looked at, to be looked at again */
     GArray *gone;          /* guint16 */
@@ -52,6 +56,7 @@ weft_applier_free(WeftApplier *applier)
         return;
     g_hash_table_unref(applier->lagging);
     g_hash_table_unref(applier->drifted);
+    weft_managed_file_free(applier->file);
     g_mutex_clear(&applier->mutex);
     g_free(applier);
 }
@@ -82,7 +87,7 @@ clear_job(Job *job)
     g_clear_pointer(&job->gone, g_array_unref);
     g_clear_pointer(&job->ports, g_hash_table_unref);
     weft_managed_save_cancel(job->save);
-    g_clear_pointer(&job->ours, g_hash_table_unref);
+    g_free(job->ours);
     weft_managed_file_free(job->file);
     weft_fabric_change_free(job->change);
 }
@@ -145,8 +150,7 @@ check_members(const osm_opensm_t *osm, WeftPartition *partition, GError **error)
 static gboolean
 is_ours(const Job *job, const osm_prtn_t *partition)
 {
-    return g_hash_table_contains(job->ours, GUINT_TO_POINTER((guint)cl_ntoh16(partition->pkey))) ||
-           weft_partition_is_ours(partition->name);
+    return job->ours[cl_ntoh16(partition->pkey) % NUMBERS] || weft_partition_is_ours(partition->name);
 }
 
 /* A number that opensm has from elsewhere: the site's partition may have no number in the file, and got one. */
@@ -241,18 +245,41 @@ change_file(Job *job, GError **error)
     if (again && g_str_equal(before, after))
         return TRUE;
     job->save = weft_managed_save_begin(job->file, job->weft->partitions, error);
+    if (job->save && !weft_managed_save_stamp(job->save, &job->stamp))
+        job->stamp = (WeftManagedStamp){ 0 };
     return job->save != NULL;
+}
+
+/* Reading thousands of partitions takes long, and mostly they are those that we wrote. */
+static WeftManagedFile *
+take_file(Job *job, GError **error)
+{
+    WeftApplier *applier = job->weft->applier;
+    WeftManagedFile *kept = g_steal_pointer(&applier->file);
+    if (kept && weft_managed_stamp_holds(&applier->stamp, job->weft->partitions)) {
+        job->stamp = applier->stamp;
+        return kept;
+    }
+    weft_managed_file_free(kept);
+    return weft_managed_file_load(job->weft->partitions, error);
+}
+
+static void
+keep_file(Job *job)
+{
+    job->weft->applier->file = g_steal_pointer(&job->file);
+    job->weft->applier->stamp = job->stamp;
 }
 
 static gboolean
 prepare_file(Job *job, GError **error)
 {
-    job->file = weft_managed_file_load(job->weft->partitions, error);
+    job->file = take_file(job, error);
     if (!job->file)
         return FALSE;
-    job->ours = g_hash_table_new(NULL, NULL);
+    job->ours = g_new0(guint8, NUMBERS);
     for (guint i = 0; i < job->file->partitions->len; i++)
-        g_hash_table_add(job->ours, GUINT_TO_POINTER(((WeftPartition *)job->file->partitions->pdata[i])->pkey));
+        job->ours[((WeftPartition *)job->file->partitions->pdata[i])->pkey] = TRUE;
     return change_file(job, error);
 }
 
@@ -344,7 +371,7 @@ make_answer(const Job *job, gint64 since)
     const GArray *guids = weft_plan_absent(job->plan);
     for (guint i = 0; i < guids->len; i++)
         json_array_append_new(absent, json_sprintf("0x%016" G_GINT64_MODIFIER "x", g_array_index(guids, guint64, i)));
-    return json_pack("{sI sI sI so}", "generation", (json_int_t)job->file->generation, "blocks", (json_int_t)job->blocks,
+    return json_pack("{sI sI sI so}", "generation", (json_int_t)job->change->generation, "blocks", (json_int_t)job->blocks,
                      "micros", (json_int_t)(g_get_monotonic_time() - since), "absent", absent);
 }
 
@@ -409,6 +436,7 @@ run(Job *job, json_t *request, GError **error)
         g_prefix_error(error, "opensm has the change until its next sweep: ");
         return FALSE;
     }
+    keep_file(job);
     /* A sweep that read the file just before it was replaced has taken all back. From now on it cannot; mostly there is nothing
      * to do. */
     if (!await(job, error) || !change_again(job, error))

@@ -27,6 +27,7 @@ managed_file_new(void)
 {
     WeftManagedFile *file = g_new0(WeftManagedFile, 1);
     file->partitions = g_ptr_array_new_with_free_func((GDestroyNotify)weft_partition_free);
+    file->texts = g_ptr_array_new_with_free_func(g_free);
     return file;
 }
 
@@ -37,6 +38,8 @@ weft_managed_file_free(WeftManagedFile *file)
         return;
     g_free(file->before);
     g_free(file->after);
+    g_clear_pointer(&file->site, g_ptr_array_unref);
+    g_ptr_array_unref(file->texts);
     g_ptr_array_unref(file->partitions);
     g_free(file);
 }
@@ -180,11 +183,57 @@ weft_managed_file_site(const WeftManagedFile *file)
 
 /* --- weft's part --- */
 
+static char *
+format_partition(const WeftPartition *partition)
+{
+    GString *text = g_string_new(NULL);
+    weft_definition_format(partition, text);
+    return g_string_free(text, FALSE);
+}
+
 static void
 format_section(const WeftManagedFile *file, GString *text)
 {
-    for (guint i = 0; i < file->partitions->len; i++)
-        weft_definition_format(file->partitions->pdata[i], text);
+    for (guint i = 0; i < file->partitions->len; i++) {
+        if (!file->texts->pdata[i])
+            file->texts->pdata[i] = format_partition(file->partitions->pdata[i]);
+        g_string_append(text, file->texts->pdata[i]);
+    }
+}
+
+static gboolean
+find_partition(const WeftManagedFile *file, guint pkey, guint *ret_place)
+{
+    guint from = 0, to = file->partitions->len;
+    while (from < to) {
+        guint middle = (from + to) / 2;
+        if (((const WeftPartition *)file->partitions->pdata[middle])->pkey < pkey)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    *ret_place = from;
+    return from < file->partitions->len && ((const WeftPartition *)file->partitions->pdata[from])->pkey == pkey;
+}
+
+static void
+remove_partition(WeftManagedFile *file, guint pkey)
+{
+    guint place;
+    if (!find_partition(file, pkey, &place))
+        return;
+    g_ptr_array_remove_index(file->partitions, place);
+    g_ptr_array_remove_index(file->texts, place);
+}
+
+static void
+set_partition(WeftManagedFile *file, const WeftPartition *partition)
+{
+    guint place;
+    remove_partition(file, partition->pkey);
+    find_partition(file, partition->pkey, &place);
+    g_ptr_array_insert(file->partitions, (int)place, weft_partition_copy(partition));
+    g_ptr_array_insert(file->texts, (int)place, NULL);
 }
 
 /* A partition may be in two definitions: those of its members that have index 0, and the others. */
@@ -204,6 +253,7 @@ read_section(WeftManagedFile *file, const char *text, guint first_line)
     for (guint i = 0; i < NUMBERS; i++)
         if (found[i])
             g_ptr_array_add(file->partitions, found[i]);
+    g_ptr_array_set_size(file->texts, (int)file->partitions->len);
 
     g_autoptr(GString) ours = g_string_new(NULL);
     format_section(file, ours);
@@ -227,6 +277,7 @@ weft_managed_file_parse(const char *text, GError **error)
         g_autofree char *inside = g_strndup(marks.inside, (gsize)(marks.end - marks.inside));
         read_section(file, inside, marks.begin_line + 1);
     }
+    file->site = weft_managed_file_site(file);
     return g_steal_pointer(&file);
 }
 
@@ -246,19 +297,21 @@ weft_managed_file_format(const WeftManagedFile *file)
 /* --- a change --- */
 
 static gboolean
-check_number(guint pkey, WeftPartition *const *site, GError **error)
+check_number(guint pkey, const GPtrArray *site, GError **error)
 {
     if (pkey < 1 || pkey >= DEFAULT_NUMBER)
         return weft_error_refuse(error, WEFT_ERROR_INVALID, "partition 0x%04x: must be 0x0001 to 0x%04x", pkey,
                                  DEFAULT_NUMBER - 1);
-    return !site[pkey] ||
-           weft_error_refuse(error, WEFT_ERROR_CONFLICT,
-                             "partition 0x%04x is the site's own (\"%s\"); take it out of the range that weft may use", pkey,
-                             site[pkey]->name);
+    for (guint i = 0; i < site->len; i++)
+        if (((const WeftPartition *)site->pdata[i])->pkey == pkey)
+            return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
+                                     "partition 0x%04x is the site's own (\"%s\"); take it out of the range that weft may use",
+                                     pkey, ((const WeftPartition *)site->pdata[i])->name);
+    return TRUE;
 }
 
 static gboolean
-check_partition(const WeftPartition *partition, WeftPartition *const *site, GError **error)
+check_partition(const WeftPartition *partition, const GPtrArray *site, GError **error)
 {
     gboolean ours = g_str_has_prefix(partition->name, NAME_PREFIX);
     gsize length = strspn(partition->name, G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "._-");
@@ -280,29 +333,23 @@ check_change(const WeftManagedFile *file, const WeftFabricChange *change, GError
                                  "generation %" G_GUINT64_FORMAT " is older than %" G_GUINT64_FORMAT
                                  ", which the fabric has already",
                                  change->generation, file->generation);
-    g_autoptr(GPtrArray) partitions = weft_managed_file_site(file);
-    g_autofree WeftPartition **site = g_new0(WeftPartition *, NUMBERS);
-    for (guint i = 0; i < partitions->len; i++)
-        site[((WeftPartition *)partitions->pdata[i])->pkey] = partitions->pdata[i];
     for (guint i = 0; i < change->set->len; i++)
-        if (!check_partition(change->set->pdata[i], site, error))
+        if (!check_partition(change->set->pdata[i], file->site, error))
             return FALSE;
     for (guint i = 0; i < change->removed->len; i++)
-        if (!check_number(g_array_index(change->removed, guint16, i), site, error))
+        if (!check_number(g_array_index(change->removed, guint16, i), file->site, error))
             return FALSE;
     return TRUE;
 }
 
 /* What somebody else wrote between the marks is lost, as they say. */
 static void
-take_numbers(WeftPartition **numbers, const GPtrArray *partitions)
+drop_foreign(WeftManagedFile *file)
 {
-    for (guint i = 0; i < partitions->len; i++) {
-        const WeftPartition *partition = partitions->pdata[i];
+    for (guint i = file->partitions->len; i-- > 0;) {
+        const WeftPartition *partition = file->partitions->pdata[i];
         if (!g_str_has_prefix(partition->name, NAME_PREFIX))
-            continue;
-        weft_partition_free(numbers[partition->pkey]);
-        numbers[partition->pkey] = weft_partition_copy(partition);
+            remove_partition(file, partition->pkey);
     }
 }
 
@@ -311,16 +358,15 @@ weft_managed_file_change(WeftManagedFile *file, const WeftFabricChange *change, 
 {
     if (!check_change(file, change, error))
         return FALSE;
-    g_autofree WeftPartition **numbers = g_new0(WeftPartition *, NUMBERS);
-    if (!whole)
-        take_numbers(numbers, file->partitions);
-    take_numbers(numbers, change->set);
+    if (whole) {
+        g_ptr_array_set_size(file->partitions, 0);
+        g_ptr_array_set_size(file->texts, 0);
+    }
+    drop_foreign(file);
+    for (guint i = 0; i < change->set->len; i++)
+        set_partition(file, change->set->pdata[i]);
     for (guint i = 0; i < change->removed->len; i++)
-        g_clear_pointer(&numbers[g_array_index(change->removed, guint16, i)], weft_partition_free);
-    g_ptr_array_set_size(file->partitions, 0);
-    for (guint i = 0; i < NUMBERS; i++)
-        if (numbers[i])
-            g_ptr_array_add(file->partitions, numbers[i]);
+        remove_partition(file, g_array_index(change->removed, guint16, i));
     file->generation = change->generation;
     file->was_edited = FALSE;
     return TRUE;
@@ -426,6 +472,40 @@ weft_managed_save_end(WeftManagedSave *save, GError **error)
     }
     weft_managed_save_cancel(save);
     return ok;
+}
+
+/* --- whether it is still the same --- */
+
+static WeftManagedStamp
+make_stamp(const struct stat *file)
+{
+    return (WeftManagedStamp){
+        .device = file->st_dev,
+        .inode = file->st_ino,
+        .size = file->st_size,
+        .seconds = file->st_mtim.tv_sec,
+        .nanoseconds = file->st_mtim.tv_nsec,
+    };
+}
+
+gboolean
+weft_managed_save_stamp(const WeftManagedSave *save, WeftManagedStamp *ret_stamp)
+{
+    struct stat file;
+    if (fstat(save->fd, &file) < 0)
+        return FALSE;
+    *ret_stamp = make_stamp(&file);
+    return TRUE;
+}
+
+gboolean
+weft_managed_stamp_holds(const WeftManagedStamp *stamp, const char *path)
+{
+    struct stat file;
+    if (stat(path, &file) < 0)
+        return FALSE;
+    WeftManagedStamp now = make_stamp(&file);
+    return memcmp(&now, stamp, sizeof now) == 0;
 }
 
 gboolean

@@ -19,6 +19,8 @@ typedef struct WeftManagedFile {
     char *after;             /* the site's, behind the mark */
     guint64 generation;      /* 0: weft has not written here yet */
     GPtrArray *partitions;   /* WeftPartition, those between the marks, by number */
+    GPtrArray *texts;        /* char *, what was written of each; NULL: not yet. With thousands a change of one costs one */
+    GPtrArray *site;         /* weft_managed_file_site() */
     gboolean was_edited;     /* between the marks is something that weft did not write */
 } WeftManagedFile;
 
@@ -44,3 +46,14 @@ typedef struct WeftManagedSave WeftManagedSave;
 WeftManagedSave *weft_managed_save_begin(const WeftManagedFile *file, const char *path, GError **error);
 gboolean weft_managed_save_end(WeftManagedSave *save, GError **error);
 void weft_managed_save_cancel(WeftManagedSave *save); /* NULL is fine */
+
+/* Which file it is, and since when: for those who keep what they read or wrote. */
+typedef struct WeftManagedStamp {
+    guint64 device, inode;
+    gint64 size, seconds, nanoseconds;
+} WeftManagedStamp;
+
+/* Of the new file; it will be the same at the old one's place. */
+gboolean weft_managed_save_stamp(const WeftManagedSave *save, WeftManagedStamp *ret_stamp);
+/* Whether the file there is that one, and nobody has written to it since. */
+gboolean weft_managed_stamp_holds(const WeftManagedStamp *stamp, const char *path);

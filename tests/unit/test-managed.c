@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "managed.h"
 
+#include <fcntl.h>
 #include <glib/gstdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -117,6 +118,31 @@ test_round_trip(void)
     g_assert_true(weft_partition_equal(wanted, again->partitions->pdata[0]));
     g_autofree char *same = weft_managed_file_format(again);
     g_assert_cmpstr(same, ==, text);
+}
+
+/* Texts are kept from change to change: in the end the file must be what one who reads it anew would write. */
+static void
+test_changes_in_place(void)
+{
+    g_autoptr(WeftManagedFile) file = parse(SITE BEGIN "foreign=0x0009 : ;\n" END);
+    g_autoptr(GRand) chance = g_rand_new_with_seed(4);
+    for (guint64 generation = 13; generation < 213; generation++) {
+        guint16 number = (guint16)g_rand_int_range(chance, 1, 12);
+        WeftFabricChange *wish = weft_fabric_change_new(generation);
+        if (g_rand_boolean(chance))
+            g_ptr_array_add(wish->set, partition(number, ALPHA, (guint)g_rand_int_range(chance, 0, 5)));
+        else
+            g_array_append_val(wish->removed, number);
+        change(file, wish, generation % 50 == 0, -1);
+        g_autofree char *text = weft_managed_file_format(file);
+        g_autoptr(WeftManagedFile) anew = parse(text);
+        g_autofree char *same = weft_managed_file_format(anew);
+        g_assert_cmpstr(text, ==, same);
+        g_assert_false(anew->was_edited);
+        g_assert_cmpuint(anew->partitions->len, ==, file->partitions->len);
+        for (guint i = 0; i < anew->partitions->len; i++)
+            g_assert_true(weft_partition_equal(anew->partitions->pdata[i], file->partitions->pdata[i]));
+    }
 }
 
 /* Whatever is around the marks, and however strange: it stays as it is, byte for byte. */
@@ -398,6 +424,26 @@ test_link(Folder *folder, gconstpointer data)
 
 /* Somebody who may not write: the file stays as it is, and nothing lies beside it. */
 static void
+test_stamp(Folder *folder, gconstpointer data)
+{
+    g_autoptr(WeftManagedFile) file = parse(SITE);
+    WeftManagedStamp stamp;
+    WeftManagedSave *begun = weft_managed_save_begin(file, folder->file, NULL);
+    g_assert_nonnull(begun);
+    g_assert_true(weft_managed_save_stamp(begun, &stamp));
+    g_assert_false(weft_managed_stamp_holds(&stamp, folder->file));
+    g_assert_true(weft_managed_save_end(begun, NULL));
+    g_assert_true(weft_managed_stamp_holds(&stamp, folder->file));
+
+    int fd = g_open(folder->file, O_WRONLY | O_APPEND, 0);
+    g_assert_cmpint(write(fd, "#\n", 2), ==, 2);
+    close(fd);
+    g_assert_false(weft_managed_stamp_holds(&stamp, folder->file));
+    save(file, folder->file, TRUE);
+    g_assert_false(weft_managed_stamp_holds(&stamp, folder->file));
+}
+
+static void
 test_not_writable(Folder *folder, gconstpointer data)
 {
     if (geteuid() != 0) {
@@ -443,6 +489,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/managed/format", test_format);
     g_test_add_func("/managed/round-trip", test_round_trip);
+    g_test_add_func("/managed/changes-in-place", test_changes_in_place);
     g_test_add_func("/managed/site-is-kept", test_site_is_kept);
     g_test_add_func("/managed/site-without-newline", test_site_without_newline);
     g_test_add_func("/managed/broken", test_broken);
@@ -454,6 +501,7 @@ main(int argc, char **argv)
     g_test_add_func("/managed/long-lines", test_long_lines);
     FILE_TEST("absent", test_absent);
     FILE_TEST("link", test_link);
+    FILE_TEST("stamp", test_stamp);
     FILE_TEST("not-writable", test_not_writable);
     FILE_TEST("unreadable", test_unreadable);
     return g_test_run();
