@@ -53,6 +53,12 @@ weft_handle_fabric_partitions(WeftRequest *request, GError **error)
 }
 
 gboolean
+weft_handle_fabric_tables(WeftRequest *request, GError **error)
+{
+    return ask(request, WEFT_GATE_ASK(request, tables), error);
+}
+
+gboolean
 weft_handle_fabric_topology(WeftRequest *request, GError **error)
 {
     return ask(request, WEFT_GATE_ASK(request, topology), error);

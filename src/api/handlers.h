@@ -58,6 +58,7 @@ gboolean weft_handle_fabric_list(WeftRequest *request, GError **error);
 /* fabrics.c */
 gboolean weft_handle_fabric_get(WeftRequest *request, GError **error);
 gboolean weft_handle_fabric_partitions(WeftRequest *request, GError **error);
+gboolean weft_handle_fabric_tables(WeftRequest *request, GError **error);
 gboolean weft_handle_fabric_topology(WeftRequest *request, GError **error);
 gboolean weft_handle_fabric_import(WeftRequest *request, GError **error);
 gboolean weft_handle_fabric_forget(WeftRequest *request, GError **error);

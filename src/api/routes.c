@@ -34,6 +34,7 @@ const WeftRoute weft_routes[] = {
     { "GET",    "/v1/fabrics",                    WEFT_ROLE_OPERATOR, weft_handle_fabric_list,        WEFT_BODY_NONE,     { "limit", "after" } },
     { "GET",    "/v1/fabrics/:fabric",            WEFT_ROLE_OPERATOR, weft_handle_fabric_get },
     { "GET",    "/v1/fabrics/:fabric/partitions", WEFT_ROLE_OPERATOR, weft_handle_fabric_partitions },
+    { "GET",    "/v1/fabrics/:fabric/tables",     WEFT_ROLE_OPERATOR, weft_handle_fabric_tables },
     { "GET",    "/v1/fabrics/:fabric/topology",   WEFT_ROLE_OPERATOR, weft_handle_fabric_topology },
     { "POST",   "/v1/fabrics/:fabric/map",        WEFT_ROLE_OPERATOR, weft_handle_fabric_import,      WEFT_BODY_RAW },
     { "DELETE", "/v1/fabrics/:fabric/map",        WEFT_ROLE_OPERATOR, weft_handle_fabric_forget },

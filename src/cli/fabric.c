@@ -7,7 +7,7 @@
 #define MAP_MAX (4 << 20) /* as much as weftd takes at once */
 
 static char *fabric;
-static gboolean slurm, clear;
+static gboolean slurm, clear, verify;
 
 #define FABRIC_OPTION                                                                                                          \
     {                                                                                                                          \
@@ -15,6 +15,11 @@ static gboolean slurm, clear;
     }
 
 static const GOptionEntry options[] = { FABRIC_OPTION, { NULL } };
+static const GOptionEntry partitions_options[] = {
+    FABRIC_OPTION,
+    { "verify", 0, 0, G_OPTION_ARG_NONE, &verify, "read the ports' tables back and compare", NULL },
+    { NULL },
+};
 static const GOptionEntry topology_options[] = {
     FABRIC_OPTION,
     { "slurm", 0, 0, G_OPTION_ARG_NONE, &slurm, "print a topology.conf for Slurm", NULL },
@@ -255,9 +260,61 @@ add_members(WeftTable *table, json_t *partition)
     weft_table_take(table, g_strdup("-"));
 }
 
+static char *
+join(json_t *texts, const char *between)
+{
+    g_autoptr(GString) joined = g_string_new(NULL);
+    size_t i;
+    json_t *text;
+    json_array_foreach (texts, i, text)
+        g_string_append_printf(joined, "%s%s", i ? between : "", json_string_value(text));
+    return joined->len ? weft_cli_clean(joined->str) : g_strdup("-");
+}
+
+/* Those that differ, or the others. Returns how many. */
+static guint
+add_ports(WeftTable *table, json_t *ports, gboolean different)
+{
+    guint n = 0;
+    size_t i;
+    json_t *port;
+    json_array_foreach (ports, i, port) {
+        json_t *differences = json_object_get(port, "differences");
+        if ((json_array_size(differences) > 0) != different)
+            continue;
+        n++;
+        weft_table_take(table, weft_cli_field(port, "host"));
+        weft_table_take(table, weft_cli_field(port, "hca"));
+        weft_table_take(table, weft_cli_field(port, "guid"));
+        weft_table_take(table, join(json_object_get(port, "pkeys"), ","));
+        weft_table_take(table, different ? join(differences, "; ") : g_strdup("as the manager says"));
+    }
+    return n;
+}
+
+static gboolean
+verify_partitions(WeftCli *cli, GError **error)
+{
+    json_t *report = ask(cli, "/tables", error);
+    if (!report)
+        return FALSE;
+    g_autoptr(WeftTable) table = weft_table_new("HOST|ADAPTER|GUID|PKEYS|FOUND");
+    cli->status = add_ports(table, json_object_get(report, "ports"), TRUE) > 0;
+    add_ports(table, json_object_get(report, "ports"), FALSE);
+    if (cli->json) {
+        weft_cli_print_json(report);
+        return TRUE;
+    }
+    weft_table_print(table, stdout);
+    json_decref(report);
+    return TRUE;
+}
+
 static gboolean
 run_partitions(WeftCli *cli, char **args, GError **error)
 {
+    if (verify)
+        return verify_partitions(cli, error);
     json_t *report = ask(cli, "/partitions", error);
     if (!report)
         return FALSE;
@@ -385,10 +442,12 @@ const WeftVerb weft_fabric_verbs[] = {
         .name = "fabric partitions",
         .arguments = "",
         .summary = "show who is in which partition",
-        .about = "Lists the partitions as the manager has them, the site's own as well, with the hosts and nodes in them.",
+        .about = "Lists the partitions as the manager has them, the site's own as well, with the hosts and nodes in them.\n"
+                 "With --verify reads the P_Key tables back from the hosts' ports and tells where they are not as the manager\n"
+                 "says; exit status 1 where one is not.",
         .examples = "weft fabric partitions\n"
-                    "weft fabric partitions --json",
-        .options = options,
+                    "weft fabric partitions --verify",
+        .options = partitions_options,
         .run = run_partitions,
     },
     {

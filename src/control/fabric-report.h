@@ -14,6 +14,7 @@ typedef struct WeftFabricFacts {
     WeftFabricMap *map;       /* NULL: none */
     GPtrArray *hosts;         /* WeftHost */
     json_t *partitions;       /* weft_report_owners() */
+    json_t *tables;           /* weft_report_tables() */
     const char *options_path; /* of its opensm.conf; NULL: not told */
     char *options;            /* its text; NULL: it could not be read, */
     char *options_error;      /* and why */

@@ -4,6 +4,7 @@
 #include "errors.h"
 #include "fabric-doctor.h"
 #include "fabric-report.h"
+#include "fabric-tables.h"
 #include "failpoint.h"
 #include "file.h"
 #include "options.h"
@@ -19,7 +20,8 @@ struct WeftView {
     gpointer data;
     WeftViewKind kind;
     WeftFabricFacts facts;
-    GError *error; /* there is nothing to report */
+    GPtrArray *listed; /* WeftPartition, while tables are read that should be as they say */
+    GError *error;     /* there is nothing to report */
 };
 
 void
@@ -37,6 +39,8 @@ weft_view_free(WeftView *view)
     g_free(view->facts.options);
     g_free(view->facts.options_error);
     json_decref(view->facts.partitions);
+    json_decref(view->facts.tables);
+    g_clear_pointer(&view->listed, g_ptr_array_unref);
     g_free(view->fabric);
     g_free(view);
 }
@@ -81,12 +85,19 @@ report_health(const WeftFabricFacts *facts)
     return json_pack("{s:o}", "checks", checks);
 }
 
+static json_t *
+report_tables(const WeftFabricFacts *facts)
+{
+    return json_pack("{s:s, s:O}", "fabric", facts->fabric, "ports", facts->tables);
+}
+
 static const struct {
-    gboolean greets, maps, lists;
+    gboolean greets, maps, lists, reads;
     json_t *(*report)(const WeftFabricFacts *facts);
 } kinds[] = {
     [WEFT_VIEW_FABRIC] = { .greets = TRUE, .maps = TRUE, .report = weft_report_fabric },
     [WEFT_VIEW_PARTITIONS] = { .lists = TRUE, .report = weft_report_partitions },
+    [WEFT_VIEW_TABLES] = { .greets = TRUE, .lists = TRUE, .reads = TRUE, .report = report_tables },
     [WEFT_VIEW_TOPOLOGY] = { .maps = TRUE, .report = weft_report_topology },
     [WEFT_VIEW_HEALTH] = { .greets = TRUE, .maps = TRUE, .report = report_health },
 };
@@ -117,11 +128,36 @@ finish(WeftView *view)
     json_decref(report);
 }
 
+static void
+tables_read(GPtrArray *tables, const GError *error, gpointer data)
+{
+    WeftView *view = data;
+    const char *way = json_string_value(json_object_get(view->facts.manager, "way"));
+    g_autoptr(GPtrArray) hosts = weft_fleet_hosts(view->control->fleet, view->fabric);
+    if (error)
+        view->error = g_error_copy(error);
+    else
+        view->facts.tables = weft_report_tables(hosts, view->listed, tables, g_strcmp0(way, "pool") != 0);
+    finish(view);
+}
+
+static void
+read_tables(WeftView *view)
+{
+    g_autoptr(GPtrArray) hosts = weft_fleet_hosts(view->control->fleet, view->fabric);
+    GArray *ports = weft_tables_ports(hosts, view->listed);
+    weft_subnets_read_ports(view->control->subnets, view->fabric, ports, tables_read, view);
+}
+
 /* One of the calls has ended. */
 static void
 arrived(WeftView *view)
 {
-    if (--view->pending == 0)
+    if (--view->pending > 0)
+        return;
+    if (kinds[view->kind].reads && !view->error)
+        read_tables(view);
+    else
         finish(view);
 }
 
@@ -158,7 +194,15 @@ mapped(const WeftFabricMap *map, const GError *error, gpointer data)
     arrived(view);
 }
 
-/* The names of clusters are looked up at once: the partitions are the driver's. */
+static void
+keep_partitions(WeftView *view, const GPtrArray *partitions)
+{
+    view->listed = g_ptr_array_new_with_free_func((GDestroyNotify)weft_partition_free);
+    for (guint i = 0; i < partitions->len; i++)
+        g_ptr_array_add(view->listed, weft_partition_copy(partitions->pdata[i]));
+}
+
+/* The partitions are the driver's: they are copied, or the names of their clusters looked up at once. */
 static void
 listed(GPtrArray *partitions, const GError *error, gpointer data)
 {
@@ -166,6 +210,8 @@ listed(GPtrArray *partitions, const GError *error, gpointer data)
     weft_failpoint_edge("list-partitions", "after");
     if (error)
         view->error = g_error_copy(error);
+    else if (kinds[view->kind].reads)
+        keep_partitions(view, partitions);
     else
         view->facts.partitions = weft_report_owners(view->control->store, view->fabric, partitions, &view->error);
     arrived(view);

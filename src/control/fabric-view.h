@@ -1,10 +1,11 @@
-/* What a fabric looks like and who is in what, for people: the answers behind the gate's fabric, partitions and topology. */
+/* What a fabric looks like and who is in what, for people: the answers behind the gate's fabric, partitions, tables and
+ * topology. */
 #pragma once
 
 #include "control-private.h"
 
 /* The last is for the doctor: { "checks": […] } as in doctor.h. */
-typedef enum { WEFT_VIEW_FABRIC, WEFT_VIEW_PARTITIONS, WEFT_VIEW_TOPOLOGY, WEFT_VIEW_HEALTH } WeftViewKind;
+typedef enum { WEFT_VIEW_FABRIC, WEFT_VIEW_PARTITIONS, WEFT_VIEW_TABLES, WEFT_VIEW_TOPOLOGY, WEFT_VIEW_HEALTH } WeftViewKind;
 
 typedef struct WeftView WeftView;
 /* report: borrowed, as gate.h tells; NULL with an error. */

@@ -351,6 +351,12 @@ gate_partitions(WeftGate *gate, const char *fabric, GCancellable *cancellable, W
 }
 
 static void
+gate_tables(WeftGate *gate, const char *fabric, GCancellable *cancellable, WeftGateReported reported, gpointer data)
+{
+    view(call_report(gate, cancellable, reported, data), WEFT_VIEW_TABLES, fabric);
+}
+
+static void
 gate_topology(WeftGate *gate, const char *fabric, GCancellable *cancellable, WeftGateReported reported, gpointer data)
 {
     view(call_report(gate, cancellable, reported, data), WEFT_VIEW_TOPOLOGY, fabric);
@@ -363,6 +369,7 @@ static const WeftGateOps ops = { .open = gate_open,
                                  .load = gate_load,
                                  .fabric = gate_fabric,
                                  .partitions = gate_partitions,
+                                 .tables = gate_tables,
                                  .topology = gate_topology };
 
 WeftGate *

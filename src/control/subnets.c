@@ -36,6 +36,12 @@ weft_subnets_holder(const WeftSubnets *subnets, guint vxlan)
 }
 
 void
+weft_subnets_read_ports(WeftSubnets *subnets, const char *fabric, GArray *port_guids, WeftPortsRead callback, gpointer data)
+{
+    weft_ports_read(weft_subnet_find(subnets, fabric)->ports, port_guids, FALSE, callback, data);
+}
+
+void
 weft_subnets_hint(WeftSubnets *subnets, const char *fabric)
 {
     weft_subnet_survey(weft_subnet_find(subnets, fabric));

@@ -47,6 +47,11 @@ typedef struct WeftGateOps {
      *       "shared": its name where clusters share it, or null, "ipoib", "sl", "members": [ { "guid", "virtual_guid" or null,
      * "membership", "host" or null, "node": "cfd[3]" or null }, … ] }, … ] } */
     void (*partitions)(WeftGate *gate, const char *fabric, GCancellable *cancellable, WeftGateReported reported, gpointer data);
+    /* The P_Key tables as they are in the ports of hosts and of weft's partitions, beside what the manager says:
+     *
+     *     { "fabric", "ports": [ { "guid", "host" or null, "hca" or null, "pkeys": [ "0xffff", … ] by index, "enforced": the
+     * same of its switch's port, or null, "differences": [ text, … ] }, … ] } */
+    void (*tables)(WeftGate *gate, const char *fabric, GCancellable *cancellable, WeftGateReported reported, gpointer data);
     /* For placement and for Slurm: { "fabric", "source", "leaves": [ { "switch", "hosts": [ name, … ], "distances": [ cables to
      * each of the leaves ] }, … ], "slurm": the text of a topology.conf }. */
     void (*topology)(WeftGate *gate, const char *fabric, GCancellable *cancellable, WeftGateReported reported, gpointer data);

@@ -118,7 +118,7 @@ def test_stops_while_somebody_waits(site):
 
 
 def test_an_unknown_fabric(weft):
-    for path in ("", "/partitions", "/topology"):
+    for path in ("", "/partitions", "/tables", "/topology"):
         answer = weft.client.request("GET", f"/v1/fabrics/ib7{path}")
         assert answer.status == 404 and "ib7" in answer.text
     done = weft.cli("fabric", "show", "--fabric", "ib7", check=False)
@@ -143,6 +143,54 @@ def test_shows_who_is_in_what(weft):
     assert (site["ours"], site["tenant"], site["cluster"], site["name"]) == (False, None, None, "storage")
     text = weft.cli("fabric", "partitions").stdout
     assert "acme/cfd" in text and "the site's own" in text and "cfd[0] on " in text
+
+
+def differences(weft):
+    return {port["host"]: port["differences"] for port in weft.client.get("/v1/fabrics/ib0/tables")["ports"] if port["differences"]}
+
+
+def test_reads_the_tables_back(site):
+    weft = site(changes={"control": {"scan_interval": "1h", "patrol_interval": "1h"}})
+    weft.client.create("cfd", 2, cores=6)
+    weft.client.wait_phase("cfd", "ready")
+    weft.world.add_foreign_partition(0x7001, "storage")
+    key = int(weft.client.cluster("cfd")["partition"], 16)
+    ports = {port["host"]: port for port in weft.client.get("/v1/fabrics/ib0/tables")["ports"]}
+    assert sorted(ports) == ["n1", "n2", "n3", "n4"] and not any(port["differences"] for port in ports.values())
+    inside = sorted(node["host"] for node in weft.client.nodes("cfd"))
+    outside = sorted(set(ports) - set(inside))
+    assert ports[inside[0]]["pkeys"] == ports[inside[0]]["enforced"] == ["0x7fff", f"0x{key | 0x8000:04x}"]
+    assert ports[outside[0]]["pkeys"] == ["0x7fff"]
+    done = weft.cli("fabric", "partitions", "--verify")
+    assert done.returncode == 0 and done.stdout.count("as the manager says") == 4
+
+    def guid(name):
+        return int(ports[name]["guid"], 16)
+
+    weft.world.port_table(guid(inside[0]), 0x7FFF)
+    weft.world.port_table(guid(inside[1]))
+    weft.world.port_table(guid(outside[0]), 0x7FFF, 0, key | 0x8000)
+    weft.world.port_table(guid(outside[1]), 0x7FFF, 0x9234, 0xF001)
+    assert differences(weft) == {
+        inside[0]: [f"has no P_Key 0x{key | 0x8000:04x}"],
+        inside[1]: ["does not answer"],
+        outside[0]: [f"has P_Key 0x{key | 0x8000:04x} of weft-{weft.client.cluster('cfd')['id']}, in which it is not"],
+        outside[1]: ["has P_Key 0x9234, which the manager does not know"]}, "a key of the site's may be there"
+    done = weft.cli("fabric", "partitions", "--verify", check=False)
+    assert done.returncode == 1 and "does not answer" in done.stdout and "0x7fff,0x0000" in done.stdout
+    assert weft.cli("fabric", "partitions", "--verify", "--json", check=False).returncode == 1
+    weft.world.fabric_fault("fail verify 0 nobody there")
+    answer = weft.client.request("GET", "/v1/fabrics/ib0/tables")
+    assert answer.status == 503 and "nobody there" in answer.text
+    weft.world.fabric_fault()
+    for name in ports:
+        weft.world.port_is_well(guid(name))
+
+
+def test_reads_many_tables_in_parts(site):
+    weft = site(hosts=150)
+    ports = weft.client.get("/v1/fabrics/ib0/tables")["ports"]
+    assert len({port["guid"] for port in ports}) == len(ports) == 150 and not any(port["differences"] for port in ports)
 
 
 # --- import ---
@@ -330,8 +378,8 @@ def test_doctor_looks_at_opensms_options(site, tmp_path):
         assert value not in check["found"] or not name.endswith("_key"), "a key is not for everybody's eyes"
     file.write_text("part_enforce both\n", encoding="utf-8")
     assert {check["found"].split()[0] for check in option_checks(weft)} == {
-        "m_key", "m_key_protection_level", "sm_key", "sa_key", "sm_priority", "keep_pkey_indexes", "allow_both_pkeys", "qos"}, "what is not there counts"
-    assert f"keep_pkey_indexes TRUE in {file}" in weft.cli("doctor", check=False).stdout
+        "m_key", "m_key_protection_level", "sm_key", "sa_key", "sm_priority", "allow_both_pkeys", "qos"}, "what is not there counts"
+    assert f"allow_both_pkeys TRUE in {file}" in weft.cli("doctor", check=False).stdout
 
 
 # --- harden ---

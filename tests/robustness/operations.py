@@ -310,7 +310,7 @@ def port_is_found(site):
 def look_at_fabric(site):
     """A map comes and goes, and in between everything about the fabric is asked for."""
     import_map(site, NET)
-    for path in ("", "/partitions", "/topology"):
+    for path in ("", "/partitions", "/tables", "/topology"):
         site.call("GET", f"/v1/fabrics/ib0{path}")
     assert site.call("GET", "/v1/fabrics/ib0").json["source"] == "import"
     site.call("DELETE", "/v1/fabrics/ib0/map")
