@@ -314,9 +314,9 @@ weft_subnet_patrol(WeftSubnet *subnet)
     if (subnet->patrolling)
         return;
     g_autoptr(GArray) wishes = list_wishes(subnet);
-    subnet->patrolled = g_get_monotonic_time();
     if (wishes->len == 0)
         return;
+    subnet->patrolled = g_get_monotonic_time();
     subnet->patrolling = TRUE;
     weft_ports_read(subnet->ports, weft_port_wishes_ports(wishes), FALSE, patrolled, subnet);
 }

@@ -367,6 +367,48 @@ def garbage_is_gone(site):
         site.until(lambda name=name: any(name in event["message"] for event in site.client.events()), f"{name} is told of")
 
 
+# --- the fabric by itself ---
+
+SHARED = [{"name": "storage", "pkey": "0x7001", "servers": ["0x0002c903000000f1"], "tenants": ["acme"]}]
+
+
+def create_sharing(site):
+    site.call("POST", "/v1/clusters?tenant=acme", spec("cfd", 3, path="sriov", shared=["storage"]))
+
+
+def shares(site):
+    has_nodes(3)(site)
+    assert len(site.world.partitions()[0x7001].members) == 4
+
+
+def sharing(site):
+    create_sharing(site)
+    site.until(lambda: site.client.cluster("cfd")["phase"] == "ready", "cfd is ready")
+
+
+def shares_no_more(site):
+    assert site.cluster("cfd") is None
+    assert len(site.world.partitions()[0x7001].members) == 1
+
+
+def drift(site):
+    """Somebody takes the partition from the manager, and later the key from a port."""
+    number = int(site.cluster("cfd")["partition"], 16)
+    site.world.remove_partition(number)
+    site.world.fabric_event("manager an older one took over")
+    site.until(lambda: site.client.cluster("cfd") and number in site.world.partitions(), "the partition is there again")
+    site.until(lambda: site.client.cluster("cfd")["phase"] == "ready", "cfd is ready again")
+    guid = 0x0002C90300000000 + int(site.nodes("cfd")[0]["host"][1:])
+    site.world.port_table(guid, 0x7FFF)
+    site.world.fabric_event("swept")
+    site.until(lambda: site.client.cluster("cfd") and not site.world.port_lies(guid), "the port was told again")
+
+
+def is_repaired(site):
+    has_nodes(3)(site)
+    site.until(lambda: any(event["type"] == "partition-repaired" for event in site.client.events()), "that is told")
+
+
 def oblivion(site):
     create(site)
     site.until(lambda: site.client.cluster("cfd")["phase"] == "ready", "cfd is ready")
@@ -416,6 +458,9 @@ OPERATIONS = [
     Operation("vague-host", add_vague_host, check=port_is_found),
     Operation("people", people, check=people_are_gone),
     Operation("garbage", garbage, with_cluster(2), garbage_is_gone),
-    Operation("oblivion", oblivion, check=has_nodes(3), changes={"control": {"event_age": "300ms", "request_age": "300ms"}}),
+    Operation("share", create_sharing, check=shares, changes={"shared": SHARED}),
+    Operation("unshare", delete, sharing, shares_no_more, changes={"shared": SHARED}),
+    Operation("drift", drift, with_cluster(3), is_repaired, changes={"control": {"patrol_interval": "200ms"}}),
+    Operation("oblivion", oblivion, check=has_nodes(3), changes={"control": {"event_age": "300ms", "request_age": "300ms", "pkey_rest": "300ms"}}),
     Operation("changed-site", nothing, before=change_site, check=site_is_changed),
 ]
