@@ -34,7 +34,7 @@ static void
 free_ask(gpointer data)
 {
     WeftAsk *ask = data;
-    g_free(ask->place);
+    g_free(ask->node);
     g_free(ask->error);
     g_free(ask);
 }
@@ -69,8 +69,10 @@ note(WeftAcks *acks, int number, const osm_madw_t *madw)
     if (ticket) {
         settle(ticket->ask, madw);
         g_hash_table_remove(ticket->round->mine, GINT_TO_POINTER(number));
+        /* Not for each: whoever waits would take the processor from those who receive. */
+        if (g_hash_table_size(ticket->round->mine) == 0)
+            g_cond_broadcast(&acks->cond);
         g_hash_table_remove(acks->tickets, GINT_TO_POINTER(number));
-        g_cond_broadcast(&acks->cond);
     }
     g_mutex_unlock(&acks->mutex);
 }
@@ -215,6 +217,16 @@ weft_round_asks(WeftRound *round)
     return round->asks;
 }
 
+char *
+weft_ask_place(const WeftAsk *ask)
+{
+    g_autofree char *name = g_utf8_make_valid(ask->node, -1);
+    if (ask->enforced)
+        return g_strdup_printf("switch port %u of %s, at port 0x%016" G_GINT64_MODIFIER "x", ask->port_num, name,
+                               ask->port_guid);
+    return g_strdup_printf("port 0x%016" G_GINT64_MODIFIER "x (%s)", ask->port_guid, name);
+}
+
 static int
 take_ticket(WeftRound *round, WeftAsk *ask)
 {
@@ -248,10 +260,8 @@ add_ask(WeftRound *round, const WeftAskWhere *where)
     ask->port_guid = where->port_guid;
     ask->enforced = where->enforced;
     ask->block = where->block;
-    g_autofree char *name = g_utf8_make_valid(where->physp->p_node->print_desc, -1);
-    ask->place = where->enforced ? g_strdup_printf("switch port %u of %s, at port 0x%016" G_GINT64_MODIFIER "x",
-                                                   where->physp->port_num, name, where->port_guid)
-                                 : g_strdup_printf("port 0x%016" G_GINT64_MODIFIER "x (%s)", where->port_guid, name);
+    ask->port_num = where->physp->port_num;
+    ask->node = g_strdup(where->physp->p_node->print_desc);
     g_ptr_array_add(round->asks, ask);
     return ask;
 }

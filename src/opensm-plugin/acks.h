@@ -11,8 +11,9 @@
 /* One block of one port's table. */
 typedef struct WeftAsk {
     guint64 port_guid; /* the port that it is about: for a switch's port the host's port at the other end */
-    char *place;       /* "port 0x… (h1)", for messages */
     gboolean enforced; /* of the switch's port */
+    guint port_num;
+    char *node; /* its description, as it is; for messages */
     guint block;
     guint16 keys[WEFT_BLOCK_KEYS]; /* as the port answered, in order of the host */
     char *error;                   /* why not; NULL: it has answered */
@@ -56,3 +57,5 @@ void weft_round_ask(WeftRound *round, const WeftAskWhere *where, const ib_pkey_t
 void weft_round_wait(WeftRound *round);
 /* WeftAsk, in order. */
 GPtrArray *weft_round_asks(WeftRound *round);
+/* "port 0x… (h1)", for messages. */
+char *weft_ask_place(const WeftAsk *ask);

@@ -352,8 +352,10 @@ check_answers(Job *job, GError **error)
     guint failed = 0;
     for (guint i = 0; i < asks->len; i++) {
         const WeftAsk *ask = asks->pdata[i];
-        if (ask->error && failed++ < NAMED_MAX)
-            g_string_append_printf(text, "%s%s %s", text->len ? "; " : "", ask->place, ask->error);
+        if (!ask->error || failed++ >= NAMED_MAX)
+            continue;
+        g_autofree char *place = weft_ask_place(ask);
+        g_string_append_printf(text, "%s%s %s", text->len ? "; " : "", place, ask->error);
     }
     if (failed > NAMED_MAX)
         g_string_append_printf(text, "; and %u more", failed - NAMED_MAX);

@@ -407,7 +407,7 @@ keep_attributes(int fd, const struct stat *was)
         return FALSE;
     if ((is.st_uid != was->st_uid || is.st_gid != was->st_gid) && fchown(fd, was->st_uid, was->st_gid) < 0)
         return FALSE;
-    return fchmod(fd, was->st_mode & 07777) == 0;
+    return ((is.st_mode ^ was->st_mode) & 07777) == 0 || fchmod(fd, was->st_mode & 07777) == 0;
 }
 
 struct WeftManagedSave {
@@ -447,7 +447,7 @@ WeftManagedSave *
 weft_managed_save_begin(const WeftManagedFile *file, const char *path, GError **error)
 {
     WeftManagedSave *save = g_new0(WeftManagedSave, 1);
-    char *resolved = realpath(path, NULL);
+    char *resolved = g_file_test(path, G_FILE_TEST_IS_SYMLINK) ? realpath(path, NULL) : NULL;
     save->path = g_strdup(path);
     save->target = g_strdup(resolved ? resolved : path);
     save->temporary = g_strconcat(save->target, ".XXXXXX", NULL);
