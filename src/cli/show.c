@@ -77,6 +77,8 @@ print_cluster(json_t *cluster)
     print_line("phase", g_strdup_printf("%s since %s", phase, since));
     if (json_is_string(json_object_get(cluster, "reason")))
         print_line("reason", weft_cli_field(cluster, "reason"));
+    if (json_is_string(json_object_get(cluster, "detail"))) /* operators see it */
+        print_line("detail", weft_cli_field(cluster, "detail"));
     print_line("ready", g_strdup_printf("%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT, weft_cli_number(cluster, "ready"),
                                         weft_cli_number(cluster, "count")));
     print_line("fabric", weft_cli_field(cluster, "fabric"));

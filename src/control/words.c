@@ -34,7 +34,7 @@ static const Words words[WEFT_DEEDS] = {
         "its host cannot be reached", "the image did not reach its host",
         "its host cannot take the image", "the image was not brought to its host" },
     [WEFT_DEED_WIRE] = {
-        "the subnet manager cannot be reached", "the subnet manager did not answer",
+        "the subnet manager cannot be reached", "the ports of its hosts did not confirm its partition",
         "the subnet manager cannot do it", "the subnet manager refused it" },
     [WEFT_DEED_VERIFY] = {
         "a port of its hosts does not answer", "the ports of its hosts did not tell what they hold",
