@@ -124,11 +124,26 @@ weft_cli_file_name(const char *path)
     return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
+gboolean
+weft_cli_refuse_file(const char *path, const char *reason, GError **error)
+{
+    return weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: %s", weft_cli_file_name(path), reason);
+}
+
+char *
+weft_cli_read_text(const char *path, gsize max, gsize *ret_length, GError **error)
+{
+    char *text = weft_file_read(path, max, ret_length, error);
+    if (!text && error)
+        (*error)->code = WEFT_ERROR_INVALID;
+    return text;
+}
+
 json_t *
 weft_cli_read_file(const char *path, GError **error)
 {
     gsize length = 0;
-    g_autofree char *text = weft_file_read(path, FILE_MAX, &length, error);
+    g_autofree char *text = weft_cli_read_text(path, FILE_MAX, &length, error);
     return text ? weft_yaml_parse(text, length, weft_cli_file_name(path), error) : NULL;
 }
 

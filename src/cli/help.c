@@ -5,6 +5,27 @@
 
 #include <stdio.h>
 
+#define COLUMNS 80
+
+/* Fills lines with the words; the first one begins at that column, the others are indented to it. */
+static void
+print_filled(const char *text, gsize indent)
+{
+    g_auto(GStrv) words = g_strsplit_set(text, " \n", -1);
+    gsize column = indent;
+    for (guint i = 0; words[i]; i++) {
+        gsize blank = i > 0, width = weft_text_width(words[i]);
+        if (blank && column + blank + width > COLUMNS) {
+            printf("\n%*s", (int)indent, "");
+            column = indent;
+            blank = 0;
+        }
+        printf("%*s%s", (int)blank, "", words[i]);
+        column += blank + width;
+    }
+    putchar('\n');
+}
+
 /* Two columns, the first padded to the widest of all. */
 static void
 print_rows(GPtrArray *left, GPtrArray *right)
@@ -14,7 +35,8 @@ print_rows(GPtrArray *left, GPtrArray *right)
         width = MAX(width, weft_text_width(left->pdata[i]));
     for (guint i = 0; i < left->len; i++) {
         int pad = (int)(width - weft_text_width(left->pdata[i])) + 2;
-        printf("  %s%*s%s\n", (char *)left->pdata[i], pad, "", (char *)right->pdata[i]);
+        printf("  %s%*s", (char *)left->pdata[i], pad, "");
+        print_filled(right->pdata[i], 2 + width + 2);
     }
 }
 
@@ -27,11 +49,13 @@ option_text(const GOptionEntry *option)
 }
 
 static void
-print_options(const char *title, const GOptionEntry *options)
+print_options(const char *title, const WeftVerb *verb, const GOptionEntry *options)
 {
     g_autoptr(GPtrArray) left = g_ptr_array_new_with_free_func(g_free);
     g_autoptr(GPtrArray) right = g_ptr_array_new();
     for (const GOptionEntry *option = options; option && option->long_name; option++) {
+        if (!weft_verb_takes(verb, option))
+            continue;
         g_ptr_array_add(left, option_text(option));
         g_ptr_array_add(right, (char *)option->description);
     }
@@ -62,8 +86,8 @@ weft_help_all(void)
         printf("\n%s:\n", section->title);
         print_verbs(section->files);
     }
-    print_options("Options", weft_global_options);
-    puts("\n'weft VERB --help' tells more about a verb, weft(1) about the environment and the exit codes.");
+    print_options("Options", NULL, weft_global_options);
+    puts("\n'weft VERB --help' tells more about a verb, weft(1) about the environment and the\nexit codes.");
 }
 
 void
@@ -88,11 +112,11 @@ weft_help_verb(const WeftVerb *verb)
 {
     printf("Usage: weft %s [OPTION…]%s%s\n\n", verb->name, verb->arguments[0] ? " " : "", verb->arguments);
     if (verb->about)
-        puts(verb->about);
+        print_filled(verb->about, 0);
     else
         printf("%c%s.\n", g_ascii_toupper(verb->summary[0]), verb->summary + 1);
-    print_options("Options", verb->options);
-    print_options("Options of every verb", weft_global_options);
+    print_options("Options", verb, verb->options);
+    print_options("Options of every verb", verb, weft_global_options);
     g_auto(GStrv) examples = g_strsplit(verb->examples, "\n", -1);
     puts("\nExamples:");
     for (guint i = 0; examples[i]; i++)

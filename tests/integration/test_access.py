@@ -361,7 +361,7 @@ def test_several_sources_and_what_cannot_be(site, odd, tmp_path):
     for arguments, words, code in (
             (("scp", str(odd), f"cfd:{target}"), b"copy it with -r", 2),
             (("scp", f"cfd:{odd}", str(target)), b"copy it with -r", 2),
-            (("scp", str(odd / "absent"), f"cfd:{target}"), b"No such file", 1),
+            (("scp", str(odd / "absent"), f"cfd:{target}"), b"No such file", 2),
             (("scp", f"cfd:{odd}/absent", str(target)), b"No such file", 1),
             (("scp", str(odd / "a b"), str(odd / "-rf"), f"cfd:{target}/absent"), b"is no folder", 2),
             (("scp", str(odd / "a b"), f"cfd:{target}/absent/x"), b"absent", 1),
