@@ -14,7 +14,7 @@ typedef struct WeftSlot {
     WeftHost *host;
     gboolean open;
     guint free_cores;   /* of all NUMA nodes, without housekeeping */
-    guint free_vfs;     /* of all HCAs */
+    guint free_vfs;     /* of all HCAs, and there */
     guint64 free_bytes; /* in pages of all sizes and NUMA nodes */
     guint fabric;       /* numbers for the names, equal where these are: given by weft_fleet_sort() */
     guint leaf;
@@ -22,6 +22,8 @@ typedef struct WeftSlot {
     guint32 gpus;                                      /* taken */
     guint64 pages[WEFT_NUMA_MAX][WEFT_PAGE_SIZES_MAX]; /* taken */
     guint64 vfs[WEFT_HCAS_MAX][2];                     /* taken */
+    guint32 absent_gpus;                               /* described, and not there */
+    guint64 absent_vfs[WEFT_HCAS_MAX][2];              /* … likewise; the whole HCA too */
 } WeftSlot;
 
 struct WeftFleet {
@@ -34,6 +36,11 @@ struct WeftFleet {
 guint64 weft_free_bytes(const WeftPages *pages, guint64 used);
 gboolean weft_slot_core_is_free(const WeftSlot *slot, guint core);
 gboolean weft_slot_vf_is_free(const WeftSlot *slot, guint hca, guint vf);
+/* Nothing of it is taken. */
+gboolean weft_slot_hca_is_free(const WeftSlot *slot, guint hca);
+gboolean weft_slot_gpu_is_free(const WeftSlot *slot, guint gpu);
+/* Is there all that is described? */
+gboolean weft_slot_is_complete(const WeftSlot *slot);
 
 /* What the host does not have (its description may have shrunk under a node) is passed over. */
 void weft_slot_take(WeftSlot *slot, const WeftNode *node);

@@ -20,6 +20,10 @@ const WeftHost *weft_fleet_host(const WeftFleet *fleet, const char *name);
 /* An open host takes new nodes: the reconciler opens it once it was seen up and clean, and closes it when it is lost. */
 void weft_fleet_set_open(WeftFleet *fleet, const char *name, gboolean open);
 
+/* What the host has, by its own word: adapters, functions and GPUs that are described and not among it are not placed on. All
+ * of them are there until this is told, and after each weft_fleet_put_host(). */
+void weft_fleet_set_devices(WeftFleet *fleet, const char *name, const WeftHost *found);
+
 /* To be called before placement when hosts came or went; cheap when none did. */
 void weft_fleet_sort(WeftFleet *fleet);
 

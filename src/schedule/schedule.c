@@ -78,18 +78,12 @@ pick_memory(const WeftSlot *slot, guint numa, const WeftGroup *group, guint64 by
     return FALSE;
 }
 
-static gboolean
-hca_is_whole(const WeftSlot *slot, guint hca)
-{
-    return slot->vfs[hca][0] == 0 && slot->vfs[hca][1] == 0;
-}
-
 /* A free VF of the HCA, -1 for the whole of it, -2 for nothing. */
 static int
 pick_function(const WeftSlot *slot, guint hca, WeftPath path)
 {
     if (path == WEFT_PATH_PASSTHROUGH)
-        return hca_is_whole(slot, hca) ? -1 : -2;
+        return weft_slot_hca_is_free(slot, hca) ? -1 : -2;
     for (guint vf = 0; vf < ((const WeftHca *)slot->host->hcas->pdata[hca])->vfs; vf++)
         if (weft_slot_vf_is_free(slot, hca, vf))
             return (int)vf;
@@ -127,7 +121,7 @@ pick_gpus(const WeftSlot *slot, guint count, int numa, WeftNode *node)
 {
     for (guint i = 0; i < slot->host->gpus->len && count; i++) {
         const WeftGpu *gpu = slot->host->gpus->pdata[i];
-        if (slot->gpus & 1U << i || (numa != ANY_NUMA && gpu->numa != (guint)numa))
+        if (!weft_slot_gpu_is_free(slot, i) || (numa != ANY_NUMA && gpu->numa != (guint)numa))
             continue;
         g_ptr_array_add(node->gpus, g_strdup(gpu->name));
         count--;
@@ -260,7 +254,7 @@ free_functions(const WeftSlot *slot, WeftPath path)
         return slot->free_vfs;
     guint n = 0;
     for (guint i = 0; i < slot->host->hcas->len; i++)
-        n += hca_is_whole(slot, i);
+        n += weft_slot_hca_is_free(slot, i);
     return n;
 }
 
@@ -269,7 +263,7 @@ fits(const WeftSlot *slot, const Shape *shape)
 {
     const WeftGroup *group = shape->group;
     gboolean bare = shape->path == WEFT_PATH_BRIDGE || group->rails == 0;
-    guint gpus_free = group->gpus ? slot->host->gpus->len - (guint)__builtin_popcount(slot->gpus) : 0;
+    guint gpus_free = group->gpus ? slot->host->gpus->len - (guint)__builtin_popcount(slot->gpus | slot->absent_gpus) : 0;
     return (Fits){
         .cores = slot->free_cores / group->cores,
         .memory = (guint)MIN(free_bytes(slot, group->page_size) / group->memory, G_MAXUINT),
@@ -447,14 +441,41 @@ resolve_path(const WeftFleet *fleet, guint fabric, const WeftGroup *group)
 
 /* --- refusals --- */
 
-static const char *
-scarcest(const guint64 *room, guint n, const char *const *words)
+enum { CORES, MEMORY, FUNCTIONS, GPUS, RESOURCES };
+
+/* What a fabric's hosts have for a shape. */
+typedef struct Room {
+    guint hosts;
+    guint64 fit[RESOURCES];
+    gboolean incomplete; /* a host lacks devices that are described */
+} Room;
+
+static Room
+find_room(const WeftFleet *fleet, const Trial *trial, const Shape *shape)
+{
+    Room room = { 0 };
+    for (guint i = 0; i < fleet->slots->len; i++) {
+        const WeftSlot *slot = fleet->slots->pdata[i];
+        if (!is_eligible(slot, trial->request, trial->fabric))
+            continue;
+        Fits f = fits(slot, shape);
+        const guint more[RESOURCES] = { f.cores, f.memory, f.vfs, f.gpus };
+        for (guint r = 0; r < RESOURCES; r++)
+            room.fit[r] += more[r];
+        room.incomplete |= !weft_slot_is_complete(slot);
+        room.hosts++;
+    }
+    return room;
+}
+
+static guint
+scarcest(const Room *room)
 {
     guint least = 0;
-    for (guint i = 1; i < n; i++)
-        if (room[i] < room[least])
+    for (guint i = 1; i < RESOURCES; i++)
+        if (room->fit[i] < room->fit[least])
             least = i;
-    return words[least];
+    return least;
 }
 
 static const char *
@@ -467,26 +488,21 @@ plural(guint n)
 static void
 explain(const WeftFleet *fleet, const Trial *trial, const Shape *shape, guint count, GError **error)
 {
-    static const char *const words[] = { "cores", "memory in pages of the right size", "virtual functions", "GPUs" };
-    guint64 room[G_N_ELEMENTS(words)] = { 0 };
-    guint hosts = 0;
-    for (guint i = 0; i < fleet->slots->len; i++) {
-        WeftSlot *slot = fleet->slots->pdata[i];
-        if (!is_eligible(slot, trial->request, trial->fabric))
-            continue;
-        Fits f = fits(slot, shape);
-        room[0] += f.cores, room[1] += f.memory, room[2] += f.vfs, room[3] += f.gpus;
-        hosts++;
-    }
+    const char *const words[RESOURCES] = { "cores", "memory in pages of the right size",
+                                           shape->path == WEFT_PATH_PASSTHROUGH ? "whole HCAs" : "virtual functions", "GPUs" };
+    Room room = find_room(fleet, trial, shape);
+    guint least = scarcest(&room);
+    gboolean absent = room.incomplete && (least == FUNCTIONS || least == GPUS);
     g_autofree char *memory = weft_size_format(shape->group->memory);
-    if (hosts == 0)
+    if (room.hosts == 0)
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,
                     "no host can take nodes now: none is up, open and has the wished labels on fabric %s", trial->fabric_name);
     else
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,
-                    "no room now for %u node%s of %u core%s, %s, %u GPU%s, path %s; scarcest: %s", count, plural(count),
+                    "no room now for %u node%s of %u core%s, %s, %u GPU%s, path %s; scarcest: %s%s", count, plural(count),
                     shape->group->cores, plural(shape->group->cores), memory, shape->group->gpus, plural(shape->group->gpus),
-                    weft_path_words[shape->path], scarcest(room, G_N_ELEMENTS(words), words));
+                    weft_path_words[shape->path], words[least],
+                    absent ? ", of which some are described that the hosts do not have (weft doctor tells which)" : "");
 }
 
 /* --- the whole request --- */
