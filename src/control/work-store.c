@@ -309,7 +309,23 @@ trouble_of(const WeftWork *work)
     return NULL;
 }
 
-/* What went wrong, or else how far its image is. */
+/* Of its nodes on hosts that do not answer, the first one's: TRUE when there is any. */
+static gboolean
+tell_silence(const WeftWork *work, char **ret_text, char **ret_detail)
+{
+    const WeftNode *first = NULL;
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
+        if (weft_hosts_seen(work->control->hosts, node->host) == WEFT_SEEN_SILENT && (!first || node->rank < first->rank))
+            first = node;
+    }
+    g_autofree char *label = first ? weft_node_label(first) : NULL;
+    g_autofree char *silence = first ? weft_hosts_silence(work->control->hosts, first->host, ret_detail) : NULL;
+    *ret_text = silence ? g_strdup_printf("node %s: its host %s", label, silence) : NULL;
+    return silence != NULL;
+}
+
+/* What went wrong, or else which host is silent, or else how far its image is. */
 static void
 update_reason(WeftWork *work)
 {
@@ -319,7 +335,7 @@ update_reason(WeftWork *work)
     if (trouble) {
         text = weft_rest_text(trouble);
         detail = g_strdup(trouble->detail);
-    } else if (!well) {
+    } else if (!tell_silence(work, &text, &detail) && !well) {
         weft_work_tell_preparing(work, &text, &detail);
     }
     work->status_dirty |= set_text(&work->status->reason, text);
