@@ -426,6 +426,26 @@ test_jobs_deadline(void)
     g_free(ends.message);
 }
 
+/* It counts from when the job runs: one that had to wait for another has all of it. */
+static void
+test_jobs_deadline_after_waiting(void)
+{
+    Counting counting = { .base = { &counting_ops } };
+    Ends first = { 0 }, second = { 0 };
+    WeftJobs *jobs = weft_jobs_new(&counting.base, 2, 1);
+    gint64 begin = g_get_monotonic_time();
+    weft_jobs_submit(jobs, stop_job("n1", 100 * 1000, &first));
+    weft_jobs_submit(jobs, stop_job("n1", 20 * 1000, &second));
+    while (second.failed < 1)
+        g_main_context_iteration(NULL, TRUE);
+    g_assert_cmpuint(first.failed, ==, 1);
+    g_assert_cmpuint(counting.calls, ==, 2);
+    g_assert_cmpint(g_get_monotonic_time() - begin, >=, 120 * 1000);
+    weft_jobs_free(jobs);
+    g_free(first.message);
+    g_free(second.message);
+}
+
 static void
 test_jobs_free_while_busy(void)
 {
@@ -530,6 +550,7 @@ main(int argc, char **argv)
     g_test_add_func("/control/jobs/bounds", test_jobs_bounds);
     g_test_add_func("/control/jobs/purposes", test_jobs_purposes);
     g_test_add_func("/control/jobs/deadline", test_jobs_deadline);
+    g_test_add_func("/control/jobs/deadline-after-waiting", test_jobs_deadline_after_waiting);
     g_test_add_func("/control/jobs/free-while-busy", test_jobs_free_while_busy);
     g_test_add_func("/control/wiring", test_wiring);
     return g_test_run();
