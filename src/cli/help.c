@@ -7,25 +7,6 @@
 
 #define COLUMNS 80
 
-/* Fills lines with the words; the first one begins at that column, the others are indented to it. */
-static void
-print_filled(const char *text, gsize indent)
-{
-    g_auto(GStrv) words = g_strsplit_set(text, " \n", -1);
-    gsize column = indent;
-    for (guint i = 0; words[i]; i++) {
-        gsize blank = i > 0, width = weft_text_width(words[i]);
-        if (blank && column + blank + width > COLUMNS) {
-            printf("\n%*s", (int)indent, "");
-            column = indent;
-            blank = 0;
-        }
-        printf("%*s%s", (int)blank, "", words[i]);
-        column += blank + width;
-    }
-    putchar('\n');
-}
-
 /* Two columns, the first padded to the widest of all. */
 static void
 print_rows(GPtrArray *left, GPtrArray *right)
@@ -36,7 +17,8 @@ print_rows(GPtrArray *left, GPtrArray *right)
     for (guint i = 0; i < left->len; i++) {
         int pad = (int)(width - weft_text_width(left->pdata[i])) + 2;
         printf("  %s%*s", (char *)left->pdata[i], pad, "");
-        print_filled(right->pdata[i], 2 + width + 2);
+        weft_text_fill(right->pdata[i], 2 + width + 2, COLUMNS, stdout);
+        putchar('\n');
     }
 }
 
@@ -111,10 +93,10 @@ void
 weft_help_verb(const WeftVerb *verb)
 {
     printf("Usage: weft %s [OPTION…]%s%s\n\n", verb->name, verb->arguments[0] ? " " : "", verb->arguments);
-    if (verb->about)
-        print_filled(verb->about, 0);
-    else
-        printf("%c%s.\n", g_ascii_toupper(verb->summary[0]), verb->summary + 1);
+    g_autofree char *about = verb->about ? g_strdelimit(g_strdup(verb->about), "\n", ' ')
+                                         : g_strdup_printf("%c%s.", g_ascii_toupper(verb->summary[0]), verb->summary + 1);
+    weft_text_fill(about, 0, COLUMNS, stdout);
+    putchar('\n');
     print_options("Options", verb, verb->options);
     print_options("Options of every verb", verb, weft_global_options);
     g_auto(GStrv) examples = g_strsplit(verb->examples, "\n", -1);
@@ -123,33 +105,40 @@ weft_help_verb(const WeftVerb *verb)
         printf("  %s\n", examples[i]);
 }
 
-/* What other tools call it: no misspelling leads from one to the other. */
+/* What other tools call it: no misspelling leads from one to the other. The first that is there counts. */
 static const char *const other_words[][2] = {
-    { "delete", "rm" },   { "remove", "rm" },   { "destroy", "rm" },     { "add", "create" },   { "new", "create" },
-    { "status", "show" }, { "info", "show" },   { "describe", "show" },  { "get", "ls" },       { "resize", "scale" },
-    { "log", "events" },  { "logs", "events" }, { "principal", "user" }, { "quota", "tenant" },
+    { "delete", "rm" }, { "delete", "revoke" }, { "remove", "rm" },    { "remove", "revoke" },  { "destroy", "rm" },
+    { "rm", "revoke" }, { "add", "create" },    { "new", "create" },   { "new", "add" },        { "create", "add" },
+    { "get", "ls" },    { "cluster", "ls" },    { "status", "show" },  { "info", "show" },      { "describe", "show" },
+    { "node", "show" }, { "nodes", "show" },    { "resize", "scale" }, { "log", "events" },     { "logs", "events" },
+    { "exec", "run" },  { "login", "ssh" },     { "shell", "ssh" },    { "principal", "user" }, { "quota", "tenant" },
 };
 
-static const char *
-translate(const char *word)
+/* Verbs, or the subverbs of a group. */
+static GPtrArray *
+list_words(const char *group)
 {
-    for (gsize i = 0; i < G_N_ELEMENTS(other_words); i++)
-        if (strcmp(word, other_words[i][0]) == 0)
-            return other_words[i][1];
-    return word;
+    GPtrArray *list = g_ptr_array_new_with_free_func(g_free);
+    WeftVerbIter iter = { 0 };
+    for (const WeftVerb *verb; (verb = weft_verb_next(&iter));) {
+        g_auto(GStrv) words = g_strsplit(verb->name, " ", 2);
+        if (!group)
+            g_ptr_array_add(list, g_strdup(words[0]));
+        else if (strcmp(group, words[0]) == 0)
+            g_ptr_array_add(list, g_strdup(words[1]));
+    }
+    return list;
 }
 
 char *
 weft_help_nearest(const char *group, const char *word)
 {
-    g_autoptr(GPtrArray) candidates = g_ptr_array_new_with_free_func(g_free);
-    WeftVerbIter iter = { 0 };
-    for (const WeftVerb *verb; (verb = weft_verb_next(&iter));) {
-        g_auto(GStrv) words = g_strsplit(verb->name, " ", 2);
-        if (!group)
-            g_ptr_array_add(candidates, g_strdup(words[0]));
-        else if (strcmp(group, words[0]) == 0)
-            g_ptr_array_add(candidates, g_strdup(words[1]));
-    }
-    return g_strdup(weft_text_nearest(translate(word), (const char *const *)candidates->pdata, candidates->len));
+    if (g_strcmp0(group, "host") == 0 && (strcmp(word, "ls") == 0 || strcmp(word, "list") == 0))
+        return g_strdup("weft hosts");
+    g_autoptr(GPtrArray) candidates = list_words(group);
+    for (gsize i = 0; i < G_N_ELEMENTS(other_words); i++)
+        if (strcmp(word, other_words[i][0]) == 0 &&
+            g_ptr_array_find_with_equal_func(candidates, other_words[i][1], g_str_equal, NULL))
+            return g_strdup(other_words[i][1]);
+    return g_strdup(weft_text_nearest(word, (const char *const *)candidates->pdata, candidates->len));
 }
