@@ -32,7 +32,7 @@ typedef struct WeftLinkAsk {
 typedef struct WeftLinkLimits {
     gint64 open_deadline; /* microseconds */
     gint64 idle;          /* … after which a link that nobody uses is closed */
-    guint resting; /* so many that nobody uses stay open: each costs a descriptor, and time in every round of the main loop */
+    guint resting;        /* so many that nobody uses stay open: each costs a descriptor, and a stream of its host */
 } WeftLinkLimits;
 
 /* lost: tells that the stream to a node ended. */
