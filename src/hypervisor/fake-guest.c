@@ -1,6 +1,7 @@
 #include "fake-private.h"
 
 #include "errors.h"
+#include "file.h"
 #include "reader.h"
 
 #include <errno.h>
@@ -270,6 +271,18 @@ peer_is_gone(const Stream *stream)
     return poll(&fd, 1, 0) > 0;
 }
 
+/* There is no seed in a fake: what the guest program takes from one to know who it is, is written here. */
+static gboolean
+lay_out(const char *root, const Stream *stream, GError **error)
+{
+    g_autofree char *folder = g_build_filename(root, "run/weft", NULL);
+    g_autofree char *node = g_build_filename(folder, "node", NULL);
+    g_autofree char *text = g_strdup_printf("hostname %s\nrank 0\ncluster %s\n", stream->domain, stream->domain);
+    if (g_mkdir_with_parents(folder, 0755) < 0)
+        return weft_fake_fail(error, "making", folder);
+    return weft_file_replace(node, text, strlen(text), FALSE, error);
+}
+
 /* The guest program sees its end of the stream as descriptor 3, and files below a folder of its domain. */
 static gboolean
 spawn(const char *world, const char *program, const Stream *stream, GError **error)
@@ -277,8 +290,8 @@ spawn(const char *world, const char *program, const Stream *stream, GError **err
     g_autofree char *root = g_build_filename(world, stream->host, "guests", stream->domain, NULL);
     const char *const argv[] = { program, "serve", "3", root, "alone", NULL };
     const gint source = stream->fd, target = 3;
-    if (g_mkdir_with_parents(root, 0755) < 0)
-        return weft_fake_fail(error, "making", root);
+    if (!lay_out(root, stream, error))
+        return FALSE;
     return g_spawn_async_with_pipes_and_fds(NULL, argv, NULL, G_SPAWN_DEFAULT, NULL, NULL, -1, -1, -1, &source, &target, 1,
                                             NULL, NULL, NULL, NULL, error);
 }

@@ -30,27 +30,18 @@ SESSION = "/v1/clusters/cfd/nodes/0/session"
 UPGRADE = ("Connection: Upgrade", "Upgrade: weft-session/1")
 SESSIONS = 24  # in all: a quarter of them for one principal
 OPEN, DATA, EOF, WINDOW, EXIT, REFUSE = 2, 3, 5, 6, 9, 10
-# The fake has no seed to tell a node who it is.
-GUEST = """#!/bin/sh
-mkdir -p "$3/run/weft"
-printf 'hostname node\\nrank 0\\ncluster cfd\\n' > "$3/run/weft/node"
-exec {program} "$@"
-"""
 
 
 class Site:
     """A weftd with a cluster of three nodes, and weft as somebody of its tenant."""
 
-    def __init__(self, certificate, folder):
-        guest = folder / "guest"
-        guest.write_text(GUEST.format(program=build_folder() / "src/guest/weft-guest"), encoding="utf-8")
-        guest.chmod(0o755)
+    def __init__(self, certificate):
         self.certificate = certificate
         self.tokens = {}
         self.weft = Weft(changes={
             "api": {"tcp": "127.0.0.1:0", "tls_certificate": certificate["certificate"], "tls_key": certificate["key"],
                     "sessions": SESSIONS, "connections_per_address": 2000, "connections": 3000},
-            "hypervisor": {"run_guests": True}, "guest": str(guest)})
+            "hypervisor": {"run_guests": True}})
         self.weft.start()
         self.weft.client.create("cfd", 3)
         self.weft.client.wait_phase("cfd", "ready")
@@ -152,8 +143,8 @@ def open_frame(*command):
 
 
 @pytest.fixture(scope="module")
-def site(certificate, tmp_path_factory):
-    site = Site(certificate, tmp_path_factory.mktemp("guest"))
+def site(certificate):
+    site = Site(certificate)
     yield site
     try:
         if site.weft.process:
