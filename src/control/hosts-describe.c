@@ -53,6 +53,7 @@ add_host(WeftHosts *hosts, const char *name)
     WeftWatch *host = g_new0(WeftWatch, 1);
     host->control = hosts->control;
     host->name = g_strdup(name);
+    host->doubts_guests = TRUE; /* what happened while nobody listened is not known */
     host->since = weft_clock_now();
     host->suspects = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     host->reported = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);

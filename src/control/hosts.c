@@ -194,6 +194,7 @@ host_answered(WeftWatch *host, const WeftContents *contents)
         set_up(host);
     weft_watch_update_open(host);
     weft_watch_inspect(host);
+    weft_watch_ask_guests(host, nodes);
     if (returned) {
         weft_watch_wake_clusters(host, nodes, host->evicting || spoke);
         weft_control_room_made(host->control);

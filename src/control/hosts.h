@@ -4,6 +4,7 @@
  *     hosts-look.c       what a look found there
  *     hosts-silence.c    what is told of one that does not answer
  *     hosts-facts.c      which networks and images are known to be there
+ *     hosts-guests.c     whether guests there have begun anew
  *     hosts-inspect.c    what a host is able to, and hardware that nobody described
  *     hosts-describe.c   their descriptions come, change and go */
 #pragma once
@@ -42,6 +43,7 @@ typedef struct WeftWatch {
     WeftInventory *inventory; /* NULL: it has not told yet */
     WeftRest inspection;      /* why not */
     gboolean inspect;         /* to be asked */
+    gboolean doubts_guests;   /* its ready nodes are to be asked whether their guests are the same still */
     gboolean kept_told;       /* that its hardware is less than its nodes hold */
 } WeftWatch;
 
@@ -55,6 +57,7 @@ struct WeftHosts {
     guint flying;        /* looks under way */
     guint flying_doubted;
     guint timer;
+    guint questions; /* to guests, under way */
 };
 
 /* hosts.c */
@@ -98,6 +101,9 @@ void weft_watch_set_image(WeftWatch *host, const char *digest, gboolean there);
 void weft_watch_inspect(WeftWatch *host);
 /* Why it takes no nodes although it is up; NULL: nothing is known. */
 char *weft_watch_mute_text(const WeftWatch *host);
+
+/* hosts-guests.c: asks them when that is wanted. */
+void weft_watch_ask_guests(WeftWatch *host, const GPtrArray *nodes);
 
 /* hosts-describe.c */
 gboolean weft_hosts_load(WeftHosts *hosts, GError **error);

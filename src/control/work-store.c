@@ -10,6 +10,7 @@ node_work_free(gpointer data)
 {
     WeftNodeWork *item = data;
     weft_rest_clear(&item->rest);
+    g_clear_pointer(&item->unreached, g_array_unref);
     weft_node_free(item->node);
     g_free(item);
 }
@@ -59,6 +60,7 @@ weft_work_set_phase(WeftWork *work, WeftNodeWork *item, WeftNodePhase phase, con
     }
     if (is_over(phase)) {
         node->met = 0;
+        g_clear_pointer(&node->boot, g_free);
         item->started = FALSE;
         weft_links_drop(work->control->links, node->id);
     }
@@ -139,6 +141,7 @@ try_anew(WeftWork *work)
     work->fatal = FALSE;
     weft_rest_clear(&work->doom);
     weft_rest_clear(&work->place);
+    work->moves = 0;
     g_hash_table_remove_all(work->shunned);
     for (guint i = 0; work->nodes && i < work->nodes->len; i++)
         ((WeftNodeWork *)work->nodes->pdata[i])->refused = FALSE;

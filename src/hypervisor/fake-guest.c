@@ -46,7 +46,7 @@ typedef struct Answer {
     const char *op;
     guint32 session;
     guint8 nonce[WEFT_NONCE_LENGTH];
-    char *hostname;
+    char *domain; /* … which is its hostname too */
 } Answer;
 
 static void
@@ -67,7 +67,7 @@ answer_free(Answer *answer)
 {
     close(answer->fd);
     g_free(answer->host);
-    g_free(answer->hostname);
+    g_free(answer->domain);
     g_free(answer);
 }
 
@@ -97,11 +97,12 @@ say(int fd, const GByteArray *bytes)
 }
 
 static void
-say_welcome(const Answer *answer)
+say_welcome(const WeftFakeGuests *guests, const Answer *answer)
 {
     g_autoptr(GByteArray) bytes = g_byte_array_new();
+    guint boots = weft_fake_boots(guests->world, answer->host, answer->domain);
     g_autofree char *facts =
-        g_strdup_printf("version=%d%chostname=%s%cboot=fake", WEFT_PROTOCOL_VERSION, 1, answer->hostname, 1);
+        g_strdup_printf("version=%d%chostname=%s%cboot=fake-%u", WEFT_PROTOCOL_VERSION, 1, answer->domain, 1, boots);
     gsize length = strlen(facts) + 1;
     for (char *p = facts; (p = strchr(p, 1));)
         *p++ = '\0';
@@ -112,12 +113,13 @@ say_welcome(const Answer *answer)
 }
 
 static void
-say_met(const Answer *answer, const GError *error)
+say_met(const WeftFakeGuests *guests, const Answer *answer, const GError *error)
 {
     g_autoptr(GByteArray) bytes = g_byte_array_new();
+    g_autofree char *why = error ? g_strdup(error->message) : weft_fake_apart(guests->world, answer->host, answer->domain);
     guint8 status[4];
-    weft_put_be32(error ? 1 : 0, status);
-    append_text(bytes, answer->session, WEFT_FRAME_DATA, error ? error->message : "every node answers\n");
+    weft_put_be32(why ? 1 : 0, status);
+    append_text(bytes, answer->session, WEFT_FRAME_DATA, why ? why : "every node answers\n");
     append_frame(bytes, answer->session, WEFT_FRAME_EXIT, status, sizeof status);
     say(answer->fd, bytes);
 }
@@ -131,9 +133,9 @@ answer_now(gpointer data, gpointer guests_data)
     g_autoptr(GError) error = NULL;
     weft_fake_pass(guests->world, answer->host, answer->op, guests->ended, &error);
     if (g_str_equal(answer->op, "meet"))
-        say_met(answer, error);
+        say_met(guests, answer, error);
     else if (!error)
-        say_welcome(answer);
+        say_welcome(guests, answer);
     answer_free(answer);
 }
 
@@ -153,7 +155,7 @@ answer(WeftFakeGuests *guests, const Stream *stream, const char *op, guint32 ses
     pending->host = g_strdup(stream->host);
     pending->op = op;
     pending->session = session;
-    pending->hostname = g_strdup(stream->domain);
+    pending->domain = g_strdup(stream->domain);
     if (nonce)
         memcpy(pending->nonce, nonce, sizeof pending->nonce);
     if (has_faults(guests, stream->host))

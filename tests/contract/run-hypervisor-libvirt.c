@@ -179,6 +179,17 @@ real_end_domain(gpointer world, const char *host, const char *name)
     virConnectClose(conn);
 }
 
+static void
+real_reboot(gpointer world, const char *host, const char *name)
+{
+    virConnect *conn = connect_to(host);
+    virDomain *domain = virDomainLookupByName(conn, name);
+    g_assert_nonnull(domain);
+    g_assert_cmpint(virDomainReset(domain, 0), ==, 0);
+    virDomainFree(domain);
+    virConnectClose(conn);
+}
+
 /* Every fault is a cable that is cut: what was asked hangs, and nobody answers. */
 static void
 real_fault(gpointer world, const char *host, const char *line)
@@ -211,6 +222,7 @@ static WeftHypervisorFixture real = {
     .image_sum = real_image_sum,
     .add_foreign = real_add_foreign,
     .end_domain = real_end_domain,
+    .reboot = real_reboot,
 };
 
 static gboolean

@@ -65,6 +65,13 @@ fake_end_domain(gpointer world, const char *host, const char *name)
     g_assert_cmpint(g_rename(running, stopped), ==, 0);
 }
 
+static void
+fake_reboot(gpointer world, const char *host, const char *name)
+{
+    g_autofree char *line = g_strdup_printf("%s %s\n", host, name);
+    scratch_write(world, "reboots", line);
+}
+
 static const WeftHypervisorFixture fake = {
     .name = "fake",
     .create = fake_create,
@@ -82,6 +89,7 @@ static const WeftHypervisorFixture fake = {
     .image_sum = fake_image_sum,
     .add_foreign = fake_add_foreign,
     .end_domain = fake_end_domain,
+    .reboot = fake_reboot,
 };
 
 /* --- the fake's own: no resource of a host twice --- */
@@ -243,6 +251,20 @@ starts_per_second(void)
     scratch_free(world);
 }
 
+static gpointer
+run_main_loop(gpointer loop)
+{
+    g_main_loop_run(loop);
+    return NULL;
+}
+
+static gboolean
+end_main_loop(gpointer loop)
+{
+    g_main_loop_quit(loop);
+    return G_SOURCE_REMOVE;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -253,5 +275,10 @@ main(int argc, char **argv)
     g_test_add_func("/hypervisor/fake/double-use-at-once", double_use_at_once);
     if (g_test_perf())
         g_test_add_func("/hypervisor/fake/starts-per-second", starts_per_second);
-    return g_test_run();
+    g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
+    GThread *thread = g_thread_new("main-loop", run_main_loop, loop);
+    int failed = g_test_run();
+    g_idle_add(end_main_loop, loop);
+    g_thread_join(thread);
+    return failed;
 }

@@ -170,7 +170,7 @@ def world(dump, world, lost=()):
             wrong += [f"domain {name} runs on {host}, and no node explains it" for name in sorted(ours - wanted[host])]
     stopped = {(host, name) for host, names in world.domains("off").items() for name in names if name.startswith("weft-")}
     wrong += [f"domain {name} lies stopped on {host}" for host, name in sorted(stopped) if host not in lost]
-    wrong += [f"node {key} is {node['phase']}" for key, node in nodes.items() if node["phase"] != "ready"] + met(dump)
+    wrong += [f"node {key} is {node['phase']}" for key, node in nodes.items() if node["phase"] != "ready"] + met(dump) + boots(dump, world)
     evicting = {name for name, host in dump.values("host").items() if host.get("evicting")}
     wrong += [f"node {key} is still on {node['host']}" for key, node in nodes.items() if node["host"] in evicting]
     return wrong + partitions(dump, world) + networks(dump, world, lost) + images(dump, world, lost) + counts(dump)
@@ -215,6 +215,14 @@ def met(dump):
     generations = {status["cluster"]: status.get("generation", 0) for status in dump.values("cluster-status").values()}
     return [f"node {key} has met {node.get('met', 0)} of {generations[node['cluster']]}"
             for key, node in dump.values("node").items() if node.get("met", 0) != generations[node["cluster"]]]
+
+
+def boots(dump, world):
+    """… since its guest last began anew. One that a real guest program answers for has this machine's boot."""
+    reboots = world.reboots()
+    told = {key: (node.get("boot", ""), f"fake-{reboots[node['host'], 'weft-' + key]}") for key, node in dump.values("node").items()}
+    return [f"node {key} has met the others in boot {boot}, and is in {now}"
+            for key, (boot, now) in told.items() if boot.startswith("fake-") and boot != now]
 
 
 def partitions(dump, world):

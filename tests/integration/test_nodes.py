@@ -96,7 +96,8 @@ def test_lost_host_forgets_its_networks_when_it_returns(weft, settle):
 # --- answers from inside ---
 
 
-def test_nodes_are_up_before_they_have_met(weft, settle):
+def test_nodes_are_up_before_they_have_met(site, settle):
+    weft = site(changes={"control": {"starts_max": 1000}})  # nobody is moved yet
     weft.world.fault("fail meet 0 cfd-1 does not answer")
     weft.client.create("cfd", 2)
     until(lambda: "it does not reach all others on the partition" in (weft.client.cluster("cfd")["reason"] or ""), "that is told")
@@ -107,7 +108,8 @@ def test_nodes_are_up_before_they_have_met(weft, settle):
     settle(weft)
 
 
-def test_all_meet_again_after_a_change(weft, settle):
+def test_all_meet_again_after_a_change(site, settle):
+    weft = site(changes={"control": {"starts_max": 1000}})
     weft.client.create("cfd", 2)
     weft.client.wait_phase("cfd", "ready")
     domains = weft.world.domains()

@@ -500,7 +500,7 @@ test_phases(void)
     static const char nodes[] = "\n"
         "claimed       xxxxxx\n"
         "up            .xxxxx\n"
-        "ready         ..xxxx\n"
+        "ready         .xxxxx\n"
         "failed        x..xxx\n"
         "lost          ...xxx\n"
         "stopping      .....x\n";
