@@ -294,10 +294,16 @@ labels_match(const WeftCluster *cluster, const WeftHost *host)
 }
 
 static gboolean
+is_avoided(const WeftSlot *slot, GHashTable *avoid)
+{
+    return avoid && g_hash_table_size(avoid) > 0 && g_hash_table_contains(avoid, slot->host->name);
+}
+
+/* Asked of every host for each cluster: what is wanted by nobody must cost nothing. */
+static gboolean
 is_eligible(const WeftSlot *slot, const WeftPlaceRequest *request, guint fabric)
 {
-    return slot->open && slot->fabric == fabric &&
-           !(request->avoid && g_hash_table_contains(request->avoid, slot->host->name)) &&
+    return slot->open && slot->fabric == fabric && !is_avoided(slot, request->avoid) &&
            (g_hash_table_size(request->cluster->labels) == 0 || labels_match(request->cluster, slot->host));
 }
 
