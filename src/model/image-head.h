@@ -13,4 +13,5 @@
  *   WEFT_IMAGE_SIZE_MAX bytes, and has features and tables that can be;
  * - a kernel is an ELF program for x86-64, or a bzImage;
  * - an initrd is a cpio archive, or packed in a way that kernels unpack. */
-gboolean weft_image_head_check(WeftImagePart part, const WeftImageFile *file, const guint8 *head, gsize length, GError **error);
+gboolean
+weft_image_head_check(WeftImagePart part, const WeftImageFile *file, const guint8 *bytes, gsize length, GError **error);
