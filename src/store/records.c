@@ -332,9 +332,11 @@ weft_txn_remove_image(WeftTxn *txn, const WeftImage *image, gint64 expected)
 void
 weft_txn_put_event(WeftTxn *txn, WeftEvent *event)
 {
-    event->id = weft_clock_stamp();
+    gint64 expected = event->id ? WEFT_ANY : WEFT_ABSENT;
+    if (!event->id)
+        event->id = weft_clock_stamp();
     g_autofree char *key = weft_event_key(event->id);
-    weft_txn_put(txn, WEFT_KIND_EVENT, key, event->tenant, event->cluster, weft_event_to_json(event), WEFT_ABSENT);
+    weft_txn_put(txn, WEFT_KIND_EVENT, key, event->tenant, event->cluster, weft_event_to_json(event), expected);
 }
 
 void

@@ -86,7 +86,7 @@ void weft_txn_remove_host(WeftTxn *txn, const WeftHost *host, gint64 expected);
 void weft_txn_remove_tenant(WeftTxn *txn, const WeftTenant *tenant, gint64 expected);
 void weft_txn_remove_principal(WeftTxn *txn, const WeftPrincipal *principal, gint64 expected);
 void weft_txn_remove_image(WeftTxn *txn, const WeftImage *image, gint64 expected);
-/* Stamps the event with its id. */
+/* Stamps the event with its id; one that has an id replaces what was told under it. */
 void weft_txn_put_event(WeftTxn *txn, WeftEvent *event);
 
 /* Formats and puts an event of a cluster (NULL: of the site). */
