@@ -432,13 +432,13 @@ place_group(Trial *trial, const WeftFleet *fleet, const Shape *shape, guint coun
     return count;
 }
 
-/* auto is a VF where the fabric's hosts have any, else the bridge. */
+/* auto is a VF where the fabric's hosts have any, else the bridge; and the bridge where the quotas counted on that. */
 static WeftPath
-resolve_path(const WeftFleet *fleet, guint fabric, const WeftGroup *group)
+resolve_path(const WeftFleet *fleet, guint fabric, const WeftCluster *cluster, const WeftGroup *group)
 {
     if (group->path != WEFT_PATH_AUTO)
         return group->path;
-    for (guint i = 0; group->rails && i < fleet->slots->len; i++) {
+    for (guint i = 0; group->rails && !cluster->bridged && i < fleet->slots->len; i++) {
         const WeftSlot *slot = fleet->slots->pdata[i];
         for (guint h = 0; slot->fabric == fabric && h < slot->host->hcas->len; h++)
             if (((const WeftHca *)slot->host->hcas->pdata[h])->vfs)
@@ -526,7 +526,7 @@ place_in_fabric(const WeftFleet *fleet, const WeftPlaceRequest *request, const W
 
     for (guint g = 0; g < request->cluster->groups->len; g++) {
         const WeftGroup *group = request->cluster->groups->pdata[g];
-        Shape shape = { group, resolve_path(fleet, first->fabric, group) };
+        Shape shape = { group, resolve_path(fleet, first->fabric, request->cluster, group) };
         if (place_group(&trial, fleet, &shape, request->counts[g])) {
             explain(fleet, &trial, &shape, request->counts[g], error);
             return NULL;

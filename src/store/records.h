@@ -15,7 +15,8 @@
  *                                                          a share of the images that its groups start from
  *                                                          the status claims "fabric/<fabric>/pkey/<number>"
  *   node                      "<id>"                       scope cluster id, place host; claims what it holds, GUIDs and MAC
- *   host, host status         "<name>"                     a host claims its ports' GUIDs, so that no other port has them
+ *   host, host status         "<name>"                     a host claims its ports' GUIDs, so that no other port has them,
+ *                                                          and is counted as one that may have VFs or has none
  *   fabric, tenant, image     "<name>"
  *   token                     "<id>"                       scope tenant, place principal; claims "token/<hash>"
  *   principal                 "<name>"                     scope tenant; claims "unix/<user>"
@@ -45,6 +46,8 @@ WeftRecord *weft_store_holder_of_guid(WeftStore *store, const char *fabric, guin
 /* How much of a quota a tenant uses, and how many tokens a principal has. */
 gboolean weft_store_quota_used(WeftStore *store, const char *tenant, WeftQuota quota, guint64 *ret_used, GError **error);
 gboolean weft_store_tokens_used(WeftStore *store, const char *principal, guint64 *ret_used, GError **error);
+/* How many hosts of a fabric have no virtual functions by their descriptions, and how many have some, or may. */
+gboolean weft_store_count_hosts(WeftStore *store, const char *fabric, guint64 *ret_bare, guint64 *ret_vfs, GError **error);
 /* How many groups of clusters start from an image. */
 gboolean weft_store_image_used(WeftStore *store, const char *image, guint64 *ret_used, GError **error);
 

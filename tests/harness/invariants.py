@@ -29,6 +29,13 @@ def node_claims(node, hosts):
     return claims + [(f"mac/{node['mac']}", 0)]
 
 
+def host_claims(host):
+    known = sum(numa["cores"] for numa in host.get("numa", []))
+    kind = "vfs" if not known or any(vfs_of(host).values()) else "bare"
+    ports = [(f"fabric/{host['fabric']}/guid/{hca['port_guid']}", 0) for hca in host.get("hcas", [])]
+    return [*ports, (f"fabric/{host['fabric']}/hosts/{kind}", 1)]
+
+
 def vfs_of(host):
     return {hca["name"]: hca.get("vfs", 0) for hca in host.get("hcas", [])}
 
@@ -49,7 +56,7 @@ def cluster_claims(cluster):
         "cores": sum(g["count"] * g["cores"] for g in groups),
         "memory": sum(g["count"] * g["memory"] for g in groups),
         "gpus": sum(g["count"] * g["gpus"] for g in groups),
-        "vfs": sum(g["count"] * g["rails"] for g in groups),
+        "vfs": sum(g["count"] * g["rails"] for g in groups if not (cluster.get("bridged") and g.get("path", "auto") == "auto")),
     }
     images = Counter(group["image"] for group in groups)
     shares = [(f"tenant/{cluster['tenant']}/{word}", demand[word]) for word in QUOTAS if demand[word]]
@@ -65,7 +72,7 @@ def expected_claims(dump):
     """(holder, resource, amount) of everything that the records say they hold."""
     hosts = dump.values("host")
     makers = {
-        "host": lambda value: [(f"fabric/{value['fabric']}/guid/{hca['port_guid']}", 0) for hca in value.get("hcas", [])],
+        "host": host_claims,
         "node": lambda value: node_claims(value, hosts),
         "cluster": cluster_claims,
         "cluster-status": lambda value: [(f"fabric/{value['fabric']}/pkey/{value['pkey']}", 0)] if value.get("pkey") else [],

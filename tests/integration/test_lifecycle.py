@@ -473,6 +473,24 @@ def test_usage_sums(weft, settle):
     assert umbrella["node_seconds"] > 0, "open intervals count"
 
 
+def test_quota_counts_no_functions_on_the_bridge(site, settle):
+    """Path auto takes virtual functions where there are any; where it is the bridge, it stays that."""
+    bare = [host(f"n{i}", hcas=[]) for i in (1, 2)]
+    weft = site(changes={"hosts": bare})
+    weft.client.expect(201, "POST", "/v1/tenants", {"name": "initech", "quota": {"vfs": 1}})
+    weft.client.create("cfd", 2, tenant="initech")
+    weft.client.wait_phase("cfd", "ready", tenant="initech")
+    assert weft.client.get("/v1/tenants/initech")["used"]["vfs"] == 0
+    weft.client.expect(201, "POST", "/v1/hosts", host("n3"))
+    until(lambda: weft.client.get("/v1/hosts/n3")["state"] == "up", "a host with virtual functions is up")
+    weft.client.scale("cfd", 3, tenant="initech")
+    weft.client.wait_phase("cfd", "ready", tenant="initech", ready=3)
+    settle(weft)
+    assert {node["path"] for node in weft.client.nodes("cfd", tenant="initech")} == {"bridge"}
+    refused = weft.client.expect(409, "POST", "/v1/clusters?tenant=initech", {"name": "more", "count": 2, "cores": 1, "memory": "128M", "image": "mpi"})
+    assert "vfs 0 of 1 in use, 2 more asked for" in refused["detail"]
+
+
 def test_quota_is_a_wall(weft):
     weft.client.expect(201, "POST", "/v1/tenants", {"name": "initech", "quota": {"nodes": 3}})
     weft.client.create("cfd", 2, tenant="initech")

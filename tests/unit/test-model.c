@@ -123,6 +123,7 @@ assert_equal_clusters(const WeftCluster *a, const WeftCluster *b)
     SAME(a, b, slurm);
     SAME(a, b, created);
     SAME(a, b, deleted);
+    SAME(a, b, bridged);
     g_assert_cmpuint(a->ssh_keys->len, ==, b->ssh_keys->len);
     for (guint i = 0; i < a->ssh_keys->len; i++)
         g_assert_cmpstr(g_ptr_array_index(a->ssh_keys, i), ==, g_ptr_array_index(b->ssh_keys, i));
