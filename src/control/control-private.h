@@ -91,7 +91,9 @@ void weft_hosts_free(WeftHosts *hosts);
 /* The record of a host appeared, changed or went. deleted: it went; should one be there, it is another. */
 void weft_hosts_changed(WeftHosts *hosts, const char *name, gboolean deleted);
 WeftSeen weft_hosts_seen(const WeftHosts *hosts, const char *name);
-/* What to tell those who have nodes on a host that is silent and not yet lost; NULL: it is not. detail is for operators. */
+/* Is a look late, or did it fail, and is it not lost yet? */
+gboolean weft_hosts_is_silent(const WeftHosts *hosts, const char *name);
+/* … then what to tell those who have nodes there, and for operators what a driver said, NULL: nothing. */
 char *weft_hosts_silence(const WeftHosts *hosts, const char *name, char **ret_detail);
 /* For transactions that must not race with a change of the host; -1 for one that is not there. */
 gint64 weft_hosts_revision(const WeftHosts *hosts, const char *name);

@@ -32,7 +32,9 @@ static void
 tell(WeftWatch *host)
 {
     g_autofree char *text = silence_text(host);
+    g_autoptr(GPtrArray) nodes = weft_watch_nodes(host);
     weft_watch_tell_state(host, text, NULL);
+    weft_watch_wake_clusters(host, nodes, TRUE);
 }
 
 static gboolean
@@ -66,8 +68,6 @@ weft_watch_look_failed(WeftWatch *host, const char *excuse)
     if (host->state == WEFT_HOST_LOST || (!first && !host->unwritten))
         return;
     tell(host);
-    g_autoptr(GPtrArray) nodes = weft_watch_nodes(host);
-    weft_watch_wake_clusters(host, nodes, TRUE);
 }
 
 gboolean
@@ -79,14 +79,22 @@ weft_watch_end_silence(WeftWatch *host)
     return told;
 }
 
+gboolean
+weft_hosts_is_silent(const WeftHosts *hosts, const char *name)
+{
+    const WeftWatch *host = weft_hosts_find(hosts, name);
+    return host && host->unanswered && host->state != WEFT_HOST_LOST;
+}
+
 char *
 weft_hosts_silence(const WeftHosts *hosts, const char *name, char **ret_detail)
 {
     const WeftWatch *host = weft_hosts_find(hosts, name);
-    if (!host || !host->silent_since || host->state == WEFT_HOST_LOST)
-        return NULL;
     g_autofree char *since = clock_text(host->unanswered);
     g_autofree char *end = clock_text(host->silent_since + host->control->options.host_grace);
     *ret_detail = g_strdup(host->excuse);
-    return g_strdup_printf("does not answer since %s; unless it does, the nodes there are replaced from %s on", since, end);
+    return host->silent_since
+               ? g_strdup_printf("does not answer since %s; unless it does, the nodes there are replaced from %s on", since,
+                                 end)
+               : g_strdup_printf("does not answer since %s", since);
 }

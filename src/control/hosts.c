@@ -186,7 +186,7 @@ host_answered(WeftWatch *host, const WeftContents *contents)
     gboolean again = weft_watch_act(host, contents, nodes, &clean);
     if (host->state != WEFT_HOST_UP && !clean)
         return; /* fenced until they are gone; the end of their removal looks again */
-    gboolean spoke = !host->answered, returned = spoke || (clean && !host->clean);
+    gboolean spoke = !host->answered, returned = spoke || doubted || (clean && !host->clean);
     host->answered = TRUE;
     host->clean = clean;
     host->inspect |= spoke;
@@ -196,7 +196,7 @@ host_answered(WeftWatch *host, const WeftContents *contents)
     weft_watch_inspect(host);
     weft_watch_ask_guests(host, nodes);
     if (returned) {
-        weft_watch_wake_clusters(host, nodes, host->evicting || spoke);
+        weft_watch_wake_clusters(host, nodes, host->evicting || spoke || doubted);
         weft_control_room_made(host->control);
     }
     if (again)

@@ -82,7 +82,7 @@ gboolean weft_watch_act(WeftWatch *host, const WeftContents *contents, const GPt
 /* hosts-silence.c */
 
 void weft_watch_look_begins(WeftWatch *host);
-/* The first time in a row its status tells, and so do the clusters that have nodes there. */
+/* The first time in a row its status tells, and so do the clusters that have nodes there; as when it is late. */
 void weft_watch_look_failed(WeftWatch *host, const char *excuse);
 /* It answers. TRUE: something else was told. */
 gboolean weft_watch_end_silence(WeftWatch *host);

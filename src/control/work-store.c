@@ -319,13 +319,15 @@ tell_silence(const WeftWork *work, char **ret_text, char **ret_detail)
     const WeftNode *first = NULL;
     for (guint i = 0; i < work->nodes->len; i++) {
         const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
-        if (weft_hosts_seen(work->control->hosts, node->host) == WEFT_SEEN_SILENT && (!first || node->rank < first->rank))
+        if (weft_hosts_is_silent(work->control->hosts, node->host) && (!first || node->rank < first->rank))
             first = node;
     }
-    g_autofree char *label = first ? weft_node_label(first) : NULL;
-    g_autofree char *silence = first ? weft_hosts_silence(work->control->hosts, first->host, ret_detail) : NULL;
-    *ret_text = silence ? g_strdup_printf("node %s: its host %s", label, silence) : NULL;
-    return silence != NULL;
+    if (!first)
+        return FALSE;
+    g_autofree char *label = weft_node_label(first);
+    g_autofree char *silence = weft_hosts_silence(work->control->hosts, first->host, ret_detail);
+    *ret_text = g_strdup_printf("node %s: its host %s", label, silence);
+    return TRUE;
 }
 
 /* What went wrong, or else which host is silent, or else how far its image is. */

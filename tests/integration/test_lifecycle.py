@@ -257,11 +257,16 @@ def test_silent_host_says_so_at_once(site, settle):
 
 def test_late_look_says_so(site):
     """A look that hangs tells nothing by itself for a long time."""
-    weft = site(changes={"control": {"host_grace": "60s", "list_deadline": "60s"}})
-    until(lambda: weft.client.get("/v1/hosts/n1")["state"] == "up", "it is up")
-    weft.world.fault("hang list 1", host="n1")
-    told = until(lambda: (seen := weft.client.get("/v1/hosts/n1"))["reason"] and seen, "it is late")
+    weft = site(changes={"control": {"host_grace": "60s", "list_deadline": "4s"}})
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    path = f"/v1/hosts/{weft.client.nodes('cfd')[0]['host']}"
+    weft.world.fault("slow list 3000", host=path.rsplit("/", maxsplit=1)[1])
+    told = until(lambda: (seen := weft.client.get(path))["reason"] and seen, "it is late")
     assert told["state"] == "up" and re.fullmatch(rf"does not answer since {CLOCK}", told["reason"])
+    cluster = until(lambda: (seen := weft.client.cluster("cfd"))["reason"] and seen, "its cluster says so, too")
+    assert cluster["phase"] == "ready" and re.fullmatch(rf"node cfd\[0\]: its host does not answer since {CLOCK}", cluster["reason"])
+    until(lambda: weft.client.get(path)["reason"] is None and weft.client.cluster("cfd")["reason"] is None, "all is well again")
 
 
 def test_new_host_says_what_it_waits_for(site):
