@@ -57,11 +57,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftNode, weft_node_free)
 
 char *weft_node_id(const char *cluster_id, guint serial);
 #define WEFT_DOMAIN_PREFIX "weft-"
-char *weft_node_domain(const WeftNode *node);   /* "weft-<id>" */
-char *weft_node_hostname(const WeftNode *node); /* "<cluster name>-<rank>" */
-char *weft_node_label(const WeftNode *node);    /* "cfd[3]", for messages */
+char *weft_node_domain(const WeftNode *node);          /* "weft-<id>" */
+char *weft_node_hostname(const WeftNode *node);        /* "<cluster name>-<rank>" */
+char *weft_node_label(const WeftNode *node);           /* "cfd[3]", for messages */
 gboolean weft_node_has_rebooted(const WeftNode *node); /* … by itself, and has not met the others since */
-guint64 weft_node_memory(const WeftNode *node); /* bytes */
+guint64 weft_node_memory(const WeftNode *node);        /* bytes */
 /* Which of its cluster's groups it is of, by index: groups never go. */
 guint weft_node_group(const WeftNode *node, const WeftCluster *cluster);
 

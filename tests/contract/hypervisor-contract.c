@@ -828,3 +828,28 @@ weft_hypervisor_contract_add(const WeftHypervisorFixture *fixture)
         g_test_add_data_func_full(path, planned, run_case, g_free);
     }
 }
+
+static gpointer
+run_main_loop(gpointer loop)
+{
+    g_main_loop_run(loop);
+    return NULL;
+}
+
+static gboolean
+end_main_loop(gpointer loop)
+{
+    g_main_loop_quit(loop);
+    return G_SOURCE_REMOVE;
+}
+
+int
+weft_hypervisor_contract_run(void)
+{
+    g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
+    GThread *thread = g_thread_new("main-loop", run_main_loop, loop);
+    int failed = g_test_run();
+    g_idle_add(end_main_loop, loop);
+    g_thread_join(thread);
+    return failed;
+}

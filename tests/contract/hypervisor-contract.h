@@ -30,3 +30,5 @@ typedef struct WeftHypervisorFixture {
 } WeftHypervisorFixture;
 
 void weft_hypervisor_contract_add(const WeftHypervisorFixture *fixture);
+/* g_test_run() beside a main loop, on which drivers tell what they hear. */
+int weft_hypervisor_contract_run(void);

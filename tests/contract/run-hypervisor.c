@@ -251,20 +251,6 @@ starts_per_second(void)
     scratch_free(world);
 }
 
-static gpointer
-run_main_loop(gpointer loop)
-{
-    g_main_loop_run(loop);
-    return NULL;
-}
-
-static gboolean
-end_main_loop(gpointer loop)
-{
-    g_main_loop_quit(loop);
-    return G_SOURCE_REMOVE;
-}
-
 int
 main(int argc, char **argv)
 {
@@ -275,10 +261,5 @@ main(int argc, char **argv)
     g_test_add_func("/hypervisor/fake/double-use-at-once", double_use_at_once);
     if (g_test_perf())
         g_test_add_func("/hypervisor/fake/starts-per-second", starts_per_second);
-    g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
-    GThread *thread = g_thread_new("main-loop", run_main_loop, loop);
-    int failed = g_test_run();
-    g_idle_add(end_main_loop, loop);
-    g_thread_join(thread);
-    return failed;
+    return weft_hypervisor_contract_run();
 }
