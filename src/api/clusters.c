@@ -274,6 +274,37 @@ settle_shared(WeftRequest *request, WeftCluster *cluster, GError **error)
     return FALSE;
 }
 
+/* The fabric that it names, or all. */
+static GPtrArray *
+list_fabrics(WeftRequest *request, const WeftCluster *cluster, GError **error)
+{
+    if (!cluster->fabric)
+        return weft_store_list(request->store, &(WeftQuery){ .kind = WEFT_KIND_FABRIC }, error);
+    WeftRecord *fabric = weft_store_get(request->store, WEFT_KIND_FABRIC, cluster->fabric, error);
+    GPtrArray *fabrics = fabric ? g_ptr_array_new_with_free_func((GDestroyNotify)weft_record_free) : NULL;
+    if (fabric)
+        g_ptr_array_add(fabrics, fabric);
+    return fabrics;
+}
+
+/* Once and for all: what it is counted for is what it gets, whatever hosts come later. */
+static gboolean
+settle_path(WeftRequest *request, WeftCluster *cluster, GError **error)
+{
+    guint64 bare = 0, able = 0;
+    g_autoptr(GPtrArray) fabrics = list_fabrics(request, cluster, error);
+    for (guint i = 0; fabrics && i < fabrics->len; i++) {
+        guint64 more_bare = 0, more_able = 0;
+        const char *fabric = ((const WeftRecord *)fabrics->pdata[i])->key;
+        if (!weft_store_count_hosts(request->store, fabric, &more_bare, &more_able, error))
+            return FALSE;
+        bare += more_bare;
+        able += more_able;
+    }
+    cluster->bridged = bare > 0 && able == 0;
+    return fabrics != NULL;
+}
+
 gboolean
 weft_handle_cluster_create(WeftRequest *request, GError **error)
 {
@@ -289,7 +320,8 @@ weft_handle_cluster_create(WeftRequest *request, GError **error)
     g_autoptr(WeftTxn) txn = weft_txn_new("cluster-created");
     if (!weft_settle_images(request, cluster, txn, error) || !check_name(request, cluster, error) ||
         !check_fabric(request, cluster, error) || !settle_shared(request, cluster, error) ||
-        !check_bandwidth(request, cluster, error) || !check_quotas(request, tenant, NULL, cluster, error))
+        !settle_path(request, cluster, error) || !check_bandwidth(request, cluster, error) ||
+        !check_quotas(request, tenant, NULL, cluster, error))
         return FALSE;
     WeftReply *reply = cluster_reply(request, 201, cluster, error);
     if (!reply)

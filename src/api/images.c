@@ -1,10 +1,9 @@
 #include "blobs.h"
 #include "bounds.h"
 #include "clock.h"
-#include "disk-header.h"
 #include "errors.h"
 #include "handlers.h"
-#include "image.h"
+#include "image-head.h"
 #include "page.h"
 #include "request.h"
 #include "views.h"
@@ -135,11 +134,9 @@ weft_handle_image_get(WeftRequest *request, GError **error)
 }
 
 static gboolean
-check_file(WeftRequest *request, const char *field, const WeftImageFile *file, GError **error)
+check_blob(WeftRequest *request, const char *field, const WeftImageFile *file, GError **error)
 {
     WeftBlob blob;
-    if (!file)
-        return TRUE;
     if (!weft_blobs_look(request->blobs, file->digest, &blob, error))
         return FALSE;
     if (!blob.complete)
@@ -175,20 +172,24 @@ check_name(WeftRequest *request, const WeftImage *image, WeftImage **ret_there, 
 }
 
 static gboolean
-check_disk(WeftRequest *request, const WeftImageFile *disk, GError **error)
+check_part(WeftRequest *request, WeftImagePart part, const WeftImageFile *file, GError **error)
 {
-    guint8 header[WEFT_DISK_HEADER_LENGTH];
-    gsize length = sizeof header;
-    return !disk ||
-           (check_file(request, "disk", disk, error) && weft_blobs_head(request->blobs, disk->digest, header, &length, error) &&
-            weft_disk_header_check(disk, header, length, error));
+    guint8 head[WEFT_IMAGE_HEAD_LENGTH];
+    gsize length = sizeof head;
+    return check_blob(request, weft_image_part_words[part], file, error) &&
+           weft_blobs_head(request->blobs, file->digest, head, &length, error) &&
+           weft_image_head_check(part, file, head, length, error);
 }
 
 static gboolean
 check_files(WeftRequest *request, const WeftImage *image, GError **error)
 {
-    return check_disk(request, image->disk, error) && check_file(request, "kernel", image->kernel, error) &&
-           check_file(request, "initrd", image->initrd, error);
+    for (guint part = 0; part < WEFT_PARTS; part++) {
+        const WeftImageFile *file = weft_image_part(image, part);
+        if (file && !check_part(request, part, file, error))
+            return FALSE;
+    }
+    return TRUE;
 }
 
 gboolean

@@ -11,6 +11,7 @@
 #define SHARES 4 /* nobody has more than one of so many parts of all sessions */
 #define OPEN_SECONDS 30
 #define LOOK_SECONDS 15 /* time alone ends a token too */
+#define TOLD_TOGETHER (60 * G_USEC_PER_SEC)
 
 const char *const weft_session_protocols[] = {
     [WEFT_GATE_SESSION] = "weft-session/1",
@@ -24,8 +25,16 @@ struct WeftSessions {
     guint watch;
     guint timer;
     WeftSplices *splices;
-    GPtrArray *all; /* WeftSession */
+    GPtrArray *all;   /* WeftSession */
+    GHashTable *told; /* "principal node kind" to Told: the events of the last minute */
 };
+
+/* An event that stands for all sessions of one principal on one node for a while: programs open them in loops. */
+typedef struct {
+    gint64 event;
+    gint64 until; /* monotonic */
+    guint times;
+} Told;
 
 typedef struct {
     WeftSessions *sessions;
@@ -103,6 +112,7 @@ weft_sessions_new(WeftStore *store, WeftGate *gate, guint max)
     sessions->gate = gate;
     sessions->max = max;
     sessions->all = g_ptr_array_new();
+    sessions->told = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     sessions->splices = weft_splices_new();
     sessions->watch = weft_store_watch(store, on_change, sessions);
     sessions->timer = g_timeout_add_seconds(LOOK_SECONDS, on_look, sessions);
@@ -129,6 +139,7 @@ weft_sessions_free(WeftSessions *sessions)
     g_source_remove(sessions->timer);
     weft_splices_free(sessions->splices);
     g_ptr_array_unref(sessions->all);
+    g_hash_table_unref(sessions->told);
     g_free(sessions);
 }
 
@@ -230,6 +241,50 @@ on_deadline(gpointer data)
     return G_SOURCE_REMOVE;
 }
 
+static gboolean
+is_over(gpointer key, gpointer told, gpointer now)
+{
+    return ((const Told *)told)->until <= *(const gint64 *)now;
+}
+
+static Told *
+told_of(const WeftSession *session)
+{
+    WeftSessions *sessions = session->sessions;
+    gint64 now = g_get_monotonic_time();
+    g_hash_table_foreach_remove(sessions->told, is_over, &now);
+    g_autofree char *key = g_strdup_printf("%s %s %d", session->request->principal->name, session->node->id, session->kind);
+    Told *told = g_hash_table_lookup(sessions->told, key);
+    if (!told) {
+        told = g_new0(Told, 1);
+        told->until = now + TOLD_TOGETHER;
+        g_hash_table_insert(sessions->told, g_steal_pointer(&key), told);
+    }
+    return told;
+}
+
+/* The first of a minute is told by an event of its own, and each further one is counted there. */
+static void
+tell_opened(const WeftSession *session, WeftTxn *txn)
+{
+    Told *told = told_of(session);
+    const WeftCluster *cluster = session->cluster;
+    g_autofree char *label = weft_node_label(session->node);
+    g_autofree char *times = ++told->times > 1 ? g_strdup_printf(" (%u times within a minute)", told->times) : g_strdup("");
+    g_autofree char *message =
+        g_strdup_printf("%s opened %s %s%s", session->request->principal->name,
+                        session->kind == WEFT_GATE_CONSOLE ? "the console of" : "a session on", label, times);
+    WeftEvent event = { .id = told->event,
+                        .type = (char *)"session-opened",
+                        .tenant = cluster->tenant,
+                        .cluster = cluster->id,
+                        .cluster_name = cluster->name,
+                        .host = session->node->host,
+                        .message = message };
+    weft_txn_put_event(txn, &event);
+    told->event = event.id;
+}
+
 /* The event is written before the first byte goes through. */
 static void
 on_opened(int fd, const GError *error, gpointer data)
@@ -243,10 +298,8 @@ on_opened(int fd, const GError *error, gpointer data)
         return;
     }
     session->fd = fd;
-    g_autofree char *label = weft_node_label(session->node);
     WeftTxn *txn = weft_txn_new("session-opened");
-    weft_txn_tell(txn, "session-opened", session->cluster, session->node->host, "%s opened %s %s", request->principal->name,
-                  session->kind == WEFT_GATE_CONSOLE ? "the console of" : "a session on", label);
+    tell_opened(session, txn);
     WeftReply *reply = weft_reply_new(101, NULL);
     reply->upgrade = weft_session_protocols[session->kind];
     weft_request_commit(request, txn, reply);

@@ -267,7 +267,7 @@ add_state(WeftStore *store, json_t *view, const WeftHost *host, GError **error)
     }
     json_object_set_new(view, "state", json_string(weft_host_state_words[status ? status->state : WEFT_HOST_UNKNOWN]));
     json_object_set_new(view, "since", time_view(status ? status->since : 0));
-    json_object_set_new(view, "reason", status && status->reason ? json_string(status->reason) : json_null());
+    json_object_set_new(view, "reason", status ? text_view(status->reason) : json_sprintf("connecting to %s", host->uri));
     return TRUE;
 }
 

@@ -57,6 +57,25 @@ weft_cli_blame(GError **error, const char *kind, const char *name)
         g_prefix_error(error, "%s: ", object);
 }
 
+/* Where to look for what there is, by the kind that a message begins with. */
+static const char *const lists[][2] = {
+    { "cluster ", "'weft ls' lists the clusters that you may see" },
+    { "host ", "'weft hosts' lists the hosts" },
+    { "image ", "'weft image ls' lists the images" },
+    { "tenant ", "'weft tenant ls' lists the tenants" },
+    { "token ", "'weft token ls' lists the tokens" },
+    { "user ", "'weft user ls' lists the users" },
+};
+
+static const char *
+hint_where(const char *message)
+{
+    for (gsize i = 0; i < G_N_ELEMENTS(lists); i++)
+        if (g_str_has_prefix(message, lists[i][0]) && g_str_has_suffix(message, ": not found"))
+            return lists[i][1];
+    return NULL;
+}
+
 static char *
 hint_for(const GError *error)
 {
@@ -66,6 +85,8 @@ hint_for(const GError *error)
         return NULL;
     if (strstr(error->message, "?tenant="))
         return g_strdup("here that is --tenant NAME, or WEFT_TENANT");
+    if (weft_error_code(error) == WEFT_ERROR_NOT_FOUND)
+        return g_strdup(hint_where(error->message));
     return g_strdup(hints[weft_error_code(error)]);
 }
 
@@ -124,11 +145,26 @@ weft_cli_file_name(const char *path)
     return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
+gboolean
+weft_cli_refuse_file(const char *path, const char *reason, GError **error)
+{
+    return weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: %s", weft_cli_file_name(path), reason);
+}
+
+char *
+weft_cli_read_text(const char *path, gsize max, gsize *ret_length, GError **error)
+{
+    char *text = weft_file_read(path, max, ret_length, error);
+    if (!text && error)
+        (*error)->code = WEFT_ERROR_INVALID;
+    return text;
+}
+
 json_t *
 weft_cli_read_file(const char *path, GError **error)
 {
     gsize length = 0;
-    g_autofree char *text = weft_file_read(path, FILE_MAX, &length, error);
+    g_autofree char *text = weft_cli_read_text(path, FILE_MAX, &length, error);
     return text ? weft_yaml_parse(text, length, weft_cli_file_name(path), error) : NULL;
 }
 

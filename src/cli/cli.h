@@ -35,7 +35,9 @@ typedef struct WeftVerb {
     guint min_args;
     guint max_args; /* G_MAXUINT: any number */
     WeftNames names;
+    gboolean whole;              /* its first argument is one cluster, and no nodes of it */
     gboolean takes_command;      /* after -- */
+    gboolean speaks;             /* its output is what somebody in a node says: --json is refused */
     int failure;                 /* exit code of weft's own failures; 0: as weft(1) says */
     const GOptionEntry *options; /* NULL: none of its own */
     gboolean raw;                /* its words, options too, are for another program: run() gets them as they are, and no cli */
@@ -58,8 +60,12 @@ GPtrArray *weft_cli_expand(char **args, GError **error);
 /* "1 node", "2 nodes". */
 char *weft_cli_count(gint64 count, const char *thing);
 
-/* A YAML or JSON file; "-" is the standard input, and weft_cli_file_name() calls it so. */
+/* A file here that cannot be read is wrong input, whichever verb wants it and whatever the reason: INVALID, "PATH: REASON". */
+gboolean weft_cli_refuse_file(const char *path, const char *reason, GError **error);
+/* As weft_file_read(). "-" is the standard input, and weft_cli_file_name() calls it so. */
 const char *weft_cli_file_name(const char *path);
+char *weft_cli_read_text(const char *path, gsize max, gsize *ret_length, GError **error);
+/* A YAML or JSON file. */
 json_t *weft_cli_read_file(const char *path, GError **error);
 /* "K=V" or FAILS with a message that names the option. */
 gboolean weft_cli_split_pair(const char *option, const char *text, char **ret_key, char **ret_value, GError **error);

@@ -17,11 +17,12 @@ offer(const char *candidate, const char *begun)
 }
 
 static void
-offer_options(const GOptionEntry *options, const char *begun)
+offer_options(const WeftVerb *verb, const GOptionEntry *options, const char *begun)
 {
     for (; options && options->long_name; options++) {
         g_autofree char *text = g_strconcat("--", options->long_name, NULL);
-        offer(text, begun);
+        if (weft_verb_takes(verb, options))
+            offer(text, begun);
     }
 }
 
@@ -138,8 +139,8 @@ weft_complete(WeftCli *cli, char **words)
     if (option) {
         offer_values(cli, option, begun);
     } else if (begun[0] == '-') {
-        offer_options(verb ? verb->options : NULL, begun);
-        offer_options(weft_global_options, begun);
+        offer_options(verb, verb ? verb->options : NULL, begun);
+        offer_options(verb, weft_global_options, begun);
     } else if (verb) {
         offer_names(cli, verb->names, begun);
     } else if (!verb_words[0]) {

@@ -131,6 +131,7 @@ const WeftVerb weft_console_verbs[] = {
         .min_args = 1,
         .max_args = 1,
         .names = WEFT_NAMES_CLUSTERS,
+        .speaks = TRUE,
         .run = run,
     },
     { 0 },

@@ -2,7 +2,6 @@
 #include "await.h"
 #include "clock.h"
 #include "errors.h"
-#include "file.h"
 #include "size.h"
 #include "verbs.h"
 
@@ -143,7 +142,7 @@ apply_shared(json_t *spec)
 static gboolean
 add_keys(json_t *keys, const char *name, GError **error)
 {
-    g_autofree char *text = weft_file_read(name, KEYS_MAX, NULL, error);
+    g_autofree char *text = weft_cli_read_text(name, KEYS_MAX, NULL, error);
     if (!text)
         return FALSE;
     g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
@@ -186,7 +185,7 @@ apply_keys(json_t *spec, GError **error)
 static gboolean
 apply_user_data(json_t *spec, GError **error)
 {
-    g_autofree char *text = user_data ? weft_file_read(user_data, USER_DATA_MAX, NULL, error) : NULL;
+    g_autofree char *text = user_data ? weft_cli_read_text(user_data, USER_DATA_MAX, NULL, error) : NULL;
     if (user_data && !text)
         return FALSE;
     if (text && json_object_set_new(spec, "user_data", json_string(text)) < 0)

@@ -16,6 +16,15 @@ examine(WeftCli *cli, const char *host, GError **error)
     return report ? json_pack("{s:[o]}", "items", report) : NULL;
 }
 
+/* What was found, and below it what to do. */
+static char *
+tell(json_t *check)
+{
+    g_autofree char *found = weft_cli_field(check, "found");
+    g_autofree char *remedy = weft_cli_field(check, "remedy");
+    return strcmp(remedy, "-") == 0 ? g_steal_pointer(&found) : g_strconcat(found, "\nremedy: ", remedy, NULL);
+}
+
 static guint
 add_checks(WeftTable *table, json_t *report)
 {
@@ -28,8 +37,7 @@ add_checks(WeftTable *table, json_t *report)
         weft_table_take(table, weft_cli_field(report, "host"));
         weft_table_take(table, weft_cli_field(check, "check"));
         weft_table_take(table, weft_cli_field(check, "state"));
-        weft_table_take(table, weft_cli_field(check, "found"));
-        weft_table_take(table, weft_cli_field(check, "remedy"));
+        weft_table_take(table, tell(check));
     }
     return failed;
 }
@@ -40,7 +48,7 @@ run(WeftCli *cli, char **args, GError **error)
     json_t *found = examine(cli, args[0], error);
     if (!found)
         return FALSE;
-    g_autoptr(WeftTable) table = weft_table_new("HOST|CHECK|!STATE|FOUND|REMEDY");
+    g_autoptr(WeftTable) table = weft_table_new("HOST|CHECK|!STATE|FOUND");
     guint failed = 0;
     size_t i;
     json_t *report;

@@ -116,6 +116,7 @@ const WeftVerb weft_events_verbs[] = {
                     "weft events --follow --since 1h",
         .max_args = 1,
         .names = WEFT_NAMES_CLUSTERS,
+        .whole = TRUE,
         .options = options,
         .run = run,
     },

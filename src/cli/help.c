@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#define COLUMNS 80
+
 /* Two columns, the first padded to the widest of all. */
 static void
 print_rows(GPtrArray *left, GPtrArray *right)
@@ -14,7 +16,9 @@ print_rows(GPtrArray *left, GPtrArray *right)
         width = MAX(width, weft_text_width(left->pdata[i]));
     for (guint i = 0; i < left->len; i++) {
         int pad = (int)(width - weft_text_width(left->pdata[i])) + 2;
-        printf("  %s%*s%s\n", (char *)left->pdata[i], pad, "", (char *)right->pdata[i]);
+        printf("  %s%*s", (char *)left->pdata[i], pad, "");
+        weft_text_fill(right->pdata[i], 2 + width + 2, COLUMNS, stdout);
+        putchar('\n');
     }
 }
 
@@ -27,11 +31,13 @@ option_text(const GOptionEntry *option)
 }
 
 static void
-print_options(const char *title, const GOptionEntry *options)
+print_options(const char *title, const WeftVerb *verb, const GOptionEntry *options)
 {
     g_autoptr(GPtrArray) left = g_ptr_array_new_with_free_func(g_free);
     g_autoptr(GPtrArray) right = g_ptr_array_new();
     for (const GOptionEntry *option = options; option && option->long_name; option++) {
+        if (!weft_verb_takes(verb, option))
+            continue;
         g_ptr_array_add(left, option_text(option));
         g_ptr_array_add(right, (char *)option->description);
     }
@@ -62,8 +68,8 @@ weft_help_all(void)
         printf("\n%s:\n", section->title);
         print_verbs(section->files);
     }
-    print_options("Options", weft_global_options);
-    puts("\n'weft VERB --help' tells more about a verb, weft(1) about the environment and the exit codes.");
+    print_options("Options", NULL, weft_global_options);
+    puts("\n'weft VERB --help' tells more about a verb, weft(1) about the environment and the\nexit codes.");
 }
 
 void
@@ -87,45 +93,52 @@ void
 weft_help_verb(const WeftVerb *verb)
 {
     printf("Usage: weft %s [OPTION…]%s%s\n\n", verb->name, verb->arguments[0] ? " " : "", verb->arguments);
-    if (verb->about)
-        puts(verb->about);
-    else
-        printf("%c%s.\n", g_ascii_toupper(verb->summary[0]), verb->summary + 1);
-    print_options("Options", verb->options);
-    print_options("Options of every verb", weft_global_options);
+    g_autofree char *about = verb->about ? g_strdelimit(g_strdup(verb->about), "\n", ' ')
+                                         : g_strdup_printf("%c%s.", g_ascii_toupper(verb->summary[0]), verb->summary + 1);
+    weft_text_fill(about, 0, COLUMNS, stdout);
+    putchar('\n');
+    print_options("Options", verb, verb->options);
+    print_options("Options of every verb", verb, weft_global_options);
     g_auto(GStrv) examples = g_strsplit(verb->examples, "\n", -1);
     puts("\nExamples:");
     for (guint i = 0; examples[i]; i++)
         printf("  %s\n", examples[i]);
 }
 
-/* What other tools call it: no misspelling leads from one to the other. */
+/* What other tools call it: no misspelling leads from one to the other. The first that is there counts. */
 static const char *const other_words[][2] = {
-    { "delete", "rm" },   { "remove", "rm" },   { "destroy", "rm" },     { "add", "create" },   { "new", "create" },
-    { "status", "show" }, { "info", "show" },   { "describe", "show" },  { "get", "ls" },       { "resize", "scale" },
-    { "log", "events" },  { "logs", "events" }, { "principal", "user" }, { "quota", "tenant" },
+    { "delete", "rm" }, { "delete", "revoke" }, { "remove", "rm" },    { "remove", "revoke" },  { "destroy", "rm" },
+    { "rm", "revoke" }, { "add", "create" },    { "new", "create" },   { "new", "add" },        { "create", "add" },
+    { "get", "ls" },    { "cluster", "ls" },    { "status", "show" },  { "info", "show" },      { "describe", "show" },
+    { "node", "show" }, { "nodes", "show" },    { "resize", "scale" }, { "log", "events" },     { "logs", "events" },
+    { "exec", "run" },  { "login", "ssh" },     { "shell", "ssh" },    { "principal", "user" }, { "quota", "tenant" },
 };
 
-static const char *
-translate(const char *word)
+/* Verbs, or the subverbs of a group. */
+static GPtrArray *
+list_words(const char *group)
 {
-    for (gsize i = 0; i < G_N_ELEMENTS(other_words); i++)
-        if (strcmp(word, other_words[i][0]) == 0)
-            return other_words[i][1];
-    return word;
+    GPtrArray *list = g_ptr_array_new_with_free_func(g_free);
+    WeftVerbIter iter = { 0 };
+    for (const WeftVerb *verb; (verb = weft_verb_next(&iter));) {
+        g_auto(GStrv) words = g_strsplit(verb->name, " ", 2);
+        if (!group)
+            g_ptr_array_add(list, g_strdup(words[0]));
+        else if (strcmp(group, words[0]) == 0)
+            g_ptr_array_add(list, g_strdup(words[1]));
+    }
+    return list;
 }
 
 char *
 weft_help_nearest(const char *group, const char *word)
 {
-    g_autoptr(GPtrArray) candidates = g_ptr_array_new_with_free_func(g_free);
-    WeftVerbIter iter = { 0 };
-    for (const WeftVerb *verb; (verb = weft_verb_next(&iter));) {
-        g_auto(GStrv) words = g_strsplit(verb->name, " ", 2);
-        if (!group)
-            g_ptr_array_add(candidates, g_strdup(words[0]));
-        else if (strcmp(group, words[0]) == 0)
-            g_ptr_array_add(candidates, g_strdup(words[1]));
-    }
-    return g_strdup(weft_text_nearest(translate(word), (const char *const *)candidates->pdata, candidates->len));
+    if (g_strcmp0(group, "host") == 0 && (strcmp(word, "ls") == 0 || strcmp(word, "list") == 0))
+        return g_strdup("weft hosts");
+    g_autoptr(GPtrArray) candidates = list_words(group);
+    for (gsize i = 0; i < G_N_ELEMENTS(other_words); i++)
+        if (strcmp(word, other_words[i][0]) == 0 &&
+            g_ptr_array_find_with_equal_func(candidates, other_words[i][1], g_str_equal, NULL))
+            return g_strdup(other_words[i][1]);
+    return g_strdup(weft_text_nearest(word, (const char *const *)candidates->pdata, candidates->len));
 }

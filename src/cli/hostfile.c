@@ -35,6 +35,7 @@ const WeftVerb weft_hostfile_verbs[] = {
         .min_args = 1,
         .max_args = 1,
         .names = WEFT_NAMES_CLUSTERS,
+        .whole = TRUE,
         .run = run,
     },
     { 0 },

@@ -1,8 +1,8 @@
 /* weft: the table of verbs, the options of them all, and the exit code. */
 #include "complete.h"
 #include "errors.h"
-#include "file.h"
 #include "help.h"
+#include "target.h"
 #include "text.h"
 #include "verbs.h"
 
@@ -47,7 +47,7 @@ static struct {
 const GOptionEntry weft_global_options[] = {
     { "url", 0, 0, G_OPTION_ARG_STRING, &global.url, "weftd: unix:///PATH or https://HOST:PORT (WEFT_URL)", "URL" },
     { "token-file", 0, 0, G_OPTION_ARG_FILENAME, &global.token_file,
-      "file with the token (WEFT_TOKEN_FILE; or WEFT_TOKEN itself)", "FILE" },
+      "file with the token (WEFT_TOKEN_FILE, or WEFT_TOKEN)", "FILE" },
     { "ca", 0, 0, G_OPTION_ARG_FILENAME, &global.ca, "certificates to trust (WEFT_CA)", "FILE" },
     { "tenant", 0, 0, G_OPTION_ARG_STRING, &global.tenant, "tenant that an operator acts for (WEFT_TENANT)", "NAME" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &global.json, "print what the API says", NULL },
@@ -97,6 +97,12 @@ weft_verb_is_group(const char *word)
         if (g_str_has_prefix(verb->name, prefix))
             return TRUE;
     return FALSE;
+}
+
+gboolean
+weft_verb_takes(const WeftVerb *verb, const GOptionEntry *option)
+{
+    return !verb || !verb->speaks || option->arg_data != &global.json;
 }
 
 static void
@@ -161,7 +167,7 @@ read_token(char **ret_token, GError **error)
     g_autofree char *token = g_strdup(global.token_file ? NULL : setting(NULL, "WEFT_TOKEN"));
     const char *file = token ? NULL : setting(global.token_file, "WEFT_TOKEN_FILE");
     if (file) {
-        token = weft_file_read(file, TOKEN_MAX, NULL, error);
+        token = weft_cli_read_text(file, TOKEN_MAX, NULL, error);
         if (!token) {
             g_prefix_error(error, "token: ");
             return FALSE;
@@ -195,6 +201,10 @@ static gboolean
 check_arguments(const WeftVerb *verb, char **args, GError **error)
 {
     guint n = g_strv_length(args);
+    if (global.json && verb->speaks) {
+        weft_cli_set_usage(error, "%s: has no --json: its output is what the node says; leave it out", verb->name);
+        return FALSE;
+    }
     for (guint i = 0; i < n; i++) {
         if (!g_utf8_validate(args[i], -1, NULL)) {
             weft_cli_set_usage(error, "%s: argument %u is not UTF-8", verb->name, i + 1);
@@ -202,7 +212,7 @@ check_arguments(const WeftVerb *verb, char **args, GError **error)
         }
     }
     if (n >= verb->min_args && n <= verb->max_args)
-        return TRUE;
+        return !verb->whole || n == 0 || weft_target_check_whole(verb->name, args[0], error);
     if (n > verb->max_args && verb->takes_command) {
         g_autofree char *command = g_strjoinv(" ", args + verb->max_args);
         weft_cli_set_usage(error, "%s: a command comes after --: weft %s %s -- %s", verb->name, verb->name, args[0], command);

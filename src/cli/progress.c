@@ -4,7 +4,6 @@
 #include "table.h"
 
 #include <stdio.h>
-#include <sys/ioctl.h>
 
 struct WeftProgress {
     char *what;
@@ -35,20 +34,14 @@ weft_progress_free(WeftProgress *progress)
     g_free(progress);
 }
 
-static gsize
-terminal_columns(void)
-{
-    struct winsize size = { 0 };
-    return ioctl(fileno(stderr), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
 static void
 show_live(WeftProgress *progress, const char *text)
 {
     gint64 seconds = (g_get_monotonic_time() - progress->start) / G_TIME_SPAN_SECOND;
     g_autofree char *elapsed = weft_duration_format(MAX(seconds, 1) * G_TIME_SPAN_SECOND);
     g_autofree char *line = g_strdup_printf("%s: %s (%s)", progress->what, text, elapsed);
-    g_autofree char *fitting = weft_text_fit(line, terminal_columns() - 1);
+    gsize columns = weft_text_columns(stderr);
+    g_autofree char *fitting = weft_text_fit(line, (columns ? columns : 80) - 1);
     fprintf(stderr, "\r%s\033[K", fitting);
 }
 

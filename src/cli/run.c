@@ -154,6 +154,7 @@ const WeftVerb weft_run_verbs[] = {
         .max_args = 1,
         .names = WEFT_NAMES_CLUSTERS,
         .takes_command = TRUE,
+        .speaks = TRUE,
         .failure = FAILED,
         .options = options,
         .run = run,

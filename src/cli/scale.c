@@ -145,6 +145,7 @@ const WeftVerb weft_scale_verbs[] = {
         .min_args = 2,
         .max_args = 2,
         .names = WEFT_NAMES_CLUSTERS,
+        .whole = TRUE,
         .options = options,
         .run = run,
     },

@@ -171,8 +171,7 @@ receive_from(WeftCli *cli, const Place *place, const char *to, GError **error)
 static gboolean
 enter(const char *folder, GError **error)
 {
-    return chdir(folder) == 0 ||
-           weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: %s; make it, or name another", folder, g_strerror(errno));
+    return chdir(folder) == 0 || weft_cli_refuse_file(folder, g_strerror(errno), error);
 }
 
 /* Into the folder, or as the file that to names. */

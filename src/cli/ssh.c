@@ -49,6 +49,7 @@ const WeftVerb weft_ssh_verbs[] = {
         .max_args = 1,
         .names = WEFT_NAMES_CLUSTERS,
         .takes_command = TRUE,
+        .speaks = TRUE,
         .failure = 255,
         .options = options,
         .run = run,

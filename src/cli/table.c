@@ -1,8 +1,10 @@
 #include "table.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
-#define GAP 2 /* blanks between columns */
+#define GAP 2          /* blanks between columns */
+#define LAST_COLUMN 24 /* narrower is harder to read than what the terminal makes of it */
 
 typedef struct Column {
     char *title;
@@ -94,6 +96,41 @@ weft_text_fit(const char *text, gsize columns)
     return g_strconcat(head, columns > 0 ? "…" : "", NULL);
 }
 
+gsize
+weft_text_columns(FILE *stream)
+{
+    struct winsize size = { 0 };
+    return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+static void
+fill_line(const char *line, gsize indent, gsize columns, FILE *out)
+{
+    g_auto(GStrv) words = g_strsplit(line, " ", -1);
+    gsize column = indent;
+    for (guint i = 0; words[i]; i++) {
+        gsize blank = i > 0, width = weft_text_width(words[i]);
+        if (blank && columns && column + blank + width > columns) {
+            fprintf(out, "\n%*s", (int)indent, "");
+            column = indent;
+            blank = 0;
+        }
+        fprintf(out, "%*s%s", (int)blank, "", words[i]);
+        column += blank + width;
+    }
+}
+
+void
+weft_text_fill(const char *text, gsize indent, gsize columns, FILE *out)
+{
+    g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+    for (guint i = 0; lines[i]; i++) {
+        if (i > 0)
+            fprintf(out, "\n%*s", (int)indent, "");
+        fill_line(lines[i], indent, columns, out);
+    }
+}
+
 gboolean
 weft_text_is_live(FILE *stream)
 {
@@ -129,19 +166,30 @@ measure(const WeftTable *table)
     return widths;
 }
 
+static void
+print_cell(const char *text, const char *colour, gsize indent, gsize columns, FILE *out)
+{
+    fputs(colour, out);
+    weft_text_fill(text, indent, columns, out);
+    fputs(colour[0] ? "\033[0m" : "", out);
+}
+
 /* The last column is not padded: no blanks at the ends of lines. */
 static void
 print_row(const WeftTable *table, char **cells, const gsize *widths, FILE *out)
 {
     guint n = table->columns->len;
+    gsize indent = 0, columns = weft_text_columns(out);
     for (guint i = 0; i < n; i++) {
         const Column *column = &g_array_index(table->columns, Column, i);
         const char *text = cells ? cells[i] : column->title;
         const char *colour = cells && column->coloured && has_colour(out) ? colour_of(text) : "";
         int pad = (int)(widths[i] - weft_text_width(text));
-        fprintf(out, "%*s%s%s%s", column->right ? pad : 0, "", colour, text, colour[0] ? "\033[0m" : "");
+        fprintf(out, "%*s", column->right ? pad : 0, "");
+        print_cell(text, colour, indent, i == n - 1 && columns >= indent + LAST_COLUMN ? columns : 0, out);
         if (i < n - 1)
             fprintf(out, "%*s", (column->right ? 0 : pad) + GAP, "");
+        indent += widths[i] + GAP;
     }
     fputc('\n', out);
 }

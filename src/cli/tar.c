@@ -75,14 +75,19 @@ await_end(WeftTar *tar, GError **error)
                              tar->said->len ? tar->said->str : "tar failed", status);
 }
 
+static const char *
+reason_of(struct archive *archive)
+{
+    return archive_errno(archive) > 0 ? g_strerror(archive_errno(archive)) : archive_error_string(archive);
+}
+
 static gboolean
 set_archive_error(WeftTar *tar, struct archive *archive, const char *what, GError **error)
 {
     if (tar->failure)
         g_propagate_error(error, g_steal_pointer(&tar->failure));
     else
-        weft_error_refuse(error, WEFT_ERROR_FAILED, "%s: %s", what,
-                          archive_errno(archive) > 0 ? g_strerror(archive_errno(archive)) : archive_error_string(archive));
+        weft_error_refuse(error, WEFT_ERROR_FAILED, "%s: %s", what, reason_of(archive));
     return FALSE;
 }
 
@@ -143,7 +148,7 @@ send_contents(WeftTar *tar, struct archive *disk, struct archive_entry *entry, G
         sent += (guint64)n;
         show(tar, name, sent);
     }
-    return n == 0 || set_archive_error(tar, disk, name, error);
+    return n == 0 || weft_cli_refuse_file(archive_entry_sourcepath(entry), reason_of(disk), error);
 }
 
 /* It belongs to whom unpacks it. */
@@ -191,7 +196,7 @@ send_tree(WeftTar *tar, struct archive *disk, const char *root, const char *name
         archive_entry_clear(entry);
     }
     if (fine && result != ARCHIVE_EOF)
-        fine = set_archive_error(tar, disk, root, error);
+        fine = weft_cli_refuse_file(root, reason_of(disk), error);
     archive_entry_free(entry);
     return fine;
 }
@@ -205,7 +210,7 @@ weft_tar_send(WeftTar *tar, const char *path, const char *name, GError **error)
     archive_read_disk_set_symlink_hybrid(disk); /* what is named is followed, what is found below stays a link */
     archive_read_disk_set_behavior(disk, ARCHIVE_READDISK_NO_ACL | ARCHIVE_READDISK_NO_XATTR | ARCHIVE_READDISK_NO_FFLAGS);
     gboolean fine = archive_read_disk_open(disk, path) == ARCHIVE_OK ? send_tree(tar, disk, path, name, error)
-                                                                     : set_archive_error(tar, disk, path, error);
+                                                                     : weft_cli_refuse_file(path, reason_of(disk), error);
     archive_read_free(disk);
     return fine;
 }

@@ -23,6 +23,18 @@ weft_target_parse(const char *text, WeftTarget *ret_target, GError **error)
 }
 
 gboolean
+weft_target_check_whole(const char *verb, const char *text, GError **error)
+{
+    g_auto(WeftTarget) target = { 0 };
+    if (!weft_target_parse(text, &target, error))
+        return FALSE;
+    if (target.ranks)
+        weft_cli_set_usage(error, "%s: %s names nodes of a cluster, and it takes the whole one: write %s", verb, text,
+                           target.cluster);
+    return !target.ranks;
+}
+
+gboolean
 weft_target_split(const char *hostname, char **ret_cluster, guint *ret_rank)
 {
     guint64 rank = 0;

@@ -18,6 +18,9 @@ gboolean weft_target_split(const char *hostname, char **ret_cluster, guint *ret_
 /* "cfd[3]:/tmp/x", "cfd:x": both parts, newly allocated. FALSE: it is the path of a file here. */
 gboolean weft_target_split_path(const char *text, char **ret_nodes, char **ret_path);
 
+/* For verbs that are about a whole cluster: wrong usage where the text names nodes of one. */
+gboolean weft_target_check_whole(const char *verb, const char *text, GError **error);
+
 /* Parses, and asks weftd where that leaves it open. */
 gboolean weft_target_find(WeftCli *cli, const char *text, WeftTarget *ret_target, GError **error);
 /* The same for one node, 0 if none is named. ret_cluster: newly allocated. */

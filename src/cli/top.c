@@ -174,6 +174,7 @@ const WeftVerb weft_top_verbs[] = {
                     "weft top --once",
         .max_args = 1,
         .names = WEFT_NAMES_CLUSTERS,
+        .whole = TRUE,
         .options = options,
         .run = run,
     },

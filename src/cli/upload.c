@@ -55,7 +55,7 @@ show(const Sender *sender, const char *verb, guint64 done)
 static gboolean
 fail(const Sender *sender, GError **error)
 {
-    return weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: %s", sender->path, g_strerror(errno));
+    return weft_cli_refuse_file(sender->path, g_strerror(errno), error);
 }
 
 /* Reads up to a piece; FALSE also where the file has become shorter. */
@@ -68,7 +68,7 @@ read_piece(const Sender *sender, guint64 offset, gsize *ret_length, GError **err
         if (n < 0 && errno != EINTR)
             return fail(sender, error);
         if (n == 0)
-            return weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: became shorter while it was read", sender->path);
+            return weft_cli_refuse_file(sender->path, "became shorter while it was read", error);
         length += n > 0 ? (gsize)n : 0;
     }
     *ret_length = wanted;

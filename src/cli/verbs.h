@@ -47,5 +47,7 @@ const WeftVerb *weft_verb_next(WeftVerbIter *iter);
 
 /* The verb that the words begin with ("create", or "host add"), and how many words that took. NULL: none. */
 const WeftVerb *weft_verb_find(char **words, guint *ret_words);
+/* FALSE: an option of every verb that this one refuses. verb NULL: which one it is, is not known yet. */
+gboolean weft_verb_takes(const WeftVerb *verb, const GOptionEntry *option);
 /* Has that word subverbs? */
 gboolean weft_verb_is_group(const char *word);

@@ -70,6 +70,8 @@ void weft_control_wish_changed(WeftControl *control, const char *cluster_key);
 void weft_control_room_made(WeftControl *control);
 /* A node that was ready has no running domain any more. */
 void weft_control_node_gone(WeftControl *control, const WeftNode *node, const char *reason);
+/* Its guest began anew, and knows nothing of the others. boot: which it is now; NULL: another. */
+void weft_control_node_rebooted(WeftControl *control, const char *node_id, const char *boot);
 /* Its partition is not in the fabric as it should be: tell the manager again. */
 void weft_control_rewire(WeftControl *control, const char *cluster_key);
 /* The site has a partition of the cluster's number: it needs another one. */
@@ -92,6 +94,10 @@ void weft_hosts_free(WeftHosts *hosts);
 /* The record of a host appeared, changed or went. deleted: it went; should one be there, it is another. */
 void weft_hosts_changed(WeftHosts *hosts, const char *name, gboolean deleted);
 WeftSeen weft_hosts_seen(const WeftHosts *hosts, const char *name);
+/* Is a look late, or did it fail, and is it not lost yet? */
+gboolean weft_hosts_is_silent(const WeftHosts *hosts, const char *name);
+/* … then what to tell those who have nodes there, and for operators what a driver said, NULL: nothing. */
+char *weft_hosts_silence(const WeftHosts *hosts, const char *name, char **ret_detail);
 /* For transactions that must not race with a change of the host; -1 for one that is not there. */
 gint64 weft_hosts_revision(const WeftHosts *hosts, const char *name);
 /* Derives again from the nodes what is in use there. */
@@ -100,6 +106,8 @@ void weft_hosts_recount(WeftHosts *hosts, const char *name);
 void weft_hosts_hint(WeftHosts *hosts, const char *name);
 /* … and its devices are not what they were. */
 void weft_hosts_hardware_changed(WeftHosts *hosts, const char *name);
+/* … and any guest there may have begun anew: each is asked once. */
+void weft_hosts_doubt_guests(WeftHosts *hosts, const char *name);
 /* What it is able to; NULL: it has not told yet, and what is known of that (NULL: of no interest). */
 const WeftInventory *weft_hosts_inventory(const WeftHosts *hosts, const char *name, const WeftRest **ret_trouble);
 /* What it has of a partition's network, as far as is known; NULL: nothing. serial: the same number is the same text. */

@@ -228,20 +228,32 @@ advance_clock(WeftControl *control)
 }
 
 static void
-host_hinted(const char *host, gboolean hardware, gpointer data)
+host_hinted(const char *host, WeftNews news, const char *domain, gpointer data)
 {
     WeftControl *control = data;
-    if (hardware)
+    if (news == WEFT_NEWS_MISSED)
+        weft_hosts_doubt_guests(control->hosts, host);
+    if (news == WEFT_NEWS_MISSED || news == WEFT_NEWS_HARDWARE)
         weft_hosts_hardware_changed(control->hosts, host);
-    else
+    else if (news == WEFT_NEWS_CHANGED)
         weft_hosts_hint(control->hosts, host);
+    else if (g_str_has_prefix(domain, WEFT_DOMAIN_PREFIX))
+        weft_control_node_rebooted(control, domain + strlen(WEFT_DOMAIN_PREFIX), NULL);
 }
 
+/* Its host, its domain or its guest may be gone; or all are there, but the guest is another. */
 static void
 stream_lost(const char *host, gpointer data)
 {
     WeftControl *control = data;
+    weft_hosts_doubt_guests(control->hosts, host);
     weft_hosts_hint(control->hosts, host);
+}
+
+static void
+guest_rebooted(const char *node, const char *boot, gpointer data)
+{
+    weft_control_node_rebooted(data, node, boot);
 }
 
 WeftControl *
@@ -257,7 +269,7 @@ weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, cons
     control->jobs = weft_jobs_new(hv, options->workers, options->workers_per_host);
     control->pump = weft_wakeup_new(pump, control);
     WeftLinkLimits limits = { options->list_deadline, options->link_idle, LINKS_RESTING };
-    control->links = weft_links_new(control->jobs, &limits, stream_lost, control);
+    control->links = weft_links_new(control->jobs, &limits, &(WeftLinkListener){ stream_lost, guest_rebooted, control });
     control->images = weft_images_new(control);
     control->gate = weft_control_gate_new(control);
 

@@ -162,7 +162,7 @@ gate_open(WeftGate *gate, const char *node_id, WeftGateKind kind, GCancellable *
         return;
     }
     g_autofree char *domain = weft_node_domain(node);
-    WeftLinkAddress address = { node->id, domain, host->name, host->uri };
+    WeftLinkAddress address = { node->id, domain, host->name, host->uri, node->boot };
     if (kind == WEFT_GATE_CONSOLE)
         open_console(call, &address);
     else

@@ -1,3 +1,4 @@
+#include "clock.h"
 #include "errors.h"
 #include "hosts.h"
 
@@ -6,11 +7,13 @@ weft_watch_free(gpointer data)
 {
     WeftWatch *host = data;
     g_clear_handle_id(&host->recheck, g_source_remove);
+    g_clear_handle_id(&host->late, g_source_remove);
     g_hash_table_unref(host->suspects);
     g_hash_table_unref(host->reported);
     weft_watch_facts_free(host);
     weft_inventory_free(host->inventory);
     weft_rest_clear(&host->inspection);
+    g_free(host->excuse);
     g_free(host->name);
     g_free(host);
 }
@@ -50,6 +53,8 @@ add_host(WeftHosts *hosts, const char *name)
     WeftWatch *host = g_new0(WeftWatch, 1);
     host->control = hosts->control;
     host->name = g_strdup(name);
+    host->doubts_guests = TRUE; /* what happened while nobody listened is not known */
+    host->since = weft_clock_now();
     host->suspects = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     host->reported = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     weft_watch_facts_new(host);
@@ -70,6 +75,8 @@ describe(WeftHosts *hosts, WeftHost *description, gint64 revision)
     host->evicting = description->evicting;
     host->described = description->cores->len > 0;
     weft_fleet_put_host(hosts->control->fleet, description);
+    if (host->inventory)
+        weft_fleet_set_devices(hosts->control->fleet, host->name, host->inventory->hardware);
     weft_watch_update_open(host);
 }
 
@@ -132,6 +139,7 @@ load_states(WeftHosts *hosts, GError **error)
         if (!host)
             continue;
         host->state = status->state;
+        host->since = status->since;
         host->unwritten = status->reason && status->state == WEFT_HOST_UP; /* what was wrong may be so no more */
     }
     return records != NULL;

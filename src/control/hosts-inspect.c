@@ -71,6 +71,14 @@ discover(WeftWatch *host)
 
 /* --- asking --- */
 
+char *
+weft_watch_mute_text(const WeftWatch *host)
+{
+    return host->inspection.attempts && !host->inventory
+               ? g_strdup_printf("it does not tell what it is able to: %s", host->inspection.detail)
+               : NULL;
+}
+
 /* Nodes that wait for it are woken each time: they go elsewhere in the end. */
 static void
 mute(WeftWatch *host, const WeftJob *job, const GError *error)
@@ -82,8 +90,8 @@ mute(WeftWatch *host, const WeftJob *job, const GError *error)
     weft_watch_recheck(host, host->inspection.not_before - g_get_monotonic_time());
     if (host->inspection.attempts == 1 && !host->inventory) {
         g_warning("host %s does not tell what it is able to, asking again: %s", host->name, error->message);
-        g_autofree char *reason = g_strdup_printf("it does not tell what it is able to: %s", error->message);
-        weft_watch_tell_state(host, reason);
+        g_autofree char *reason = weft_watch_mute_text(host);
+        weft_watch_tell_state(host, reason, "host-mute");
     }
     g_autoptr(GPtrArray) nodes = host->inventory ? NULL : weft_watch_nodes(host);
     weft_watch_wake_clusters(host, nodes, FALSE);
@@ -94,10 +102,11 @@ spoke(WeftWatch *host, WeftInventory *inventory)
 {
     gboolean first = !host->inventory;
     if (first && host->inspection.attempts)
-        weft_watch_tell_state(host, NULL);
+        weft_watch_tell_state(host, NULL, NULL);
     weft_rest_clear(&host->inspection);
     weft_inventory_free(host->inventory);
     host->inventory = inventory;
+    weft_fleet_set_devices(host->control->fleet, host->name, inventory->hardware);
     discover(host);
     weft_watch_update_open(host);
     if (!first)

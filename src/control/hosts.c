@@ -97,7 +97,7 @@ weft_watch_job(const WeftWatch *host, WeftStepType step, const char *text, gint6
 static void
 put_status(const WeftWatch *host, WeftTxn *txn, const char *reason)
 {
-    WeftHostStatus status = { host->name, host->state, weft_clock_now(), (char *)reason };
+    WeftHostStatus status = { host->name, host->state, host->since, (char *)reason };
     weft_txn_put_host_status(txn, &status, WEFT_ANY);
     /* A status must not outlive its host: whoever removes that removes both. */
     weft_txn_expect(txn, WEFT_KIND_HOST, host->name, host->revision);
@@ -130,22 +130,31 @@ commit_status(WeftWatch *host, WeftTxn *txn)
 }
 
 void
-weft_watch_tell_state(WeftWatch *host, const char *reason)
+weft_watch_tell_state(WeftWatch *host, const char *reason, const char *event)
 {
     WeftTxn *txn = weft_txn_new("host-state-told");
     put_status(host, txn, reason);
-    if (reason)
-        weft_txn_tell(txn, "host-mute", NULL, host->name, "host %s takes no nodes: %s", host->name, reason);
+    if (event)
+        weft_txn_tell(txn, event, NULL, host->name, "host %s takes no nodes: %s", host->name, reason);
     commit_status(host, txn);
+}
+
+static void
+set_state(WeftWatch *host, WeftHostState state)
+{
+    if (host->state != state)
+        host->since = weft_clock_now();
+    host->state = state;
 }
 
 static void
 set_up(WeftWatch *host)
 {
     gboolean was_lost = host->state == WEFT_HOST_LOST;
-    host->state = WEFT_HOST_UP;
+    g_autofree char *mute = weft_watch_mute_text(host);
+    set_state(host, WEFT_HOST_UP);
     WeftTxn *txn = weft_txn_new("host-up");
-    put_status(host, txn, NULL);
+    put_status(host, txn, mute);
     if (was_lost)
         weft_txn_tell(txn, "host-returned", NULL, host->name, "host %s is back, and clean", host->name);
     commit_status(host, txn);
@@ -154,7 +163,7 @@ set_up(WeftWatch *host)
 static void
 set_lost(WeftWatch *host, const char *reason)
 {
-    host->state = WEFT_HOST_LOST;
+    set_state(host, WEFT_HOST_LOST);
     weft_watch_forget(host);
     WeftTxn *txn = weft_txn_new("host-lost");
     put_status(host, txn, reason);
@@ -171,22 +180,23 @@ host_answered(WeftWatch *host, const WeftContents *contents)
     g_autoptr(GPtrArray) nodes = weft_watch_nodes(host);
     if (!nodes)
         return;
-    host->silent_since = 0;
+    gboolean doubted = weft_watch_end_silence(host);
     g_clear_handle_id(&host->recheck, g_source_remove);
     weft_watch_learn(host, contents, nodes);
     gboolean again = weft_watch_act(host, contents, nodes, &clean);
     if (host->state != WEFT_HOST_UP && !clean)
         return; /* fenced until they are gone; the end of their removal looks again */
-    gboolean spoke = !host->answered, returned = spoke || (clean && !host->clean);
+    gboolean spoke = !host->answered, returned = spoke || doubted || (clean && !host->clean);
     host->answered = TRUE;
     host->clean = clean;
     host->inspect |= spoke;
-    if (host->state != WEFT_HOST_UP || host->unwritten)
+    if (host->state != WEFT_HOST_UP || host->unwritten || doubted)
         set_up(host);
     weft_watch_update_open(host);
     weft_watch_inspect(host);
+    weft_watch_ask_guests(host, nodes);
     if (returned) {
-        weft_watch_wake_clusters(host, nodes, host->evicting || spoke);
+        weft_watch_wake_clusters(host, nodes, host->evicting || spoke || doubted);
         weft_control_room_made(host->control);
     }
     if (again)
@@ -212,14 +222,13 @@ weft_watch_recheck(WeftWatch *host, gint64 delay)
 static void
 host_silent(WeftWatch *host, const char *reason)
 {
-    gint64 now = g_get_monotonic_time(), grace = host->control->options.host_grace;
+    gint64 grace = host->control->options.host_grace;
     host->answered = FALSE;
     weft_watch_update_open(host);
-    if (!host->silent_since)
-        host->silent_since = now;
+    weft_watch_look_failed(host, reason);
     if (host->state == WEFT_HOST_LOST && !host->unwritten)
         return;
-    if (host->state == WEFT_HOST_LOST || now - host->silent_since >= grace)
+    if (host->state == WEFT_HOST_LOST || g_get_monotonic_time() - host->silent_since >= grace)
         set_lost(host, reason);
     else
         weft_watch_recheck(host, grace / 4);
@@ -236,6 +245,7 @@ scanned(WeftJob *job, const GError *error)
     hosts->flying--;
     hosts->flying_doubted -= host->doubted;
     host->scanning = host->doubted = FALSE;
+    g_clear_handle_id(&host->late, g_source_remove);
     if (host->removed)
         weft_hosts_end_removal(hosts, host);
     else if (error)
@@ -251,7 +261,7 @@ scan(WeftHosts *hosts, WeftWatch *host)
     WeftControl *control = hosts->control;
     WeftJob *job = weft_watch_job(host, WEFT_STEP_LIST, NULL, control->options.list_deadline, scanned);
     host->scanning = TRUE;
-    host->looked = g_get_monotonic_time();
+    weft_watch_look_begins(host);
     hosts->flying++;
     weft_jobs_submit(control->jobs, job);
 }

@@ -2,7 +2,9 @@
  *
  *     hosts.c            when to look, and what silence means
  *     hosts-look.c       what a look found there
+ *     hosts-silence.c    what is told of one that does not answer
  *     hosts-facts.c      which networks and images are known to be there
+ *     hosts-guests.c     whether guests there have begun anew
  *     hosts-inspect.c    what a host is able to, and hardware that nobody described
  *     hosts-describe.c   their descriptions come, change and go */
 #pragma once
@@ -18,6 +20,7 @@ typedef struct WeftWatch {
     gboolean described;  /* its hardware is known */
     WeftHostState state; /* as its status record says */
     gboolean unwritten;  /* … or should say: it could not be written */
+    gint64 since;        /* of the state */
     gboolean answered;   /* the last look was answered */
     gboolean clean;      /* … and nothing stale was there */
     gboolean queued;     /* to be looked at soon */
@@ -27,7 +30,10 @@ typedef struct WeftWatch {
     gint64 looked;        /* when the look under way began, monotonic */
     guint stopping;       /* stale domains and networks that are being removed: until then it takes no nodes */
     guint errands;        /* other calls under way on our behalf */
-    gint64 silent_since;  /* monotonic; 0: it answers */
+    guint late;           /* timer while a look is under way */
+    gint64 unanswered;    /* when the first look began that was not answered, or is late; monotonic, 0: it answers */
+    gint64 silent_since;  /* when it failed, likewise: the grace time begins */
+    char *excuse;         /* … and why */
     guint recheck;        /* timer while it is silent, or did not tell what it is able to */
     GHashTable *suspects; /* what looked wrong the last time: a second look decides */
     GHashTable *reported; /* domains there that are not weft's, told already */
@@ -37,6 +43,7 @@ typedef struct WeftWatch {
     WeftInventory *inventory; /* NULL: it has not told yet */
     WeftRest inspection;      /* why not */
     gboolean inspect;         /* to be asked */
+    gboolean doubts_guests;   /* its ready nodes are to be asked whether their guests are the same still */
     gboolean kept_told;       /* that its hardware is less than its nodes hold */
 } WeftWatch;
 
@@ -50,6 +57,7 @@ struct WeftHosts {
     guint flying;        /* looks under way */
     guint flying_doubted;
     guint timer;
+    guint questions; /* to guests, under way */
 };
 
 /* hosts.c */
@@ -63,13 +71,21 @@ void weft_hosts_dequeue(WeftHosts *hosts, WeftWatch *host);
 void weft_hosts_launch(WeftHosts *hosts);
 /* A job for it whose callback finds the control as its owner. */
 WeftJob *weft_watch_job(const WeftWatch *host, WeftStepType step, const char *text, gint64 deadline, WeftJobDone done);
-/* Writes its state anew. reason: what is wrong with it all the same; NULL: nothing. */
-void weft_watch_tell_state(WeftWatch *host, const char *reason);
+/* Writes its state anew. reason: what is wrong with it all the same; NULL: nothing. event: that tells it, too; NULL: none. */
+void weft_watch_tell_state(WeftWatch *host, const char *reason, const char *event);
 /* Looks again after a while. */
 void weft_watch_recheck(WeftWatch *host, gint64 delay);
 
 /* hosts-look.c: TRUE when a second look is wanted. clean: nothing stale is there. */
 gboolean weft_watch_act(WeftWatch *host, const WeftContents *contents, const GPtrArray *nodes, gboolean *ret_clean);
+
+/* hosts-silence.c */
+
+void weft_watch_look_begins(WeftWatch *host);
+/* The first time in a row its status tells, and so do the clusters that have nodes there; as when it is late. */
+void weft_watch_look_failed(WeftWatch *host, const char *excuse);
+/* It answers. TRUE: something else was told. */
+gboolean weft_watch_end_silence(WeftWatch *host);
 
 /* hosts-facts.c */
 void weft_watch_facts_new(WeftWatch *host);
@@ -83,6 +99,11 @@ void weft_watch_set_image(WeftWatch *host, const char *digest, gboolean there);
 
 /* hosts-inspect.c: asks it when that is wanted. */
 void weft_watch_inspect(WeftWatch *host);
+/* Why it takes no nodes although it is up; NULL: nothing is known. */
+char *weft_watch_mute_text(const WeftWatch *host);
+
+/* hosts-guests.c: asks them when that is wanted. */
+void weft_watch_ask_guests(WeftWatch *host, const GPtrArray *nodes);
 
 /* hosts-describe.c */
 gboolean weft_hosts_load(WeftHosts *hosts, GError **error);

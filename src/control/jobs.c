@@ -44,6 +44,7 @@ struct WeftJobs {
     Pool pools[PURPOSES];
     GHashTable *pending; /* set of WeftJob: all that have not ended */
     GSource *wakeup;     /* runs deliver() on the main thread */
+    GSource *clock;      /* rings when the first deadline may have passed */
     GMutex mutex;
     GQueue done; /* guarded by the mutex */
 };
@@ -159,18 +160,6 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
     weft_failpoint_edge(weft_step_words[job->step], "after");
 }
 
-static gboolean
-deadline_passed(gpointer data)
-{
-    WeftJob *job = data;
-    /* Something long that gets further is left alone: so it ends between one and two deadlines after it no longer does. */
-    if (__atomic_load_n(&job->alive, __ATOMIC_RELAXED) + job->deadline > g_get_monotonic_time())
-        return G_SOURCE_CONTINUE;
-    job->late = TRUE;
-    g_cancellable_cancel(job->cancellable);
-    return G_SOURCE_REMOVE;
-}
-
 static void
 run(gpointer data, gpointer user_data)
 {
@@ -180,12 +169,9 @@ run(gpointer data, gpointer user_data)
     if (g_cancellable_is_cancelled(job->cancellable)) {
         g_set_error(&job->error, WEFT_ERROR, WEFT_ERROR_TIMEOUT, "cancelled");
     } else {
-        g_autoptr(GSource) timer = g_timeout_source_new((guint)(job->deadline / 1000));
-        g_source_set_callback(timer, deadline_passed, job, NULL);
-        g_source_attach(timer, NULL);
+        __atomic_store_n(&job->alive, g_get_monotonic_time(), __ATOMIC_RELAXED);
         if (!job->prepare || job->prepare(job, &job->error))
             call_driver(jobs->hv, job);
-        g_source_destroy(timer);
     }
     g_mutex_lock(&jobs->mutex);
     g_queue_push_tail(&jobs->done, job);
@@ -194,6 +180,36 @@ run(gpointer data, gpointer user_data)
 }
 
 /* --- on the main thread --- */
+
+static void
+ring_by(WeftJobs *jobs, gint64 time)
+{
+    gint64 set = g_source_get_ready_time(jobs->clock);
+    if (set < 0 || time < set)
+        g_source_set_ready_time(jobs->clock, time);
+}
+
+/* One clock for all, as nearly all end in time: a timer each would wake the main loop twice for every job. */
+static void
+check_deadlines(gpointer data)
+{
+    WeftJobs *jobs = data;
+    gint64 now = g_get_monotonic_time();
+    GHashTableIter iter;
+    gpointer item;
+    g_hash_table_iter_init(&iter, jobs->pending);
+    while (g_hash_table_iter_next(&iter, &item, NULL)) {
+        WeftJob *job = item;
+        gint64 alive = __atomic_load_n(&job->alive, __ATOMIC_RELAXED);
+        gint64 due = (alive ? alive : now) + job->deadline;
+        if (due > now) {
+            ring_by(jobs, due);
+        } else if (!job->late) {
+            job->late = TRUE;
+            g_cancellable_cancel(job->cancellable);
+        }
+    }
+}
 
 static void
 name_deadline(WeftJob *job)
@@ -262,6 +278,7 @@ weft_jobs_new(WeftHypervisor *hv, guint workers, guint workers_per_host)
     }
     jobs->pending = g_hash_table_new(NULL, NULL);
     jobs->wakeup = weft_wakeup_new(deliver, jobs);
+    jobs->clock = weft_wakeup_new(check_deadlines, jobs);
     g_mutex_init(&jobs->mutex);
     return jobs;
 }
@@ -287,6 +304,7 @@ void
 weft_jobs_submit(WeftJobs *jobs, WeftJob *job)
 {
     g_hash_table_add(jobs->pending, job);
+    ring_by(jobs, g_get_monotonic_time() + job->deadline);
     enter_lane(jobs, job);
 }
 
@@ -304,6 +322,8 @@ weft_jobs_free(WeftJobs *jobs)
         g_thread_pool_free(jobs->pools[i].threads, FALSE, TRUE);
     g_source_destroy(jobs->wakeup);
     g_source_unref(jobs->wakeup);
+    g_source_destroy(jobs->clock);
+    g_source_unref(jobs->clock);
     g_hash_table_iter_init(&iter, jobs->pending);
     while (g_hash_table_iter_next(&iter, &job, NULL))
         job_free(job);

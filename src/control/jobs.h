@@ -57,7 +57,7 @@ struct WeftJob {
     WeftInventory *inventory;
     int fd;
     guint64 brought; /* bytes so far, atomic */
-    gint64 alive;    /* when the driver last told that, atomic */
+    gint64 alive;    /* when it began, or the driver last told that; 0: it waits for a worker; atomic */
     GError *error;
     gboolean late; /* its deadline passed */
 };

@@ -3,6 +3,8 @@
 #include "clock.h"
 #include "errors.h"
 
+#define BOOT_MAX 64 /* characters */
+
 typedef struct Entry {
     WeftLinks *links;
     char *node;
@@ -10,6 +12,8 @@ typedef struct Entry {
     GCancellable *opening; /* of the job under way, borrowed; NULL: none */
     WeftLink *link;
     gboolean greeted;
+    char *boot;     /* of the guest that greeted */
+    char *expected; /* … that should have; NULL: any */
     gboolean dead;  /* only the job's end is waited for */
     GQueue wishes;  /* Wish */
     gint64 used_at; /* monotonic */
@@ -31,8 +35,7 @@ typedef struct Wish {
 struct WeftLinks {
     WeftJobs *jobs;
     WeftLinkLimits limits;
-    void (*lost)(const char *host, gpointer data);
-    gpointer data;
+    WeftLinkListener listener;
     GHashTable *by_node; /* Entry */
     GHashTable *dying;   /* set of Entry whose job has not ended yet */
     GQueue resting;      /* Entry, open and without wishes, longest unused first */
@@ -48,6 +51,8 @@ entry_free(gpointer data)
     weft_link_free(entry->link);
     g_free(entry->node);
     g_free(entry->host);
+    g_free(entry->boot);
+    g_free(entry->expected);
     g_free(entry);
 }
 
@@ -196,6 +201,25 @@ close_entry(Entry *entry, const GError *error)
     g_hash_table_add(entry->links->dying, entry);
 }
 
+/* Fit for a record, whatever the guest said. */
+static const char *
+boot_of(GHashTable *facts)
+{
+    const char *boot = g_hash_table_lookup(facts, "boot");
+    gsize n = 0;
+    while (boot && n <= BOOT_MAX && g_ascii_isgraph(boot[n]))
+        n++;
+    return n > 0 && n <= BOOT_MAX && !boot[n] ? boot : WEFT_BOOT_UNTOLD;
+}
+
+static void
+compare_boots(const Entry *entry)
+{
+    const WeftLinkListener *listener = &entry->links->listener;
+    if (entry->expected && !g_str_equal(entry->expected, entry->boot))
+        listener->rebooted(entry->node, entry->boot, listener->data);
+}
+
 static void
 greeted(WeftLink *link, GHashTable *facts, const GError *error, gpointer data)
 {
@@ -206,6 +230,8 @@ greeted(WeftLink *link, GHashTable *facts, const GError *error, gpointer data)
         return;
     }
     entry->greeted = TRUE;
+    entry->boot = g_strdup(boot_of(facts));
+    compare_boots(entry);
     for (GList *item = entry->wishes.head; item; item = item->next) {
         Wish *wish = item->data;
         wish->idle = g_idle_add(deliver, wish);
@@ -220,7 +246,7 @@ lost(WeftLink *link, const GError *error, gpointer data)
     g_autofree char *host = g_strdup(entry->host);
     g_hash_table_remove(links->by_node, entry->node);
     close_entry(entry, error);
-    links->lost(host, links->data);
+    links->listener.lost(host, links->listener.data);
 }
 
 static void
@@ -270,6 +296,10 @@ weft_links_want(WeftLinks *links, const WeftLinkAddress *address, const WeftLink
     if (!entry)
         entry = open_entry(links, address);
     stir(entry);
+    g_free(entry->expected);
+    entry->expected = g_strdup(address->boot);
+    if (entry->greeted)
+        compare_boots(entry);
     Wish *wish = g_new0(Wish, 1);
     wish->entry = entry;
     wish->ask = *ask;
@@ -279,6 +309,13 @@ weft_links_want(WeftLinks *links, const WeftLinkAddress *address, const WeftLink
     if (entry->greeted)
         wish->idle = g_idle_add(deliver, wish);
     g_queue_push_tail(&entry->wishes, wish);
+}
+
+const char *
+weft_links_boot(const WeftLinks *links, const char *node)
+{
+    const Entry *entry = g_hash_table_lookup(links->by_node, node);
+    return entry ? entry->boot : NULL;
 }
 
 void
@@ -305,10 +342,10 @@ sweep(gpointer data)
 }
 
 WeftLinks *
-weft_links_new(WeftJobs *jobs, const WeftLinkLimits *limits, void (*lost_one)(const char *host, gpointer data), gpointer data)
+weft_links_new(WeftJobs *jobs, const WeftLinkLimits *limits, const WeftLinkListener *listener)
 {
     WeftLinks *links = g_new0(WeftLinks, 1);
-    *links = (WeftLinks){ .jobs = jobs, .limits = *limits, .lost = lost_one, .data = data };
+    *links = (WeftLinks){ .jobs = jobs, .limits = *limits, .listener = *listener };
     links->by_node = g_hash_table_new(g_str_hash, g_str_equal);
     links->dying = g_hash_table_new_full(NULL, NULL, entry_free, NULL);
     links->sweeper = g_timeout_add((guint)MAX(limits->idle / 2000, 10), sweep, links);

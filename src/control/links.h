@@ -13,10 +13,11 @@ typedef struct WeftLinkAddress {
     const char *domain;
     const char *host;
     const char *uri;
+    const char *boot; /* of the guest that is expected; NULL: any */
 } WeftLinkAddress;
 
-/* fd: of a connection, the caller's; else -1. output: what was answered, borrowed; else NULL. error: the driver's of open(),
- * UNAVAILABLE when the link was lost or dropped, TIMEOUT when the deadline passed, and as in link.h. */
+/* fd: of a connection, the caller's; else -1. output: what was answered, with FAILED too, borrowed; else NULL. error: the
+ * driver's of open(), UNAVAILABLE when the link was lost or dropped, TIMEOUT when the deadline passed, and as in link.h. */
 typedef void (*WeftLinkDone)(int fd, const char *output, const GError *error, gpointer data);
 
 typedef struct WeftLinkAsk {
@@ -32,17 +33,24 @@ typedef struct WeftLinkAsk {
 typedef struct WeftLinkLimits {
     gint64 open_deadline; /* microseconds */
     gint64 idle;          /* … after which a link that nobody uses is closed */
-    guint resting; /* so many that nobody uses stay open: each costs a descriptor, and time in every round of the main loop */
+    guint resting;        /* so many that nobody uses stay open: each costs a descriptor, and a stream of its host */
 } WeftLinkLimits;
 
-/* lost: tells that the stream to a node ended. */
-WeftLinks *
-weft_links_new(WeftJobs *jobs, const WeftLinkLimits *limits, void (*lost)(const char *host, gpointer data), gpointer data);
+typedef struct WeftLinkListener {
+    void (*lost)(const char *host, gpointer data);                       /* the stream to a node there ended */
+    void (*rebooted)(const char *node, const char *boot, gpointer data); /* its guest is another than was expected */
+    gpointer data;
+} WeftLinkListener;
+
+WeftLinks *weft_links_new(WeftJobs *jobs, const WeftLinkLimits *limits, const WeftLinkListener *listener);
 /* Nothing is called any more. The jobs must have ended. */
 void weft_links_free(WeftLinks *links);
 
 /* Opens the link where there is none. */
 void weft_links_want(WeftLinks *links, const WeftLinkAddress *address, const WeftLinkAsk *ask);
+/* The boot of the guest that its link goes to, or WEFT_BOOT_UNTOLD; NULL: it has not greeted. */
+#define WEFT_BOOT_UNTOLD "?"
+const char *weft_links_boot(const WeftLinks *links, const char *node);
 /* The node goes or was started anew: ends its link; done() of all who want something of it runs with an error before this
  * returns. */
 void weft_links_drop(WeftLinks *links, const char *node);

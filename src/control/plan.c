@@ -188,7 +188,7 @@ weft_plan_phase(const WeftPlanInput *input)
     for (guint i = 0; i < input->n_nodes; i++) {
         WeftNodePhase phase = input->nodes[i].node->phase;
         ready += phase == WEFT_NODE_READY && input->status && input->nodes[i].node->met == input->status->generation;
-        broken |= phase == WEFT_NODE_FAILED || phase == WEFT_NODE_LOST;
+        broken |= phase == WEFT_NODE_FAILED || phase == WEFT_NODE_LOST || weft_node_has_rebooted(input->nodes[i].node);
     }
     if (input->cluster->deleted)
         return WEFT_CLUSTER_STOPPING;

@@ -255,6 +255,7 @@ replace(Placing *placing, WeftNodeWork *item)
     }
     /* What went wrong before is told until the new one gets further. */
     WeftNodeWork *heir = work->nodes->pdata[work->nodes->len - 1];
+    heir->moved = item->moved;
     if (!closed)
         weft_rest_say(&heir->rest, item->rest.deed, item->rest.what, item->rest.detail);
     g_autofree char *label = weft_node_label(item->node);

@@ -10,6 +10,7 @@ node_work_free(gpointer data)
 {
     WeftNodeWork *item = data;
     weft_rest_clear(&item->rest);
+    g_clear_pointer(&item->unreached, g_array_unref);
     weft_node_free(item->node);
     g_free(item);
 }
@@ -59,6 +60,7 @@ weft_work_set_phase(WeftWork *work, WeftNodeWork *item, WeftNodePhase phase, con
     }
     if (is_over(phase)) {
         node->met = 0;
+        g_clear_pointer(&node->boot, g_free);
         item->started = FALSE;
         weft_links_drop(work->control->links, node->id);
     }
@@ -139,6 +141,7 @@ try_anew(WeftWork *work)
     work->fatal = FALSE;
     weft_rest_clear(&work->doom);
     weft_rest_clear(&work->place);
+    work->moves = 0;
     g_hash_table_remove_all(work->shunned);
     for (guint i = 0; work->nodes && i < work->nodes->len; i++)
         ((WeftNodeWork *)work->nodes->pdata[i])->refused = FALSE;
@@ -309,7 +312,25 @@ trouble_of(const WeftWork *work)
     return NULL;
 }
 
-/* What went wrong, or else how far its image is. */
+/* Of its nodes on hosts that do not answer, the first one's: TRUE when there is any. */
+static gboolean
+tell_silence(const WeftWork *work, char **ret_text, char **ret_detail)
+{
+    const WeftNode *first = NULL;
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
+        if (weft_hosts_is_silent(work->control->hosts, node->host) && (!first || node->rank < first->rank))
+            first = node;
+    }
+    if (!first)
+        return FALSE;
+    g_autofree char *label = weft_node_label(first);
+    g_autofree char *silence = weft_hosts_silence(work->control->hosts, first->host, ret_detail);
+    *ret_text = g_strdup_printf("node %s: its host %s", label, silence);
+    return TRUE;
+}
+
+/* What went wrong, or else which host is silent, or else how far its image is. */
 static void
 update_reason(WeftWork *work)
 {
@@ -319,7 +340,7 @@ update_reason(WeftWork *work)
     if (trouble) {
         text = weft_rest_text(trouble);
         detail = g_strdup(trouble->detail);
-    } else if (!well) {
+    } else if (!tell_silence(work, &text, &detail) && !well) {
         weft_work_tell_preparing(work, &text, &detail);
     }
     work->status_dirty |= set_text(&work->status->reason, text);

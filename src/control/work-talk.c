@@ -1,6 +1,12 @@
 #include "errors.h"
+#include "outcasts.h"
+#include "protocol.h"
 #include "roster.h"
 #include "work.h"
+
+#include <string.h>
+
+#define DOUBLINGS_MAX 5 /* of the tries before the next node is moved */
 
 /* What is asked of a node. */
 typedef struct Talk {
@@ -16,7 +22,7 @@ begin(WeftWork *work, const WeftNodeWork *item, const WeftLinkAsk *ask)
     const WeftNode *node = item->node;
     const WeftHost *host = weft_fleet_host(work->control->fleet, node->host);
     g_autofree char *domain = weft_node_domain(node);
-    WeftLinkAddress address = { node->id, domain, host->name, host->uri };
+    WeftLinkAddress address = { node->id, domain, host->name, host->uri, node->boot };
     /* Whoever retires it drops its link: there is nothing to cancel. */
     g_hash_table_insert(work->jobs, g_strdup(node->id), NULL);
     weft_links_want(work->control->links, &address, ask);
@@ -118,22 +124,117 @@ met(WeftWork *work, WeftNodeWork *item, guint64 generation)
     g_clear_pointer(&node->reason, g_free);
     g_clear_pointer(&node->detail, g_free);
     node->met = generation;
+    const char *boot = weft_links_boot(work->control->links, node->id);
+    g_free(node->boot);
+    node->boot = g_strdup(boot ? boot : WEFT_BOOT_UNTOLD);
     node->starts = 0;
+    item->tries = 0;
     weft_rest_clear(&item->rest);
+}
+
+static GArray *
+read_unreached(const char *output)
+{
+    GArray *ranks = g_array_new(FALSE, FALSE, sizeof(guint));
+    g_auto(GStrv) lines = g_strsplit(output ? output : "", "\n", -1);
+    for (guint i = 0; lines[i]; i++) {
+        if (!g_str_has_prefix(lines[i], WEFT_MEET_UNREACHED " "))
+            continue;
+        char *rest = lines[i] + strlen(WEFT_MEET_UNREACHED);
+        while (*rest == ' ' && g_ascii_isdigit(rest[1])) {
+            guint rank = (guint)g_ascii_strtoull(rest + 1, &rest, 10);
+            g_array_append_val(ranks, rank);
+        }
+    }
+    return ranks;
+}
+
+/* All nodes of now and what they said. NULL: some are still to come up, and what was said is about others. */
+static GPtrArray *
+list_candidates(const WeftWork *work)
+{
+    g_autoptr(GPtrArray) items = g_ptr_array_new();
+    for (guint i = 0; i < work->nodes->len; i++) {
+        WeftNodePhase phase = ((const WeftNodeWork *)work->nodes->pdata[i])->node->phase;
+        if (phase == WEFT_NODE_CLAIMED || phase == WEFT_NODE_FAILED)
+            return NULL;
+        if (phase == WEFT_NODE_UP || phase == WEFT_NODE_READY)
+            g_ptr_array_add(items, work->nodes->pdata[i]);
+    }
+    return g_steal_pointer(&items);
+}
+
+/* … as the planner wants it. What was said so far is considered now: the next decision needs as many tries again. */
+static WeftMeeting *
+hear_meetings(const WeftWork *work, const GPtrArray *items)
+{
+    WeftMeeting *meetings = g_new0(WeftMeeting, items->len);
+    for (guint i = 0; i < items->len; i++) {
+        WeftNodeWork *item = items->pdata[i];
+        const WeftNode *node = item->node;
+        gboolean failed = item->tries > 0 && item->tried == work->status->generation;
+        meetings[i] = (WeftMeeting){ node->rank, node->host, item->moved, node->boot != NULL, failed, item->unreached };
+        item->tries = 0;
+    }
+    return meetings;
+}
+
+static void
+cast_out(WeftWork *work, WeftNodeWork *item, const char *reason)
+{
+    g_autofree char *label = weft_node_label(item->node);
+    g_autofree char *what = g_strdup_printf("%s: %s", label, reason);
+    item->moved++;
+    weft_rest_say(&item->rest, WEFT_DEED_MEET, what, NULL);
+    weft_work_host_failed(work, item, reason, NULL);
+}
+
+/* Each time after more tries: should it be no host's fault, moving helps nobody. */
+static void
+move_outcasts(WeftWork *work, const WeftNodeWork *witness, const char *said)
+{
+    guint tries = witness->tries;
+    g_autoptr(GPtrArray) items = list_candidates(work);
+    if (!items || tries < work->control->options.starts_max << MIN(work->moves, DOUBLINGS_MAX))
+        return;
+    g_autofree WeftMeeting *meetings = hear_meetings(work, items);
+    g_autofree gboolean *outcasts = g_new0(gboolean, items->len);
+    g_autofree char *label = weft_node_label(witness->node);
+    g_autofree char *reason =
+        g_strdup_printf("it and others do not reach each other on the partition (try %u); %s says: %s", tries, label, said);
+    work->moves += weft_plan_outcasts(meetings, items->len, outcasts) > 0;
+    for (guint i = 0; i < items->len; i++)
+        if (outcasts[i])
+            cast_out(work, items->pdata[i], reason);
+}
+
+/* It answers, but not as it should. */
+static void
+note_unreached(WeftWork *work, WeftNodeWork *item, const char *output)
+{
+    guint64 generation = work->status->generation;
+    g_clear_pointer(&item->unreached, g_array_unref);
+    item->unreached = read_unreached(output);
+    item->tries = item->tried == generation ? item->tries + 1 : 1;
+    item->tried = generation;
 }
 
 /* One that was ready goes on with what it does: only one that never was is started anew. */
 static void
-meeting_failed(WeftWork *work, WeftNodeWork *item, gint64 deadline, const GError *error)
+meeting_failed(WeftWork *work, WeftNodeWork *item, const Talk *talk, const char *output, const GError *error)
 {
     gboolean silent = !g_error_matches(error, WEFT_ERROR, WEFT_ERROR_FAILED);
-    g_autofree char *words = weft_words(WEFT_DEED_MEET, error, deadline);
+    g_autofree char *words = weft_words(WEFT_DEED_MEET, error, talk->deadline);
     /* What the tenant's own guest says of its own nodes is theirs to read. */
     g_autofree char *said = silent ? g_strdup(words) : g_strdup_printf("%s: %s", words, error->message);
     weft_work_node_rests(work, item, WEFT_DEED_MEET, said, error->message);
-    if (silent)
-        weft_hosts_hint(work->control->hosts, item->node->host);
-    if (!silent || item->node->phase != WEFT_NODE_UP || item->rest.attempts < work->control->options.starts_max)
+    if (!silent) {
+        note_unreached(work, item, output);
+        move_outcasts(work, item, error->message);
+        return;
+    }
+    weft_hosts_hint(work->control->hosts, item->node->host);
+    if (item->node->boot || item->rest.attempts < work->control->options.starts_max)
         return;
     g_autofree char *reason = g_strdup_printf("%s (try %u)", words, item->rest.attempts);
     weft_work_set_phase(work, item, WEFT_NODE_FAILED, reason, error->message);
@@ -152,7 +253,7 @@ answered(int fd, const char *output, const GError *error, gpointer data)
         if (stale && g_error_matches(error, WEFT_ERROR, WEFT_ERROR_FAILED))
             return;
         if (error)
-            meeting_failed(work, item, talk->deadline, error);
+            meeting_failed(work, item, talk, output, error);
         else
             met(work, item, talk->generation);
     }

@@ -18,6 +18,7 @@ work_get(WeftControl *control, const char *key)
     work->key = g_strdup(key);
     work->jobs = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     work->gone = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+    work->rebooted = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     work->joins = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, weft_join_free);
     work->peers = g_ptr_array_new_with_free_func(g_free);
     work->shunned = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
@@ -32,6 +33,7 @@ weft_work_free(WeftWork *work)
     g_clear_handle_id(&work->timer, g_source_remove);
     g_hash_table_unref(work->jobs);
     g_hash_table_unref(work->gone);
+    g_hash_table_unref(work->rebooted);
     g_hash_table_unref(work->joins);
     g_ptr_array_unref(work->peers);
     g_hash_table_unref(work->shunned);
@@ -115,6 +117,18 @@ weft_control_node_gone(WeftControl *control, const WeftNode *node, const char *r
 }
 
 void
+weft_control_node_rebooted(WeftControl *control, const char *node_id, const char *boot)
+{
+    g_autoptr(WeftNode) node = weft_store_load_node(control->store, node_id, NULL, NULL);
+    if (!node || control->closing)
+        return;
+    g_autofree char *key = weft_cluster_key(node->tenant, node->cluster_name);
+    WeftWork *work = work_get(control, key);
+    g_hash_table_insert(work->rebooted, g_strdup(node_id), g_strdup(boot));
+    weft_work_wake(work);
+}
+
+void
 weft_control_rewire(WeftControl *control, const char *cluster_key)
 {
     WeftWork *work = work_get(control, cluster_key);
@@ -138,12 +152,30 @@ weft_control_is_working(WeftControl *control, const char *cluster_key)
 
 /* --- a step --- */
 
+/* Only one that was ready knew the others. It may have told them meanwhile that it is another. */
+static void
+hear_of_reboots(WeftWork *work)
+{
+    GHashTableIter iter;
+    gpointer id, boot;
+    g_hash_table_iter_init(&iter, work->rebooted);
+    while (g_hash_table_iter_next(&iter, &id, &boot)) {
+        WeftNodeWork *item = weft_work_find(work, id);
+        if (!item || item->node->phase != WEFT_NODE_READY || (boot && g_strcmp0(item->node->boot, boot) == 0))
+            continue;
+        weft_work_set_phase(work, item, WEFT_NODE_UP, "it rebooted, and has to meet the others again", NULL);
+        item->node->met = 0;
+    }
+    g_hash_table_remove_all(work->rebooted);
+}
+
 /* A report from the world about a node that is not up any more anyway is of no interest. */
 static void
 hear_reports(WeftWork *work)
 {
     GHashTableIter iter;
     gpointer id, reason;
+    hear_of_reboots(work);
     g_hash_table_iter_init(&iter, work->gone);
     while (g_hash_table_iter_next(&iter, &id, &reason)) {
         WeftNodeWork *item = weft_work_find(work, id);
@@ -220,6 +252,8 @@ tell_marked(const WeftWork *work, WeftTxn *txn)
             continue;
         if (item->node->phase == WEFT_NODE_LOST)
             tell_node(work, txn, "node-lost", item->node);
+        else if (weft_node_has_rebooted(item->node))
+            tell_node(work, txn, "node-rebooted", item->node);
         else if (item->node->phase == WEFT_NODE_FAILED && item->node->reason)
             tell_node(work, txn, "node-failed", item->node);
     }

@@ -16,6 +16,10 @@ typedef struct WeftNodeWork {
     gboolean refused;  /* its host cannot run it as it is, and never will */
     guint brought;     /* failures of its image on the way to its host that it has answered for */
     WeftRest rest;     /* failed steps since it was ready; its stops do not end the row */
+    guint moved;       /* so often, since it and others did not reach each other */
+    guint64 tried;     /* the generation of the members that it did not reach */
+    guint tries;       /* … in a row, since one of them was moved */
+    GArray *unreached; /* … whom the last time: guint, ranks; NULL: it never failed */
 } WeftNodeWork;
 
 /* A host that failed the cluster, and is passed over for a while. */
@@ -51,6 +55,7 @@ struct WeftWork {
 
     GHashTable *jobs;                      /* node id to GCancellable, borrowed: what runs; outlives a reload */
     GHashTable *gone;                      /* node id to reason: reported by the world, not yet looked at */
+    GHashTable *rebooted;                  /* node id to the boot of its guest, NULL: another; likewise */
     GHashTable *joins;                     /* host to WeftJoin; outlives a reload */
     GPtrArray *peers;                      /* char *, addresses of the hosts with members, sorted */
     char *members;                         /* the roster's lines of all who are up, while steps are begun; NULL: to be made */
@@ -58,6 +63,7 @@ struct WeftWork {
     guint64 epoch;                         /* a digest of which hosts have members, and of their descriptions */
     gboolean connected;                    /* all of them have the network as they should */
     GHashTable *shunned;                   /* host to WeftShun */
+    guint moves;                           /* of nodes that others did not reach, in a row */
     gboolean fatal;                        /* trying again cannot help until the wish changes */
     WeftRest doom;                         /* … and why */
     int told_phase;                        /* the last that an event told; -1: none */

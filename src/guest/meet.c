@@ -145,18 +145,19 @@ tell_missing(const struct probe *probe, unsigned seconds)
     struct text names = { 0 };
     char ip[INET_ADDRSTRLEN];
     unsigned named = 0;
+    printf(WEFT_MEET_UNREACHED);
     for (unsigned i = 0; i < probe->n_targets; i++) {
         const struct target *target = &probe->targets[i];
         if (target->answered)
             continue;
         inet_ntop(AF_INET, &target->member->addresses[target->network], ip, sizeof ip);
-        printf("%s does not answer on %s\n", target->member->name, ip);
+        printf(" %u", target->member->rank);
         if (named++ < NAMED_MAX)
             text_add(&names, "%s%s (%s)", named > 1 ? ", " : "", target->member->name, ip);
     }
     if (named > NAMED_MAX)
         text_add(&names, " and %u more", named - NAMED_MAX);
-    printf("no answer on the partition within %u s from %s\n", seconds, names.data);
+    printf("\nno answer on the partition within %u s from %s\n", seconds, names.data);
 }
 
 static void

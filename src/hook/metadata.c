@@ -149,7 +149,7 @@ get_driver(const xmlNode *node, WeftHcaDriver *ret_driver, GError **error)
 static gboolean
 read_function(WeftHookDevice *device, const xmlNode *node, GError **error)
 {
-    guint64 vf;
+    guint64 vf = 0;
     g_autofree char *whole = weft_xml_get(node, "vf");
     if (!whole) {
         device->vf = -1;
@@ -183,7 +183,7 @@ read_shared(WeftHookDevice *device, const xmlNode *node, GError **error)
 static gboolean
 read_device(WeftHookDevice *device, const xmlNode *node, GError **error)
 {
-    guint64 rail, pkey;
+    guint64 rail = 0, pkey = 0;
     device->hca = weft_xml_get(node, "hca");
     if (!device->hca)
         return refuse(node, "hca", NULL, "the name of an HCA", error);
@@ -219,7 +219,7 @@ add_device(WeftHookNode *node, const xmlNode *element, GError **error)
 static gboolean
 read_partition(WeftHookNode *node, const xmlNode *element, GError **error)
 {
-    guint64 vxlan;
+    guint64 vxlan = 0;
     if (!get_number(element, "vxlan", 10, VXLAN_MAX, &vxlan, error))
         return FALSE;
     node->vxlan = (guint)vxlan;
@@ -252,7 +252,7 @@ add_hostdev(WeftHookNode *node, const xmlNode *hostdev, GError **error)
 {
     g_autofree char *type = weft_xml_get(hostdev, "type");
     const xmlNode *address = weft_xml_child(weft_xml_child(hostdev, "source"), "address");
-    guint64 domain, bus, slot, function;
+    guint64 domain = 0, bus = 0, slot = 0, function = 0;
     if (g_strcmp0(type, "pci") != 0 || !address)
         return TRUE;
     if (!get_number(address, "domain", 16, 0xffff, &domain, error) || !get_number(address, "bus", 16, 0xff, &bus, error) ||

@@ -1,6 +1,7 @@
 #include "fake-private.h"
 
 #include "errors.h"
+#include "file.h"
 #include "reader.h"
 
 #include <errno.h>
@@ -45,7 +46,7 @@ typedef struct Answer {
     const char *op;
     guint32 session;
     guint8 nonce[WEFT_NONCE_LENGTH];
-    char *hostname;
+    char *domain; /* … which is its hostname too */
 } Answer;
 
 static void
@@ -66,7 +67,7 @@ answer_free(Answer *answer)
 {
     close(answer->fd);
     g_free(answer->host);
-    g_free(answer->hostname);
+    g_free(answer->domain);
     g_free(answer);
 }
 
@@ -96,11 +97,12 @@ say(int fd, const GByteArray *bytes)
 }
 
 static void
-say_welcome(const Answer *answer)
+say_welcome(const WeftFakeGuests *guests, const Answer *answer)
 {
     g_autoptr(GByteArray) bytes = g_byte_array_new();
+    guint boots = weft_fake_boots(guests->world, answer->host, answer->domain);
     g_autofree char *facts =
-        g_strdup_printf("version=%d%chostname=%s%cboot=fake", WEFT_PROTOCOL_VERSION, 1, answer->hostname, 1);
+        g_strdup_printf("version=%d%chostname=%s%cboot=fake-%u", WEFT_PROTOCOL_VERSION, 1, answer->domain, 1, boots);
     gsize length = strlen(facts) + 1;
     for (char *p = facts; (p = strchr(p, 1));)
         *p++ = '\0';
@@ -111,12 +113,13 @@ say_welcome(const Answer *answer)
 }
 
 static void
-say_met(const Answer *answer, const GError *error)
+say_met(const WeftFakeGuests *guests, const Answer *answer, const GError *error)
 {
     g_autoptr(GByteArray) bytes = g_byte_array_new();
+    g_autofree char *why = error ? g_strdup(error->message) : weft_fake_apart(guests->world, answer->host, answer->domain);
     guint8 status[4];
-    weft_put_be32(error ? 1 : 0, status);
-    append_text(bytes, answer->session, WEFT_FRAME_DATA, error ? error->message : "every node answers\n");
+    weft_put_be32(why ? 1 : 0, status);
+    append_text(bytes, answer->session, WEFT_FRAME_DATA, why ? why : "every node answers\n");
     append_frame(bytes, answer->session, WEFT_FRAME_EXIT, status, sizeof status);
     say(answer->fd, bytes);
 }
@@ -130,9 +133,9 @@ answer_now(gpointer data, gpointer guests_data)
     g_autoptr(GError) error = NULL;
     weft_fake_pass(guests->world, answer->host, answer->op, guests->ended, &error);
     if (g_str_equal(answer->op, "meet"))
-        say_met(answer, error);
+        say_met(guests, answer, error);
     else if (!error)
-        say_welcome(answer);
+        say_welcome(guests, answer);
     answer_free(answer);
 }
 
@@ -152,7 +155,7 @@ answer(WeftFakeGuests *guests, const Stream *stream, const char *op, guint32 ses
     pending->host = g_strdup(stream->host);
     pending->op = op;
     pending->session = session;
-    pending->hostname = g_strdup(stream->domain);
+    pending->domain = g_strdup(stream->domain);
     if (nonce)
         memcpy(pending->nonce, nonce, sizeof pending->nonce);
     if (has_faults(guests, stream->host))
@@ -270,6 +273,18 @@ peer_is_gone(const Stream *stream)
     return poll(&fd, 1, 0) > 0;
 }
 
+/* There is no seed in a fake: what the guest program takes from one to know who it is, is written here. */
+static gboolean
+lay_out(const char *root, const Stream *stream, GError **error)
+{
+    g_autofree char *folder = g_build_filename(root, "run/weft", NULL);
+    g_autofree char *node = g_build_filename(folder, "node", NULL);
+    g_autofree char *text = g_strdup_printf("hostname %s\nrank 0\ncluster %s\n", stream->domain, stream->domain);
+    if (g_mkdir_with_parents(folder, 0755) < 0)
+        return weft_fake_fail(error, "making", folder);
+    return weft_file_replace(node, text, strlen(text), FALSE, error);
+}
+
 /* The guest program sees its end of the stream as descriptor 3, and files below a folder of its domain. */
 static gboolean
 spawn(const char *world, const char *program, const Stream *stream, GError **error)
@@ -277,8 +292,8 @@ spawn(const char *world, const char *program, const Stream *stream, GError **err
     g_autofree char *root = g_build_filename(world, stream->host, "guests", stream->domain, NULL);
     const char *const argv[] = { program, "serve", "3", root, "alone", NULL };
     const gint source = stream->fd, target = 3;
-    if (g_mkdir_with_parents(root, 0755) < 0)
-        return weft_fake_fail(error, "making", root);
+    if (!lay_out(root, stream, error))
+        return FALSE;
     return g_spawn_async_with_pipes_and_fds(NULL, argv, NULL, G_SPAWN_DEFAULT, NULL, NULL, -1, -1, -1, &source, &target, 1,
                                             NULL, NULL, NULL, NULL, error);
 }

@@ -376,16 +376,21 @@ fake_list(WeftHypervisor *hv, const WeftHostAddress *address, GCancellable *canc
     return ok ? g_steal_pointer(&contents) : NULL;
 }
 
-/* Nothing happens in this world by itself: whoever changes its files can wait for the reconciler's next look, as with a real
- * host whose events got lost. */
+/* Of reboots only: whoever changes other files can wait for the reconciler's next look, as with a real host whose events got
+ * lost. */
 static void
 fake_watch(WeftHypervisor *hv, WeftHostChanged changed, gpointer data)
 {
+    WeftFakeHypervisor *fake = (WeftFakeHypervisor *)hv;
+    g_clear_pointer(&fake->reboots, weft_fake_reboots_free);
+    if (changed)
+        fake->reboots = weft_fake_reboots_new(fake->world, fake->guests, changed, data);
 }
 
 static void
 fake_free(WeftHypervisor *hv)
 {
+    fake_watch(hv, NULL, NULL);
     weft_fake_guests_free(((WeftFakeHypervisor *)hv)->guests);
     g_free(((WeftFakeHypervisor *)hv)->world);
     g_free(hv);

@@ -10,6 +10,8 @@
  *                                      { "hardware": a host as in host.h, "kvm": …, the other fields of WeftInventory }
  *     WORLD/HOST/faults                what goes wrong there, a line each (see faults.h)
  *     WORLD/faults                     … on every host
+ *     WORLD/reboots                    guests that rebooted, a line "HOST DOMAIN" each time; told when the file is written
+ *     WORLD/apart                      hosts whose guests do not reach each other, a line "HOST HOST" each
  *
  * Hosts need not be prepared: a folder appears with the first domain. Two nodes that use the same core, VF or GUID of a host
  * are refused at start, whatever weft believes: so that a test finds out.

@@ -4,6 +4,8 @@
 #include "errors.h"
 
 #define FILE_MAX (1024 * 1024)
+#define USUAL_DEVICES 2
+#define USUAL_VFS 16
 #define PLACE "fake" /* what a host's description must say and an inventory does not */
 
 static const char usual[] =
@@ -28,6 +30,24 @@ read_hardware(json_t *json, const char *host, GError **error)
     if (described && g_strcmp0(described->leaf, PLACE) == 0)
         g_clear_pointer(&described->leaf, g_free);
     return described;
+}
+
+/* Devices as hosts are described with in tests. Those without a port's GUID, or on no NUMA node that there is, are not
+ * discovered where none are described. */
+static void
+add_usual_devices(WeftHost *hardware)
+{
+    for (guint i = 0; i < USUAL_DEVICES; i++) {
+        WeftHca *hca = weft_hca_new();
+        hca->name = g_strdup_printf("mlx5_%u", i);
+        hca->driver = WEFT_HCA_MLX5;
+        hca->rail = i;
+        hca->vfs = USUAL_VFS;
+        g_ptr_array_add(hardware->hcas, hca);
+        WeftGpu *gpu = g_new0(WeftGpu, 1);
+        *gpu = (WeftGpu){ g_strdup_printf("0000:4%u:00.0", i), WEFT_NUMA_MAX, NULL };
+        g_ptr_array_add(hardware->gpus, gpu);
+    }
 }
 
 static WeftInventory *
@@ -72,5 +92,7 @@ weft_fake_inspect(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable 
     }
     WeftInventory *inventory = read_inventory(json, host->name, error);
     json_decref(json);
+    if (inventory && !text)
+        add_usual_devices(inventory->hardware);
     return inventory;
 }

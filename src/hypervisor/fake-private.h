@@ -4,11 +4,13 @@
 #include "hypervisor.h"
 
 typedef struct WeftFakeGuests WeftFakeGuests;
+typedef struct WeftFakeReboots WeftFakeReboots;
 
 typedef struct WeftFakeHypervisor {
     WeftHypervisor base;
     char *world;
     WeftFakeGuests *guests;
+    WeftFakeReboots *reboots;
 } WeftFakeHypervisor;
 
 /* A folder of a host, open. fd -1: there is none, and so nothing in it. */
@@ -70,6 +72,16 @@ gboolean weft_fake_networks_list(const char *world, const char *host, GPtrArray 
 
 /* --- fake-inventory.c --- */
 WeftInventory *weft_fake_inspect(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable *cancellable, GError **error);
+
+/* --- fake-world.c: what happens to guests behind the driver's back --- */
+
+/* How often it rebooted so far. */
+guint weft_fake_boots(const char *world, const char *host, const char *domain);
+/* What it says of those of its cluster that it does not reach; NULL: it reaches all. */
+char *weft_fake_apart(const char *world, const char *host, const char *domain);
+/* thread: main. Tells of reboots from now on. */
+WeftFakeReboots *weft_fake_reboots_new(const char *world, WeftFakeGuests *guests, WeftHostChanged changed, gpointer data);
+void weft_fake_reboots_free(WeftFakeReboots *reboots);
 
 /* --- fake-guest.c: one thread that answers for all guests, and consoles that echo --- */
 WeftFakeGuests *weft_fake_guests_new(const char *world);

@@ -70,8 +70,16 @@ typedef struct WeftBring {
     gpointer data;
 } WeftBring;
 
-/* Tells on the main thread that something happened on a host: look again. hardware: its devices changed. */
-typedef void (*WeftHostChanged)(const char *host, gboolean hardware, gpointer data);
+/* What happened on a host. Each is a hint: it may come late, twice, or be lost. */
+typedef enum {
+    WEFT_NEWS_CHANGED,  /* look again */
+    WEFT_NEWS_HARDWARE, /* … its devices changed */
+    WEFT_NEWS_MISSED,   /* … nothing of what happened until now was heard of */
+    WEFT_NEWS_REBOOTED, /* the guest of a domain began anew; its stream for the guest program has ended */
+} WeftNews;
+
+/* Tells on the main thread. domain: that rebooted; NULL with the others. */
+typedef void (*WeftHostChanged)(const char *host, WeftNews news, const char *domain, gpointer data);
 
 typedef enum { WEFT_CHANNEL_GUEST, WEFT_CHANNEL_CONSOLE } WeftChannel;
 

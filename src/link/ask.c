@@ -45,7 +45,7 @@ answer(WeftAsk *ask, const GError *error)
     g_autofree char *output = g_string_free(ask->output, FALSE);
     ask->output = g_string_new(NULL);
     weft_ask_free(ask);
-    answered(error ? NULL : output, error, data);
+    answered(!error || g_error_matches(error, WEFT_ERROR, WEFT_ERROR_FAILED) ? output : NULL, error, data);
 }
 
 static void

@@ -26,7 +26,7 @@ int weft_link_connect(WeftLink *link, GError **error);
 
 /* weftd's own question: opens a session of this kind, sends input and EOF, and gathers its output (at most 64 KiB).
  * Answers once, later. error: UNAVAILABLE before the greeting and when the link is lost, TIMEOUT when cancelled, FAILED with
- * the output's last line when it did not exit with 0, INVALID when it was refused. */
+ * the output's last line when it did not exit with 0 (then output is there, too), INVALID when it was refused. */
 typedef void (*WeftLinkAnswered)(const char *output, const GError *error, gpointer data);
 void weft_link_ask(WeftLink *link, const char *kind, const char *input, GCancellable *cancellable, WeftLinkAnswered answered,
                    gpointer data);

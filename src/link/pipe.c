@@ -4,15 +4,21 @@
 
 #include <errno.h>
 #include <glib-unix.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #define READ_MAX 32768 /* at a time: others have their turn in between */
+#define TURNS 16       /* then the rest of the main loop has its own */
 
-/* invariant: it lives as long as its source is dispatched, so that a callback may free it. */
+/* All pipes wait in one epoll, and it alone is a source of the main loop: hundreds of sources would cost time in every round,
+ * whatever happens. Made with the first pipe, for ever. */
+static GSource *poller;
+static int poller_fd;
+
+/* invariant: it lives while it is served, so that a callback may free it. */
 struct WeftPipe {
-    GSource source;
-    int fd;
-    gpointer tag;
+    int fd;         /* -1: freed */
+    guint32 events; /* that are waited for */
     const WeftPipeOps *ops;
     gpointer owner;
     GByteArray *queue;
@@ -20,11 +26,16 @@ struct WeftPipe {
     gboolean held;
 };
 
+/* --- waiting --- */
+
 static void
 want(WeftPipe *pipe)
 {
-    GIOCondition events = (pipe->held ? 0 : G_IO_IN) | (weft_pipe_queued(pipe) ? G_IO_OUT : 0);
-    g_source_modify_unix_fd(&pipe->source, pipe->tag, events);
+    guint32 events = (pipe->held ? 0 : EPOLLIN) | (weft_pipe_queued(pipe) ? EPOLLOUT : 0);
+    if (events == pipe->events)
+        return;
+    pipe->events = events;
+    epoll_ctl(poller_fd, EPOLL_CTL_MOD, pipe->fd, &(struct epoll_event){ events, { .ptr = pipe } });
 }
 
 static gboolean
@@ -51,7 +62,7 @@ end(WeftPipe *pipe, int why)
 {
     g_autoptr(GError) error =
         g_error_new(WEFT_ERROR, WEFT_ERROR_UNAVAILABLE, "%s", why ? g_strerror(why) : "the other side closed the connection");
-    g_source_modify_unix_fd(&pipe->source, pipe->tag, 0);
+    epoll_ctl(poller_fd, EPOLL_CTL_DEL, pipe->fd, NULL);
     pipe->ops->ended(pipe->owner, error);
 }
 
@@ -66,47 +77,67 @@ take(WeftPipe *pipe)
         end(pipe, n == 0 ? 0 : errno);
 }
 
-static gboolean
-dispatch(GSource *source, GSourceFunc callback, gpointer data)
+static void
+serve(WeftPipe *pipe, guint32 events)
 {
-    WeftPipe *pipe = (WeftPipe *)source;
-    GIOCondition events = g_source_query_unix_fd(source, pipe->tag);
-    if ((events & G_IO_OUT) && weft_pipe_queued(pipe)) {
+    if ((events & EPOLLOUT) && weft_pipe_queued(pipe)) {
         if (!flush(pipe)) {
             end(pipe, errno);
-            return G_SOURCE_CONTINUE;
+            return;
         }
         want(pipe);
         if (weft_pipe_queued(pipe) == 0)
             pipe->ops->drained(pipe->owner);
     }
-    if (g_source_is_destroyed(source))
-        return G_SOURCE_REMOVE;
-    if (!pipe->held && (events & (G_IO_IN | G_IO_HUP | G_IO_ERR)))
+    if (pipe->fd < 0)
+        return;
+    if (!pipe->held && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
         take(pipe);
-    else if (events & (G_IO_HUP | G_IO_ERR))
+    else if (events & (EPOLLHUP | EPOLLERR))
         end(pipe, 0);
+}
+
+static void
+clear(gpointer data)
+{
+    g_byte_array_unref(((WeftPipe *)data)->queue);
+}
+
+/* One by one: what the first does may free the second. */
+static gboolean
+dispatch(GSource *source, GSourceFunc callback, gpointer data)
+{
+    struct epoll_event event;
+    for (guint i = 0; i < TURNS && epoll_wait(poller_fd, &event, 1, 0) == 1; i++) {
+        WeftPipe *pipe = g_rc_box_acquire(event.data.ptr);
+        serve(pipe, event.events);
+        g_rc_box_release_full(pipe, clear);
+    }
     return G_SOURCE_CONTINUE;
 }
 
 static void
-finalize(GSource *source)
+begin(void)
 {
-    g_byte_array_unref(((WeftPipe *)source)->queue);
+    static GSourceFuncs functions = { .dispatch = dispatch };
+    poller_fd = epoll_create1(EPOLL_CLOEXEC);
+    poller = g_source_new(&functions, sizeof(GSource));
+    g_source_add_unix_fd(poller, poller_fd, G_IO_IN);
+    g_source_attach(poller, NULL);
 }
+
+/* --- life --- */
 
 WeftPipe *
 weft_pipe_new(int fd, const WeftPipeOps *ops, gpointer owner)
 {
-    static GSourceFuncs functions = { .dispatch = dispatch, .finalize = finalize };
-    WeftPipe *pipe = (WeftPipe *)g_source_new(&functions, sizeof(WeftPipe));
+    if (!poller)
+        begin();
+    WeftPipe *pipe = g_rc_box_new0(WeftPipe);
     g_unix_set_fd_nonblocking(fd, TRUE, NULL);
-    pipe->fd = fd;
-    pipe->ops = ops;
-    pipe->owner = owner;
-    pipe->queue = g_byte_array_new();
-    pipe->tag = g_source_add_unix_fd(&pipe->source, fd, G_IO_IN);
-    g_source_attach(&pipe->source, NULL);
+    *pipe = (WeftPipe){ .fd = fd, .events = EPOLLIN, .ops = ops, .owner = owner, .queue = g_byte_array_new() };
+    if (epoll_ctl(poller_fd, EPOLL_CTL_ADD, fd, &(struct epoll_event){ EPOLLIN, { .ptr = pipe } }) < 0)
+        g_warning("nothing can be read from descriptor %d: %s", fd, g_strerror(errno));
     return pipe;
 }
 
@@ -116,10 +147,13 @@ weft_pipe_free(WeftPipe *pipe)
     if (!pipe)
         return;
     flush(pipe);
-    g_source_destroy(&pipe->source);
+    epoll_ctl(poller_fd, EPOLL_CTL_DEL, pipe->fd, NULL);
     close(pipe->fd);
-    g_source_unref(&pipe->source);
+    pipe->fd = -1;
+    g_rc_box_release_full(pipe, clear);
 }
+
+/* --- writing --- */
 
 void
 weft_pipe_write(WeftPipe *pipe, gconstpointer bytes, gsize count)

@@ -59,6 +59,7 @@ static const WeftCodecField grant_fields[] = {
     WEFT_FIELD(WeftCluster, creator, TEXT),
     WEFT_FIELD(WeftCluster, created, UINT64),
     WEFT_FIELD(WeftCluster, deleted, BOOL),
+    WEFT_FIELD(WeftCluster, bridged, BOOL),
     {},
 };
 /* clang-format on */
@@ -448,7 +449,8 @@ weft_cluster_demand(const WeftCluster *cluster, guint64 *ret_demand)
         ret_demand[WEFT_QUOTA_CORES] += count * group->cores;
         ret_demand[WEFT_QUOTA_MEMORY] += count * group->memory;
         ret_demand[WEFT_QUOTA_GPUS] += count * group->gpus;
-        ret_demand[WEFT_QUOTA_VFS] += count * group->rails;
+        if (!(cluster->bridged && group->path == WEFT_PATH_AUTO))
+            ret_demand[WEFT_QUOTA_VFS] += count * group->rails;
     }
 }
 

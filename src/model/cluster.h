@@ -40,9 +40,10 @@ typedef struct WeftCluster {
     char *creator;       /* principal */
     gint64 created;
     gboolean deleted; /* the wish is that it be gone */
+    gboolean bridged; /* path auto is the bridge: where it may be, no host had virtual functions when it was asked for */
 } WeftCluster;
 
-/* What a user may write; id, tenant, creator, created and deleted are not among it:
+/* What a user may write; id, tenant, creator, created, deleted and bridged are not among it:
  *
  *     { "name": "cfd", "count": 8, "cores": 4, "memory": "8G", "image": "mpi", "path": "auto", "gpus": 0, "rails": 1,
  *       "pages": "2M" (or "transparent", the same as "4K"), "fabric": "ib0", "bandwidth": "10G", "labels": {…},
@@ -60,7 +61,7 @@ void weft_cluster_free(WeftCluster *cluster);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftCluster, weft_cluster_free)
 
 guint weft_cluster_count(const WeftCluster *cluster); /* nodes wished for, over all groups */
-/* What the wish takes of each quota (WEFT_QUOTAS numbers). */
+/* What the wish takes of each quota (WEFT_QUOTAS numbers). A whole HCA counts as a virtual function. */
 void weft_cluster_demand(const WeftCluster *cluster, guint64 *ret_demand);
 /* Changes the wished count of one group (NULL: the only one). INVALID where that is ambiguous, unknown or out of range. */
 gboolean weft_cluster_scale(WeftCluster *cluster, const char *name, guint count, GError **error);

@@ -10,6 +10,12 @@ const char *const weft_disk_format_words[WEFT_DISK_FORMATS + 1] = {
     [WEFT_DISK_READONLY] = "readonly",
 };
 
+const char *const weft_image_part_words[WEFT_PARTS + 1] = {
+    [WEFT_PART_DISK] = "disk",
+    [WEFT_PART_KERNEL] = "kernel",
+    [WEFT_PART_INITRD] = "initrd",
+};
+
 static const WeftCodecField file_fields[] = {
     WEFT_FIELD(WeftImageFile, digest, TEXT),
     WEFT_FIELD(WeftImageFile, size, UINT64, .min = 1, .max = WEFT_IMAGE_SIZE_MAX),
@@ -35,12 +41,22 @@ weft_digest_check(const char *digest, GError **error)
 }
 
 const WeftImageFile *
+weft_image_part(const WeftImage *image, WeftImagePart part)
+{
+    const WeftImageFile *const files[WEFT_PARTS] = {
+        [WEFT_PART_DISK] = image->disk,
+        [WEFT_PART_KERNEL] = image->kernel,
+        [WEFT_PART_INITRD] = image->initrd,
+    };
+    return files[part];
+}
+
+const WeftImageFile *
 weft_image_file(const WeftImage *image, guint n)
 {
-    const WeftImageFile *files[] = { image->disk, image->kernel, image->initrd };
-    for (guint i = 0; i < G_N_ELEMENTS(files); i++)
-        if (files[i] && n-- == 0)
-            return files[i];
+    for (guint part = 0; part < WEFT_PARTS; part++)
+        if (weft_image_part(image, part) && n-- == 0)
+            return weft_image_part(image, part);
     return NULL;
 }
 
@@ -102,12 +118,11 @@ json_t *
 weft_image_to_json(const WeftImage *image)
 {
     json_t *json = weft_codec_write(image_fields, image);
-    if (image->disk)
-        json_object_set_new_nocheck(json, "disk", weft_codec_write(file_fields, image->disk));
-    if (image->kernel)
-        json_object_set_new_nocheck(json, "kernel", weft_codec_write(file_fields, image->kernel));
-    if (image->initrd)
-        json_object_set_new_nocheck(json, "initrd", weft_codec_write(file_fields, image->initrd));
+    for (guint part = 0; part < WEFT_PARTS; part++) {
+        const WeftImageFile *file = weft_image_part(image, part);
+        if (file)
+            json_object_set_new_nocheck(json, weft_image_part_words[part], weft_codec_write(file_fields, file));
+    }
     return json;
 }
 

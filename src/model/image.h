@@ -19,6 +19,9 @@ typedef struct WeftImageFile {
     WeftDiskFormat format; /* of a disk */
 } WeftImageFile;
 
+typedef enum { WEFT_PART_DISK, WEFT_PART_KERNEL, WEFT_PART_INITRD, WEFT_PARTS } WeftImagePart;
+extern const char *const weft_image_part_words[WEFT_PARTS + 1]; /* "disk", "kernel", "initrd" */
+
 typedef struct WeftImage {
     char *name;
     WeftImageFile *disk;   /* NULL: all is in the initrd */
@@ -35,6 +38,8 @@ json_t *weft_image_to_json(const WeftImage *image);
 void weft_image_free(WeftImage *image);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftImage, weft_image_free)
 
+/* NULL: it has no such part. */
+const WeftImageFile *weft_image_part(const WeftImage *image, WeftImagePart part);
 /* The first, second … of the files that it has; NULL: there are no more. */
 const WeftImageFile *weft_image_file(const WeftImage *image, guint n);
 

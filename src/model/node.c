@@ -23,6 +23,7 @@ static const WeftCodecField node_fields[] = {
     WEFT_FIELD(WeftNode, reason, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, detail, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, met, UINT64, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftNode, boot, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, starts, UINT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, since, UINT64),
     {},
@@ -250,6 +251,12 @@ char *
 weft_node_label(const WeftNode *node)
 {
     return g_strdup_printf("%s[%u]", node->cluster_name, node->rank);
+}
+
+gboolean
+weft_node_has_rebooted(const WeftNode *node)
+{
+    return node->phase == WEFT_NODE_UP && node->boot;
 }
 
 guint64

@@ -41,6 +41,7 @@ typedef struct WeftNode {
     char *reason; /* in weft's own words; NULL: none */
     char *detail; /* the driver's words, for operators only; NULL: none */
     guint64 met;  /* the generation of the cluster's members that it has met; 0: none */
+    char *boot;   /* of its guest, that was ready; NULL: none was yet, or it does not tell */
     guint starts; /* how often it was started anew after a failure, in a row */
     gint64 since; /* when its resources were claimed: the start of its usage interval */
 } WeftNode;
@@ -58,10 +59,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftNode, weft_node_free)
 
 char *weft_node_id(const char *cluster_id, guint serial);
 #define WEFT_DOMAIN_PREFIX "weft-"
-char *weft_node_domain(const WeftNode *node);   /* "weft-<id>" */
-char *weft_node_hostname(const WeftNode *node); /* "<cluster name>-<rank>" */
-char *weft_node_label(const WeftNode *node);    /* "cfd[3]", for messages */
-guint64 weft_node_memory(const WeftNode *node); /* bytes */
+char *weft_node_domain(const WeftNode *node);          /* "weft-<id>" */
+char *weft_node_hostname(const WeftNode *node);        /* "<cluster name>-<rank>" */
+char *weft_node_label(const WeftNode *node);           /* "cfd[3]", for messages */
+gboolean weft_node_has_rebooted(const WeftNode *node); /* … by itself, and has not met the others since */
+guint64 weft_node_memory(const WeftNode *node);        /* bytes */
 /* Which of its cluster's groups it is of, by index: groups never go. */
 guint weft_node_group(const WeftNode *node, const WeftCluster *cluster);
 

@@ -47,11 +47,12 @@ static const guint cluster_next[WEFT_CLUSTER_PHASES] = {
     [WEFT_CLUSTER_FAILED] = C(QUEUED) | C(PLACED) | C(WIRING) | C(STARTING) | C(SCALING) | C(HEALING) | C(STOPPING),
 };
 
-/* A lost node is failed again when its host comes back before it was replaced; it never turns ready by itself. */
+/* A ready one that reboots is up until it has met the others again. A lost node is failed again when its host comes back before
+ * it was replaced; it never turns ready by itself. */
 static const guint node_next[WEFT_NODE_PHASES] = {
     [WEFT_NODE_CLAIMED] = N(UP) | N(READY) | N(FAILED) | N(LOST) | N(STOPPING),
     [WEFT_NODE_UP] = N(READY) | N(FAILED) | N(LOST) | N(STOPPING),
-    [WEFT_NODE_READY] = N(FAILED) | N(LOST) | N(STOPPING),
+    [WEFT_NODE_READY] = N(UP) | N(FAILED) | N(LOST) | N(STOPPING),
     [WEFT_NODE_FAILED] = N(CLAIMED) | N(LOST) | N(STOPPING),
     [WEFT_NODE_LOST] = N(FAILED) | N(STOPPING),
     [WEFT_NODE_STOPPING] = 0,

@@ -36,6 +36,7 @@
 #define WEFT_ONLY_SESSION 1     /* number of a client's */
 
 #define WEFT_MEET_SECONDS 30
+#define WEFT_MEET_UNREACHED "unreached"
 #define WEFT_MEET_PORT 7447 /* UDP, on which each guest program answers the others on the partition */
 
 enum weft_frame_type {
@@ -49,7 +50,8 @@ enum weft_frame_type {
      *   meet  the roster (see roster.h of src/seed) follows as DATA and EOF, with a line "within SECONDS" where weftd wants
      *         another time limit than WEFT_MEET_SECONDS. Answers lines of text as DATA, and EXIT 0 when this node has written
      *         its hosts and hostfile, and has reached every other node on the partition; else EXIT 1, and the last line says
-     *         which nodes do not answer. Only weftd may ask. */
+     *         why. Where others do not answer, a line before it is WEFT_MEET_UNREACHED and their ranks, a space before each,
+     *         once for each address. Only weftd may ask. */
     WEFT_FRAME_OPEN,
     WEFT_FRAME_DATA,       /* to the guest: standard input; from it: standard output, or the terminal */
     WEFT_FRAME_ERROR_DATA, /* standard error */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #define SYNC_WHOLE (WEFT_SYNC_LENGTH + WEFT_NONCE_LENGTH)
+#define LEAD 4 /* bytes that no session has */
 
 void
 weft_reader_reset(struct weft_reader *reader)
@@ -42,15 +43,28 @@ fill(struct weft_reader *reader, size_t wanted, const uint8_t **bytes, size_t *c
     return reader->filled >= wanted;
 }
 
+/* How much of a sync is there after one more byte. Its first LEAD bytes are the same, and nowhere else in it: of those that
+ * came before a wrong one the last may still be its beginning. */
+static size_t
+follow(size_t matched, uint8_t byte)
+{
+    static const uint8_t sync[] = WEFT_SYNC;
+    if (byte == sync[matched])
+        return matched + 1;
+    if (byte != sync[0])
+        return 0;
+    return matched == LEAD ? LEAD : 1;
+}
+
 static int
 hunt(struct weft_reader *reader, const uint8_t **bytes, size_t *count)
 {
-    while (reader->filled < WEFT_SYNC_LENGTH) {
-        if (!fill(reader, reader->filled + 1, bytes, count))
-            return 0;
-        drop_up_to_sync(reader);
-    }
-    return 1;
+    if (reader->filled >= WEFT_SYNC_LENGTH)
+        return 1;
+    for (; *count > 0 && reader->filled < WEFT_SYNC_LENGTH; ++*bytes, --*count)
+        reader->filled = follow(reader->filled, **bytes);
+    memcpy(reader->buffer, WEFT_SYNC, reader->filled);
+    return reader->filled == WEFT_SYNC_LENGTH;
 }
 
 static enum weft_read

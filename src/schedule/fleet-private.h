@@ -32,7 +32,7 @@ typedef struct WeftSlot {
     const WeftFleetFabric *told; /* of its fabric */
     gboolean open;
     guint free_cores;   /* of all NUMA nodes, without housekeeping */
-    guint free_vfs;     /* of all HCAs */
+    guint free_vfs;     /* of all HCAs, and there */
     guint64 free_bytes; /* in pages of all sizes and NUMA nodes */
     guint fabric;       /* numbers for the names, equal where these are: given by weft_fleet_sort() */
     guint leaf;
@@ -45,6 +45,8 @@ typedef struct WeftSlot {
     guint16 tried;                                     /* HCAs that a trial would give a key for the cluster that it places */
     GArray *lanes;                                     /* WeftPortLane; a trial's copy borrows them */
     guint64 tried_bits[WEFT_HCAS_MAX];                 /* that a trial would promise, in the lane that it tries */
+    guint32 absent_gpus;                               /* described, and not there */
+    guint64 absent_vfs[WEFT_HCAS_MAX][2];              /* … likewise; the whole HCA too */
 } WeftSlot;
 
 struct WeftFleet {
@@ -79,6 +81,12 @@ guint64 weft_slot_rate(const WeftSlot *slot, guint hca);
 /* The lanes to try for the request in the fabric of that slot, the best first. 0: none, and why. */
 guint weft_fleet_lanes(const WeftFleet *fleet, const WeftSlot *first, const WeftPlaceRequest *request,
                        const WeftLane *ret_lanes[WEFT_LANES_MAX], GError **error);
+
+/* Nothing of it is taken. */
+gboolean weft_slot_hca_is_free(const WeftSlot *slot, guint hca);
+gboolean weft_slot_gpu_is_free(const WeftSlot *slot, guint gpu);
+/* Is there all that is described? */
+gboolean weft_slot_is_complete(const WeftSlot *slot);
 
 /* What the host does not have (its description may have shrunk under a node) is passed over. */
 void weft_slot_take(WeftSlot *slot, const WeftNode *node);

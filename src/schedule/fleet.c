@@ -28,7 +28,28 @@ weft_slot_core_is_free(const WeftSlot *slot, guint core)
 gboolean
 weft_slot_vf_is_free(const WeftSlot *slot, guint hca, guint vf)
 {
-    return !bit_get(slot->vfs[hca], vf);
+    return !bit_get(slot->vfs[hca], vf) && !bit_get(slot->absent_vfs[hca], vf);
+}
+
+gboolean
+weft_slot_hca_is_free(const WeftSlot *slot, guint hca)
+{
+    return slot->vfs[hca][0] == 0 && slot->vfs[hca][1] == 0 && !bit_get(slot->absent_vfs[hca], WEFT_SLOT_WHOLE);
+}
+
+gboolean
+weft_slot_gpu_is_free(const WeftSlot *slot, guint gpu)
+{
+    return !((slot->gpus | slot->absent_gpus) >> gpu & 1);
+}
+
+gboolean
+weft_slot_is_complete(const WeftSlot *slot)
+{
+    guint64 absent = slot->absent_gpus;
+    for (guint i = 0; i < slot->host->hcas->len; i++)
+        absent |= slot->absent_vfs[i][0] | slot->absent_vfs[i][1];
+    return absent == 0;
 }
 
 int
@@ -43,7 +64,7 @@ weft_slot_hca(const WeftHost *host, const char *name)
 static void
 mark_vf(WeftSlot *slot, guint hca, guint vf, gboolean taken)
 {
-    if (bit_set(slot->vfs[hca], vf, taken))
+    if (bit_set(slot->vfs[hca], vf, taken) && !bit_get(slot->absent_vfs[hca], vf))
         slot->free_vfs += taken ? -1 : 1;
 }
 
@@ -204,7 +225,8 @@ slot_init(WeftSlot *slot)
         slot->free_cores += !housekeeping;
     }
     for (guint i = 0; i < host->hcas->len; i++)
-        slot->free_vfs += ((const WeftHca *)host->hcas->pdata[i])->vfs;
+        for (guint vf = 0; vf < ((const WeftHca *)host->hcas->pdata[i])->vfs; vf++)
+            slot->free_vfs += weft_slot_vf_is_free(slot, i, vf);
     for (guint n = 0; n < host->numa->len; n++) {
         const WeftNuma *numa = &g_array_index(host->numa, WeftNuma, n);
         for (guint i = 0; i < numa->n_pages; i++)
@@ -251,7 +273,7 @@ slot_inherit(WeftSlot *slot, const WeftSlot *old)
     for (guint h = 0; h < old->host->hcas->len; h++) {
         const WeftHca *hca = old->host->hcas->pdata[h];
         for (guint vf = 0; vf < hca->vfs; vf++)
-            if (!weft_slot_vf_is_free(old, h, vf))
+            if (bit_get(old->vfs[h], vf))
                 mark_device(slot, &(WeftDevice){ .hca = hca->name, .vf = (int)vf }, TRUE);
         if (bit_get(old->vfs[h], WEFT_SLOT_WHOLE))
             mark_device(slot, &(WeftDevice){ .hca = hca->name, .vf = -1 }, TRUE);
@@ -409,6 +431,57 @@ weft_fleet_leaf(const WeftFleet *fleet, const char *name)
     return slot ? slot_leaf(slot) : "";
 }
 
+/* --- what is there --- */
+
+/* Its name is what the host's drivers make of it; its address stays. */
+static const WeftHca *
+find_hca(const WeftHost *found, const WeftHca *described)
+{
+    for (guint i = 0; described->pci && i < found->hcas->len; i++) {
+        const WeftHca *hca = found->hcas->pdata[i];
+        if (g_strcmp0(hca->pci, described->pci) == 0)
+            return hca;
+    }
+    return weft_host_hca(found, described->name);
+}
+
+static gboolean
+has_gpu(const WeftHost *found, const char *name)
+{
+    for (guint i = 0; i < found->gpus->len; i++)
+        if (strcmp(((const WeftGpu *)found->gpus->pdata[i])->name, name) == 0)
+            return TRUE;
+    return FALSE;
+}
+
+static void
+set_functions(WeftSlot *slot, guint i, const WeftHca *found)
+{
+    guint vfs = ((const WeftHca *)slot->host->hcas->pdata[i])->vfs;
+    bit_set(slot->absent_vfs[i], WEFT_SLOT_WHOLE, !found);
+    for (guint vf = 0; vf < vfs; vf++) {
+        bit_set(slot->absent_vfs[i], vf, !found || vf >= found->vfs);
+        slot->free_vfs += weft_slot_vf_is_free(slot, i, vf);
+    }
+}
+
+void
+weft_fleet_set_devices(WeftFleet *fleet, const char *name, const WeftHost *found)
+{
+    WeftSlot *slot = g_hash_table_lookup(fleet->by_name, name);
+    if (!slot)
+        return;
+    slot->free_vfs = 0;
+    slot->absent_gpus = 0;
+    for (guint i = 0; i < slot->host->hcas->len; i++)
+        set_functions(slot, i, find_hca(found, slot->host->hcas->pdata[i]));
+    for (guint i = 0; i < slot->host->gpus->len; i++)
+        if (!has_gpu(found, ((const WeftGpu *)slot->host->gpus->pdata[i])->name))
+            slot->absent_gpus |= 1U << i;
+}
+
+/* --- order --- */
+
 static int
 slot_compare(gconstpointer a, gconstpointer b)
 {
@@ -468,12 +541,15 @@ weft_fleet_empty(WeftFleet *fleet, const char *host)
         return;
     g_array_set_size(slot->keys, 0);
     g_array_set_size(slot->lanes, 0);
-    *slot = (WeftSlot){ .host = slot->host,
-                        .told = slot->told,
-                        .open = slot->open,
-                        .fabric = slot->fabric,
-                        .leaf = slot->leaf,
-                        .keys = slot->keys,
-                        .lanes = slot->lanes };
+    const WeftSlot old = *slot;
+    *slot = (WeftSlot){ .host = old.host,
+                        .told = old.told,
+                        .open = old.open,
+                        .fabric = old.fabric,
+                        .leaf = old.leaf,
+                        .keys = old.keys,
+                        .lanes = old.lanes,
+                        .absent_gpus = old.absent_gpus };
+    memcpy(slot->absent_vfs, old.absent_vfs, sizeof slot->absent_vfs);
     slot_init(slot);
 }

@@ -82,12 +82,6 @@ pick_memory(const WeftSlot *slot, guint numa, const WeftGroup *group, guint64 by
     return FALSE;
 }
 
-static gboolean
-hca_is_whole(const WeftSlot *slot, guint hca)
-{
-    return slot->vfs[hca][0] == 0 && slot->vfs[hca][1] == 0;
-}
-
 /* Virtual functions of mlx5 are ports of their own, which not every manager programs. */
 static gboolean
 hca_gives_functions(const WeftSlot *slot, guint hca)
@@ -101,7 +95,7 @@ static int
 pick_function(const WeftSlot *slot, guint hca, WeftPath path)
 {
     if (path == WEFT_PATH_PASSTHROUGH)
-        return hca_is_whole(slot, hca) ? -1 : -2;
+        return weft_slot_hca_is_free(slot, hca) ? -1 : -2;
     if (!hca_gives_functions(slot, hca))
         return -2;
     for (guint vf = 0; vf < ((const WeftHca *)slot->host->hcas->pdata[hca])->vfs; vf++)
@@ -147,7 +141,7 @@ pick_gpus(const WeftSlot *slot, guint count, int numa, WeftNode *node)
 {
     for (guint i = 0; i < slot->host->gpus->len && count; i++) {
         const WeftGpu *gpu = slot->host->gpus->pdata[i];
-        if (slot->gpus & 1U << i || (numa != ANY_NUMA && gpu->numa != (guint)numa))
+        if (!weft_slot_gpu_is_free(slot, i) || (numa != ANY_NUMA && gpu->numa != (guint)numa))
             continue;
         g_ptr_array_add(node->gpus, g_strdup(gpu->name));
         count--;
@@ -292,7 +286,7 @@ free_functions(const WeftSlot *slot, WeftPath path)
     guint n = 0;
     for (guint i = 0; i < slot->host->hcas->len; i++) {
         if (path == WEFT_PATH_PASSTHROUGH)
-            n += hca_is_whole(slot, i);
+            n += weft_slot_hca_is_free(slot, i);
         else if (hca_gives_functions(slot, i))
             n += free_functions_of(slot, i);
     }
@@ -323,7 +317,7 @@ fits(const WeftSlot *slot, const Shape *shape)
 {
     const WeftGroup *group = shape->group;
     gboolean bare = shape->path == WEFT_PATH_BRIDGE || group->rails == 0;
-    guint gpus_free = group->gpus ? slot->host->gpus->len - (guint)__builtin_popcount(slot->gpus) : 0;
+    guint gpus_free = group->gpus ? slot->host->gpus->len - (guint)__builtin_popcount(slot->gpus | slot->absent_gpus) : 0;
     return (Fits){
         .cores = slot->free_cores / group->cores,
         .memory = (guint)MIN(free_bytes(slot, group->page_size) / group->memory, G_MAXUINT),
@@ -356,10 +350,16 @@ labels_match(const WeftCluster *cluster, const WeftHost *host)
 }
 
 static gboolean
+is_avoided(const WeftSlot *slot, GHashTable *avoid)
+{
+    return avoid && g_hash_table_size(avoid) > 0 && g_hash_table_contains(avoid, slot->host->name);
+}
+
+/* Asked of every host for each cluster: what is wanted by nobody must cost nothing. */
+static gboolean
 is_eligible(const WeftSlot *slot, const WeftPlaceRequest *request, guint fabric)
 {
-    return slot->open && slot->fabric == fabric && !slot->told->closed &&
-           !(request->avoid && g_hash_table_contains(request->avoid, slot->host->name)) &&
+    return slot->open && slot->fabric == fabric && !slot->told->closed && !is_avoided(slot, request->avoid) &&
            (g_hash_table_size(request->cluster->labels) == 0 || labels_match(request->cluster, slot->host));
 }
 
@@ -397,6 +397,8 @@ find_candidates(Trial *trial, const WeftFleet *fleet, const Shape *shape)
     g_array_set_size(trial->leaves, 0);
     for (guint i = 0; i < fleet->slots->len; i++) {
         WeftSlot *slot = fleet->slots->pdata[i];
+        /* They lie scattered in memory: most of the time would be spent waiting for the next. */
+        __builtin_prefetch(fleet->slots->pdata[MIN(i + 8, fleet->slots->len - 1)]);
         guint n = is_eligible(slot, trial->request, trial->fabric) ? fit(trial_slot(trial, slot), shape) : 0;
         if (n)
             add_candidate(trial, slot, n);
@@ -486,13 +488,14 @@ place_group(Trial *trial, const WeftFleet *fleet, const Shape *shape, guint coun
     return count;
 }
 
-/* auto is a VF where the fabric's hosts have any that can be given, else the bridge. */
+/* auto is a VF where the fabric's hosts have any that can be given, else the bridge; and the bridge where the quotas counted on
+ * that. */
 static WeftPath
-resolve_path(const WeftFleet *fleet, guint fabric, const WeftGroup *group)
+resolve_path(const WeftFleet *fleet, guint fabric, const WeftCluster *cluster, const WeftGroup *group)
 {
     if (group->path != WEFT_PATH_AUTO)
         return group->path;
-    for (guint i = 0; group->rails && i < fleet->slots->len; i++) {
+    for (guint i = 0; group->rails && !cluster->bridged && i < fleet->slots->len; i++) {
         const WeftSlot *slot = fleet->slots->pdata[i];
         for (guint h = 0; slot->fabric == fabric && h < slot->host->hcas->len; h++)
             if (hca_gives_functions(slot, h))
@@ -503,14 +506,41 @@ resolve_path(const WeftFleet *fleet, guint fabric, const WeftGroup *group)
 
 /* --- refusals --- */
 
-static const char *
-scarcest(const guint64 *room, guint n, const char *const *words)
+enum { CORES, MEMORY, FUNCTIONS, PKEYS, BANDWIDTH, GPUS, RESOURCES };
+
+/* What a fabric's hosts have for a shape. */
+typedef struct Room {
+    guint hosts;
+    guint64 fit[RESOURCES];
+    gboolean incomplete; /* a host lacks devices that are described */
+} Room;
+
+static Room
+find_room(const WeftFleet *fleet, const Trial *trial, const Shape *shape)
+{
+    Room room = { 0 };
+    for (guint i = 0; i < fleet->slots->len; i++) {
+        const WeftSlot *slot = fleet->slots->pdata[i];
+        if (!is_eligible(slot, trial->request, trial->fabric))
+            continue;
+        Fits f = fits(slot, shape);
+        const guint more[RESOURCES] = { f.cores, f.memory, f.vfs, f.pkeys, f.lanes, f.gpus };
+        for (guint r = 0; r < RESOURCES; r++)
+            room.fit[r] += more[r];
+        room.incomplete |= !weft_slot_is_complete(slot);
+        room.hosts++;
+    }
+    return room;
+}
+
+static guint
+scarcest(const Room *room)
 {
     guint least = 0;
-    for (guint i = 1; i < n; i++)
-        if (room[i] < room[least])
+    for (guint i = 1; i < RESOURCES; i++)
+        if (room->fit[i] < room->fit[least])
             least = i;
-    return words[least];
+    return least;
 }
 
 static const char *
@@ -523,38 +553,32 @@ plural(guint n)
 static void
 explain(const WeftFleet *fleet, const Trial *trial, const Shape *shape, guint count, GError **error)
 {
-    static const char *const words[] = { "cores",
-                                         "memory in pages of the right size",
-                                         "virtual functions",
-                                         "places for P_Keys in the hosts' ports",
-                                         "bandwidth that is not guaranteed yet",
-                                         "GPUs" };
-    guint64 room[G_N_ELEMENTS(words)] = { 0 };
-    guint hosts = 0;
     const WeftFleetFabric *told = trial->told;
-    for (guint i = 0; i < fleet->slots->len; i++) {
-        WeftSlot *slot = fleet->slots->pdata[i];
-        if (!is_eligible(slot, trial->request, trial->fabric))
-            continue;
-        Fits f = fits(slot, shape);
-        room[0] += f.cores, room[1] += f.memory, room[2] += f.vfs, room[3] += f.pkeys, room[4] += f.lanes, room[5] += f.gpus;
-        hosts++;
-    }
+    const char *const words[RESOURCES] = { [CORES] = "cores",
+                                           [MEMORY] = "memory in pages of the right size",
+                                           [FUNCTIONS] = shape->path == WEFT_PATH_PASSTHROUGH ? "whole HCAs" : "virtual functions",
+                                           [PKEYS] = "places for P_Keys in the hosts' ports",
+                                           [BANDWIDTH] = "bandwidth that is not guaranteed yet",
+                                           [GPUS] = "GPUs" };
+    Room room = find_room(fleet, trial, shape);
+    guint least = scarcest(&room);
+    gboolean absent = room.incomplete && (least == FUNCTIONS || least == GPUS);
     g_autofree char *memory = weft_size_format(shape->group->memory);
     if (told->closed)
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED, "fabric %s takes no nodes now: %s", trial->fabric_name,
                     told->closed);
-    else if (hosts > 0 && shape->path == WEFT_PATH_SRIOV && told->no_virtual && room[2] == 0)
+    else if (room.hosts > 0 && shape->path == WEFT_PATH_SRIOV && told->no_virtual && room.fit[FUNCTIONS] == 0)
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED, "fabric %s has no virtual functions to give: %s",
                     trial->fabric_name, told->no_virtual);
-    else if (hosts == 0)
+    else if (room.hosts == 0)
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,
                     "no host can take nodes now: none is up, open and has the wished labels on fabric %s", trial->fabric_name);
     else
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,
-                    "no room now for %u node%s of %u core%s, %s, %u GPU%s, path %s; scarcest: %s", count, plural(count),
+                    "no room now for %u node%s of %u core%s, %s, %u GPU%s, path %s; scarcest: %s%s", count, plural(count),
                     shape->group->cores, plural(shape->group->cores), memory, shape->group->gpus, plural(shape->group->gpus),
-                    weft_path_words[shape->path], scarcest(room, G_N_ELEMENTS(words), words));
+                    weft_path_words[shape->path], words[least],
+                    absent ? ", of which some are described that the hosts do not have (weft doctor tells which)" : "");
 }
 
 /* --- the whole request --- */
@@ -573,7 +597,7 @@ place_in_lane(const WeftFleet *fleet, const WeftPlaceRequest *request, const Wef
     for (guint g = 0; g < request->cluster->groups->len; g++) {
         const WeftGroup *group = request->cluster->groups->pdata[g];
         Shape shape = { .group = group,
-                        .path = resolve_path(fleet, first->fabric, group),
+                        .path = resolve_path(fleet, first->fabric, request->cluster, group),
                         .cluster = request->cluster->id,
                         .lane = lane,
                         .bandwidth = request->cluster->bandwidth };

@@ -13,6 +13,8 @@
 #define UNIX_USER "unix/%s"
 #define GUID "fabric/%s/guid/0x%016" G_GINT64_MODIFIER "x"
 #define QUOTA "tenant/%s/%s"
+#define HOSTS_BARE "fabric/%s/hosts/bare"
+#define HOSTS_VFS "fabric/%s/hosts/vfs"
 #define PRINCIPALS "tenant/%s/principals"
 #define TOKENS "principal/%s/tokens"
 #define IMAGE "image/%s"
@@ -133,6 +135,14 @@ weft_store_quota_used(WeftStore *store, const char *tenant, WeftQuota quota, gui
 }
 
 gboolean
+weft_store_count_hosts(WeftStore *store, const char *fabric, guint64 *ret_bare, guint64 *ret_vfs, GError **error)
+{
+    g_autofree char *bare = g_strdup_printf(HOSTS_BARE, fabric);
+    g_autofree char *vfs = g_strdup_printf(HOSTS_VFS, fabric);
+    return weft_store_used(store, bare, ret_bare, error) && weft_store_used(store, vfs, ret_vfs, error);
+}
+
+gboolean
 weft_store_tokens_used(WeftStore *store, const char *principal, guint64 *ret_used, GError **error)
 {
     g_autofree char *resource = g_strdup_printf(TOKENS, principal);
@@ -156,6 +166,16 @@ weft_txn_put_fabric(WeftTxn *txn, const WeftFabric *fabric, gint64 expected)
         weft_txn_claim(txn, PKEY, fabric->name, ((const WeftShared *)fabric->shared->pdata[i])->pkey);
 }
 
+/* One whose hardware is not known yet may. */
+static gboolean
+may_have_vfs(const WeftHost *host)
+{
+    gboolean may = host->cores->len == 0;
+    for (guint i = 0; i < host->hcas->len; i++)
+        may |= ((const WeftHca *)host->hcas->pdata[i])->vfs > 0;
+    return may;
+}
+
 void
 weft_txn_put_host(WeftTxn *txn, const WeftHost *host, gint64 expected)
 {
@@ -165,6 +185,10 @@ weft_txn_put_host(WeftTxn *txn, const WeftHost *host, gint64 expected)
         if (hca->port_guid)
             weft_txn_claim(txn, GUID, host->fabric, hca->port_guid);
     }
+    if (may_have_vfs(host))
+        weft_txn_share(txn, 1, 0, HOSTS_VFS, host->fabric);
+    else
+        weft_txn_share(txn, 1, 0, HOSTS_BARE, host->fabric);
 }
 
 void
@@ -379,9 +403,11 @@ weft_txn_remove_image(WeftTxn *txn, const WeftImage *image, gint64 expected)
 void
 weft_txn_put_event(WeftTxn *txn, WeftEvent *event)
 {
-    event->id = weft_clock_stamp();
+    gint64 expected = event->id ? WEFT_ANY : WEFT_ABSENT;
+    if (!event->id)
+        event->id = weft_clock_stamp();
     g_autofree char *key = weft_event_key(event->id);
-    weft_txn_put(txn, WEFT_KIND_EVENT, key, event->tenant, event->cluster, weft_event_to_json(event), WEFT_ABSENT);
+    weft_txn_put(txn, WEFT_KIND_EVENT, key, event->tenant, event->cluster, weft_event_to_json(event), expected);
 }
 
 void

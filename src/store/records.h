@@ -15,7 +15,8 @@
  *                                                          a share of the images that its groups start from
  *                                                          the status claims "fabric/<fabric>/pkey/<number>"
  *   node                      "<id>"                       scope cluster id, place host; claims what it holds, GUIDs and MAC
- *   host, host status         "<name>"                     a host claims its ports' GUIDs, so that no other port has them
+ *   host, host status         "<name>"                     a host claims its ports' GUIDs, so that no other port has them,
+ *                                                          and is counted as one that may have VFs or has none
  *   fabric, tenant, image     "<name>"                     a fabric claims the P_Keys of what is shared on it
  *   P_Key that rests          "<fabric>/<number, 0x0000>"  scope fabric; { "freed": when }
  *   fabric map                "<fabric>"                   { "map": as in topology's map.h }, put by the API
@@ -48,6 +49,8 @@ WeftRecord *weft_store_holder_of_pkey(WeftStore *store, const char *fabric, guin
 /* How much of a quota a tenant uses, and how many tokens a principal has. */
 gboolean weft_store_quota_used(WeftStore *store, const char *tenant, WeftQuota quota, guint64 *ret_used, GError **error);
 gboolean weft_store_tokens_used(WeftStore *store, const char *principal, guint64 *ret_used, GError **error);
+/* How many hosts of a fabric have no virtual functions by their descriptions, and how many have some, or may. */
+gboolean weft_store_count_hosts(WeftStore *store, const char *fabric, guint64 *ret_bare, guint64 *ret_vfs, GError **error);
 /* How many groups of clusters start from an image. */
 gboolean weft_store_image_used(WeftStore *store, const char *image, guint64 *ret_used, GError **error);
 
@@ -96,7 +99,7 @@ void weft_txn_remove_host(WeftTxn *txn, const WeftHost *host, gint64 expected);
 void weft_txn_remove_tenant(WeftTxn *txn, const WeftTenant *tenant, gint64 expected);
 void weft_txn_remove_principal(WeftTxn *txn, const WeftPrincipal *principal, gint64 expected);
 void weft_txn_remove_image(WeftTxn *txn, const WeftImage *image, gint64 expected);
-/* Stamps the event with its id. */
+/* Stamps the event with its id; one that has an id replaces what was told under it. */
 void weft_txn_put_event(WeftTxn *txn, WeftEvent *event);
 
 /* Formats and puts an event of a cluster (NULL: of the site). */

@@ -677,16 +677,48 @@ typedef struct Told {
     GMutex mutex;
     GCond cond;
     guint n;
+    char *rebooted; /* NULL: none */
 } Told;
 
 static void
-note_change(const char *host, gboolean hardware, gpointer data)
+note_change(const char *host, WeftNews news, const char *domain, gpointer data)
 {
     Told *told = data;
     g_mutex_lock(&told->mutex);
     told->n++;
+    g_assert_true((news == WEFT_NEWS_REBOOTED) == (domain != NULL));
+    if (domain) {
+        g_free(told->rebooted);
+        told->rebooted = g_strdup_printf("%s of %s", domain, host);
+    }
     g_cond_broadcast(&told->cond);
     g_mutex_unlock(&told->mutex);
+}
+
+typedef struct Watching {
+    Site *site;
+    Told *told; /* NULL: nobody listens any more */
+    gint done;  /* atomic */
+} Watching;
+
+static gboolean
+watch_now(gpointer data)
+{
+    Watching *watching = data;
+    WeftHypervisor *hv = watching->site->hv;
+    hv->ops->watch(hv, watching->told ? note_change : NULL, watching->told);
+    g_atomic_int_set(&watching->done, 1);
+    return G_SOURCE_REMOVE;
+}
+
+/* On the thread of the main loop. */
+static void
+watch(Site *site, Told *told)
+{
+    Watching watching = { site, told, 0 };
+    g_idle_add(watch_now, &watching);
+    while (!g_atomic_int_get(&watching.done))
+        g_thread_yield();
 }
 
 static void
@@ -708,12 +740,34 @@ tells_of_changes(Site *site)
         return;
     }
     static Told told;
-    site->hv->ops->watch(site->hv, note_change, &told);
+    watch(site, &told);
     start(site, NODE, 256, OK);
     await_change(&told);
     site->fixture->end_domain(site->world, site->host->name, "weft-" NODE);
     await_change(&told);
-    site->hv->ops->watch(site->hv, NULL, NULL);
+    watch(site, NULL);
+}
+
+/* Whoever talks to the guest program is told at once, and so is the listener. */
+static void
+tells_of_reboots(Site *site)
+{
+    if (lacks((gpointer)site->fixture->reboot))
+        return;
+    static Told told;
+    g_autofree char *expected = g_strdup_printf("weft-" NODE " of %s", site->host->name);
+    watch(site, &told);
+    start(site, NODE, 256, OK);
+    int fd = open_stream(site, WEFT_CHANNEL_GUEST, OK);
+    site->fixture->reboot(site->world, site->host->name, "weft-" NODE);
+    do
+        await_change(&told);
+    while (!told.rebooted);
+    g_assert_cmpstr(told.rebooted, ==, expected);
+    expect_end(fd);
+    close(open_stream_soon(site, WEFT_CHANNEL_GUEST));
+    watch(site, NULL);
+    g_clear_pointer(&told.rebooted, g_free);
 }
 
 /* clang-format off */
@@ -744,6 +798,7 @@ static const struct {
     { "stream-speaks",         stream_speaks },
     { "inspect",               inspect },
     { "tells-of-changes",      tells_of_changes },
+    { "tells-of-reboots",      tells_of_reboots },
 };
 /* clang-format on */
 
@@ -772,4 +827,29 @@ weft_hypervisor_contract_add(const WeftHypervisorFixture *fixture)
         *planned = (Planned){ fixture, cases[i].run };
         g_test_add_data_func_full(path, planned, run_case, g_free);
     }
+}
+
+static gpointer
+run_main_loop(gpointer loop)
+{
+    g_main_loop_run(loop);
+    return NULL;
+}
+
+static gboolean
+end_main_loop(gpointer loop)
+{
+    g_main_loop_quit(loop);
+    return G_SOURCE_REMOVE;
+}
+
+int
+weft_hypervisor_contract_run(void)
+{
+    g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
+    GThread *thread = g_thread_new("main-loop", run_main_loop, loop);
+    int failed = g_test_run();
+    g_idle_add(end_main_loop, loop);
+    g_thread_join(thread);
+    return failed;
 }

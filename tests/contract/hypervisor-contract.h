@@ -26,6 +26,9 @@ typedef struct WeftHypervisorFixture {
     char *(*image_sum)(gpointer world, const char *host, const char *digest); /* SHA-256 of what is there under that name */
     void (*add_foreign)(gpointer world, const char *host, const char *name);
     void (*end_domain)(gpointer world, const char *host, const char *name); /* it stops by itself and stays defined */
+    void (*reboot)(gpointer world, const char *host, const char *name);     /* its guest begins anew by itself */
 } WeftHypervisorFixture;
 
 void weft_hypervisor_contract_add(const WeftHypervisorFixture *fixture);
+/* g_test_run() beside a main loop, on which drivers tell what they hear. */
+int weft_hypervisor_contract_run(void);

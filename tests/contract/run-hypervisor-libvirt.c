@@ -179,6 +179,17 @@ real_end_domain(gpointer world, const char *host, const char *name)
     virConnectClose(conn);
 }
 
+static void
+real_reboot(gpointer world, const char *host, const char *name)
+{
+    virConnect *conn = connect_to(host);
+    virDomain *domain = virDomainLookupByName(conn, name);
+    g_assert_nonnull(domain);
+    g_assert_cmpint(virDomainReset(domain, 0), ==, 0);
+    virDomainFree(domain);
+    virConnectClose(conn);
+}
+
 /* Every fault is a cable that is cut: what was asked hangs, and nobody answers. */
 static void
 real_fault(gpointer world, const char *host, const char *line)
@@ -211,6 +222,7 @@ static WeftHypervisorFixture real = {
     .image_sum = real_image_sum,
     .add_foreign = real_add_foreign,
     .end_domain = real_end_domain,
+    .reboot = real_reboot,
 };
 
 static gboolean
@@ -228,20 +240,6 @@ read_hosts(const char *text)
     return TRUE;
 }
 
-static gpointer
-run_main_loop(gpointer loop)
-{
-    g_main_loop_run(loop);
-    return NULL;
-}
-
-static gboolean
-end_main_loop(gpointer loop)
-{
-    g_main_loop_quit(loop);
-    return G_SOURCE_REMOVE;
-}
-
 int
 main(int argc, char **argv)
 {
@@ -255,12 +253,8 @@ main(int argc, char **argv)
     g_log_set_handler(NULL, G_LOG_LEVEL_DEBUG, ignore_log, NULL);
     weft_hypervisor_free(real_open(NULL)); /* whoever comes first decides for libvirt's event loop */
 
-    g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
-    GThread *thread = g_thread_new("main-loop", run_main_loop, loop);
     weft_hypervisor_contract_add(&real);
-    int failed = g_test_run();
-    g_idle_add(end_main_loop, loop);
-    g_thread_join(thread);
+    int failed = weft_hypervisor_contract_run();
     for (guint i = 0; i < G_N_ELEMENTS(real.hosts); i++) {
         g_free((char *)real.hosts[i].name);
         g_free((char *)real.hosts[i].uri);

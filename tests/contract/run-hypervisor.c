@@ -65,6 +65,13 @@ fake_end_domain(gpointer world, const char *host, const char *name)
     g_assert_cmpint(g_rename(running, stopped), ==, 0);
 }
 
+static void
+fake_reboot(gpointer world, const char *host, const char *name)
+{
+    g_autofree char *line = g_strdup_printf("%s %s\n", host, name);
+    scratch_write(world, "reboots", line);
+}
+
 static const WeftHypervisorFixture fake = {
     .name = "fake",
     .create = fake_create,
@@ -82,6 +89,7 @@ static const WeftHypervisorFixture fake = {
     .image_sum = fake_image_sum,
     .add_foreign = fake_add_foreign,
     .end_domain = fake_end_domain,
+    .reboot = fake_reboot,
 };
 
 /* --- the fake's own: no resource of a host twice --- */
@@ -253,5 +261,5 @@ main(int argc, char **argv)
     g_test_add_func("/hypervisor/fake/double-use-at-once", double_use_at_once);
     if (g_test_perf())
         g_test_add_func("/hypervisor/fake/starts-per-second", starts_per_second);
-    return g_test_run();
+    return weft_hypervisor_contract_run();
 }

@@ -216,7 +216,7 @@ def test_whoever_does_not_answer_is_named(network, three):
     session = meet(three[0], roster(0, range(3), within=1)).end()
     assert session.status == 1
     lines = session.output.decode().splitlines()
-    assert lines == ["cfd-2 does not answer on 10.64.0.3", "no answer on the partition within 1 s from cfd-2 (10.64.0.3)"]
+    assert lines == ["unreached 2", "no answer on the partition within 1 s from cfd-2 (10.64.0.3)"]
 
 
 @needs_root

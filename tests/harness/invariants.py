@@ -31,6 +31,13 @@ def node_claims(node, hosts):
     return claims + [(f"mac/{node['mac']}", 0)]
 
 
+def host_claims(host):
+    known = sum(numa["cores"] for numa in host.get("numa", []))
+    kind = "vfs" if not known or any(vfs_of(host).values()) else "bare"
+    ports = [(f"fabric/{host['fabric']}/guid/{hca['port_guid']}", 0) for hca in host.get("hcas", []) if "port_guid" in hca]
+    return [*ports, (f"fabric/{host['fabric']}/hosts/{kind}", 1)]
+
+
 def vfs_of(host):
     return {hca["name"]: hca.get("vfs", 0) for hca in host.get("hcas", [])}
 
@@ -51,7 +58,7 @@ def cluster_claims(cluster):
         "cores": sum(g["count"] * g["cores"] for g in groups),
         "memory": sum(g["count"] * g["memory"] for g in groups),
         "gpus": sum(g["count"] * g["gpus"] for g in groups),
-        "vfs": sum(g["count"] * g["rails"] for g in groups),
+        "vfs": sum(g["count"] * g["rails"] for g in groups if not (cluster.get("bridged") and g.get("path", "auto") == "auto")),
     }
     images = Counter(group["image"] for group in groups)
     shares = [(f"tenant/{cluster['tenant']}/{word}", demand[word]) for word in QUOTAS if demand[word]]
@@ -68,7 +75,7 @@ def expected_claims(dump):
     hosts = dump.values("host")
     makers = {
         "fabric": lambda value: [(f"fabric/{value['name']}/pkey/{int(shared['pkey'], 16)}", 0) for shared in value.get("shared", [])],
-        "host": lambda value: [(f"fabric/{value['fabric']}/guid/{hca['port_guid']}", 0) for hca in value.get("hcas", []) if "port_guid" in hca],
+        "host": host_claims,
         "node": lambda value: node_claims(value, hosts),
         "cluster": cluster_claims,
         "cluster-status": lambda value: [(f"fabric/{value['fabric']}/pkey/{value['pkey']}", 0)] if value.get("pkey") else [],
@@ -173,7 +180,7 @@ def world(dump, world, lost=()):
             wrong += [f"domain {name} runs on {host}, and no node explains it" for name in sorted(ours - wanted[host])]
     stopped = {(host, name) for host, names in world.domains("off").items() for name in names if name.startswith("weft-")}
     wrong += [f"domain {name} lies stopped on {host}" for host, name in sorted(stopped) if host not in lost]
-    wrong += [f"node {key} is {node['phase']}" for key, node in nodes.items() if node["phase"] != "ready"] + met(dump)
+    wrong += [f"node {key} is {node['phase']}" for key, node in nodes.items() if node["phase"] != "ready"] + met(dump) + boots(dump, world)
     evicting = {name for name, host in dump.values("host").items() if host.get("evicting")}
     wrong += [f"node {key} is still on {node['host']}" for key, node in nodes.items() if node["host"] in evicting]
     return wrong + partitions(dump, world) + networks(dump, world, lost) + images(dump, world, lost) + counts(dump)
@@ -218,6 +225,14 @@ def met(dump):
     generations = {status["cluster"]: status.get("generation", 0) for status in dump.values("cluster-status").values()}
     return [f"node {key} has met {node.get('met', 0)} of {generations[node['cluster']]}"
             for key, node in dump.values("node").items() if node.get("met", 0) != generations[node["cluster"]]]
+
+
+def boots(dump, world):
+    """… since its guest last began anew. One that a real guest program answers for has this machine's boot."""
+    reboots = world.reboots()
+    told = {key: (node.get("boot", ""), f"fake-{reboots[node['host'], 'weft-' + key]}") for key, node in dump.values("node").items()}
+    return [f"node {key} has met the others in boot {boot}, and is in {now}"
+            for key, (boot, now) in told.items() if boot.startswith("fake-") and boot != now]
 
 
 def members_of(dump):

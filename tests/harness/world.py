@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,6 +101,22 @@ class World:
         folder = self.hosts / host / "pool"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"image-{digest}").write_bytes(content)
+
+    # --- guests ---
+
+    def reboot(self, host, name):
+        """Its guest begins anew by itself."""
+        with (self.hosts / "reboots").open("a", encoding="utf-8") as file:
+            file.write(f"{host} {name}\n")
+
+    def reboots(self):
+        """{(host, name): how often}"""
+        path = self.hosts / "reboots"
+        return Counter(tuple(line.split()) for line in path.read_text(encoding="utf-8").splitlines()) if path.exists() else Counter()
+
+    def part(self, *pairs):
+        """Guests on these pairs of hosts do not reach each other; no pairs: all do."""
+        self._write(self.hosts / "apart", [" ".join(pair) for pair in pairs])
 
     # --- faults ---
 

@@ -1,13 +1,16 @@
 """weft against a running weftd."""
 
 import contextlib
+import fcntl
 import json
 import os
 import pty
 import re
 import select
 import signal
+import struct
 import subprocess
+import termios
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -48,10 +51,11 @@ def read_until(stream, wanted):
     raise AssertionError(f"no {wanted!r} in {seen}")
 
 
-def in_terminal(weft, *arguments, answer="", term="xterm", colour=True):
+def in_terminal(weft, *arguments, answer="", term="xterm", colour=True, columns=0):
     """Runs weft in a terminal; gives its exit status and all that it wrote there."""
     environment = os.environ | {"WEFT_URL": f"unix://{weft.socket}", "WEFT_TENANT": "acme", "TERM": term, "NO_COLOR": "" if colour else "1"}
     master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 0, columns, 0, 0))
     with subprocess.Popen([build_folder() / "src/cli/weft", *arguments], stdin=slave, stdout=slave, stderr=slave, env=environment) as process:
         os.close(slave)
         os.write(master, answer.encode())
@@ -61,6 +65,17 @@ def in_terminal(weft, *arguments, answer="", term="xterm", colour=True):
                 text += os.read(master, 65536)
         os.close(master)
         return process.wait(PATIENCE), text.decode()
+
+
+def test_what_is_long_is_filled_in_a_terminal(weft, acme):
+    """Below where it began; elsewhere lines are as long as they are."""
+    code, shown = in_terminal(weft, "doctor", "n1", columns=80, colour=False)
+    lines = shown.splitlines()
+    assert code == 1 and max(map(len, lines)) <= 80
+    begin = lines[0].index("FOUND")
+    first = next(number for number, line in enumerate(lines) if line[begin:].startswith("remedy: install weft-hook"))
+    assert lines[first + 1][:begin].isspace() and lines[first + 1][begin] != " "
+    assert any(len(line) > 80 and "remedy: install weft-hook" in line for line in acme("doctor", "n1", code=1).stdout.splitlines())
 
 
 def test_life_of_a_cluster(acme):
@@ -163,7 +178,7 @@ def test_wrong_name_does_not_keep_others(acme):
     acme("create", "run1", "-n", "1", *SHAPE)
     done = acme("rm", "run[0-1]", code=4)
     assert done.stdout == "cluster run1 is removed\n"
-    assert done.stderr.endswith("weft: cluster run0: not found\n")
+    assert done.stderr.endswith("weft: cluster run0: not found\nhint: 'weft ls' lists the clusters that you may see\n")
 
 
 def test_operators_have_no_tenant(acme):

@@ -57,6 +57,9 @@ def test_help_of_each_verb():
         examples = done.stdout.split("Examples:\n")[1].splitlines()
         assert len(examples) == 2 and all(example.startswith("  weft " + " ".join(verb)) for example in examples), verb
         golden(f"help-{'-'.join(verb)}.txt", done.stdout)
+        told = done.stdout.split("Examples:\n")[0]
+        assert all(len(line) <= 80 for line in told.splitlines()), verb
+        assert ("--json" in told.split("Options of every verb:")[1]) == (verb[0] not in ("run", "ssh", "console")), verb
         assert run("help", *verb).stdout == done.stdout
     assert {path.name for path in GOLDEN.glob("help-*.txt")} == {f"help-{'-'.join(verb)}.txt" for verb in verbs}
 
@@ -81,6 +84,10 @@ WRONG = [
     ["crate"],
     ["frobnicate"],
     ["delete", "cfd"],
+    ["exec", "cfd", "--", "hostname"],
+    ["host", "ls"],
+    ["tenant", "create", "acme"],
+    ["token", "rm", "x"],
     ["help", "frobnicate"],
     ["host", "delete", "n1"],
     ["host"],
@@ -107,6 +114,14 @@ WRONG = [
     ["create", "cfd", "-n", "2", "--label", "rack"],
     ["create", "cfd", "-n", "2", "--timeout", "soon"],
     ["create", "cfd", "-f", "/nonexistent/cfd.yaml"],
+    ["create", "cfd", "-n", "2", "--ssh-key", "/nonexistent/key.pub"],
+    ["create", "cfd", "-n", "2", "--user-data", "/nonexistent/user-data"],
+    ["image", "add", "mpi", "--disk", "/nonexistent/disk"],
+    ["hostfile", "cfd[0]"],
+    ["scale", "cfd[0-3]", "8"],
+    ["events", "cfd[0"],
+    ["run", "--json", "cfd", "--", "hostname"],
+    ["console", "cfd", "--json"],
     ["scale", "cfd", "many"],
     ["scale", "cfd", "--2"],
     ["rm", "run[3-1]"],

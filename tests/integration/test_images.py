@@ -10,6 +10,7 @@ import subprocess
 import time
 
 import pytest
+from harness.files import INITRD, KERNEL
 from harness.wait import PATIENCE, until
 from harness.weft import UnixConnection, build_folder
 
@@ -200,7 +201,7 @@ def test_image_that_is_there_already(weft):
 
 
 def test_files_go_with_the_last_image(weft):
-    shared, own = content(), content(seed=2)
+    shared, own = content(), KERNEL
     add(weft, "one", shared)
     upload(weft.client, own)
     weft.client.expect(201, "POST", "/v1/images", image("two", shared, kernel={"digest": digest_of(own), "size": len(own)}))
@@ -280,7 +281,7 @@ def written(tmp_path, name, data):
     return str(path)
 
 
-@pytest.mark.parametrize("start, kind", [(qcow2(), "qcow2"), (b"hsqs", "readonly"), (b"\x00\x00\x00\x00", "raw")],
+@pytest.mark.parametrize("start, kind", [(qcow2(), "qcow2"), (b"hsqs", "readonly"), (bytes(512), "raw")],
                          ids=["qcow2", "readonly", "raw"])
 def test_add_sees_the_format(weft, tmp_path, start, kind):
     disk = written(tmp_path, "disk", start + content())
@@ -297,6 +298,7 @@ def test_add_sees_the_format(weft, tmp_path, start, kind):
     ("qcow2", {"version": 9}, "disk: the file is no qcow2 of version 2 or 3"),
     ("raw", {"backing": 104}, "disk.format: is raw, and the file is a qcow2"),
     ("readonly", {"backing": 104}, "disk.format: is readonly, and the file is a qcow2"),
+    ("qcow2", {"clusters": 12}, "disk: the image's tables cannot be"),
     ("qcow2", None, "disk.format: is qcow2, and the file is no qcow2"),
 ])
 def test_disk_that_leads_elsewhere_or_is_not_what_it_says(weft, kind, header, problem):
@@ -304,6 +306,22 @@ def test_disk_that_leads_elsewhere_or_is_not_what_it_says(weft, kind, header, pr
     upload(weft.client, file)
     answer = weft.client.request("POST", "/v1/images", {"name": "bad", "disk": {"digest": digest_of(file), "size": len(file), "format": kind}})
     assert answer.status == 400 and problem in answer.json["detail"], answer.text
+    assert weft.client.get("/v1/images")["items"] == []
+
+
+@pytest.mark.parametrize("part, file, problem", [
+    ("disk", bytes(1000), "disk: has 1000 bytes, and a disk has whole sectors of 512"),
+    ("kernel", b"#!/bin/sh\n", "kernel: the file begins with 23 21 2f 62, and a kernel is ELF (vmlinux) or a bzImage (vmlinuz)"),
+    ("kernel", INITRD, "kernel: the file is a cpio archive, and a kernel is ELF"),
+    ("kernel", KERNEL.replace(b"\2\0\x3e", b"\2\0\xb7"), "kernel: the file is ELF of machine 183"),
+    ("initrd", KERNEL, "initrd: the file is ELF, and an initrd is a cpio archive"),
+])
+def test_file_that_nothing_boots(weft, tmp_path, part, file, problem):
+    """weftd refuses it, whatever the client thinks, and there is no image."""
+    parts = {"kernel": KERNEL} if part != "disk" else {}
+    arguments = [word for name, data in (parts | {part: file}).items() for word in (f"--{name}", written(tmp_path, name, data))]
+    done = weft.cli("image", "add", "bad", *arguments, check=False)
+    assert done.returncode == 2 and f"image bad: {problem}" in done.stderr
     assert weft.client.get("/v1/images")["items"] == []
 
 
@@ -326,7 +344,7 @@ def test_disks_as_qemu_makes_them(weft, tmp_path, options, problem):
 
 
 def test_add_list_and_remove(weft, tmp_path):
-    disk, kernel = content(9 * MIB), content(MIB, 2)
+    disk, kernel = content(9 * MIB), KERNEL + content(MIB, 2)
     arguments = ["image", "add", "mpi", "--disk", written(tmp_path, "disk", disk), "--format", "readonly",
                  "--kernel", written(tmp_path, "kernel", kernel), "--cmdline", "quiet console=ttyS0"]
     done = weft.cli(*arguments)

@@ -1,5 +1,6 @@
 """The life of clusters on the fakes: what a user asks for, what the world does, and what weft makes of both."""
 
+import json
 import re
 
 import pytest
@@ -231,6 +232,75 @@ def test_short_silence_of_a_host_changes_nothing(site, settle):
     assert [node["id"] for node in weft.client.nodes("cfd")] == before
 
 
+CLOCK = r"\d\d:\d\d:\d\d UTC"
+
+
+def test_silent_host_says_so_at_once(site, settle):
+    """Long before it is lost: the host with the driver's words, its clusters without, and their states stay what they are."""
+    weft = site(changes={"control": {"host_grace": "60s"}})
+    weft.client.create("cfd", 2)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    node = weft.client.nodes("cfd")[0]
+    path = f"/v1/hosts/{node['host']}"
+    since = weft.client.get(path)["since"]
+    weft.world.fault("fail list 0 no route to host", host=node["host"])
+    told = until(lambda: (seen := weft.client.get(path))["reason"] and seen, "the host says that it does not answer")
+    assert told["state"] == "up" and told["since"] == since
+    assert re.fullmatch(rf"does not answer since {CLOCK} \(.*no route to host\); its nodes are given up at {CLOCK}", told["reason"])
+    cluster = until(lambda: (seen := weft.client.cluster("cfd"))["reason"] and seen, "its cluster says so, too")
+    assert cluster["phase"] == "ready" and re.fullmatch(rf"host {node['host']}: .*no route to host", cluster["detail"])
+    assert re.fullmatch(rf"node cfd\[\d\]: its host does not answer since {CLOCK}; unless it does, .* from {CLOCK} on", cluster["reason"])
+    weft.world.fault(host=node["host"])
+    until(lambda: weft.client.get(path)["reason"] is None and weft.client.cluster("cfd")["reason"] is None, "all is well again")
+    settle(weft)
+
+
+def test_late_look_says_so(site):
+    """A look that hangs tells nothing by itself for a long time."""
+    weft = site(changes={"control": {"host_grace": "60s", "list_deadline": "4s"}})
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    path = f"/v1/hosts/{weft.client.nodes('cfd')[0]['host']}"
+    weft.world.fault("slow list 3000", host=path.rsplit("/", maxsplit=1)[1])
+    told = until(lambda: (seen := weft.client.get(path))["reason"] and seen, "it is late")
+    assert told["state"] == "up" and re.fullmatch(rf"does not answer since {CLOCK}", told["reason"])
+    cluster = until(lambda: (seen := weft.client.cluster("cfd"))["reason"] and seen, "its cluster says so, too")
+    assert cluster["phase"] == "ready" and re.fullmatch(rf"node cfd\[0\]: its host does not answer since {CLOCK}", cluster["reason"])
+    until(lambda: weft.client.get(path)["reason"] is None and weft.client.cluster("cfd")["reason"] is None, "all is well again")
+
+
+def test_new_host_says_what_it_waits_for(site):
+    weft = site(changes={"control": {"host_grace": "60s"}})
+    weft.world.fault("hang list", host="n9")
+    assert weft.client.expect(201, "POST", "/v1/hosts", host("n9"))["reason"] == "connecting to fake://n9/"
+    seen = until(lambda: "since" in (seen := weft.client.get("/v1/hosts/n9"))["reason"] and seen, "it tells since when")
+    assert seen["state"] == "unknown" and re.fullmatch(rf"connecting to fake://n9/ since {CLOCK} \(.*\)", seen["reason"])
+
+
+def test_devices_that_are_not_there_are_not_placed_on(site):
+    """A description may promise more than the host has."""
+    weft = site(hosts=1)
+    folder = weft.world.hosts / "n1"
+    folder.mkdir(parents=True, exist_ok=True)
+    bare = {"hardware": {"numa": [{"cores": 4, "pages": {"2M": 1024}}] * 2}, "kvm": True}
+    (folder / "inventory.json").write_text(json.dumps(bare), encoding="utf-8")
+    weft.stop()
+    weft.start()
+    for path, scarce in (("passthrough", "whole HCAs"), ("sriov", "virtual functions")):
+        weft.client.create(path, 1, path=path)
+        words = f"path {path}; scarcest: {scarce}, of which some are described that the hosts do not have"
+        until(lambda path=path, words=words: words in (weft.client.cluster(path)["reason"] or ""), lambda path=path: weft.client.cluster(path))
+        assert (weft.client.cluster(path)["phase"], weft.client.cluster(path)["nodes"]) == ("queued", 0)
+    weft.client.create("cfd", 1, path="bridge", rails=0)
+    weft.client.wait_phase("cfd", "ready")
+    weft.client.delete("passthrough")
+    (folder / "inventory.json").unlink()
+    weft.stop()
+    weft.start()
+    weft.client.wait_phase("sriov", "ready")
+
+
 def test_drain_takes_no_new_nodes(weft, settle):
     weft.client.create("cfd", 2)
     weft.client.wait_phase("cfd", "ready")
@@ -407,6 +477,24 @@ def test_usage_sums(weft, settle):
     assert abs(acme["memory_gib_seconds"] - seconds) < 0.01
     umbrella = next(t for t in weft.client.get("/v1/usage", tenant="umbrella")["tenants"])
     assert umbrella["node_seconds"] > 0, "open intervals count"
+
+
+def test_quota_counts_no_functions_on_the_bridge(site, settle):
+    """Path auto takes virtual functions where there are any; where it is the bridge, it stays that."""
+    bare = [host(f"n{i}", hcas=[]) for i in (1, 2)]
+    weft = site(changes={"hosts": bare})
+    weft.client.expect(201, "POST", "/v1/tenants", {"name": "initech", "quota": {"vfs": 1}})
+    weft.client.create("cfd", 2, tenant="initech")
+    weft.client.wait_phase("cfd", "ready", tenant="initech")
+    assert weft.client.get("/v1/tenants/initech")["used"]["vfs"] == 0
+    weft.client.expect(201, "POST", "/v1/hosts", host("n3"))
+    until(lambda: weft.client.get("/v1/hosts/n3")["state"] == "up", "a host with virtual functions is up")
+    weft.client.scale("cfd", 3, tenant="initech")
+    weft.client.wait_phase("cfd", "ready", tenant="initech", ready=3)
+    settle(weft)
+    assert {node["path"] for node in weft.client.nodes("cfd", tenant="initech")} == {"bridge"}
+    refused = weft.client.expect(409, "POST", "/v1/clusters?tenant=initech", {"name": "more", "count": 2, "cores": 1, "memory": "128M", "image": "mpi"})
+    assert "vfs 0 of 1 in use, 2 more asked for" in refused["detail"]
 
 
 def test_quota_is_a_wall(weft):

@@ -7,6 +7,7 @@ import re
 import time
 
 import pytest
+from harness.files import DISK, INITRD, KERNEL
 from harness.wait import until
 from harness.weft import host
 
@@ -95,7 +96,8 @@ def test_lost_host_forgets_its_networks_when_it_returns(weft, settle):
 # --- answers from inside ---
 
 
-def test_nodes_are_up_before_they_have_met(weft, settle):
+def test_nodes_are_up_before_they_have_met(site, settle):
+    weft = site(changes={"control": {"starts_max": 1000}})  # nobody is moved yet
     weft.world.fault("fail meet 0 cfd-1 does not answer")
     weft.client.create("cfd", 2)
     until(lambda: "it does not reach all others on the partition" in (weft.client.cluster("cfd")["reason"] or ""), "that is told")
@@ -106,7 +108,8 @@ def test_nodes_are_up_before_they_have_met(weft, settle):
     settle(weft)
 
 
-def test_all_meet_again_after_a_change(weft, settle):
+def test_all_meet_again_after_a_change(site, settle):
+    weft = site(changes={"control": {"starts_max": 1000}})
     weft.client.create("cfd", 2)
     weft.client.wait_phase("cfd", "ready")
     domains = weft.world.domains()
@@ -155,7 +158,7 @@ def add_image(weft, name, *contents):
 
 
 def test_image_comes_before_its_nodes(weft, settle):
-    add_image(weft, "own", b"disk" * 1000, b"kernel", b"initrd")
+    add_image(weft, "own", DISK, KERNEL, INITRD)
     weft.world.fault("fail bring 0 the disk is full")
     weft.client.create("cfd", 4, image="own", path="bridge", **WIDE)
     seen = until(lambda: (seen := weft.client.cluster("cfd"))["detail"] and seen, "its reason is told")
@@ -168,7 +171,7 @@ def test_image_comes_before_its_nodes(weft, settle):
 
 
 def test_progress_of_an_image_is_shown(weft, settle):
-    add_image(weft, "own", b"disk" * 1000)
+    add_image(weft, "own", DISK)
     weft.world.fault("hang bring 1")
     weft.client.create("cfd", 1, image="own", path="bridge")
     until(lambda: re.fullmatch(r"bringing image own to 1 host: \d+ %", weft.client.cluster("cfd")["reason"] or ""), "how far it is")
@@ -178,7 +181,7 @@ def test_progress_of_an_image_is_shown(weft, settle):
 
 def test_reason_is_steady_while_an_image_does_not_come(weft, settle):
     """Not "0 %" during each try, and the failure between two."""
-    add_image(weft, "own", b"disk" * 1000)
+    add_image(weft, "own", DISK)
     weft.world.fault("fail bring 0 the disk is full", "slow bring 20")
     weft.client.create("cfd", 1, image="own", path="bridge")
     tried = re.compile(r"(cfd\[0\]: )?image own: its host cannot be reached(; try \d+ in .*)?")
@@ -202,7 +205,7 @@ def cpu_seconds(weft):
 def test_many_nodes_wait_for_their_image(site):
     """… and weftd with them: it asks for each, and does not ask again and again."""
     weft = site(hosts=40)
-    add_image(weft, "own", b"disk" * 1000)
+    add_image(weft, "own", DISK)
     weft.world.fault("hang bring 0")
     weft.client.create("cfd", 80, image="own", path="bridge", **WIDE)
     until(lambda: "bringing image own to 40 hosts" in (weft.client.cluster("cfd")["reason"] or ""), "all are asked for")
@@ -214,7 +217,7 @@ def test_many_nodes_wait_for_their_image(site):
 
 
 def test_disk_and_shared_memory_reach_the_hosts(weft, settle):
-    add_image(weft, "own", b"disk" * 1000)
+    add_image(weft, "own", DISK)
     weft.client.create("cfd", 2, image="own", path="bridge", disk="1G", shm="64M")
     weft.client.wait_phase("cfd", "ready")
     (shown,) = [weft.client.cluster("cfd")]
@@ -228,7 +231,7 @@ def test_disk_and_shared_memory_reach_the_hosts(weft, settle):
 
 def test_events_tell_where_the_time_goes(weft):
     """One line for each step, whatever the number of nodes."""
-    add_image(weft, "own", b"disk" * 1000)
+    add_image(weft, "own", DISK)
     weft.client.create("cfd", 4, image="own", path="bridge", **WIDE)
     weft.client.wait_phase("cfd", "ready", ready=4)
     told = {event["type"]: event["message"] for event in weft.client.events()}
@@ -258,7 +261,7 @@ def test_slow_steps_are_told_at_once(weft):
                                    "invalid start 0 no such machine type"])
 def test_hosts_that_keep_failing_are_left(weft, settle, fault):
     """Nor do nodes go to and fro between two of them."""
-    add_image(weft, "own", b"disk" * 1000)
+    add_image(weft, "own", DISK)
     for name in ("n1", "n2"):
         weft.world.fault(fault, host=name)
     weft.client.create("cfd", 4, image="own", path="bridge", **WIDE)
@@ -303,11 +306,12 @@ def test_host_that_does_not_tell_what_it_is_able_to(weft, settle):
 
 
 def test_image_that_nobody_wants_any_more(weft, settle):
-    add_image(weft, "own", b"disk" * 1000)
+    add_image(weft, "own", DISK)
     weft.client.create("cfd", 1, image="own", path="bridge")
     weft.client.wait_phase("cfd", "ready")
-    weft.world.add_image("n4", "0" * 64)
-    until(lambda: "n4" not in weft.world.images(), "one that is of no record is removed")
+    other = "n4" if weft.client.nodes("cfd")[0]["host"] != "n4" else "n1"
+    weft.world.add_image(other, "0" * 64)
+    until(lambda: other not in weft.world.images(), "one that is of no record is removed")
     assert weft.world.images(), "the other stays"
     weft.client.delete("cfd")
     weft.client.wait_gone("cfd")

@@ -7,14 +7,13 @@ import time
 
 import pytest
 
-from harness.cloud import CONTROL, Cloud
+from harness.cloud import CONTROL, POOL, Cloud
 from harness.wait import until
 from harness.weft import build_folder
 
 pytestmark = pytest.mark.skipif(not os.environ.get("WEFT_LAB_FULL"), reason="WEFT_LAB_FULL is not set: a cloud image boots slowly")
 
 BOOT, BOOT_LEAST = 300.0, 5.0  # seconds
-POOL = "/var/lib/libvirt/weft"
 # The image has no other locale.
 USER_DATA = """#cloud-config
 locale: C.UTF-8

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness.cloud import Cloud
+from harness.cloud import BOOT, Cloud
 from harness.wait import until
 from harness.weft import build_folder
 
@@ -64,6 +64,44 @@ def test_node_that_ends_by_itself_is_started_again(cloud):
     cloud.run("cfd[1]", "poweroff", "-f", check=False)
     until(lambda: any("healing" in event["message"] for event in cloud.client.events()), "it is noticed")
     cloud.ready("cfd", ready=2)
+    cloud.check()
+
+
+def knows_all(cloud, target, count):
+    return all(cloud.run(target, "grep", "-c", f"cfd-{i}$", "/etc/hosts", check=False).stdout.strip() == "1" for i in range(count))
+
+
+def reboot(cloud, target):
+    boot = cloud.run(target, "cat", "/proc/sys/kernel/random/boot_id").stdout
+    cloud.run(target, "sh", "-c", "echo gone > /etc/gone; reboot -f", check=False)
+    return boot
+
+
+def test_node_that_reboots_meets_the_others_again(cloud):
+    """All that it was told lay in its memory."""
+    cloud.make("cfd", 2)
+    before, known = cloud.nodes("cfd"), cloud.events("node-rebooted")
+    boot = reboot(cloud, "cfd[1]")
+    until(lambda: cloud.events("node-rebooted") != known, "it is noticed")
+    assert cloud.client.cluster("cfd")["phase"] == "healing"
+    cloud.ready("cfd", ready=2)
+    assert cloud.run("cfd[1]", "cat", "/proc/sys/kernel/random/boot_id").stdout != boot
+    assert cloud.run("cfd[1]", "test", "-e", "/etc/gone", check=False).returncode == 1
+    assert knows_all(cloud, "cfd[1]", 2) and cloud.nodes("cfd") == before
+    assert cloud.run("cfd[1]", "ping", "-c", "1", "-W", "5", "cfd-0").returncode == 0
+    cloud.check()
+
+
+def test_node_that_reboots_while_nobody_listens(cloud):
+    cloud.make("cfd", 2)
+    host, domain = next((node["host"], "weft-" + node["id"]) for node in cloud.nodes("cfd") if node["rank"] == 1)
+    known = cloud.events("node-rebooted")
+    cloud.stop_weftd()
+    cloud.virsh(host, "reset", domain)
+    cloud.start_weftd()
+    until(lambda: cloud.events("node-rebooted") != known, "it is noticed", BOOT)
+    cloud.ready("cfd", ready=2)
+    assert knows_all(cloud, "cfd[1]", 2)
     cloud.check()
 
 

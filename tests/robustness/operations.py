@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Callable
 
+from harness.files import DISK, KERNEL
 from harness.weft import host
 
 
@@ -95,25 +96,28 @@ def failing_talks(site):
 
 # --- images ---
 
-DISK = b"a disk, or what is called one " * 100
 DIGEST = hashlib.sha256(DISK).hexdigest()
 
 
-def send_disk(site):
+def send_blob(site, data, piece):
     """Goes on where the file ends, as weft image add does."""
-    there = site.client.get(f"/v1/blobs/{DIGEST}")
-    if there["complete"]:
-        return True
-    headers = {"Content-Type": "application/octet-stream"}
-    path = f"/v1/blobs/{DIGEST}?offset={there['size']}&size={len(DISK)}"
-    answer = site.client.request("PATCH", path, DISK[there["size"]:], headers)
-    assert answer.status == 200, answer.text
-    return answer.json["complete"]
+    path = f"/v1/blobs/{hashlib.sha256(data).hexdigest()}"
+
+    def step():
+        blob = site.client.get(path)
+        if not blob["complete"]:
+            begin = blob["size"]
+            answer = site.client.request("PATCH", f"{path}?offset={begin}&size={len(data)}", data[begin:begin + piece],
+                                         {"Content-Type": "application/octet-stream"})
+            assert answer.status == 200, answer.text
+        return blob["complete"]
+
+    site.until(step, "the blob is complete")
+    return {"digest": path.rsplit("/", 1)[1], "size": len(data)}
 
 
 def add_image(site):
-    site.until(lambda: send_disk(site), "the disk is there")
-    site.call("POST", "/v1/images", {"name": "own", "disk": {"digest": DIGEST, "size": len(DISK), "format": "raw"}})
+    site.call("POST", "/v1/images", {"name": "own", "disk": send_blob(site, DISK, len(DISK))})
 
 
 def create_from_image(site):
@@ -252,25 +256,8 @@ def host_is_gone(site):
 # --- images ---
 
 
-def send_blob(site, data, piece):
-    """Whatever of it is there already is not sent again."""
-    path = f"/v1/blobs/{hashlib.sha256(data).hexdigest()}"
-
-    def step():
-        blob = site.client.get(path)
-        if not blob["complete"]:
-            begin = blob["size"]
-            answer = site.client.request("PATCH", f"{path}?offset={begin}&size={len(data)}", data[begin:begin + piece],
-                                         {"Content-Type": "application/octet-stream"})
-            assert answer.status == 200, answer.text
-        return blob["complete"]
-
-    site.until(step, "the blob is complete")
-    return {"digest": path.rsplit("/", 1)[1], "size": len(data)}
-
-
 def images(site):
-    disk, kernel = send_blob(site, b"disk" * 1000, 1500), send_blob(site, b"kernel", 6)
+    disk, kernel = send_blob(site, DISK, 1500), send_blob(site, KERNEL, 6)
     site.call("POST", "/v1/images", {"name": "kept", "disk": disk})
     site.call("POST", "/v1/images", {"name": "gone", "disk": disk, "kernel": kernel})
     site.call("DELETE", "/v1/images/gone")
@@ -280,7 +267,7 @@ def one_image_is_left(site):
     """A file that a crash left behind is swept a day later; what an image names is always there."""
     kept = site.alive(lambda: site.client.items("/v1/images"))
     assert [image["name"] for image in kept] == ["kept"]
-    assert (site.weft.root / "images" / kept[0]["disk"]["digest"]).read_bytes() == b"disk" * 1000
+    assert (site.weft.root / "images" / kept[0]["disk"]["digest"]).read_bytes() == DISK
 
 
 # --- fabrics ---

@@ -134,8 +134,19 @@ class Walk:
             self.site.call("POST", f"/v1/hosts/{name}/undrain", {})
         return f"back {name} (was {how})"
 
+    def running(self):
+        return sorted((host, name) for host, names in self.weft.world.domains().items() for name in names if name.startswith("weft-"))
+
+    def reboot(self):
+        running = self.running()
+        if not running:
+            return None
+        host, name = self.random.choice(running)
+        self.weft.world.reboot(host, name)
+        return f"reboot {name} on {host}"
+
     def end_domain(self):
-        running = sorted((host, name) for host, names in self.weft.world.domains().items() for name in names if name.startswith("weft-"))
+        running = self.running()
         if not running:
             return None
         host, name = self.random.choice(running)
@@ -183,7 +194,7 @@ class Walk:
         self.kills += 1
         return f"kill at {name}:{times}"
 
-    OPERATIONS = ((create, 16), (scale, 14), (delete, 8), (lose, 3), (drain, 3), (evict, 3), (bring_back, 8), (end_domain, 8), (foreign, 1),
+    OPERATIONS = ((create, 16), (scale, 14), (delete, 8), (lose, 3), (drain, 3), (evict, 3), (bring_back, 8), (end_domain, 8), (reboot, 6), (foreign, 1),
                   (fault, 8), (kill_now, 4), (kill_soon, 12), (kill_at, 6))
 
     # --- quiet points ---

@@ -1,4 +1,5 @@
 /* The API over its Unix socket, on a real store: a client on a thread of its own, the server in this one. */
+#include "../contract/scratch.h"
 #include "api.h"
 #include "auth.h"
 #include "errors.h"
@@ -198,8 +199,7 @@ static void
 set_up(Env *env, gconstpointer data)
 {
     GError *error = NULL;
-    env->folder = g_dir_make_tmp("weft-api-XXXXXX", &error);
-    g_assert_no_error(error);
+    env->folder = scratch_new();
     env->socket = g_build_filename(env->folder, "weft.sock", NULL);
     g_autofree char *path = g_build_filename(env->folder, "weft.db", NULL);
     env->store = weft_store_sqlite_open(path, &error);
@@ -216,13 +216,7 @@ tear_down(Env *env, gconstpointer data)
     weft_api_free(env->api);
     weft_store_free(env->store);
     g_assert_false(g_file_test(env->socket, G_FILE_TEST_EXISTS));
-    g_autoptr(GDir) dir = g_dir_open(env->folder, 0, NULL);
-    for (const char *name; (name = g_dir_read_name(dir));) {
-        g_autofree char *path = g_build_filename(env->folder, name, NULL);
-        g_unlink(path);
-    }
-    g_rmdir(env->folder);
-    g_free(env->folder);
+    scratch_free(env->folder);
     g_free(env->socket);
 }
 

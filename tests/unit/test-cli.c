@@ -70,6 +70,35 @@ test_sse_has_a_limit(void)
 }
 
 static void
+test_fill(void)
+{
+    static const struct {
+        const char *text;
+        gsize indent, columns;
+        const char *filled;
+    } cases[] = {
+        { "", 0, 10, "" },
+        { "one two three", 0, 0, "one two three" },
+        { "one two three", 0, 13, "one two three" },
+        { "one two three", 0, 12, "one two\nthree" },
+        { "one two three", 2, 9, "one two\n  three" },
+        { "incomprehensible to one", 0, 5, "incomprehensible\nto\none" }, /* what does not fit anywhere stays whole */
+        { "no\nremedy: none at all", 2, 16, "no\n  remedy: none\n  at all" },
+        { "no\nremedy: none at all", 2, 0, "no\n  remedy: none at all" },
+        { "größer als", 0, 10, "größer als" },
+    };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        char *text = NULL;
+        size_t length = 0;
+        FILE *out = open_memstream(&text, &length);
+        weft_text_fill(cases[i].text, cases[i].indent, cases[i].columns, out);
+        fclose(out);
+        g_assert_cmpstr(text, ==, cases[i].filled);
+        free(text);
+    }
+}
+
+static void
 test_table(void)
 {
     g_autoptr(WeftTable) table = weft_table_new("NAME|!PHASE|>READY|REASON");
@@ -231,6 +260,7 @@ main(int argc, char **argv)
     g_test_add_func("/cli/sse", test_sse);
     g_test_add_func("/cli/sse-limit", test_sse_has_a_limit);
     g_test_add_func("/cli/table", test_table);
+    g_test_add_func("/cli/fill", test_fill);
     g_test_add_func("/cli/fit", test_fit);
     g_test_add_func("/cli/clean", test_clean);
     g_test_add_func("/cli/paths", test_paths);

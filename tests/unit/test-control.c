@@ -1,6 +1,7 @@
 #include "errors.h"
 #include "jobs.h"
 #include "look.h"
+#include "outcasts.h"
 #include "plan.h"
 #include "ports.h"
 #include "wiring.h"
@@ -16,8 +17,8 @@ typedef struct Case {
     gboolean deleted;
     /* what is known: a letter for each node, its phase (c u r f l s), then flags of the node behind it:
      * b busy, z resting, x stopped, o runs, i has no image there, n its host has the network still, m has not met the
-     * present members, L host lost, S silent, E evicting, ! started too often; ranks count up. A ~ at the end: some host has
-     * not the right peers. */
+     * present members, B was ready before, L host lost, S silent, E evicting, ! started too often; ranks count up. A ~ at the
+     * end: some host has not the right peers. */
     const char *nodes;
     gboolean wired;
     gboolean was_ready;
@@ -49,6 +50,8 @@ static const Case cases[] = {
     { "… but not before the new one is up", 3, FALSE, "rm rm c", TRUE, TRUE, "--s 0", WEFT_CLUSTER_SCALING },
     { "whoever leaves is not waited for", 1, FALSE, "rm s", TRUE, TRUE, "mk 0", WEFT_CLUSTER_SCALING },
     { "one that came back up meets alone", 2, FALSE, "r um", TRUE, TRUE, "-m 0", WEFT_CLUSTER_SCALING },
+    { "one that rebooted by itself is broken until then", 2, FALSE, "r umB", TRUE, TRUE, "-m 0", WEFT_CLUSTER_HEALING },
+    { "… and asked again, not started anew", 2, FALSE, "r umBz", TRUE, TRUE, "-- 0", WEFT_CLUSTER_HEALING },
     { "a silent host is not asked", 2, FALSE, "r rmS", TRUE, TRUE, "-- 0", WEFT_CLUSTER_SCALING },
     { "ready", 2, FALSE, "r r", TRUE, TRUE, "-- 0", WEFT_CLUSTER_READY },
     { "ready before it was recorded that they start", 2, FALSE, "r r", TRUE, FALSE, "-- 0", WEFT_CLUSTER_STARTING },
@@ -113,6 +116,7 @@ view_of(const char *text, guint rank)
     node->phase = phase_of_letter(text[0]);
     node->starts = strchr(text, '!') ? 3 : 0;
     node->met = strchr(text + 1, 'm') ? 1 : GENERATION;
+    node->boot = strchr(text + 1, 'B') ? g_strdup("b0") : NULL;
     return (WeftNodeView){ .node = node,
                            .host = seen_of_flags(text + 1),
                            .busy = strchr(text + 1, 'b') != NULL,
@@ -168,6 +172,78 @@ test_plan(gconstpointer data)
     g_assert_cmpint(weft_plan_phase(&input), ==, c->phase);
     for (guint i = 0; i < n; i++)
         weft_node_free((WeftNode *)views[i].node);
+}
+
+/* --- who is moved --- */
+
+typedef struct Outcast {
+    const char *name;
+    /* for each node by rank: - it reached all; else whom not, by their ranks, or ? for nobody in particular; then its host as a
+     * capital letter (none: one of its own), + it was ready before, ' it was moved already */
+    const char *meetings;
+    const char *expected; /* - stays, m moves */
+} Outcast;
+
+static const Outcast outcasts[] = {
+    { "all reach all", "- - -", "---" },
+    { "one alone", "-", "-" },
+    { "nobody", "", "" },
+    { "a pair: the higher rank", "1 0", "-m" },
+    { "… the other one if that did not help", "1 0'", "m-" },
+    { "… and so on", "1' 0'", "-m" },
+    { "… among others", "- 2 1 -", "--m-" },
+    { "one that nobody reaches", "1 023 1 1", "-m--" },
+    { "… and that says nothing yet", "1 - 1 1", "-m--" },
+    { "one that reaches nobody, and whom others reached before", "- 023 - -", "-m--" },
+    { "all are apart: one of them", "12 02 01", "--m" },
+    { "two of four: one of them", "23 23 01 01", "---m" },
+    { "two hosts: one node, to see whose fault it is", "23A 23A 01B 01B", "---m" },
+    { "… and then all of the one that reaches neither", "23A 23A 01B 01C'", "mm--" },
+    { "… but those that reach all", "23A -A 0B 0C", "m---" },
+    { "neighbours on a host", "1A 0A -B", "-m-" },
+    { "who says no names", "- ? -", "-m-" },
+    { "who was ready stays, who joins is moved", "1+ 0", "-m" },
+    { "… whatever its rank", "1 0+", "m-" },
+    { "… though it is beside one on the host to blame", "23A+ 23A 01B 01C", "-m--" },
+    { "who was ready and is in the way of all", "1 023+ 1 1", "----" },
+    { "only they are left", "1+ 0+", "--" },
+    { "names of nobody", "79 -", "m-" },
+};
+
+static WeftMeeting
+meeting_of(const char *text, guint rank, char *host)
+{
+    GArray *ranks = g_array_new(FALSE, FALSE, sizeof(guint));
+    host[0] = (char)('0' + rank);
+    for (const char *p = text; *p; p++) {
+        guint other = (guint)g_ascii_digit_value(*p);
+        if (g_ascii_isdigit(*p))
+            g_array_append_val(ranks, other);
+        if (g_ascii_isupper(*p))
+            host[0] = *p;
+    }
+    return (WeftMeeting){ rank, host, strchr(text, '\'') != NULL, strchr(text, '+') != NULL, text[0] != '-', ranks };
+}
+
+static void
+test_outcasts(gconstpointer data)
+{
+    const Outcast *c = data;
+    g_auto(GStrv) words = g_strsplit(c->meetings, " ", -1);
+    guint n = g_strv_length(words), moved = 0;
+    WeftMeeting meetings[8];
+    char hosts[8][2] = { 0 }, text[9] = { 0 };
+    gboolean marks[8];
+    for (guint i = 0; i < n; i++)
+        meetings[i] = meeting_of(words[i], i, hosts[i]);
+    guint count = weft_plan_outcasts(meetings, n, marks);
+    for (guint i = 0; i < n; i++) {
+        text[i] = marks[i] ? 'm' : '-';
+        moved += marks[i] != 0;
+        g_array_unref((GArray *)meetings[i].unreached);
+    }
+    g_assert_cmpstr(text, ==, c->expected);
+    g_assert_cmpuint(count, ==, moved);
 }
 
 /* --- what a look at a host finds --- */
@@ -427,6 +503,26 @@ test_jobs_deadline(void)
     g_free(ends.message);
 }
 
+/* It counts from when the job runs: one that had to wait for another has all of it. */
+static void
+test_jobs_deadline_after_waiting(void)
+{
+    Counting counting = { .base = { &counting_ops } };
+    Ends first = { 0 }, second = { 0 };
+    WeftJobs *jobs = weft_jobs_new(&counting.base, 2, 1);
+    gint64 begin = g_get_monotonic_time();
+    weft_jobs_submit(jobs, stop_job("n1", 100 * 1000, &first));
+    weft_jobs_submit(jobs, stop_job("n1", 20 * 1000, &second));
+    while (second.failed < 1)
+        g_main_context_iteration(NULL, TRUE);
+    g_assert_cmpuint(first.failed, ==, 1);
+    g_assert_cmpuint(counting.calls, ==, 2);
+    g_assert_cmpint(g_get_monotonic_time() - begin, >=, 120 * 1000);
+    weft_jobs_free(jobs);
+    g_free(first.message);
+    g_free(second.message);
+}
+
 static void
 test_jobs_free_while_busy(void)
 {
@@ -659,12 +755,17 @@ main(int argc, char **argv)
         g_autofree char *path = g_strdup_printf("/control/plan/%s", cases[i].name);
         g_test_add_data_func(path, &cases[i], test_plan);
     }
+    for (gsize i = 0; i < G_N_ELEMENTS(outcasts); i++) {
+        g_autofree char *path = g_strdup_printf("/control/outcasts/%s", outcasts[i].name);
+        g_test_add_data_func(path, &outcasts[i], test_outcasts);
+    }
     g_test_add_func("/control/look/domains", test_look);
     g_test_add_func("/control/look/networks", test_look_networks);
     g_test_add_func("/control/look/images", test_look_images);
     g_test_add_func("/control/jobs/bounds", test_jobs_bounds);
     g_test_add_func("/control/jobs/purposes", test_jobs_purposes);
     g_test_add_func("/control/jobs/deadline", test_jobs_deadline);
+    g_test_add_func("/control/jobs/deadline-after-waiting", test_jobs_deadline_after_waiting);
     g_test_add_func("/control/jobs/free-while-busy", test_jobs_free_while_busy);
     g_test_add_func("/control/wiring", test_wiring);
     g_test_add_func("/control/wiring/generation", test_wiring_generation);

@@ -114,6 +114,45 @@ expect_end(End *end)
     g_assert_false(end_next(end, &read));
 }
 
+/* --- finding a sync --- */
+
+/* Which bytes are the nonce, however the stream is cut. */
+static void
+expect_sync(const GByteArray *stream, gsize step)
+{
+    struct weft_reader reader = { 0 };
+    struct weft_frame frame;
+    const guint8 *payload = NULL;
+    weft_reader_hunt(&reader);
+    for (gsize at = 0; at < stream->len; at += step) {
+        const guint8 *bytes = stream->data + at;
+        gsize count = MIN(step, stream->len - at);
+        enum weft_read read = weft_reader_next(&reader, &bytes, &count, &frame, &payload);
+        gboolean last = at + step >= stream->len;
+        g_assert_cmpint(read, ==, last ? WEFT_READ_SYNC : WEFT_READ_MORE);
+    }
+    g_assert_cmpmem(payload, WEFT_NONCE_LENGTH, "a nonce, 16 long", WEFT_NONCE_LENGTH);
+}
+
+/* What comes before it may be part of one, and ends with as many of its first bytes as it likes. */
+static void
+test_hunt(void)
+{
+    static const gsize steps[] = { 1, 3, 7, 1024 };
+    for (gsize part = 0; part < WEFT_SYNC_LENGTH; part++) {
+        for (gsize padding = 0; padding < 40; padding++) {
+            g_autoptr(GByteArray) stream = g_byte_array_new();
+            g_byte_array_append(stream, (const guint8 *)WEFT_SYNC, (guint)part);
+            for (gsize i = 0; i < padding; i++)
+                g_byte_array_append(stream, (const guint8 *)"\xff", 1);
+            g_byte_array_append(stream, (const guint8 *)WEFT_SYNC, WEFT_SYNC_LENGTH);
+            g_byte_array_append(stream, (const guint8 *)"a nonce, 16 long", WEFT_NONCE_LENGTH);
+            for (gsize i = 0; i < G_N_ELEMENTS(steps); i++)
+                expect_sync(stream, steps[i]);
+        }
+    }
+}
+
 /* --- a link and its guest --- */
 
 typedef struct Fixture {
@@ -482,7 +521,8 @@ test_ask_in_vain(void)
         else
             end_send_number(&f.guest, 1, bad_answers[i].type, 1);
         until_answered(&answer);
-        g_assert_null(answer.output);
+        const char *said = bad_answers[i].data ? bad_answers[i].data : "";
+        g_assert_cmpstr(answer.output, ==, bad_answers[i].code == WEFT_ERROR_FAILED ? said : NULL);
         g_assert_error(answer.error, WEFT_ERROR, (gint)bad_answers[i].code);
         g_assert_cmpstr(answer.error->message, ==, bad_answers[i].message);
         answer_clear(&answer);
@@ -949,6 +989,7 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     signal(SIGPIPE, SIG_IGN);
+    g_test_add_func("/link/hunt", test_hunt);
     g_test_add_func("/link/greeting", test_greeting);
     g_test_add_func("/link/greeting-after-noise", test_greeting_after_noise);
     g_test_add_func("/link/greeting-that-never-comes", test_greeting_that_never_comes);

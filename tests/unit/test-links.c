@@ -23,7 +23,9 @@ typedef struct Env {
     Counting hv;
     WeftJobs *jobs;
     WeftLinks *links;
-    char *lost; /* the host that was last told of */
+    char *lost;     /* the host that was last told of */
+    char *rebooted; /* the boot of the guest that was last told of */
+    const char *expected;
 } Env;
 
 /* What became of a wish. */
@@ -55,6 +57,15 @@ on_lost(const char *host, gpointer data)
 }
 
 static void
+on_rebooted(const char *node, const char *boot, gpointer data)
+{
+    Env *env = data;
+    g_assert_cmpstr(node, ==, "a");
+    g_free(env->rebooted);
+    env->rebooted = g_strdup(boot);
+}
+
+static void
 set_up(Env *env, gconstpointer data)
 {
     g_autoptr(GError) error = NULL;
@@ -64,7 +75,8 @@ set_up(Env *env, gconstpointer data)
     g_assert_no_error(error);
     env->hv.base.ops = &counting_ops;
     env->jobs = weft_jobs_new(&env->hv.base, 4, 4);
-    env->links = weft_links_new(env->jobs, &(WeftLinkLimits){ LONG, IDLE, 512 }, on_lost, env);
+    env->links =
+        weft_links_new(env->jobs, &(WeftLinkLimits){ LONG, IDLE, 512 }, &(WeftLinkListener){ on_lost, on_rebooted, env });
 }
 
 static void
@@ -80,6 +92,7 @@ tear_down(Env *env, gconstpointer data)
     end_links(env);
     weft_hypervisor_free(env->hv.fake);
     g_free(env->lost);
+    g_free(env->rebooted);
     scratch_free(env->world);
 }
 
@@ -103,7 +116,7 @@ static void
 want_of(Env *env, const char *node, WeftLinkAsk ask, Outcome *outcome)
 {
     g_autofree char *domain = g_strconcat("weft-", node, NULL);
-    WeftLinkAddress address = { node, domain, "n1", NULL };
+    WeftLinkAddress address = { node, domain, "n1", NULL, env->expected };
     *outcome = (Outcome){ .fd = -1 };
     ask.done = on_done;
     ask.data = outcome;
@@ -175,6 +188,26 @@ test_one_link_for_all(Env *env, gconstpointer data)
     outcome_clear(&later);
 }
 
+/* Told at the greeting, and to whoever comes later and expects another. */
+static void
+test_another_boot(Env *env, gconstpointer data)
+{
+    Outcome outcome;
+    const char *expected[] = { "fake-0", NULL, "fake-1", "fake-0" };
+    const char *told[] = { "fake-1", NULL, NULL, "fake-1" };
+    scratch_write(env->world, "reboots", "n2 weft-a\nn1 weft-a\nn1 weft-ab\n");
+    for (guint i = 0; i < G_N_ELEMENTS(expected); i++) {
+        env->expected = expected[i];
+        want(env, NULL, LONG, &outcome);
+        await(&outcome);
+        g_assert_cmpstr(env->rebooted, ==, told[i]);
+        g_clear_pointer(&env->rebooted, g_free);
+    }
+    g_assert_cmpstr(weft_links_boot(env->links, "a"), ==, "fake-1");
+    g_assert_null(weft_links_boot(env->links, "b"));
+    g_assert_cmpint(env->hv.opens, ==, 1);
+}
+
 static void
 test_refusals(Env *env, gconstpointer data)
 {
@@ -187,6 +220,7 @@ test_refusals(Env *env, gconstpointer data)
     g_assert_error(exec.error, WEFT_ERROR, WEFT_ERROR_INVALID);
     g_assert_error(meet.error, WEFT_ERROR, WEFT_ERROR_FAILED);
     g_assert_nonnull(strstr(meet.error->message, "nobody there"));
+    g_assert_nonnull(strstr(meet.output, "nobody there"));
     g_assert_cmpint(env->hv.opens, ==, 1); /* the link is as good as before */
     outcome_clear(&exec);
     outcome_clear(&meet);
@@ -336,7 +370,8 @@ test_few_rest(Env *env, gconstpointer data)
 {
     Outcome connection;
     weft_links_free(env->links);
-    env->links = weft_links_new(env->jobs, &(WeftLinkLimits){ LONG, LONG, 2 }, on_lost, env);
+    env->links =
+        weft_links_new(env->jobs, &(WeftLinkLimits){ LONG, LONG, 2 }, &(WeftLinkListener){ on_lost, on_rebooted, env });
     for (const char *const *name = (const char *const[]){ "b", "c", "d", NULL }; *name; name++) {
         g_autofree char *file = g_strdup_printf("n1/domains/weft-%s.xml", *name);
         scratch_write(env->world, file, "<domain/>");
@@ -381,6 +416,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
 #define ADD(path, data, test) g_test_add(path, Env, data, set_up, test, tear_down)
     ADD("/links/one-for-all", NULL, test_one_link_for_all);
+    ADD("/links/another-boot", NULL, test_another_boot);
     ADD("/links/refusals", NULL, test_refusals);
     ADD("/links/open-fails", NULL, test_open_fails);
     ADD("/links/late/open", "hang open\n", test_late);

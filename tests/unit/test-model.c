@@ -1,9 +1,8 @@
 #include "cluster.h"
-#include "disk-header.h"
 #include "errors.h"
 #include "event.h"
 #include "host.h"
-#include "image.h"
+#include "image-head.h"
 #include "names.h"
 #include "node.h"
 #include "partition.h"
@@ -124,6 +123,7 @@ assert_equal_clusters(const WeftCluster *a, const WeftCluster *b)
     SAME(a, b, slurm);
     SAME(a, b, created);
     SAME(a, b, deleted);
+    SAME(a, b, bridged);
     g_assert_cmpuint(a->ssh_keys->len, ==, b->ssh_keys->len);
     for (guint i = 0; i < a->ssh_keys->len; i++)
         g_assert_cmpstr(g_ptr_array_index(a->ssh_keys, i), ==, g_ptr_array_index(b->ssh_keys, i));
@@ -501,7 +501,7 @@ test_phases(void)
     static const char nodes[] = "\n"
         "claimed       xxxxxx\n"
         "up            .xxxxx\n"
-        "ready         ..xxxx\n"
+        "ready         .xxxxx\n"
         "failed        x..xxx\n"
         "lost          ...xxx\n"
         "stopping      .....x\n";
@@ -625,12 +625,12 @@ static const Golden goldens[] = {
 };
 
 /* A header that is fine: version 3, 64 KiB clusters, 1 GiB, one table of two entries in the fourth cluster. */
-static const guint8 fine_qcow2[WEFT_DISK_HEADER_LENGTH] = {
+static const guint8 fine_qcow2[WEFT_IMAGE_HEAD_LENGTH] = {
     'Q', 'F', 'I', 0xfb, [7] = 3, [23] = 16, [28] = 0x40, [39] = 2, [45] = 3, [53] = 1, [59] = 1, [99] = 4, [103] = 104,
 };
 
 static void
-test_disk_header(void)
+test_image_disk(void)
 {
     /* What is changed in it, and what of the message must tell it; NULL: it is still fine. */
     static const struct {
@@ -638,7 +638,8 @@ test_disk_header(void)
         const char *says;
     } cases[] = {
         { 79, 0x00, NULL },
-        { 79, 0x18, NULL }, /* compression type, long entries */
+        { 79, 0x08, NULL },               /* compression type */
+        { 79, 0x10, "tables cannot be" }, /* entries of twice the length: these reach half as far */
         { 7, 2, NULL },
         { 7, 1, "no qcow2 of version 2 or 3" },
         { 7, 4, "no qcow2 of version 2 or 3" },
@@ -656,6 +657,12 @@ test_disk_header(void)
         { 36, 0xff, "not within its file" },
         { 40, 0xff, "not within its file" },
         { 38, 0xff, "not within its file" },
+        { 53, 4, "not within its file" },
+        { 46, 1, "tables cannot be" },
+        { 54, 1, "tables cannot be" },
+        { 53, 0, "tables cannot be" },
+        { 39, 1, "tables cannot be" }, /* half of the disk */
+        { 31, 1, "tables cannot be" }, /* one byte more than they reach */
         { 24, 0x80, "describes a disk of" },
         { 28, 0, "describes a disk of 0 bytes" },
         { 0, 'X', "disk.format: is qcow2, and the file is no qcow2" },
@@ -667,15 +674,58 @@ test_disk_header(void)
         guint8 header[sizeof fine_qcow2];
         memcpy(header, fine_qcow2, sizeof header);
         header[cases[i].at] = cases[i].value;
-        gboolean fine = weft_disk_header_check(&file, header, sizeof header, &error);
+        gboolean fine = weft_image_head_check(WEFT_PART_DISK, &file, header, sizeof header, &error);
         g_test_message("%u: %s", i, error ? error->message : "fine");
         g_assert_cmpint(fine, ==, cases[i].says == NULL);
         g_assert_true(fine || (error && strstr(error->message, cases[i].says)));
     }
     for (gsize length = 0; length < sizeof fine_qcow2; length++) /* whatever is there of it */
-        g_assert_cmpint(weft_disk_header_check(&file, fine_qcow2, length, NULL), ==, length >= 104);
-    g_assert_false(weft_disk_header_check(&raw, fine_qcow2, sizeof fine_qcow2, NULL));
-    g_assert_true(weft_disk_header_check(&raw, (const guint8 *)"", 0, NULL));
+        g_assert_cmpint(weft_image_head_check(WEFT_PART_DISK, &file, fine_qcow2, length, NULL), ==, length >= 104);
+    g_assert_false(weft_image_head_check(WEFT_PART_DISK, &raw, fine_qcow2, sizeof fine_qcow2, NULL));
+    g_assert_true(weft_image_head_check(WEFT_PART_DISK, &raw, (const guint8 *)"", 0, NULL));
+}
+
+/* Of the other files: what one begins with, and what of the message must tell; NULL: it is fine. */
+static void
+test_image_head(void)
+{
+    static const struct {
+        WeftImagePart part;
+        guint64 size;
+        guint at;
+        const char *text;
+        gsize length;
+        const char *says;
+    } cases[] = {
+        { WEFT_PART_DISK, 1024, 0, "", 0, NULL },
+        { WEFT_PART_DISK, 1023, 0, "", 0, "disk: has 1023 bytes, and a disk has whole sectors of 512" },
+        { WEFT_PART_DISK, 1, 0, "", 0, "truncate -s %512 FILE" },
+        { WEFT_PART_KERNEL, 520, 0, "\177ELF\2\1\1\0\0\0\0\0\0\0\0\0\2\0\x3e\0", 20, NULL },
+        { WEFT_PART_KERNEL, 520, 0, "\177ELF\2\1\1\0\0\0\0\0\0\0\0\0\3\0\x3e\0", 20, "machine 62 and type 3" },
+        { WEFT_PART_KERNEL, 520, 0, "\177ELF\2\1\1\0\0\0\0\0\0\0\0\0\2\0\xb7\0", 20, "machine 183 and type 2" },
+        { WEFT_PART_KERNEL, 4, 0, "\177ELF", 4, "machine 0 and type 0" },
+        { WEFT_PART_KERNEL, 520, 0x202, "HdrS", 4, NULL },
+        { WEFT_PART_KERNEL, 520, 0, "HdrS", 4, "the file begins with 48 64 72 53, and a kernel is ELF (vmlinux) or a bzImage" },
+        { WEFT_PART_KERNEL, 520, 0, "\x1f\x8b", 2, "the file is packed by gzip, and a kernel is" },
+        { WEFT_PART_KERNEL, 520, 0, "070701", 6, "kernel: the file is a cpio archive" },
+        { WEFT_PART_INITRD, 520, 0, "070701", 6, NULL },
+        { WEFT_PART_INITRD, 520, 0, "\x1f\x8b", 2, NULL },
+        { WEFT_PART_INITRD, 520, 0, "\x28\xb5\x2f\xfd", 4, NULL },
+        { WEFT_PART_INITRD, 520, 0x202, "HdrS", 4, "initrd: the file is a bzImage, and an initrd is a cpio archive" },
+        { WEFT_PART_INITRD, 1, 0, "x", 1, "the file begins with 78 00 00 00" },
+    };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autoptr(GError) error = NULL;
+        guint8 head[WEFT_IMAGE_HEAD_LENGTH] = { 0 };
+        const WeftImageFile file = { .size = cases[i].size, .format = WEFT_DISK_RAW };
+        memcpy(head + cases[i].at, cases[i].text, cases[i].length);
+        gboolean fine = weft_image_head_check(cases[i].part, &file, head, sizeof head, &error);
+        g_test_message("%u: %s", i, error ? error->message : "fine");
+        g_assert_cmpint(fine, ==, cases[i].says == NULL);
+        g_assert_true(fine || (error && strstr(error->message, cases[i].says)));
+        for (gsize length = 0; length < cases[i].at + cases[i].length; length++) /* whatever is there of it */
+            weft_image_head_check(cases[i].part, &file, head, length, NULL);
+    }
 }
 
 int
@@ -691,7 +741,8 @@ main(int argc, char **argv)
     g_test_add_func("/model/cluster/scale", test_scale);
     g_test_add_func("/model/node/round-trip", test_node);
     g_test_add_func("/model/node/names", test_node_names);
-    g_test_add_func("/model/disk-header", test_disk_header);
+    g_test_add_func("/model/image/disk", test_image_disk);
+    g_test_add_func("/model/image/head", test_image_head);
     g_test_add_func("/model/usage", test_usage);
     g_test_add_func("/model/phases", test_phases);
     g_test_add_func("/model/phases/settled", test_settled);

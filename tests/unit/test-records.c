@@ -474,9 +474,31 @@ test_host_ports(Env *env, gconstpointer data)
     commit(env, txn);
     assert_dumped(env, "host n1",
                   "{\"claims\":[\"fabric/ib0/guid/0x0000000000000010\",\"fabric/ib0/guid/0x0000000000000011\"],"
-                  "\"place\":\"\",\"scope\":\"\",\"shares\":{}}");
+                  "\"place\":\"\",\"scope\":\"\",\"shares\":{\"fabric/ib0/hosts/vfs\":1}}");
     refuse(env, put_new_node(env, "{\"devices\": [[0, \"mlx5_0\", 1, \"0x11\"]]}"), WEFT_ERROR_EXHAUSTED,
            "fabric/ib0/guid/0x0000000000000011 is held by host n1 already");
+}
+
+/* Virtual functions, none, and hardware that nobody knows yet. */
+static void
+test_hosts_of_a_fabric(Env *env, gconstpointer data)
+{
+    static const char *const hosts[] = { "{\"name\":\"a\",\"fabric\":\"ib0\",\"leaf\":\"l\",\"numa\":[{\"cores\":1}]}",
+                                         "{\"name\":\"b\",\"fabric\":\"ib0\",\"leaf\":\"l\"}" };
+    GError *error = NULL;
+    guint64 bare = 9, vfs = 9;
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_host(txn, env->host, WEFT_ABSENT);
+    for (guint i = 0; i < G_N_ELEMENTS(hosts); i++) {
+        json_auto_t *json = json_loads(hosts[i], 0, NULL);
+        g_autoptr(WeftHost) host = weft_host_from_json(json, "", &error);
+        g_assert_no_error(error);
+        weft_txn_put_host(txn, host, WEFT_ABSENT);
+    }
+    commit(env, txn);
+    g_assert_true(weft_store_count_hosts(env->store, "ib0", &bare, &vfs, &error));
+    g_assert_cmpuint(bare, ==, 1);
+    g_assert_cmpuint(vfs, ==, 2);
 }
 
 static void
@@ -526,6 +548,7 @@ main(int argc, char **argv)
         { "/records/remove-tenant", test_remove_tenant },
         { "/records/events", test_events },
         { "/records/host-ports", test_host_ports },
+        { "/records/hosts-of-a-fabric", test_hosts_of_a_fabric },
         { "/records/load", test_load },
     };
     g_test_init(&argc, &argv, NULL);

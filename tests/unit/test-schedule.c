@@ -164,6 +164,36 @@ test_passthrough_takes_all(void)
     g_assert_cmpuint(again->len, ==, 3);
 }
 
+/* What is described and not there is not placed on, taken or not, and the refusal says so. */
+static void
+test_absent_devices(void)
+{
+    static const char *const specs[] = { "{\"name\":\"a\",\"count\":1,\"path\":\"passthrough\"}",
+                                         "{\"name\":\"a\",\"count\":1,\"path\":\"sriov\"}",
+                                         "{\"name\":\"a\",\"count\":1,\"path\":\"bridge\",\"gpus\":1}" };
+    static const char *const scarce[] = { "whole HCAs", "virtual functions", "GPUs" };
+    g_autoptr(WeftFleet) fleet = fleet_of(1, 1);
+    g_autoptr(WeftHost) bare = weft_host_new();
+    g_autoptr(WeftHost) few = host_from("{\"name\":\"n0\",\"fabric\":\"ib0\",\"leaf\":\"l\",\"numa\":[{\"cores\":1}],"
+                                        "\"hcas\":[{\"name\":\"mlx5_0\",\"port_guid\":\"0x1\",\"vfs\":1}]}");
+    weft_fleet_set_devices(fleet, "n0", bare);
+    weft_fleet_empty(fleet, "n0");
+    for (guint i = 0; i < G_N_ELEMENTS(specs); i++) {
+        g_autoptr(GError) error = NULL;
+        g_assert_null(place(fleet, specs[i], &error));
+        g_autofree char *words =
+            g_strdup_printf("scarcest: %s, of which some are described that the hosts do not have", scarce[i]);
+        g_assert_nonnull(strstr(error->message, words));
+    }
+    weft_fleet_set_devices(fleet, "n0", few);
+    g_autoptr(GPtrArray) nodes = must_place(fleet, specs[1]);
+    weft_fleet_take(fleet, nodes->pdata[0]);
+    g_assert_null(place(fleet, specs[1], NULL)); /* three are described, one is there */
+    weft_fleet_give(fleet, nodes->pdata[0]);
+    g_autoptr(GPtrArray) whole = must_place(fleet, specs[0]);
+    g_assert_cmpstr(((const WeftDevice *)((const WeftNode *)whole->pdata[0])->devices->pdata[0])->hca, ==, "mlx5_0");
+}
+
 /* As a drain does: the description is put again, and what is taken stays taken. */
 static void
 test_description_put_again(void)
@@ -499,6 +529,7 @@ main(int argc, char **argv)
     g_test_add_func("/schedule/host/largest-pages", test_largest_pages);
     g_test_add_func("/schedule/host/spread-over-numa", test_spread_over_numa);
     g_test_add_func("/schedule/host/passthrough", test_passthrough_takes_all);
+    g_test_add_func("/schedule/host/absent-devices", test_absent_devices);
     g_test_add_func("/schedule/host/put-again", test_description_put_again);
     g_test_add_func("/schedule/fleet/one-leaf", test_one_leaf);
     g_test_add_func("/schedule/fleet/groups", test_groups);

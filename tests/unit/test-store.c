@@ -1,4 +1,5 @@
 /* What only the SQLite store does: its file, its schema, and what happens when the disk or the process fails. */
+#include "../contract/scratch.h"
 #include "errors.h"
 #include "sqlite-db.h"
 #include "sqlite.h"
@@ -20,22 +21,14 @@ typedef struct Env {
 static void
 set_up(Env *env, gconstpointer data)
 {
-    GError *error = NULL;
-    env->folder = g_dir_make_tmp("weft-store-XXXXXX", &error);
-    g_assert_no_error(error);
+    env->folder = scratch_new();
     env->path = g_build_filename(env->folder, "weft.db", NULL);
 }
 
 static void
 tear_down(Env *env, gconstpointer data)
 {
-    g_autoptr(GDir) dir = g_dir_open(env->folder, 0, NULL);
-    for (const char *name; (name = g_dir_read_name(dir));) {
-        g_autofree char *path = g_build_filename(env->folder, name, NULL);
-        g_unlink(path);
-    }
-    g_rmdir(env->folder);
-    g_free(env->folder);
+    scratch_free(env->folder);
     g_free(env->path);
 }
 

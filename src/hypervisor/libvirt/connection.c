@@ -196,7 +196,7 @@ run_dial(gpointer data)
     if (!taken)
         return;
     conn = NULL;
-    weft_vir_tell(host, TRUE); /* whatever happened until now was not heard of */
+    weft_vir_tell(host, WEFT_NEWS_MISSED, NULL);
 }
 
 /* With the mutex held. */

@@ -116,7 +116,7 @@ gboolean weft_vir_cancelled(GCancellable *cancellable, GError **error);
 
 void weft_vir_events_add(WeftVirHost *host, virConnect *conn);
 /* Tells the listener on the main thread. thread: any. */
-void weft_vir_tell(WeftVirHost *host, gboolean hardware);
+void weft_vir_tell(WeftVirHost *host, WeftNews kind, const char *domain);
 
 /* --- calls.c --- */
 

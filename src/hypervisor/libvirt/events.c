@@ -4,7 +4,8 @@
 
 typedef struct News {
     WeftVirHost *host;
-    gboolean hardware;
+    WeftNews news;
+    char *domain;
 } News;
 
 static void
@@ -12,6 +13,7 @@ news_free(gpointer data)
 {
     News *news = data;
     weft_vir_host_unref(news->host);
+    g_free(news->domain);
     g_free(news);
 }
 
@@ -25,15 +27,15 @@ deliver(gpointer data)
     gpointer changed_data = shared->changed_data;
     g_mutex_unlock(&shared->mutex);
     if (changed)
-        changed(news->host->name, news->hardware, changed_data);
+        changed(news->host->name, news->news, news->domain, changed_data);
     return G_SOURCE_REMOVE;
 }
 
 void
-weft_vir_tell(WeftVirHost *host, gboolean hardware)
+weft_vir_tell(WeftVirHost *host, WeftNews kind, const char *domain)
 {
     News *news = g_new(News, 1);
-    *news = (News){ weft_vir_host_ref(host), hardware };
+    *news = (News){ weft_vir_host_ref(host), kind, g_strdup(domain) };
     g_idle_add_full(G_PRIORITY_DEFAULT, deliver, news, news_free);
 }
 
@@ -46,7 +48,7 @@ drop_host(void *data)
 static int
 on_lifecycle(virConnect *conn, virDomain *domain, int event, int detail, void *host)
 {
-    weft_vir_tell(host, FALSE);
+    weft_vir_tell(host, WEFT_NEWS_CHANGED, NULL);
     return 0;
 }
 
@@ -61,6 +63,7 @@ on_reboot(virConnect *conn, virDomain *domain, void *data)
     if (g_hash_table_lookup_extended(host->streams, name, NULL, &fd))
         shutdown(GPOINTER_TO_INT(fd), SHUT_RDWR);
     g_mutex_unlock(&host->mutex);
+    weft_vir_tell(host, WEFT_NEWS_REBOOTED, virDomainGetName(domain));
 }
 
 /* Each tap of each guest is a device too, and tells nothing of the hardware. */
@@ -68,7 +71,7 @@ static void
 on_device(virConnect *conn, virNodeDevice *device, int event, int detail, void *host)
 {
     if (g_str_has_prefix(virNodeDeviceGetName(device), "pci_"))
-        weft_vir_tell(host, TRUE);
+        weft_vir_tell(host, WEFT_NEWS_HARDWARE, NULL);
 }
 
 static void

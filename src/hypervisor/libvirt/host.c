@@ -139,5 +139,5 @@ weft_vir_host_lose(WeftVirHost *host, virConnect *conn)
     }
     g_mutex_unlock(&host->mutex);
     if (lost)
-        weft_vir_tell(host, FALSE);
+        weft_vir_tell(host, WEFT_NEWS_CHANGED, NULL);
 }

@@ -1,0 +1,131 @@
+#include "fake-private.h"
+#include "protocol.h"
+
+#include <glib-unix.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#define REBOOTS "reboots"
+#define APART "apart"
+#define TEXT_MAX (1024 * 1024)
+
+struct WeftFakeReboots {
+    char *world;
+    WeftFakeGuests *guests;
+    WeftHostChanged changed;
+    gpointer data;
+    int inotify;
+    guint source;
+    guint told; /* lines so far */
+};
+
+/* The lines of a file of the world; none when it is not there. */
+static GStrv
+read_lines(const char *world, const char *file)
+{
+    g_autofree char *path = g_build_filename(world, file, NULL);
+    g_autofree char *text = NULL;
+    if (access(path, R_OK) < 0 || !g_file_get_contents(path, &text, NULL, NULL))
+        return g_new0(char *, 1);
+    g_strchomp(text);
+    return g_strsplit(text, "\n", -1);
+}
+
+/* --- reboots --- */
+
+guint
+weft_fake_boots(const char *world, const char *host, const char *domain)
+{
+    g_auto(GStrv) lines = read_lines(world, REBOOTS);
+    g_autofree char *wanted = g_strdup_printf("%s %s", host, domain);
+    guint n = 0;
+    for (guint i = 0; lines[i]; i++)
+        n += g_str_equal(lines[i], wanted);
+    return n;
+}
+
+static void
+tell_new(WeftFakeReboots *reboots)
+{
+    g_auto(GStrv) lines = read_lines(reboots->world, REBOOTS);
+    guint n = g_strv_length(lines);
+    for (; reboots->told < n; reboots->told++) {
+        g_auto(GStrv) words = g_strsplit(lines[reboots->told], " ", 2);
+        if (g_strv_length(words) != 2)
+            continue;
+        weft_fake_guests_end(reboots->guests, words[0], words[1]);
+        reboots->changed(words[0], WEFT_NEWS_REBOOTED, words[1], reboots->data);
+    }
+}
+
+static gboolean
+world_written(int fd, GIOCondition condition, gpointer data)
+{
+    char events[4096];
+    while (read(fd, events, sizeof events) > 0)
+        continue;
+    tell_new(data);
+    return G_SOURCE_CONTINUE;
+}
+
+WeftFakeReboots *
+weft_fake_reboots_new(const char *world, WeftFakeGuests *guests, WeftHostChanged changed, gpointer data)
+{
+    WeftFakeReboots *reboots = g_new0(WeftFakeReboots, 1);
+    *reboots = (WeftFakeReboots){ .world = g_strdup(world), .guests = guests, .changed = changed, .data = data };
+    reboots->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    inotify_add_watch(reboots->inotify, world, IN_CLOSE_WRITE | IN_MOVED_TO);
+    g_auto(GStrv) lines = read_lines(world, REBOOTS);
+    reboots->told = g_strv_length(lines);
+    reboots->source = g_unix_fd_add(reboots->inotify, G_IO_IN, world_written, reboots);
+    return reboots;
+}
+
+void
+weft_fake_reboots_free(WeftFakeReboots *reboots)
+{
+    g_source_remove(reboots->source);
+    close(reboots->inotify);
+    g_free(reboots->world);
+    g_free(reboots);
+}
+
+/* --- who does not reach whom --- */
+
+/* Adds the ranks of the cluster's nodes there. */
+static void
+add_ranks(const char *world, const char *host, const char *cluster, GString *ranks)
+{
+    WeftFakeFolder folder;
+    if (!weft_fake_folder_open(world, host, WEFT_FAKE_DOMAINS, &folder, NULL))
+        return;
+    g_autoptr(GPtrArray) files = weft_fake_files(&folder, NULL);
+    for (guint i = 0; files && i < files->len; i++) {
+        const char *file = files->pdata[i];
+        if (!g_str_has_prefix(file, cluster) || !g_str_has_suffix(file, WEFT_FAKE_RUNNING))
+            continue;
+        g_autofree char *text = weft_fake_read(&folder, file, TEXT_MAX, NULL);
+        const char *rank = text ? strstr(text, " rank=") : NULL;
+        if (rank)
+            g_string_append_printf(ranks, " %u", (guint)g_ascii_strtoull(rank + strlen(" rank=."), NULL, 10));
+    }
+    weft_fake_folder_close(&folder);
+}
+
+char *
+weft_fake_apart(const char *world, const char *host, const char *domain)
+{
+    g_auto(GStrv) lines = read_lines(world, APART);
+    g_autofree char *cluster = g_strndup(domain, (gsize)(strrchr(domain, '-') + 1 - domain));
+    g_autoptr(GString) ranks = g_string_new(NULL);
+    for (guint i = 0; lines[i]; i++) {
+        g_auto(GStrv) words = g_strsplit(lines[i], " ", 2);
+        if (g_strv_length(words) == 2 && (g_str_equal(words[0], host) || g_str_equal(words[1], host)))
+            add_ranks(world, g_str_equal(words[0], host) ? words[1] : words[0], cluster, ranks);
+    }
+    if (!ranks->len)
+        return NULL;
+    return g_strdup_printf(WEFT_MEET_UNREACHED "%s\nno answer on the partition from the nodes of rank%s\n", ranks->str,
+                           ranks->str);
+}
