@@ -231,6 +231,18 @@ def test_refuses_what_is_no_map(weft, content, said):
     assert weft.client.get("/v1/fabrics/ib0")["source"] != "import"
 
 
+def test_imports_large_files_up_to_a_limit(weft, tmp_path):
+    """Remarks count, too."""
+    file = tmp_path / "ib0.net"
+    file.write_text("# padding\n" * (5 << 20 >> 3) + net(4), encoding="utf-8")
+    assert file.stat().st_size > 6 << 20
+    assert "adapters 4" in weft.cli("fabric", "import", str(file)).stdout
+    answer = weft.client.request("POST", "/v1/fabrics/ib0/map", b"#" * ((16 << 20) + 1), RAW)
+    assert answer.status == 413 and str(16 << 20) in answer.text
+    done = weft.cli("fabric", "import", "/dev/zero", check=False)
+    assert done.returncode != 0 and str(16 << 20) in done.stderr
+
+
 def test_import_says_how_it_is_used(weft, tmp_path):
     for arguments in ([], [str(tmp_path / "x"), "--clear"]):
         done = weft.cli("fabric", "import", *arguments, check=False)
