@@ -321,4 +321,5 @@ def test_placement_knows_when_a_ports_table_is_full(site, fabric, manager):
     site.remove_clusters("one")
     site.ready("two")
     manager.partitions.write_text(manager.partitions.read_text(encoding="utf-8").replace(many, ""), encoding="utf-8")
+    manager.sweep()
     site.settle()

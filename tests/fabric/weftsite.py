@@ -9,7 +9,7 @@ from harness.weft import Weft, host
 from harness.world import World
 from wish import FULL, Wish, in_memory, managed
 
-MLX4 = {"name": "mlx4_0", "driver": "mlx4", "pci": "0000:42:00.0", "vfs": 4}
+MLX4 = {"name": "mlx4_0", "driver": "mlx4", "pci": "0000:42:00.0", "vfs": 4, "vf_pci": [f"0000:42:00.{vf + 1}" for vf in range(4)]}
 MLX5 = {"name": "mlx5_0", "driver": "mlx5", "pci": "0000:41:00.0", "vfs": 0}
 # Sweeps take their time, and what a test did is to be noticed soon.
 CONTROL = {"apply_deadline": "10s", "list_deadline": "5s", "patrol_interval": "500ms", "pkey_rest": "100ms"}
@@ -127,12 +127,12 @@ class Site(Weft):
 
     def settle(self):
         """All of them agree, and stay so over a sweep."""
-        self._wait_agreement()
+        self.wait_agreement()
         self.master.sweep()
-        self._wait_agreement()
+        self.wait_agreement()
         self.check_log()
 
-    def _wait_agreement(self):
+    def wait_agreement(self):
         last = []
 
         def agree():
