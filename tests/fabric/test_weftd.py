@@ -4,6 +4,7 @@ Meanwhile `weft show` and the events tell what holds it up."""
 import json
 
 import pytest
+from harness import invariants
 from harness.fabric import SM, STANDBY
 from harness.nets import fat_tree
 from harness.wait import until
@@ -323,3 +324,61 @@ def test_placement_knows_when_a_ports_table_is_full(site, fabric, manager):
     manager.partitions.write_text(manager.partitions.read_text(encoding="utf-8").replace(many, ""), encoding="utf-8")
     manager.sweep()
     site.settle()
+
+
+# --- without the plugin ---
+
+
+@pytest.fixture
+def by_way(new_fabric):
+    """weftd beside an opensm without the plugin."""
+    made = []
+
+    def start(way, **options):
+        fabric = new_fabric()
+        fabric.manager().start()
+        made.append(Site(fabric, way, **options))
+        made[-1].start()
+        return made[-1]
+
+    yield start
+    for site in made:
+        site.stop()
+        site.remove()
+
+
+def test_by_the_file_alone(by_way):
+    site = by_way("file")
+    site.make("cfd", 3, **WIDE)
+    site.make("sim", 4, "umbrella")
+    site.settle()
+    site.client.scale("cfd", 1)
+    site.ready("cfd", ready=1)
+    site.master.kill()
+    site.client.create("next", 2)
+    site.wait_reason("next", "the subnet manager cannot be reached")
+    site.master.start()
+    site.ready("next")
+    site.settle()
+    site.remove_clusters("cfd", "next")
+    site.remove_clusters("sim", tenant="umbrella")
+    site.settle()
+    assert site.wish().partitions == {}
+
+
+def test_by_a_pool(by_way):
+    """All its keys are on all ports; who holds which is weft's to know, and clusters come and go without opensm."""
+    first, last = 0x0010, 0x001F
+    site = by_way("pool", pkeys=(first, last))
+    pool = {key(number) for number in range(first, last + 1)}
+    site.make("cfd", 3, **WIDE)
+    tables = site.fabric.tables()
+    assert {frozenset(tables[site.fabric.net.port_guid(name)].keys) for name in site.names} == {frozenset(pool | {0x7FFF})}
+    sweeps = site.master.sweeps()
+    site.make("sim", 4, "umbrella")
+    told = {entry["cluster"]: {member["host"] for member in entry["members"]}
+            for entry in site.client.get("/v1/fabrics/ib0/partitions")["partitions"] if entry["cluster"]}
+    assert told == {"cfd": site.hosts_of("cfd"), "sim": site.hosts_of("sim", "umbrella")}
+    site.remove_clusters("cfd")
+    site.remove_clusters("sim", tenant="umbrella")
+    assert site.master.sweeps() == sweeps and not invariants.ledger(site.dump())
