@@ -37,11 +37,17 @@ class Site:
     def url(self):
         return f"unix://{self.socket}"
 
+    def _fabric(self):
+        """opensm by weft's plugin; without the plugin a fake, whose partitions are files."""
+        if self.lab.tools.plugin:
+            return {"fabrics": [{"name": "ib0", "manager": {"driver": "opensm", "managers": [str(self.lab.fabric.socket)]}}]}
+        return {"fabric": {"driver": "fake", "world": str(self.folder / "fabric")}}
+
     def configuration(self):
         plan, guest = self.lab.plan, self.lab.tools.guest
         return {"store": {"path": str(self.folder / "weft.db")}, "api": {"socket": str(self.socket)},
                 "control": CONTROL, **({"guest": str(guest)} if guest else {}),
-                "hypervisor": {"driver": "libvirt"}, "fabric": {"driver": "fake", "world": str(self.folder / "fabric")},
+                "hypervisor": {"driver": "libvirt"}, **self._fabric(),
                 "hosts": [_host(plan, number) for number in range(1, plan.hosts + 1)],
                 "tenants": [{"name": name} for name in TENANTS]}
 

@@ -21,9 +21,10 @@ typedef enum {
     WEFT_BODY_NONE,
     WEFT_BODY_OPTIONAL, /* a JSON object, or nothing */
     WEFT_BODY_REQUIRED, /* a JSON object */
-    WEFT_BODY_RAW       /* bytes, at most WEFT_RAW_MAX */
+    WEFT_BODY_RAW       /* bytes, at most WEFT_RAW_MAX unless the route says otherwise */
 } WeftBody;
 #define WEFT_RAW_MAX (4u << 20)
+#define WEFT_RAW_MAP_MAX (16u << 20) /* of a fabric's map: 10,000 hosts on three levels of switches */
 
 typedef struct WeftRoute {
     const char *method; /* NULL ends a table */
@@ -32,6 +33,7 @@ typedef struct WeftRoute {
     WeftHandler handler;
     WeftBody body;
     const char *query[WEFT_QUERY_MAX + 1]; /* the query parameters that it takes */
+    guint raw_max;                         /* bytes of a raw body; 0: WEFT_RAW_MAX */
 } WeftRoute;
 
 typedef struct WeftMatch {

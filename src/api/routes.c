@@ -36,7 +36,7 @@ const WeftRoute weft_routes[] = {
     { "GET",    "/v1/fabrics/:fabric/partitions", WEFT_ROLE_OPERATOR, weft_handle_fabric_partitions },
     { "GET",    "/v1/fabrics/:fabric/tables",     WEFT_ROLE_OPERATOR, weft_handle_fabric_tables },
     { "GET",    "/v1/fabrics/:fabric/topology",   WEFT_ROLE_OPERATOR, weft_handle_fabric_topology },
-    { "POST",   "/v1/fabrics/:fabric/map",        WEFT_ROLE_OPERATOR, weft_handle_fabric_import,      WEFT_BODY_RAW },
+    { "POST",   "/v1/fabrics/:fabric/map",        WEFT_ROLE_OPERATOR, weft_handle_fabric_import,      WEFT_BODY_RAW,      { NULL }, WEFT_RAW_MAP_MAX },
     { "DELETE", "/v1/fabrics/:fabric/map",        WEFT_ROLE_OPERATOR, weft_handle_fabric_forget },
 
     { "GET",    "/v1/images",                     WEFT_ROLE_VIEWER,   weft_handle_image_list,         WEFT_BODY_NONE,     { "limit", "after" } },

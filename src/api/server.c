@@ -320,8 +320,10 @@ on_target(void *data, const char *target, struct MHD_Connection *connection)
 static guint
 body_max(const WeftRequest *request)
 {
-    gboolean raw = request->route && request->route->body == WEFT_BODY_RAW;
-    return raw ? WEFT_RAW_MAX : request->server->options.body_max;
+    const WeftRoute *route = request->route;
+    if (!route || route->body != WEFT_BODY_RAW)
+        return request->server->options.body_max;
+    return route->raw_max ? route->raw_max : WEFT_RAW_MAX;
 }
 
 /* All that can be refused before the body has come is refused on its head; the answer follows when the body has been read. */

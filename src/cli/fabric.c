@@ -4,7 +4,7 @@
 
 #include "file.h"
 
-#define MAP_MAX (4 << 20) /* as much as weftd takes at once */
+#define MAP_MAX (16 << 20) /* as much as weftd takes at once */
 
 static char *fabric;
 static gboolean slurm, clear, verify;

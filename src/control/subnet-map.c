@@ -135,6 +135,7 @@ take_import(WeftSubnet *subnet)
         g_warning("fabric %s: the map that was imported cannot be read: %s", subnet->fabric->name, error->message);
     if (!map)
         map = weft_fabric_map_new();
+    subnet->map_known = TRUE;
     take_map(subnet, map);
 }
 
@@ -150,7 +151,7 @@ mapped(const WeftFabricMap *map, const GError *error, gpointer data)
     subnet->map_told |= told;
     if (told)
         take_map(subnet, map);
-    else if (!subnet->map_told)
+    else if (!subnet->map_told && !subnet->map_known)
         take_import(subnet);
     if (subnet->map_again)
         weft_subnet_read_map(subnet);

@@ -48,6 +48,7 @@ typedef struct WeftSubnet {
     WeftCall map;
     gboolean map_again; /* something happened meanwhile */
     gboolean map_told;  /* the manager has told one; until then what was imported counts */
+    gboolean map_known; /* what was imported has not changed since it was read */
     GHashTable *places; /* port GUID to the size of its P_Key table */
     GHashTable *rates;  /* port GUID to bits a second (guint64 *) of its link */
     GHashTable *leaves; /* port GUID to its switch's name; replaced, never changed: the fleet has it too */

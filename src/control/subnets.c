@@ -51,8 +51,10 @@ void
 weft_subnets_map_changed(WeftSubnets *subnets, const char *fabric)
 {
     WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
-    if (subnet)
-        weft_subnet_read_map(subnet);
+    if (!subnet)
+        return;
+    subnet->map_known = FALSE;
+    weft_subnet_read_map(subnet);
 }
 
 void

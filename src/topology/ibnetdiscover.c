@@ -315,9 +315,9 @@ weft_fabric_map_from_ibnetdiscover(const char *text, GError **error)
                  .next_guid = { SWITCH_GUIDS, ADAPTER_GUIDS, ROUTER_GUIDS },
                  .node = -1 };
     g_array_set_clear_func(p.cables, cable_clear);
-    p.node_line = g_regex_new(NODE_LINE, G_REGEX_RAW, 0, NULL);
-    p.port_line = g_regex_new(PORT_LINE, G_REGEX_RAW, 0, NULL);
-    p.link = g_regex_new(LINK, G_REGEX_RAW, 0, NULL);
+    p.node_line = g_regex_new(NODE_LINE, G_REGEX_RAW | G_REGEX_OPTIMIZE, 0, NULL);
+    p.port_line = g_regex_new(PORT_LINE, G_REGEX_RAW | G_REGEX_OPTIMIZE, 0, NULL);
+    p.link = g_regex_new(LINK, G_REGEX_RAW | G_REGEX_OPTIMIZE, 0, NULL);
     if (!parse(&p, text, error))
         g_clear_pointer(&p.map, weft_fabric_map_free);
     g_hash_table_unref(p.places);

@@ -95,7 +95,9 @@ def test_both_halves_are_ruled_while_it_is_split(new_fabric):
     """Each by its own manager, with its own wish; when they join, the one that rules then decides."""
     net = fat_tree(2, 4, 2, managers=("sm",)).host("sm2").link("sm2", "leaf2")
     fabric = new_fabric(net)
-    manager, other = fabric.manager("sm", plugin=True, options={"sm_priority": 5}).start(), fabric.manager("sm2", plugin=True)
+    # Who waits long enough to be handed the other half need not ask for it, see test_managers.py.
+    patient = {"sm_priority": 5, "sminfo_polling_timeout": 3000}
+    manager, other = fabric.manager("sm", plugin=True, options=patient).start(), fabric.manager("sm2", plugin=True)
     other.start(wait=False).wait_standby()
     wish = Wish(fabric)
     with Plugin(manager.socket) as plugin:

@@ -4,20 +4,38 @@ import re
 
 from harness.plugin import Plugin, partition
 from harness.wait import until
+from harness.world import Member, Partition
 
 DEFAULT, FULL = 0x7FFF, 0x8000
 SECTION = re.compile(r"^# >>> weft:[^\n]*>>>\n(.*?)^# <<< weft <<<\n", re.MULTILINE | re.DOTALL)
-ENTRY = re.compile(r"(\S+)=(0x[0-9a-f]{4})[^:]*:([^;]*);")
+ENTRY = re.compile(r"(\S+)=(0x[0-9a-f]{4})([^:]*):([^;]*);")
 MEMBER = re.compile(r"(0x[0-9a-f]{16})=(full|limited|both)")
 WORDS = {"full": (FULL,), "limited": (0,), "both": (FULL, 0)}
 
 
+def managed(path):
+    """{number: Partition} as weft's part of opensm's file has them, virtual functions left out."""
+    section = SECTION.search(path.read_text(encoding="utf-8"))
+    found = {}
+    for name, number, flags, members in ENTRY.findall(re.sub(r"#.*", "", section[1])) if section else ():
+        index = 0 if "indx0" in flags else -1
+        ports = {Member(int(guid, 16), 0, word, index) for guid, word in MEMBER.findall(members)}
+        partition_ = found.setdefault(int(number, 16), Partition(int(number, 16), name, frozenset()))
+        partition_.members |= ports
+    return found
+
+
 def in_file(path):
-    """{number: {guid: membership}} as weft's part of opensm's file has it."""
-    text = path.read_text(encoding="utf-8")
-    found = SECTION.search(text)
-    entries = ENTRY.findall(re.sub(r"#.*", "", found[1])) if found else []
-    return {int(number, 16): {int(guid, 16): word for guid, word in MEMBER.findall(members)} for _, number, members in entries}
+    """{number: {guid: membership}}: the same in short."""
+    return {number: {member.port: member.membership for member in entry.members} for number, entry in managed(path).items()}
+
+
+def in_memory(manager):
+    """{number: {guid: membership}} of weft's own, as the plugin tells."""
+    with Plugin(manager.socket) as plugin:
+        listed, _ = plugin.list()
+    ours = {number: entry["members"] for number, entry in listed.items() if entry["name"].startswith("weft-")}
+    return {number: {int(m["guid"], 16): m["membership"] for m in members} for number, members in ours.items()}
 
 
 class Wish:
@@ -78,11 +96,7 @@ class Wish:
         assert not found, found
         if manager:
             assert in_file(manager.partitions) == self.partitions
-            with Plugin(manager.socket) as plugin:
-                listed, _ = plugin.list()
-            ours = {number: entry for number, entry in listed.items() if entry["name"].startswith("weft-")}
-            told = {number: {int(m["guid"], 16): m["membership"] for m in entry["members"]} for number, entry in ours.items()}
-            assert told == self.partitions
+            assert in_memory(manager) == self.partitions
 
     def wait(self):
         last = []

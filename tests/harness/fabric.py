@@ -13,8 +13,8 @@ From a shell, and so for a C program:
     fabric.py up FOLDER … / down FOLDER / console FOLDER 'Unlink "h1"' / manager FOLDER NAME kill|start|sweep
 
 In FOLDER then are: console (ibsim's), NAME/etc/partitions.conf, NAME/opensm.conf, NAME/opensm.log, NAME/weft.sock (the
-plugin's) and NAME/pid (opensm's, as it is seen inside) for each manager NAME: "sm", and "sm2" as the standby. PROGRAM finds FOLDER in
-WEFT_FABRIC, and any of libibumad's programs in there speaks to the fabric as the machine SIM_HOST.
+plugin's), NAME/pid and NAME/pid-outside (opensm's, as it is seen inside and outside) for each manager NAME: "sm", and "sm2" as the
+standby. PROGRAM finds FOLDER in WEFT_FABRIC, and any of libibumad's programs in there speaks to the fabric as the machine SIM_HOST.
 
 ibsim takes at most 10 clients at a time: each opensm is one, each program that sends MADs another.
 """
@@ -244,7 +244,7 @@ class Manager:
             self.options |= {"event_plugin_name": "weftosm", "event_plugin_options": plugin_options or f"socket={self.socket}"}
         self.options |= options or {}
         self.site = partitions
-        self.ups = 0
+        self.ups = self.began = 0
 
     def start(self, wait=True):
         """Also again, after it was killed: its files are as it left them."""
@@ -255,7 +255,7 @@ class Manager:
         (self.folder / "opensm.conf").write_text("".join(lines), encoding="ascii")
         (self.folder / "console").unlink(missing_ok=True)
         os.mkfifo(self.folder / "console")
-        self.ups = self.sweeps()
+        self.ups, self.began = self.sweeps(), len(self.log())
         folders = {name: str(self.folder) for name in ("OSM_CACHE_DIR", "OSM_TMP_DIR")}
         libraries = {"LD_LIBRARY_PATH": str(build_folder().resolve() / "src/opensm-plugin")} if self.plugin else {}
         environment = os.environ | folders | libraries | self.fabric.environment(self.name)
@@ -264,21 +264,23 @@ class Manager:
             self.process.spawn(["sh", "-c", 'exec env LD_PRELOAD="$0" opensm -F opensm.conf <>console', umad2sim()],
                                self.folder / "opensm.out", inside=self.fabric.room.pid, folder=self.folder,
                                environment=environment)
-            (self.folder / "pid").write_text(f"{self.inner_pid()}\n", encoding="ascii")
+            for file, pid in (("pid", self.inner_pid()), ("pid-outside", self.process.pid)):
+                (self.folder / file).write_text(f"{pid}\n", encoding="ascii")
             self.status()
         return self.wait_up() if wait else self
 
     @contextmanager
     def _others_held(self):
-        """A manager that starts ignores SMInfo requests for a moment. On a real machine they time out and are sent again;
-        umad2sim has no timeouts, and whoever asked would wait forever."""
+        """A manager that starts ignores SMInfo requests for a moment, one that is killed forever. On a real machine they time out
+        and are sent again; umad2sim has no timeouts, and whoever asked would wait forever."""
         others = [Process(found).pid for found in self.fabric.folder.glob("*/opensm.process") if found != self.process.pid_file]
-        for pid in filter(None, others):
+        others = [pid for pid in others if pid]
+        for pid in others:
             os.kill(pid, signal.SIGSTOP)
         try:
-            yield
+            yield others
         finally:
-            for pid in filter(None, others):
+            for pid in others:
                 os.kill(pid, signal.SIGCONT)
 
     def inner_pid(self):
@@ -301,13 +303,17 @@ class Manager:
         return self
 
     def wait_standby(self):
-        until(lambda: "Entering STANDBY state" in self.log(), lambda: f"{self.name} is standby: {self.log()[-2000:]}")
+        """Since it was started."""
+        until(lambda: "Entering STANDBY state" in self.log()[self.began:], lambda: f"{self.name} is standby: {self.log()[-2000:]}")
         return self
 
     def kill(self, sig=signal.SIGKILL):
         pid = self.inner_pid()
-        self.process.kill(sig)
-        self.fabric.forget(pid)
+        with self._others_held() as others:
+            if others:
+                self.status()  # what they have asked is answered then
+            self.process.kill(sig)
+            self.fabric.forget(pid)
         shutil.rmtree(self.folder / f"sys-{pid}", ignore_errors=True)
 
     def hangup(self):

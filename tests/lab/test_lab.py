@@ -299,3 +299,12 @@ def test_weftd_stops_and_starts(cloud):
     cloud.start_weftd()
     assert cloud.weftd_runs()
     until(lambda: states(cloud) == {"h1": "up", "h2": "up"}, lambda: f"both hosts are up, but {states(cloud)}")
+
+
+def test_weftd_speaks_to_opensm(cloud):
+    shown = json.loads(cloud.weft("fabric", "show", "--json").stdout)
+    assert shown["manager"]["way"] == "plugin" and shown["manager"]["master"]
+    hosts = {adapter["host"] for switch in shown["switches"] for adapter in switch["adapters"]}
+    assert hosts == {"h1", "h2", None} and shown["no_port"] == []
+    told = json.loads(cloud.weft("fabric", "partitions", "--json").stdout)["partitions"]
+    assert [entry["name"] for entry in told] == ["Default"]

@@ -221,7 +221,7 @@ leaves_of(const WeftFleet *fleet, const GPtrArray *nodes)
 {
     g_autoptr(GHashTable) leaves = g_hash_table_new(g_str_hash, g_str_equal);
     for (guint i = 0; i < nodes->len; i++)
-        g_hash_table_add(leaves, weft_fleet_host(fleet, ((WeftNode *)nodes->pdata[i])->host)->leaf);
+        g_hash_table_add(leaves, (gpointer)weft_fleet_leaf(fleet, ((WeftNode *)nodes->pdata[i])->host));
     return g_hash_table_size(leaves);
 }
 
@@ -237,6 +237,69 @@ test_one_leaf(void)
     take_all(fleet, more);
     g_autoptr(GPtrArray) rest = must_place(fleet, "{\"name\":\"c\",\"count\":4,\"cores\":4,\"memory\":\"1G\"}");
     assert_where(rest->pdata[0], "n2:0,1,2,3");
+}
+
+/* A host with two rails, of which the second stands first in its description. */
+static void
+add_vague_host(WeftFleet *fleet, guint i)
+{
+    g_autofree char *text =
+        g_strdup_printf("{\"name\":\"n%u\",\"fabric\":\"ib0\",\"numa\":[{\"cores\":4,\"pages\":{\"2M\":2048}}],\"hcas\":["
+                        "{\"name\":\"mlx5_1\",\"rail\":1,\"port_guid\":\"0x%x\"},"
+                        "{\"name\":\"mlx5_0\",\"rail\":0,\"port_guid\":\"0x%x\"}]}",
+                        i, 0x200 + i, 0x100 + i);
+    WeftHost *host = host_from(text);
+    weft_fleet_put_host(fleet, host);
+    weft_fleet_set_open(fleet, host->name, TRUE);
+}
+
+static void
+hang(GHashTable *leaves, guint64 guid, const char *leaf)
+{
+    g_hash_table_insert(leaves, g_memdup2(&guid, sizeof guid), g_strdup(leaf));
+}
+
+/* Odd hosts and even hosts are on a leaf of their own; the second rail of all is on a third. */
+static void
+test_leaves_of_the_map(void)
+{
+    g_autoptr(WeftFleet) fleet = weft_fleet_new();
+    GHashTable *leaves = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, g_free);
+    for (guint i = 0; i < 8; i++) {
+        add_vague_host(fleet, i);
+        hang(leaves, 0x100 + i, i % 2 ? "odd" : "even");
+        hang(leaves, 0x200 + i, "rail1");
+    }
+    weft_fleet_sort(fleet);
+    g_assert_cmpstr(weft_fleet_leaf(fleet, "n1"), ==, "");
+    weft_fleet_set_fabric(fleet, "ib0", &(WeftFleetFabric){ .leaves = leaves });
+    weft_fleet_sort(fleet);
+    g_assert_cmpstr(weft_fleet_leaf(fleet, "n1"), ==, "odd");
+    g_assert_cmpstr(weft_fleet_leaf(fleet, "n9"), ==, "");
+    g_autoptr(GPtrArray) nodes = must_place(fleet, "{\"name\":\"a\",\"count\":4,\"cores\":4,\"memory\":\"1G\"}");
+    g_assert_cmpuint(leaves_of(fleet, nodes), ==, 1);
+    add_host(fleet, "n1", "told", ""); /* what is described goes before it */
+    g_assert_cmpstr(weft_fleet_leaf(fleet, "n1"), ==, "told");
+}
+
+/* Nobody knows which port it is: no partition could name it, so no node gets it. */
+static void
+test_unknown_port(void)
+{
+    g_autoptr(WeftFleet) fleet = weft_fleet_new();
+    weft_fleet_put_host(fleet, host_from("{\"name\":\"n0\",\"fabric\":\"ib0\",\"numa\":[{\"cores\":4,\"pages\":{\"2M\":2048}}],"
+                                         "\"hcas\":[{\"name\":\"mlx5_0\",\"vfs\":4}]}"));
+    weft_fleet_set_open(fleet, "n0", TRUE);
+    weft_fleet_sort(fleet);
+    static const char *const paths[] = { "sriov", "passthrough" };
+    for (guint i = 0; i < G_N_ELEMENTS(paths); i++) {
+        g_autoptr(GError) error = NULL;
+        g_autofree char *spec = g_strdup_printf("{\"name\":\"a\",\"count\":1,\"path\":\"%s\"}", paths[i]);
+        g_assert_null(place(fleet, spec, &error));
+        g_assert_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED);
+    }
+    g_autoptr(GPtrArray) nodes = must_place(fleet, "{\"name\":\"a\",\"count\":1}");
+    g_assert_cmpuint(((const WeftNode *)nodes->pdata[0])->devices->len, ==, 0);
 }
 
 static void
@@ -532,6 +595,8 @@ main(int argc, char **argv)
     g_test_add_func("/schedule/host/absent-devices", test_absent_devices);
     g_test_add_func("/schedule/host/put-again", test_description_put_again);
     g_test_add_func("/schedule/fleet/one-leaf", test_one_leaf);
+    g_test_add_func("/schedule/fleet/leaves-of-the-map", test_leaves_of_the_map);
+    g_test_add_func("/schedule/fleet/unknown-port", test_unknown_port);
     g_test_add_func("/schedule/fleet/groups", test_groups);
     g_test_add_func("/schedule/fleet/closed-and-labels", test_closed_and_labels);
     g_test_add_func("/schedule/fleet/redescribe", test_redescribe);

@@ -277,6 +277,8 @@ find_place(WeftMads *mads, guint64 guid, gboolean anew, GError **error)
         if (!fabric)
             return NULL;
         ibnd_destroy_fabric(fabric);
+    } else if (!open_port(mads, error)) { /* the last look failed, and left it closed */
+        return NULL;
     }
     return g_hash_table_lookup(mads->places, &guid);
 }
