@@ -85,7 +85,9 @@ static void
 check_opensm(WeftFields *f, const WeftConfigManager *manager)
 {
     g_autoptr(GError) error = NULL;
-    g_autoptr(WeftFabricDriver) driver = f->error ? NULL : weft_fabric_opensm_new(&manager->options, &error);
+    if (f->error)
+        return;
+    weft_fabric_driver_free(weft_fabric_opensm_new(&manager->options, &error));
     if (error)
         weft_fields_fail(f, "driver", "%s", error->message);
 }

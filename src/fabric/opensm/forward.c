@@ -56,7 +56,7 @@ add(GPtrArray *argv, const char *option, char *value)
 static const char *const settings[] = {
     "BatchMode=yes",         "ExitOnForwardFailure=yes", "StreamLocalBindUnlink=yes",
     "ServerAliveInterval=5", "ServerAliveCountMax=3",    "ConnectTimeout=10",
-    "ControlPath=none",      "PermitLocalCommand=yes",   "LocalCommand=echo " READY,
+    "ControlPath=none",      "PermitLocalCommand=yes",   ("LocalCommand=echo " READY),
 };
 
 static void
