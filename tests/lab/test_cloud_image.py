@@ -108,8 +108,8 @@ def test_reboot_from_inside(cloud):
     assert done.stdout.strip() != boot and time.monotonic() - began > BOOT_LEAST
     assert out(cloud, "cat", "/root/kept") == "kept"
     assert out(cloud, "hostname") == "cfd-0"
-    assert cloud.nodes("cfd") == before
     cloud.ready("cfd", ready=1)
+    assert cloud.nodes("cfd") == before
     cloud.check()
 
 
