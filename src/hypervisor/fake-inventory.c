@@ -34,16 +34,24 @@ read_hardware(json_t *json, const char *host, GError **error)
 
 /* Devices as hosts are described with in tests. Those without a port's GUID, or on no NUMA node that there is, are not
  * discovered where none are described. */
+
+static void
+add_usual_adapter(WeftHost *hardware, WeftHcaDriver driver, guint i)
+{
+    WeftHca *hca = weft_hca_new();
+    hca->name = g_strdup_printf("%s_%u", weft_hca_driver_words[driver], i);
+    hca->driver = driver;
+    hca->rail = i;
+    hca->vfs = USUAL_VFS;
+    g_ptr_array_add(hardware->hcas, hca);
+}
+
 static void
 add_usual_devices(WeftHost *hardware)
 {
     for (guint i = 0; i < USUAL_DEVICES; i++) {
-        WeftHca *hca = weft_hca_new();
-        hca->name = g_strdup_printf("mlx5_%u", i);
-        hca->driver = WEFT_HCA_MLX5;
-        hca->rail = i;
-        hca->vfs = USUAL_VFS;
-        g_ptr_array_add(hardware->hcas, hca);
+        add_usual_adapter(hardware, WEFT_HCA_MLX4, i);
+        add_usual_adapter(hardware, WEFT_HCA_MLX5, i);
         WeftGpu *gpu = g_new0(WeftGpu, 1);
         *gpu = (WeftGpu){ g_strdup_printf("0000:4%u:00.0", i), WEFT_NUMA_MAX, NULL };
         g_ptr_array_add(hardware->gpus, gpu);
