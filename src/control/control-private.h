@@ -132,7 +132,8 @@ const char *weft_subnets_holder(const WeftSubnets *subnets, guint vxlan);
 /* What there is to say about each fabric, for weft doctor. */
 void weft_subnets_examine(const WeftSubnets *subnets, json_t *checks);
 /* Reads tables as weft_ports_read() does, for nobody in a hurry. */
-void weft_subnets_read_ports(WeftSubnets *subnets, const char *fabric, GArray *port_guids, WeftPortsRead callback, gpointer data);
+void
+weft_subnets_read_ports(WeftSubnets *subnets, const char *fabric, GArray *port_guids, WeftPortsRead callback, gpointer data);
 /* Looks at the fabric now: something is odd there. */
 void weft_subnets_hint(WeftSubnets *subnets, const char *fabric);
 /* Somebody gave it another map, or it has a host of which the ports are not known yet. No such fabric: nothing happens. */

@@ -1,5 +1,5 @@
-/* The seam to the subnet manager of a fabric. Implementations: fake (a world in files), opensm (by its plugin, by its partitions
- * file, or by a pool of partitions that are on every port already).
+/* The seam to the subnet manager of a fabric. Implementations: fake (a world in files), opensm (by its plugin, by its
+ * partitions file, or by a pool of partitions that are on every port already).
  *
  * thread: all calls on the main thread; they return at once, and their callback runs later on the main thread, also after a
  * cancellation. Errors as in hypervisor.h. */

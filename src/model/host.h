@@ -79,9 +79,10 @@ typedef struct WeftHost {
  *
  * Without "cpus" the threads are numbered as Linux does on x86: all first threads, then all second ones. A NUMA node may have
  * no cores (memory only) and then keeps none for the host. What may be left out, and what it is then: labels, pages, cpus,
- * hcas, gpus (none), leaf and port_guid (as the fabric's map says), threads 1, housekeeping 0, uri "qemu+tls://NAME/system", origin "api"; of an HCA driver "mlx5", numa 0,
- * rail its place in the list, vfs 0; of a GPU numa 0. Without "numa" its hardware is not described: there are no HCAs and GPUs
- * then either, and it takes no nodes until all of it was read from the host. */
+ * hcas, gpus (none), leaf and port_guid (as the fabric's map says), threads 1, housekeeping 0, uri "qemu+tls://NAME/system",
+ * origin "api"; of an HCA driver "mlx5", numa 0, rail its place in the list, vfs 0; of a GPU numa 0. Without "numa" its
+ * hardware is not described: there are no HCAs and GPUs then either, and it takes no nodes until all of it was read from the
+ * host. */
 WeftHost *weft_host_from_json(json_t *json, const char *where, GError **error);
 json_t *weft_host_to_json(const WeftHost *host);
 /* Its lists are there and empty, and own what they hold. */

@@ -1,4 +1,5 @@
-/* weft's part of opensm's partitions.conf. The site's own file is a template: weft writes between its two marks and nowhere else.
+/* weft's part of opensm's partitions.conf. The site's own file is a template: weft writes between its two marks and nowhere
+ * else.
  *
  *     Default=0x7fff, ipoib : ALL=limited, SELF=full ;
  *     # >>> weft: written by weft, changes between these marks are lost (generation 12) >>>
@@ -15,21 +16,21 @@
 #include "fabric.h"
 
 typedef struct WeftManagedFile {
-    char *before;            /* the site's, up to the mark */
-    char *after;             /* the site's, behind the mark */
-    guint64 generation;      /* 0: weft has not written here yet */
-    GPtrArray *partitions;   /* WeftPartition, those between the marks, by number */
-    GPtrArray *texts;        /* char *, what was written of each; NULL: not yet. With thousands a change of one costs one */
-    GPtrArray *site;         /* weft_managed_file_site() */
-    gboolean was_edited;     /* between the marks is something that weft did not write */
+    char *before;          /* the site's, up to the mark */
+    char *after;           /* the site's, behind the mark */
+    guint64 generation;    /* 0: weft has not written here yet */
+    GPtrArray *partitions; /* WeftPartition, those between the marks, by number */
+    GPtrArray *texts;      /* char *, what was written of each; NULL: not yet. With thousands a change of one costs one */
+    GPtrArray *site;       /* weft_managed_file_site() */
+    gboolean was_edited;   /* between the marks is something that weft did not write */
 } WeftManagedFile;
 
 void weft_managed_file_free(WeftManagedFile *file);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftManagedFile, weft_managed_file_free)
 
-/* A file without marks is the site's alone; weft's part then goes to its end. Marks without their partner, twice or in the wrong
- * order are INVALID with the line: nothing is guessed about a site's file. So are partitions of the site's that would swallow
- * weft's: one that is not ended, or to which opensm would give one of weft's numbers because it has none. */
+/* A file without marks is the site's alone; weft's part then goes to its end. Marks without their partner, twice or in the
+ * wrong order are INVALID with the line: nothing is guessed about a site's file. So are partitions of the site's that would
+ * swallow weft's: one that is not ended, or to which opensm would give one of weft's numbers because it has none. */
 WeftManagedFile *weft_managed_file_parse(const char *text, GError **error);
 /* What opensm reads: lines are kept below 4,000 characters, as its parser wants. */
 char *weft_managed_file_format(const WeftManagedFile *file);
@@ -41,7 +42,8 @@ GPtrArray *weft_managed_file_site(const WeftManagedFile *file);
 /* Reads, or writes a new one beside it, syncs and renames; owner and mode stay. A file that is not there is empty. */
 WeftManagedFile *weft_managed_file_load(const char *path, GError **error);
 gboolean weft_managed_file_save(const WeftManagedFile *file, const char *path, GError **error);
-/* The same in two steps. What is likely to fail fails in the first, which changes nothing yet; the second takes the time, and frees. */
+/* The same in two steps. What is likely to fail fails in the first, which changes nothing yet; the second takes the time, and
+ * frees. */
 typedef struct WeftManagedSave WeftManagedSave;
 WeftManagedSave *weft_managed_save_begin(const WeftManagedFile *file, const char *path, GError **error);
 gboolean weft_managed_save_end(WeftManagedSave *save, GError **error);

@@ -556,7 +556,8 @@ explain(const WeftFleet *fleet, const Trial *trial, const Shape *shape, guint co
     const WeftFleetFabric *told = trial->told;
     const char *const words[RESOURCES] = { [CORES] = "cores",
                                            [MEMORY] = "memory in pages of the right size",
-                                           [FUNCTIONS] = shape->path == WEFT_PATH_PASSTHROUGH ? "whole HCAs" : "virtual functions",
+                                           [FUNCTIONS] =
+                                               shape->path == WEFT_PATH_PASSTHROUGH ? "whole HCAs" : "virtual functions",
                                            [PKEYS] = "places for P_Keys in the hosts' ports",
                                            [BANDWIDTH] = "bandwidth that is not guaranteed yet",
                                            [GPUS] = "GPUs" };
