@@ -16,16 +16,6 @@ MARK = "# <<< weft <<<"
 
 
 @pytest.fixture
-def fabric(new_fabric):
-    return new_fabric()
-
-
-@pytest.fixture
-def manager(fabric):
-    return fabric.manager(plugin=True).start()
-
-
-@pytest.fixture
 def wish(fabric, manager):
     return Wish(fabric)
 

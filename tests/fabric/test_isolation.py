@@ -18,15 +18,8 @@ LOOK_EVERY = 5
 
 
 @pytest.fixture(scope="module")
-def fabric(module_fabric):
-    made = module_fabric(fat_tree(4, 16, 2))
-    made.manager(plugin=True).start()
-    return made
-
-
-@pytest.fixture
-def manager(fabric):
-    return fabric.manager()
+def fabric(ruled_fabric):
+    return ruled_fabric(fat_tree(4, 16, 2))
 
 
 def may_talk(wish, pkey, one, other):

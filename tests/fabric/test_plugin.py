@@ -12,22 +12,8 @@ SITE = PARTITIONS + "storage=0x0100, ipoib : 0x0002c90300100071=full, 0x0002c903
 
 
 @pytest.fixture(scope="module")
-def fabric(module_fabric):
-    made = module_fabric()
-    made.manager(plugin=True).start()
-    return made
-
-
-@pytest.fixture
-def manager(fabric):
-    return fabric.manager()
-
-
-@pytest.fixture
-def plugin(manager):
-    with Plugin(manager.socket) as connection:
-        yield connection
-        connection.apply([], whole=True)
+def fabric(ruled_fabric):
+    return ruled_fabric()
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Places in the P_Key tables: what opensm's own rules make of a table in its next sweep, the plugin makes of it at once."""
 
 import pytest
-from harness.plugin import Plugin, Refused, partition
+from harness.plugin import Refused, partition
 from harness.wait import until
 from wish import DEFAULT, FULL, Wish
 
@@ -9,22 +9,8 @@ BLOCK = 32
 
 
 @pytest.fixture(scope="module")
-def fabric(module_fabric):
-    made = module_fabric()
-    made.manager(plugin=True).start()
-    return made
-
-
-@pytest.fixture
-def manager(fabric):
-    return fabric.manager()
-
-
-@pytest.fixture
-def plugin(manager):
-    with Plugin(manager.socket) as connection:
-        yield connection
-        connection.apply([], whole=True)
+def fabric(ruled_fabric):
+    return ruled_fabric()
 
 
 @pytest.fixture

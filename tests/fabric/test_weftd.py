@@ -18,16 +18,6 @@ WIDE = {"cores": 4}  # one of them on a host
 
 
 @pytest.fixture
-def fabric(new_fabric):
-    return new_fabric()
-
-
-@pytest.fixture
-def manager(fabric):
-    return fabric.manager(plugin=True).start()
-
-
-@pytest.fixture
 def new_site(fabric, manager):
     """Starts weftd on it."""
     made = []

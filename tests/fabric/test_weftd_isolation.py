@@ -33,10 +33,8 @@ NOWHERE = "127"
 
 
 @pytest.fixture(scope="module")
-def fabric(module_fabric):
-    made = module_fabric(fat_tree(4, 16, 2))
-    made.manager(plugin=True).start()
-    return made
+def fabric(ruled_fabric):
+    return ruled_fabric(fat_tree(4, 16, 2))
 
 
 @pytest.fixture
