@@ -165,6 +165,8 @@ void weft_subnets_wire(WeftSubnets *subnets, const WeftWireOrder *order, WeftSub
 void weft_subnets_share(WeftSubnets *subnets, const char *fabric, const WeftCluster *cluster, const WeftPartition *own);
 /* The P_Keys (guint16, with the bit of full membership) that its nodes have of shared partitions, in order of its wish. */
 void weft_subnets_shared_keys(const WeftSubnets *subnets, const char *fabric, const WeftCluster *cluster, GArray *keys);
+/* Adds the names (borrowed from the fleet) of hosts that serve a partition in which its nodes would be less than that. */
+void weft_subnets_add_servers(const WeftSubnets *subnets, const WeftCluster *cluster, GHashTable *names);
 /* So the fabric should have it until it is wired again: what is found otherwise is repaired. Takes it over. */
 void weft_subnets_expect(WeftSubnets *subnets, const char *fabric, WeftPartition *partition);
 /* It is being changed. */

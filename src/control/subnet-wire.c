@@ -121,6 +121,38 @@ weft_subnets_shared_keys(const WeftSubnets *subnets, const char *fabric, const W
     }
 }
 
+/* Would a node there make a limited member of a port that serves? A port is one or the other, and of mlx4 it is the node's,
+ * too. */
+static gboolean
+serves(const WeftHost *host, const WeftShared *shared)
+{
+    for (guint i = 0; i < host->hcas->len; i++) {
+        const WeftHca *hca = host->hcas->pdata[i];
+        for (guint k = 0; hca->driver == WEFT_HCA_MLX4 && k < shared->servers->len; k++)
+            if (g_array_index(shared->servers, guint64, k) == hca->port_guid)
+                return TRUE;
+    }
+    return FALSE;
+}
+
+void
+weft_subnets_add_servers(const WeftSubnets *subnets, const WeftCluster *cluster, GHashTable *names)
+{
+    GHashTableIter iter;
+    gpointer item;
+    g_hash_table_iter_init(&iter, subnets->by_name);
+    while (cluster->shared->len > 0 && g_hash_table_iter_next(&iter, NULL, &item)) {
+        const WeftSubnet *subnet = item;
+        g_autoptr(GPtrArray) hosts = weft_fleet_hosts(subnet->control->fleet, subnet->fabric->name);
+        for (guint i = 0; i < cluster->shared->len; i++) {
+            const WeftShared *shared = weft_fabric_shared(subnet->fabric, cluster->shared->pdata[i]);
+            for (guint k = 0; shared && shared->clusters == WEFT_MEMBER_LIMITED && k < hosts->len; k++)
+                if (serves(hosts->pdata[k], shared))
+                    g_hash_table_add(names, ((const WeftHost *)hosts->pdata[k])->name);
+        }
+    }
+}
+
 /* --- a cluster on its way into the fabric: all its partitions, then a look at its ports --- */
 
 typedef struct Wire {
@@ -216,25 +248,39 @@ applied(const GError *error, gpointer data)
         end(wire, WEFT_DEED_WIRE, wire->error);
 }
 
-/* Its ports must have what it brings into the shared ones as well. */
+/* Its ports must have what they are to be in the shared one as well: those of servers are more than the cluster brings. */
 static void
-wish_shared(Wire *wire, const WeftShared *shared, const WeftPartition *own)
+wish_shared(Wire *wire, const WeftPartition *shared, const WeftPartition *own)
 {
-    g_autoptr(WeftPartition) there = weft_partition_copy(own);
-    there->pkey = shared->pkey;
-    for (guint i = 0; i < there->members->len; i++) {
-        WeftMember *member = &g_array_index(there->members, WeftMember, i);
-        member->membership = shared->clusters;
-        member->index = -1;
+    g_autoptr(WeftPartition) there = weft_partition_new(shared->pkey, shared->name);
+    g_autoptr(GHashTable) ports = g_hash_table_new(g_int64_hash, g_int64_equal);
+    for (guint i = 0; i < own->members->len; i++)
+        g_hash_table_add(ports, &g_array_index(own->members, WeftMember, i).port_guid);
+    for (guint i = 0; i < shared->members->len; i++) {
+        const WeftMember *member = &g_array_index(shared->members, WeftMember, i);
+        if (g_hash_table_contains(ports, &member->port_guid))
+            g_array_append_val(there->members, *member);
     }
     weft_port_wishes_add(wire->wishes, there);
+}
+
+static void
+wire_shared(Wire *wire, WeftSharing *sharing, const WeftWireOrder *order)
+{
+    g_autofree char *key = weft_cluster_key(order->cluster->tenant, order->cluster->name);
+    if (!bring(sharing, key, order->cluster, order->partition))
+        return;
+    WeftPartition *partition = weft_sharing_partition(sharing);
+    if (g_hash_table_contains(sharing->members, key))
+        wish_shared(wire, partition, order->partition);
+    wire->pending++;
+    weft_wiring_set(wire->subnet->wiring, partition, applied, wire);
 }
 
 void
 weft_subnets_wire(WeftSubnets *subnets, const WeftWireOrder *order, WeftSubnetWired callback, gpointer data)
 {
     WeftSubnet *subnet = weft_subnet_find(subnets, order->fabric);
-    g_autofree char *key = weft_cluster_key(order->cluster->tenant, order->cluster->name);
     Wire *wire = g_new0(Wire, 1);
     *wire = (Wire){ .subnet = subnet, .pending = 1, .callback = callback, .data = data };
     wire->wishes = g_array_new(FALSE, FALSE, sizeof(WeftPortWish));
@@ -242,15 +288,8 @@ weft_subnets_wire(WeftSubnets *subnets, const WeftWireOrder *order, WeftSubnetWi
     if (order->partition)
         weft_port_wishes_add(wire->wishes, order->partition);
 
-    for (guint i = 0; i < subnet->sharings->len; i++) {
-        WeftSharing *sharing = subnet->sharings->pdata[i];
-        if (!bring(sharing, key, order->cluster, order->partition))
-            continue;
-        if (g_hash_table_contains(sharing->members, key))
-            wish_shared(wire, sharing->shared, order->partition);
-        wire->pending++;
-        weft_wiring_set(subnet->wiring, weft_sharing_partition(sharing), applied, wire);
-    }
+    for (guint i = 0; i < subnet->sharings->len; i++)
+        wire_shared(wire, subnet->sharings->pdata[i], order);
     if (order->partition)
         weft_wiring_set(subnet->wiring, order->partition, applied, wire);
     else

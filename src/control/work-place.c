@@ -165,6 +165,15 @@ place_on(Placing *placing, const WeftPlaceRequest *request, const WeftNode *repl
     return TRUE;
 }
 
+/* Hosts where it cannot be at all: the one that a node is to leave, and what serves a partition that it asks for. */
+static void
+add_barred(const WeftWork *work, const WeftNode *replaced, GHashTable *hosts)
+{
+    if (replaced)
+        g_hash_table_add(hosts, replaced->host);
+    weft_subnets_add_servers(work->control->subnets, work->cluster, hosts);
+}
+
 /* With a node to replace: one node of its rank, anywhere but on its host. Hosts that failed the cluster are taken only by nodes
  * that have nowhere else to be: one that failed itself better stays where it is. */
 static gboolean
@@ -173,8 +182,7 @@ place_nodes(Placing *placing, const guint *counts, const WeftNode *replaced, GEr
     WeftWork *work = placing->work;
     g_autoptr(GHashTable) avoid = list_shunned(work);
     gboolean any = g_hash_table_size(avoid) > 0;
-    if (replaced)
-        g_hash_table_add(avoid, replaced->host);
+    add_barred(work, replaced, avoid);
     WeftPlaceRequest request = { work->cluster, work->status->fabric, counts, avoid, work->status->sl };
     weft_fleet_sort(work->control->fleet);
     if (place_on(placing, &request, replaced, error))
@@ -183,8 +191,7 @@ place_nodes(Placing *placing, const guint *counts, const WeftNode *replaced, GEr
         return FALSE;
     g_clear_error(error);
     g_hash_table_remove_all(avoid);
-    if (replaced)
-        g_hash_table_add(avoid, replaced->host);
+    add_barred(work, replaced, avoid);
     return place_on(placing, &request, replaced, error);
 }
 
