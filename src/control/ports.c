@@ -66,8 +66,8 @@ weft_port_wish_check(const WeftPortWish *wish, const WeftPortTable *table)
 
 typedef struct Read {
     GArray *ports;
-    guint next; /* the first that was not asked for */
-    GPtrArray *tables;
+    guint next;        /* the first that was not asked for */
+    GPtrArray *tables; /* of the first ports, as far as they were read */
     gboolean hurry;
     WeftPortsRead callback;
     gpointer data;
@@ -76,8 +76,9 @@ typedef struct Read {
 struct WeftPorts {
     WeftFabricDriver *driver;
     gint64 deadline;
-    GQueue waiting; /* Read, those in a hurry first */
-    Read *current;  /* of which a part is being asked for; NULL: none */
+    GQueue waiting;     /* Read, those in a hurry first */
+    GPtrArray *carried; /* Read, by the question under way; empty: none is */
+    GHashTable *asked;  /* port GUID, borrowed from a Read that is carried, to its place in the question */
     guint pause;
     WeftCall call;
 };
@@ -122,46 +123,80 @@ copy_table(const WeftPortTable *table)
 }
 
 static void
+take_tables(const WeftPorts *ports, Read *read, const GPtrArray *tables)
+{
+    for (guint i = read->tables->len; i < read->next; i++) {
+        gpointer at = g_hash_table_lookup(ports->asked, &g_array_index(read->ports, guint64, i));
+        g_ptr_array_add(read->tables, copy_table(tables->pdata[GPOINTER_TO_UINT(at)]));
+    }
+}
+
+static void
+end_or_go_on(WeftPorts *ports, Read *read, const GError *error)
+{
+    if (!error && read->next < read->ports->len) {
+        enqueue(ports, read, TRUE);
+        return;
+    }
+    read->callback(error ? NULL : read->tables, error, read->data);
+    read_free(read);
+}
+
+static void
 verified(GPtrArray *tables, const GError *error, gpointer data)
 {
     WeftPorts *ports = data;
     weft_failpoint_edge("verify", "after");
     weft_call_end(&ports->call);
-    Read *read = g_steal_pointer(&ports->current);
-    for (guint i = 0; tables && i < tables->len; i++)
-        g_ptr_array_add(read->tables, copy_table(tables->pdata[i]));
-    if (!error && read->next < read->ports->len) {
-        enqueue(ports, read, TRUE);
-        if (!read->hurry && !ports->pause)
-            ports->pause = g_timeout_add(PAUSE, pause_over, ports);
-    } else {
-        read->callback(error ? NULL : read->tables, error, read->data);
-        read_free(read);
-    }
+    gboolean hurry = ((const Read *)ports->carried->pdata[0])->hurry;
+    for (guint i = 0; tables && i < ports->carried->len; i++)
+        take_tables(ports, ports->carried->pdata[i], tables);
+    g_hash_table_remove_all(ports->asked);
+    for (guint i = 0; i < ports->carried->len; i++)
+        end_or_go_on(ports, ports->carried->pdata[i], error);
+    g_ptr_array_set_size(ports->carried, 0);
+    if (!hurry && !ports->pause)
+        ports->pause = g_timeout_add(PAUSE, pause_over, ports);
     read_next(ports);
 }
 
+/* Its next ports, as many as there is room for; one that another asks for as well needs none. */
 static void
-ask(WeftPorts *ports)
+carry(WeftPorts *ports, Read *read, GArray *guids)
 {
-    Read *read = ports->current;
-    guint n = MIN(BATCH, read->ports->len - read->next);
+    g_ptr_array_add(ports->carried, read);
+    for (; read->next < read->ports->len; read->next++) {
+        guint64 *guid = &g_array_index(read->ports, guint64, read->next);
+        if (g_hash_table_contains(ports->asked, guid))
+            continue;
+        if (guids->len == BATCH)
+            return;
+        g_hash_table_insert(ports->asked, guid, GUINT_TO_POINTER(guids->len));
+        g_array_append_val(guids, *guid);
+    }
+}
+
+/* Those in a hurry go without the others, whose ports may be slow to answer. */
+static GArray *
+gather(WeftPorts *ports)
+{
     GArray *guids = g_array_new(FALSE, FALSE, sizeof(guint64));
-    g_array_append_vals(guids, &g_array_index(read->ports, guint64, read->next), n);
-    read->next += n;
-    weft_call_begin(&ports->call, ports->deadline);
-    weft_failpoint_edge("verify", "before");
-    ports->driver->ops->verify(ports->driver, guids, ports->call.cancellable, verified, ports);
+    const Read *first = g_queue_peek_head(&ports->waiting), *next = first;
+    for (; next && next->hurry == first->hurry && guids->len < BATCH; next = g_queue_peek_head(&ports->waiting))
+        carry(ports, g_queue_pop_head(&ports->waiting), guids);
+    return guids;
 }
 
 static void
 read_next(WeftPorts *ports)
 {
     const Read *first = g_queue_peek_head(&ports->waiting);
-    if (ports->current || !first || (ports->pause && !first->hurry))
+    if (ports->carried->len > 0 || !first || (ports->pause && !first->hurry))
         return;
-    ports->current = g_queue_pop_head(&ports->waiting);
-    ask(ports);
+    GArray *guids = gather(ports);
+    weft_call_begin(&ports->call, ports->deadline);
+    weft_failpoint_edge("verify", "before");
+    ports->driver->ops->verify(ports->driver, guids, ports->call.cancellable, verified, ports);
 }
 
 void
@@ -181,6 +216,8 @@ weft_ports_new(WeftFabricDriver *driver, gint64 deadline)
     ports->driver = driver;
     ports->deadline = deadline;
     g_queue_init(&ports->waiting);
+    ports->carried = g_ptr_array_new();
+    ports->asked = g_hash_table_new(g_int64_hash, g_int64_equal);
     return ports;
 }
 
@@ -191,7 +228,9 @@ weft_ports_free(WeftPorts *ports)
         return;
     weft_call_end(&ports->call);
     g_clear_handle_id(&ports->pause, g_source_remove);
-    g_clear_pointer(&ports->current, read_free);
+    g_hash_table_unref(ports->asked);
+    g_ptr_array_set_free_func(ports->carried, read_free);
+    g_ptr_array_unref(ports->carried);
     g_queue_clear_full(&ports->waiting, read_free);
     g_free(ports);
 }

@@ -1,4 +1,5 @@
-/* P_Key tables as they are in the ports: read a few at a time, so that looking at a large fabric does not load it. */
+/* P_Key tables as they are in the ports: read a few at a time, so that looking at a large fabric does not load it. Those who
+ * ask while a question is under way share the next one: many clusters that are wired at once cost a few questions. */
 #pragma once
 
 #include "fabric.h"

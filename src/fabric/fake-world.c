@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <glib/gstdio.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 #define FILE_MAX (64 * 1024 * 1024)
 
@@ -246,41 +248,27 @@ write_ports(WeftFakeWorld *world, const WeftPartition *partition, GError **error
 }
 
 static void
-add_key(WeftPortTable *table, const WeftPartition *partition, const WeftMember *member)
+add_key(WeftPortTable *table, const WeftFakeSeat *seat)
 {
-    guint16 keys[] = { (guint16)(partition->pkey | 0x8000), (guint16)partition->pkey };
-    if (member->membership == WEFT_MEMBER_LIMITED)
+    guint16 keys[] = { (guint16)(seat->pkey | 0x8000), (guint16)seat->pkey };
+    if (seat->member->membership == WEFT_MEMBER_LIMITED)
         keys[0] = keys[1];
-    if (member->index == 0)
+    if (seat->member->index == 0)
         g_array_prepend_val(table->pkeys, keys[0]);
     else
         g_array_append_val(table->pkeys, keys[0]);
-    if (member->membership == WEFT_MEMBER_BOTH)
+    if (seat->member->membership == WEFT_MEMBER_BOTH)
         g_array_append_val(table->pkeys, keys[1]);
 }
 
-/* Its first member of the partition: several virtual functions of a port are one entry of its table. */
-static const WeftMember *
-find_member(const WeftPartition *partition, guint64 guid)
-{
-    for (guint i = 0; i < partition->members->len; i++) {
-        const WeftMember *member = &g_array_index(partition->members, WeftMember, i);
-        if (member->port_guid == guid || member->virtual_guid == guid)
-            return member;
-    }
-    return NULL;
-}
-
 static void
-derive_table(WeftPortTable *table, const GPtrArray *partitions)
+derive_table(WeftPortTable *table, const WeftFakePorts *ports)
 {
     guint16 limited = 0x7fff;
     g_array_append_val(table->pkeys, limited);
-    for (guint i = 0; i < partitions->len; i++) {
-        const WeftMember *member = find_member(partitions->pdata[i], table->port_guid);
-        if (member)
-            add_key(table, partitions->pdata[i], member);
-    }
+    const GArray *seats = weft_fake_ports_seats(ports, table->port_guid);
+    for (guint i = 0; seats && i < seats->len; i++)
+        add_key(table, &g_array_index(seats, WeftFakeSeat, i));
 }
 
 static gboolean
@@ -298,7 +286,7 @@ parse_table(WeftPortTable *table, const char *path, char *text, GError **error)
 }
 
 static gboolean
-read_table(WeftFakeWorld *world, const GPtrArray *partitions, WeftPortTable *table, GError **error)
+read_table(WeftFakeWorld *world, WeftPortTable *table, GError **error)
 {
     g_autofree char *path = table_path(world, table->port_guid);
     g_autofree char *text = read_optional(path, NULL);
@@ -307,24 +295,11 @@ read_table(WeftFakeWorld *world, const GPtrArray *partitions, WeftPortTable *tab
         return TRUE;
     }
     if (!text)
-        derive_table(table, partitions);
+        derive_table(table, world->ports);
     else if (!parse_table(table, path, text, error))
         return FALSE;
     table->enforced = g_array_copy(table->pkeys);
     return TRUE;
-}
-
-GPtrArray *
-weft_fake_world_verify(WeftFakeWorld *world, const GArray *port_guids, GError **error)
-{
-    g_autoptr(GPtrArray) partitions = weft_fake_world_list(world, error);
-    g_autoptr(GPtrArray) tables = g_ptr_array_new_with_free_func((GDestroyNotify)weft_port_table_free);
-    for (guint i = 0; partitions && i < port_guids->len; i++) {
-        g_ptr_array_add(tables, weft_port_table_new(g_array_index(port_guids, guint64, i)));
-        if (!read_table(world, partitions, tables->pdata[i], error))
-            return NULL;
-    }
-    return partitions ? g_steal_pointer(&tables) : NULL;
 }
 
 /* --- the manager and its map --- */
@@ -478,6 +453,90 @@ weft_fake_world_list(WeftFakeWorld *world, GError **error)
     return g_steal_pointer(&partitions);
 }
 
+/* --- ports by what the folder of partitions tells of its changes, ours and others' --- */
+
+static void
+forget_ports(WeftFakeWorld *world)
+{
+    g_clear_pointer(&world->ports, weft_fake_ports_free);
+    if (world->watch >= 0)
+        close(world->watch);
+    world->watch = -1;
+}
+
+/* Watched before it is read: what changes meanwhile is read again. */
+static gboolean
+read_ports(WeftFakeWorld *world, GError **error)
+{
+    world->watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (world->watch < 0 || inotify_add_watch(world->watch, world->partitions, IN_CREATE | IN_MODIFY | IN_MOVE | IN_DELETE) < 0)
+        return fail_errno(error, "watching", world->partitions);
+    g_autoptr(GPtrArray) partitions = weft_fake_world_list(world, error);
+    if (!partitions)
+        return FALSE;
+    g_ptr_array_set_free_func(partitions, NULL);
+    world->ports = weft_fake_ports_new();
+    for (guint i = 0; i < partitions->len; i++)
+        weft_fake_ports_set(world->ports, partitions->pdata[i]);
+    return TRUE;
+}
+
+static gboolean
+read_again(WeftFakeWorld *world, const char *name, GError **error)
+{
+    guint64 pkey;
+    if (!parse_hex(name, G_MAXUINT16, &pkey))
+        return TRUE;
+    g_autoptr(GError) failed = NULL;
+    WeftPartition *partition = read_partition(world, (guint)pkey, &failed);
+    if (failed) {
+        g_propagate_error(error, g_steal_pointer(&failed));
+        return FALSE;
+    }
+    if (partition)
+        weft_fake_ports_set(world->ports, partition);
+    else
+        weft_fake_ports_remove(world->ports, (guint)pkey);
+    return TRUE;
+}
+
+/* An event without a name tells that some were lost, or that the folder is another one. */
+static gboolean
+follow(WeftFakeWorld *world, GError **error)
+{
+    _Alignas(struct inotify_event) char buffer[16384];
+    const struct inotify_event *event;
+    for (ssize_t n; (n = read(world->watch, buffer, sizeof buffer)) > 0;)
+        for (char *at = buffer; at < buffer + n; at += sizeof *event + event->len) {
+            event = (const struct inotify_event *)at;
+            if (event->len == 0) {
+                forget_ports(world);
+                return read_ports(world, error);
+            }
+            if (!read_again(world, event->name, error))
+                return FALSE;
+        }
+    return TRUE;
+}
+
+GPtrArray *
+weft_fake_world_verify(WeftFakeWorld *world, const GArray *port_guids, GError **error)
+{
+    if (!complete(world, error))
+        return NULL;
+    if (!(world->ports ? follow(world, error) : read_ports(world, error))) {
+        forget_ports(world);
+        return NULL;
+    }
+    g_autoptr(GPtrArray) tables = g_ptr_array_new_with_free_func((GDestroyNotify)weft_port_table_free);
+    for (guint i = 0; i < port_guids->len; i++) {
+        g_ptr_array_add(tables, weft_port_table_new(g_array_index(port_guids, guint64, i)));
+        if (!read_table(world, tables->pdata[i], error))
+            return NULL;
+    }
+    return g_steal_pointer(&tables);
+}
+
 gboolean
 weft_fake_world_open(WeftFakeWorld *world, const char *folder, GError **error)
 {
@@ -490,6 +549,7 @@ weft_fake_world_open(WeftFakeWorld *world, const char *folder, GError **error)
         .tables = g_build_filename(folder, "tables", NULL),
         .map = g_build_filename(folder, "map", NULL),
         .manager = g_build_filename(folder, "manager", NULL),
+        .watch = -1,
     };
     if (g_mkdir_with_parents(world->partitions, 0755) < 0)
         return fail_errno(error, "making", world->partitions);
@@ -499,6 +559,7 @@ weft_fake_world_open(WeftFakeWorld *world, const char *folder, GError **error)
 void
 weft_fake_world_clear(WeftFakeWorld *world)
 {
+    forget_ports(world);
     g_free(world->fresh);
     g_free(world->pending);
     g_free(world->generation);

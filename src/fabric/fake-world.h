@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fabric.h"
+#include "fake-ports.h"
 
 typedef struct WeftFakeWorld {
     char *fresh;   /* a file being written, before it is renamed to its place */
@@ -12,6 +13,8 @@ typedef struct WeftFakeWorld {
     char *tables; /* folder: what ports hold against the partitions */
     char *map;
     char *manager;
+    WeftFakePorts *ports; /* as the folder of partitions was when watch last told of it; NULL: nobody asked for ports yet */
+    int watch;            /* inotify of that folder; -1: none */
 } WeftFakeWorld;
 
 /* Makes the folder where there is none, and ends the change that a killed process began. */

@@ -644,8 +644,8 @@ typedef struct Meter {
     GArray *guids; /* of the question under way */
     WeftFabricVerified callback;
     gpointer data;
-    guint largest;
-    GString *order; /* a letter for each question: the first port's GUID */
+    gboolean fail;
+    GString *asked; /* of each question the first port's letter, a thousand GUIDs each, and how many they are */
 } Meter;
 
 static gboolean
@@ -654,9 +654,10 @@ meter_answers(gpointer data)
     Meter *self = data;
     g_autoptr(GArray) guids = g_steal_pointer(&self->guids);
     g_autoptr(GPtrArray) tables = g_ptr_array_new_with_free_func((GDestroyNotify)weft_port_table_free);
+    g_autoptr(GError) error = self->fail ? g_error_new(WEFT_ERROR, WEFT_ERROR_UNAVAILABLE, "away") : NULL;
     for (guint i = 0; i < guids->len; i++)
         g_ptr_array_add(tables, weft_port_table_new(g_array_index(guids, guint64, i)));
-    self->callback(tables, NULL, self->data);
+    self->callback(error ? NULL : tables, error, self->data);
     return G_SOURCE_REMOVE;
 }
 
@@ -668,8 +669,7 @@ meter_verify(WeftFabricDriver *fabric, GArray *guids, GCancellable *cancellable,
     self->guids = guids;
     self->callback = callback;
     self->data = data;
-    self->largest = MAX(self->largest, guids->len);
-    g_string_append_c(self->order, (char)('a' + g_array_index(guids, guint64, 0) / 1000));
+    g_string_append_printf(self->asked, " %c%u", (char)('a' + g_array_index(guids, guint64, 0) / 1000), guids->len);
     g_idle_add(meter_answers, self);
 }
 
@@ -684,30 +684,105 @@ ports_from(guint64 first, guint n)
     return guids;
 }
 
+typedef struct Asker {
+    guint64 first;
+    guint n;
+    guint ends, failed;
+} Asker;
+
 static void
-count_read(GPtrArray *tables, const GError *error, gpointer data)
+on_read(GPtrArray *tables, const GError *error, gpointer data)
 {
-    g_assert_no_error(error);
-    for (guint i = 1; i < tables->len; i++)
-        g_assert_cmpuint(((WeftPortTable *)tables->pdata[i])->port_guid, >, ((WeftPortTable *)tables->pdata[i - 1])->port_guid);
-    *(guint *)data += tables->len;
+    Asker *asker = data;
+    asker->ends++;
+    asker->failed += error != NULL;
+    g_assert_true(!tables == !!error);
+    for (guint i = 0; tables && i < asker->n; i++)
+        g_assert_cmpuint(((WeftPortTable *)tables->pdata[i])->port_guid, ==, asker->first + i);
+    g_assert_cmpuint(tables ? tables->len : asker->n, ==, asker->n);
+}
+
+static void
+ask_for(WeftPorts *ports, Asker *asker, gboolean hurry)
+{
+    weft_ports_read(ports, ports_from(asker->first, asker->n), hurry, on_read, asker);
+}
+
+static void
+wait_for_askers(const Asker *askers, guint n)
+{
+    for (guint i = 0; i < n; i++) {
+        while (!askers[i].ends)
+            g_main_context_iteration(NULL, TRUE);
+        g_assert_cmpuint(askers[i].ends, ==, 1);
+    }
 }
 
 static void
 test_ports(void)
 {
-    Meter meter = { .base = { &meter_ops }, .order = g_string_new(NULL) };
-    guint read = 0;
+    Meter meter = { .base = { &meter_ops }, .asked = g_string_new(NULL) };
+    Asker askers[] = { { 0, 150 }, { 1000, 1 }, { 2000, 65 }, { 3000, 0 } };
     WeftPorts *ports = weft_ports_new(&meter.base, G_USEC_PER_SEC);
-    weft_ports_read(ports, ports_from(0, 150), FALSE, count_read, &read);
-    weft_ports_read(ports, ports_from(1000, 1), FALSE, count_read, &read);
-    weft_ports_read(ports, ports_from(2000, 65), TRUE, count_read, &read);
-    while (read < 150 + 1 + 65)
-        g_main_context_iteration(NULL, TRUE);
-    g_assert_cmpuint(meter.largest, ==, 64);
-    g_assert_cmpstr(meter.order->str, ==, "accaab");
+    for (guint i = 0; i < G_N_ELEMENTS(askers); i++)
+        ask_for(ports, &askers[i], askers[i].first == 2000);
+    wait_for_askers(askers, G_N_ELEMENTS(askers));
+    g_assert_cmpstr(meter.asked->str, ==, " a64 c64 c1 a64 a23");
     weft_ports_free(ports);
-    g_string_free(meter.order, TRUE);
+    g_string_free(meter.asked, TRUE);
+}
+
+/* All that wait share a question as far as it goes, and a port that several want is asked for once. */
+static void
+test_ports_shared(void)
+{
+    Meter meter = { .base = { &meter_ops }, .asked = g_string_new(NULL) };
+    Asker askers[] = { { 0, 1 }, { 1000, 40 }, { 1020, 40 }, { 1000, 2 }, { 2000, 4 }, { 2001, 3 }, { 3000, 1 } };
+    WeftPorts *ports = weft_ports_new(&meter.base, G_USEC_PER_SEC);
+    for (guint i = 0; i < G_N_ELEMENTS(askers); i++)
+        ask_for(ports, &askers[i], TRUE);
+    wait_for_askers(askers, G_N_ELEMENTS(askers));
+    g_assert_cmpstr(meter.asked->str, ==, " a1 b64 d1");
+    weft_ports_free(ports);
+    g_string_free(meter.asked, TRUE);
+}
+
+/* A question that fails ends those whom it carried, also the one of whom it was a part only, and nobody else. */
+static void
+test_ports_failing(void)
+{
+    Meter meter = { .base = { &meter_ops }, .asked = g_string_new(NULL) };
+    Asker askers[] = { { 0, 1 }, { 1000, 2 }, { 2000, 70 }, { 3000, 2 } };
+    WeftPorts *ports = weft_ports_new(&meter.base, G_USEC_PER_SEC);
+    for (guint i = 0; i < G_N_ELEMENTS(askers); i++)
+        ask_for(ports, &askers[i], TRUE);
+    wait_for_askers(askers, 1);
+    meter.fail = TRUE;
+    wait_for_askers(askers, 3);
+    meter.fail = FALSE;
+    wait_for_askers(askers, 4);
+    const guint failed[] = { 0, 1, 1, 0 };
+    for (guint i = 0; i < G_N_ELEMENTS(askers); i++)
+        g_assert_cmpuint(askers[i].failed, ==, failed[i]);
+    g_assert_cmpstr(meter.asked->str, ==, " a1 b64 d2");
+    weft_ports_free(ports);
+    g_string_free(meter.asked, TRUE);
+}
+
+/* Nobody is told any more. */
+static void
+test_ports_free_while_busy(void)
+{
+    Meter meter = { .base = { &meter_ops }, .asked = g_string_new(NULL) };
+    Asker askers[] = { { 0, 1 }, { 1000, 2 } };
+    WeftPorts *ports = weft_ports_new(&meter.base, G_USEC_PER_SEC);
+    for (guint i = 0; i < G_N_ELEMENTS(askers); i++)
+        ask_for(ports, &askers[i], TRUE);
+    weft_ports_free(ports);
+    g_assert_true(g_idle_remove_by_data(&meter));
+    g_assert_cmpuint(askers[0].ends + askers[1].ends, ==, 0);
+    g_array_unref(meter.guids);
+    g_string_free(meter.asked, TRUE);
 }
 
 static void
@@ -770,6 +845,9 @@ main(int argc, char **argv)
     g_test_add_func("/control/wiring", test_wiring);
     g_test_add_func("/control/wiring/generation", test_wiring_generation);
     g_test_add_func("/control/ports/reading", test_ports);
+    g_test_add_func("/control/ports/shared", test_ports_shared);
+    g_test_add_func("/control/ports/failing", test_ports_failing);
+    g_test_add_func("/control/ports/free-while-busy", test_ports_free_while_busy);
     g_test_add_func("/control/ports/wishes", test_port_wishes);
     return g_test_run();
 }
