@@ -181,8 +181,9 @@ static GArray *
 gather(WeftPorts *ports)
 {
     GArray *guids = g_array_new(FALSE, FALSE, sizeof(guint64));
-    const Read *first = g_queue_peek_head(&ports->waiting), *next = first;
-    for (; next && next->hurry == first->hurry && guids->len < BATCH; next = g_queue_peek_head(&ports->waiting))
+    const Read *next = g_queue_peek_head(&ports->waiting);
+    gboolean hurry = next->hurry;
+    while (guids->len < BATCH && (next = g_queue_peek_head(&ports->waiting)) && next->hurry == hurry)
         carry(ports, g_queue_pop_head(&ports->waiting), guids);
     return guids;
 }

@@ -737,7 +737,7 @@ static void
 test_ports_shared(void)
 {
     Meter meter = { .base = { &meter_ops }, .asked = g_string_new(NULL) };
-    Asker askers[] = { { 0, 1 }, { 1000, 40 }, { 1020, 40 }, { 1000, 2 }, { 2000, 4 }, { 2001, 3 }, { 3000, 1 } };
+    Asker askers[] = { { 0, 1 }, { 1000, 40 }, { 1020, 40 }, { 1000, 2 }, { 2000, 3 }, { 2001, 2 }, { 3000, 2 } };
     WeftPorts *ports = weft_ports_new(&meter.base, G_USEC_PER_SEC);
     for (guint i = 0; i < G_N_ELEMENTS(askers); i++)
         ask_for(ports, &askers[i], TRUE);
