@@ -1,3 +1,4 @@
+#include "fabric-tables.h"
 #include "subnet-private.h"
 
 #define DEFAULT_FULL 0xffff
@@ -32,16 +33,23 @@ digest_of(const WeftPartition *partition)
 
 /* --- telling of it --- */
 
+void
+weft_subnet_tell_repair(WeftSubnet *subnet, const char *what)
+{
+    WeftTxn *txn = weft_txn_new("partition-drifted");
+    weft_txn_tell(txn, "partition-repaired", NULL, NULL, "fabric %s: %s", subnet->fabric->name, what);
+    weft_control_commit_quietly(subnet->control, txn);
+}
+
 static void
 repair(WeftSubnet *subnet, guint pkey, const char *what)
 {
     const char *holder = weft_subnet_holder(subnet, pkey);
     WeftSharing *sharing = weft_subnet_sharing(subnet, pkey);
-    WeftTxn *txn = weft_txn_new("partition-drifted");
-    weft_txn_tell(txn, "partition-repaired", NULL, NULL,
-                  "fabric %s: partition 0x%04x of %s%s was changed by others, and is set again: %s", subnet->fabric->name, pkey,
-                  sharing ? "all that share " : "cluster ", sharing ? sharing->shared->name : holder, what);
-    weft_control_commit_quietly(subnet->control, txn);
+    g_autofree char *message =
+        g_strdup_printf("partition 0x%04x of %s%s was changed by others, and is set again: %s", pkey,
+                        sharing ? "all that share " : "cluster ", sharing ? sharing->shared->name : holder, what);
+    weft_subnet_tell_repair(subnet, message);
     if (sharing)
         weft_subnet_share_again(subnet, sharing);
     else
@@ -212,6 +220,7 @@ surveyed(const char *fabric, GPtrArray *partitions, const GError *error, gpointe
     look_for_missing(subnet, suspects, present);
     forget_foreign(subnet, present);
     count_foreign(subnet, partitions);
+    subnet->surveyed = TRUE;
     g_hash_table_unref(subnet->suspects);
     subnet->suspects = suspects;
 }
@@ -224,23 +233,29 @@ weft_subnet_survey(WeftSubnet *subnet)
 
 /* --- the ports' own view --- */
 
-/* Of clusters that are wired: what is being changed is looked at by whoever changes it. */
-static GArray *
-list_wishes(const WeftSubnet *subnet)
+/* Of clusters that are wired: what is being changed is looked at by whoever changes it. And what they share. */
+static GPtrArray *
+list_partitions(const WeftSubnet *subnet)
 {
-    GArray *wishes = g_array_new(FALSE, FALSE, sizeof(WeftPortWish));
+    GPtrArray *partitions = g_ptr_array_new_with_free_func((GDestroyNotify)weft_partition_free);
     GHashTableIter iter;
     gpointer pkey, partition;
     g_hash_table_iter_init(&iter, subnet->expected);
-    while (g_hash_table_iter_next(&iter, &pkey, &partition)) {
-        const char *holder = weft_subnet_holder(subnet, GPOINTER_TO_UINT(pkey));
-        if (weft_holder_is_cluster(holder))
-            weft_port_wishes_add(wishes, partition);
-    }
-    for (guint i = 0; i < subnet->sharings->len; i++) {
-        g_autoptr(WeftPartition) shared = weft_sharing_partition(subnet->sharings->pdata[i]);
-        weft_port_wishes_add(wishes, shared);
-    }
+    while (g_hash_table_iter_next(&iter, &pkey, &partition))
+        if (weft_holder_is_cluster(weft_subnet_holder(subnet, GPOINTER_TO_UINT(pkey))))
+            g_ptr_array_add(partitions, weft_partition_copy(partition));
+    for (guint i = 0; i < subnet->sharings->len; i++)
+        g_ptr_array_add(partitions, weft_sharing_partition(subnet->sharings->pdata[i]));
+    return partitions;
+}
+
+static GArray *
+list_wishes(const WeftSubnet *subnet)
+{
+    g_autoptr(GPtrArray) partitions = list_partitions(subnet);
+    GArray *wishes = g_array_new(FALSE, FALSE, sizeof(WeftPortWish));
+    for (guint i = 0; i < partitions->len; i++)
+        weft_port_wishes_add(wishes, partitions->pdata[i]);
     return wishes;
 }
 
@@ -252,12 +267,17 @@ note_port(GPtrArray *list, const WeftSubnet *subnet, const WeftPortTable *table,
 }
 
 static void
-note_tables(WeftSubnet *subnet, const GPtrArray *tables)
+note_tables(WeftSubnet *subnet, const GArray *wishes, const GPtrArray *tables)
 {
+    g_autoptr(GHashTable) used = g_hash_table_new(g_int64_hash, g_int64_equal);
+    for (guint i = 0; i < wishes->len; i++)
+        g_hash_table_add(used, &g_array_index(wishes, WeftPortWish, i).port_guid);
     g_ptr_array_set_size(subnet->silent, 0);
     g_ptr_array_set_size(subnet->open, 0);
     for (guint i = 0; i < tables->len; i++) {
         const WeftPortTable *table = tables->pdata[i];
+        if (!g_hash_table_contains(used, &table->port_guid))
+            continue;
         if (table->error)
             note_port(subnet->silent, subnet, table, table->error);
         for (guint k = 0; k < table->pkeys->len; k++)
@@ -268,9 +288,8 @@ note_tables(WeftSubnet *subnet, const GPtrArray *tables)
 
 /* A port that does not answer is not repaired by telling the manager again: it is looked at when it comes back. */
 static void
-look_at_ports(WeftSubnet *subnet, const GPtrArray *tables, GHashTable *suspects)
+look_at_ports(WeftSubnet *subnet, const GArray *wishes, const GPtrArray *tables, GHashTable *suspects)
 {
-    g_autoptr(GArray) wishes = list_wishes(subnet);
     g_autoptr(GHashTable) by_port = g_hash_table_new(g_int64_hash, g_int64_equal);
     g_autoptr(GHashTable) done = g_hash_table_new(NULL, NULL);
     for (guint i = 0; i < tables->len; i++)
@@ -293,30 +312,49 @@ patrolled(GPtrArray *tables, const GError *error, gpointer data)
 {
     WeftSubnet *subnet = data;
     GHashTable *suspects = g_hash_table_new(NULL, NULL);
+    g_autoptr(GArray) wishes = list_wishes(subnet);
+    gboolean unsure = FALSE;
     subnet->patrolling = FALSE;
     if (tables) {
-        note_tables(subnet, tables);
-        look_at_ports(subnet, tables, suspects);
+        note_tables(subnet, wishes, tables);
+        look_at_ports(subnet, wishes, tables, suspects);
+        unsure = weft_subnet_look_for_surplus(subnet, wishes, tables);
     } else {
         g_warning("fabric %s: its ports cannot be read: %s", subnet->fabric->name, error->message);
     }
-    gboolean unsure = g_hash_table_size(suspects) > 0;
+    unsure |= g_hash_table_size(suspects) > 0;
     g_hash_table_unref(subnet->port_suspects);
     subnet->port_suspects = suspects;
     if (subnet->patrol_again || unsure)
         weft_subnet_patrol(subnet);
 }
 
+static gboolean
+has_clusters(const WeftSubnet *subnet)
+{
+    GHashTableIter iter;
+    gpointer holder;
+    g_hash_table_iter_init(&iter, subnet->pkeys);
+    while (g_hash_table_iter_next(&iter, NULL, &holder))
+        if (weft_holder_is_cluster(holder))
+            return TRUE;
+    return FALSE;
+}
+
+/* Also of hosts without a cluster: they may hold what they should not. */
 void
 weft_subnet_patrol(WeftSubnet *subnet)
 {
     subnet->patrol_again = subnet->patrolling;
     if (subnet->patrolling)
         return;
-    g_autoptr(GArray) wishes = list_wishes(subnet);
-    if (wishes->len == 0)
+    g_autoptr(GPtrArray) partitions = list_partitions(subnet);
+    g_autoptr(GPtrArray) hosts = weft_fleet_hosts(subnet->control->fleet, subnet->fabric->name);
+    g_autoptr(GArray) ports = weft_tables_ports(hosts, partitions);
+    /* After a start it is not known yet how they should be, and a patrol that looks for nothing would put off the next. */
+    if (ports->len == 0 || (partitions->len == 0 && has_clusters(subnet)))
         return;
     subnet->patrolled = g_get_monotonic_time();
     subnet->patrolling = TRUE;
-    weft_ports_read(subnet->ports, weft_port_wishes_ports(wishes), FALSE, patrolled, subnet);
+    weft_ports_read(subnet->ports, g_steal_pointer(&ports), FALSE, patrolled, subnet);
 }

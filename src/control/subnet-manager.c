@@ -131,6 +131,11 @@ examine_ports(const WeftSubnet *subnet, const char *check, json_t *checks)
                         "Default=0x7fff, ipoib : ALL=limited, SELF=full ;",
                         "%s%s is a full member of the default partition: its nodes reach others through it",
                         (const char *)subnet->open->pdata[0], subnet->open->len > 1 ? ", and more," : "");
+    g_autoptr(GPtrArray) surplus = weft_subnet_surplus(subnet);
+    if (surplus->len)
+        weft_doctor_add(checks, check, WEFT_HEALTH_FAIL,
+                        "if it is still so after the next patrol, restart its subnet manager: it writes all tables then",
+                        "%s%s", (const char *)surplus->pdata[0], surplus->len > 1 ? ", and more" : "");
 }
 
 void

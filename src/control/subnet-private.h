@@ -33,12 +33,16 @@ typedef struct WeftSubnet {
     GHashTable *suspects;      /* numbers that looked wrong in the last survey: a second look decides */
     GHashTable *port_suspects; /* the same of the last patrol of the ports */
     char *trouble;             /* why it could not be looked at the last time; NULL: it could */
+    gboolean surveyed;         /* all partitions were seen once, and the site's own are known */
     guint foreign;             /* partitions of the site's own, the default one apart */
     gboolean patrolling;
     gboolean patrol_again; /* something happened meanwhile */
     gint64 patrolled;      /* monotonic, when the last one began */
-    GPtrArray *silent;     /* char *, ports that could not be read, for people */
-    GPtrArray *open;       /* char *, ports that are full members of the default partition */
+    GPtrArray *silent;     /* char *, ports of clusters that could not be read, for people */
+    GPtrArray *open;       /* char *, those that are full members of the default partition */
+
+    /* subnet-surplus.c */
+    GHashTable *surplus; /* char *, a key in a port where it does not belong, to how many patrols in a row have seen it */
 
     /* subnet-manager.c */
     WeftManager *manager; /* as it last said; NULL: it never did */
@@ -91,8 +95,16 @@ char *weft_subnet_name_port(const WeftSubnet *subnet, guint64 port_guid);
 
 /* subnet-drift.c */
 void weft_subnet_survey(WeftSubnet *subnet);
-/* Reads the tables of all ports of clusters; once more when it is under way. */
+/* Reads the tables of all ports of hosts and of what is shared; once more when it is under way. */
 void weft_subnet_patrol(WeftSubnet *subnet);
+void weft_subnet_tell_repair(WeftSubnet *subnet, const char *what);
+
+/* subnet-surplus.c */
+/* Has the manager write the tables again in which keys of weft's numbers are that no wish (WeftPortWish) gives to the port,
+ * where the last patrol saw the same. TRUE: a second look must decide. */
+gboolean weft_subnet_look_for_surplus(WeftSubnet *subnet, const GArray *wishes, const GPtrArray *tables);
+/* Those that were seen twice, in words (char *, borrowed). */
+GPtrArray *weft_subnet_surplus(const WeftSubnet *subnet);
 
 /* subnet-lanes.c: what may be promised of the hosts' links */
 void weft_subnet_note_rate(WeftSubnet *subnet, const WeftFabricMap *map, const WeftMapPort *port);

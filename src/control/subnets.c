@@ -100,8 +100,8 @@ subnet_free(gpointer data)
     weft_call_end(&subnet->greet);
     weft_call_end(&subnet->map);
     g_clear_handle_id(&subnet->rested, g_source_remove);
-    GHashTable *const tables[] = { subnet->pkeys,         subnet->resting, subnet->expected, subnet->suspects,
-                                   subnet->port_suspects, subnet->places,  subnet->rates,    subnet->leaves };
+    GHashTable *const tables[] = { subnet->pkeys,  subnet->resting, subnet->expected, subnet->suspects, subnet->port_suspects,
+                                   subnet->places, subnet->rates,   subnet->leaves,   subnet->surplus };
     for (gsize i = 0; i < G_N_ELEMENTS(tables); i++)
         g_hash_table_unref(tables[i]);
     GPtrArray *const arrays[] = { subnet->wires, subnet->sharings, subnet->silent, subnet->open };
@@ -140,6 +140,7 @@ subnet_new(WeftControl *control, WeftFabric *fabric, WeftFabricDriver *driver)
     subnet->expected = g_hash_table_new_full(NULL, NULL, NULL, (GDestroyNotify)weft_partition_free);
     subnet->suspects = g_hash_table_new(NULL, NULL);
     subnet->port_suspects = g_hash_table_new(NULL, NULL);
+    subnet->surplus = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     subnet->places = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
     subnet->rates = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, g_free);
     subnet->leaves = weft_subnet_leaves_new();

@@ -253,6 +253,31 @@ def test_somebody_takes_a_key_away(site, fabric, table):
     site.settle()
 
 
+@pytest.mark.parametrize("table", ["own", "enforced"])
+def test_somebody_gives_a_key_away(site, fabric, table):
+    """To a host that is no member: the key of a cluster, and one that nobody has."""
+    site.make("cfd", 3, **WIDE)
+    outsider = min(set(site.names) - site.hosts_of("cfd"))
+    for index, number in (2, site.number("cfd")), (40, 0x0123):
+        fabric.put(fabric.net.port_guid(outsider), index, key(number), table)
+        site.wait_event("partition-repaired", f"0x{key(number):04x}", f"host {outsider} ")
+    site.settle()
+    site.remove_clusters("cfd")
+    fabric.put(fabric.net.port_guid("h3"), 7, key(0x0124), table)
+    site.wait_event("partition-repaired", f"0x{key(0x0124):04x}", "host h3 ")
+    site.settle()
+
+
+def test_a_limited_member_becomes_a_full_one(new_site, fabric):
+    storage = {"name": "storage", "pkey": "0x7001", "servers": [f"0x{fabric.net.port_guid('h8'):016x}"], "clusters": "limited", "tenants": ["acme"]}
+    site = new_site(shared=[storage])
+    site.make("cfd", 2, shared=["storage"], **WIDE)
+    user = min(site.hosts_of("cfd"))
+    fabric.put(fabric.net.port_guid(user), 9, 0xF001)
+    site.wait_event("partition-repaired", "0xf001", f"host {user} ")
+    site.settle()
+
+
 # --- the file ---
 
 
@@ -355,6 +380,22 @@ def test_by_the_file_alone(by_way):
     site.remove_clusters("sim", tenant="umbrella")
     site.settle()
     assert site.wish().partitions == {}
+
+
+def test_by_the_file_a_key_that_was_given_away_stays_until_opensm_starts_again(by_way):
+    """Told by its file, opensm does not look at tables that it knows: it is not said to be repaired again and again."""
+    site = by_way("file")
+    site.make("cfd", 2, **WIDE)
+    outsider = min(set(site.names) - site.hosts_of("cfd"))
+    site.fabric.put(site.fabric.net.port_guid(outsider), 2, key(site.number("cfd")))
+    what = f"host {outsider} (mlx4_0) has P_Key 0x{key(site.number('cfd')):04x}"
+    site.wait_event("partition-repaired", what)
+    until(lambda: what in site.cli("doctor", check=False).stdout, "weft doctor tells of it")
+    site.master.kill()
+    site.master.start()
+    until(lambda: what not in site.cli("doctor", check=False).stdout, "weft doctor has seen it go")
+    assert len(site.wait_event("partition-repaired", what)) == 1
+    site.settle()
 
 
 def test_by_a_pool(by_way):
