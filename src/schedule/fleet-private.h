@@ -36,8 +36,9 @@ typedef struct WeftSlot {
     guint64 free_bytes; /* in pages of all sizes and NUMA nodes */
     guint fabric;       /* numbers for the names, equal where these are: given by weft_fleet_sort() */
     guint leaf;
-    WeftBits cores;                                    /* taken, or housekeeping */
-    guint32 gpus;                                      /* taken */
+    guint roomy;    /* rails, the first ones, with a port that has room for any P_Key: known without a look at the HCAs */
+    WeftBits cores; /* taken, or housekeeping */
+    guint32 gpus;   /* taken */
     guint64 pages[WEFT_NUMA_MAX][WEFT_PAGE_SIZES_MAX]; /* taken */
     guint64 vfs[WEFT_HCAS_MAX][2];                     /* taken */
     GArray *keys;                                      /* WeftPortKey; a trial's copy borrows them */

@@ -70,6 +70,39 @@ mark_vf(WeftSlot *slot, guint hca, guint vf, gboolean taken)
 
 /* --- P_Keys of the ports --- */
 
+static guint
+places_of(const WeftSlot *slot, const WeftHca *hca)
+{
+    gpointer known = slot->told->ports ? g_hash_table_lookup(slot->told->ports, &hca->port_guid) : NULL;
+    return known ? GPOINTER_TO_UINT(known) : slot->told->pkeys;
+}
+
+/* As long as nobody knows which port it is, no partition could name it. */
+static gboolean
+has_room(const WeftSlot *slot, guint hca)
+{
+    const WeftHca *it = slot->host->hcas->pdata[hca];
+    guint places = places_of(slot, it);
+    return it->port_guid && (places == 0 || slot->n_keys[hca] < places);
+}
+
+static gboolean
+rail_has_room(const WeftSlot *slot, guint rail)
+{
+    for (guint i = 0; i < slot->host->hcas->len; i++)
+        if (((const WeftHca *)slot->host->hcas->pdata[i])->rail == rail && has_room(slot, i))
+            return TRUE;
+    return FALSE;
+}
+
+static void
+note_room(WeftSlot *slot)
+{
+    slot->roomy = 0;
+    while (rail_has_room(slot, slot->roomy))
+        slot->roomy++;
+}
+
 static WeftPortKey *
 find_key(const WeftSlot *slot, guint hca, const char *cluster)
 {
@@ -93,6 +126,7 @@ add_keys(WeftSlot *slot, guint hca, const char *cluster, guint nodes)
     g_strlcpy(new.cluster, cluster, sizeof new.cluster);
     g_array_append_val(slot->keys, new);
     slot->n_keys[hca]++;
+    note_room(slot);
 }
 
 static void
@@ -103,6 +137,7 @@ drop_key(WeftSlot *slot, guint hca, const char *cluster)
         return;
     g_array_remove_index_fast(slot->keys, (guint)(key - (WeftPortKey *)slot->keys->data));
     slot->n_keys[hca]--;
+    note_room(slot);
 }
 
 /* A node that is only being tried has no cluster yet. */
@@ -120,21 +155,11 @@ mark_key(WeftSlot *slot, const WeftDevice *device, const char *cluster, gboolean
         drop_key(slot, (guint)hca, cluster);
 }
 
-static guint
-places_of(const WeftSlot *slot, const WeftHca *hca)
-{
-    gpointer known = slot->told->ports ? g_hash_table_lookup(slot->told->ports, &hca->port_guid) : NULL;
-    return known ? GPOINTER_TO_UINT(known) : slot->told->pkeys;
-}
-
 gboolean
 weft_slot_takes_key(const WeftSlot *slot, guint hca, const char *cluster)
 {
-    const WeftHca *it = slot->host->hcas->pdata[hca];
-    guint places = places_of(slot, it);
-    if (!it->port_guid) /* nobody knows yet which port it is: no partition could name it */
-        return FALSE;
-    return places == 0 || slot->n_keys[hca] < places || slot->tried & 1U << hca || find_key(slot, hca, cluster);
+    gboolean named = ((const WeftHca *)slot->host->hcas->pdata[hca])->port_guid != 0;
+    return named && (has_room(slot, hca) || slot->tried & 1U << hca || find_key(slot, hca, cluster));
 }
 
 /* --- the rest --- */
@@ -232,6 +257,7 @@ slot_init(WeftSlot *slot)
         for (guint i = 0; i < numa->n_pages; i++)
             slot->free_bytes += weft_free_bytes(&numa->pages[i], 0);
     }
+    note_room(slot);
 }
 
 static WeftSlot *
@@ -353,6 +379,11 @@ weft_fleet_set_fabric(WeftFleet *fleet, const char *name, const WeftFleetFabric 
     fleet->sorted = fleet->sorted && fabric->leaves == told->leaves;
     fabric_clear(fabric);
     *fabric = *told;
+    for (guint i = 0; i < fleet->slots->len; i++) {
+        WeftSlot *slot = fleet->slots->pdata[i];
+        if (slot->told == fabric)
+            note_room(slot);
+    }
 }
 
 void

@@ -306,7 +306,7 @@ rail_takes_key(const WeftSlot *slot, const Shape *shape, guint rail)
 static gboolean
 takes_keys(const WeftSlot *slot, const Shape *shape)
 {
-    for (guint rail = 0; rail < shape->group->rails; rail++)
+    for (guint rail = slot->roomy; rail < shape->group->rails; rail++)
         if (!rail_takes_key(slot, shape, rail))
             return FALSE;
     return TRUE;

@@ -487,7 +487,7 @@ test_pkeys_of_a_port(void)
     g_assert_no_error(error);
 }
 
-/* The last node of a cluster takes its P_Key along. */
+/* The last node of a cluster takes its P_Key along; so does the host when it loses all that is there. */
 static void
 test_pkeys_are_given_back(void)
 {
@@ -505,6 +505,10 @@ test_pkeys_are_given_back(void)
     weft_fleet_give(fleet, nodes->pdata[1]);
     g_assert_cmpuint(settle(fleet, "1bbbbbbbbbbb", ONE, &error), ==, 1);
     g_assert_no_error(error);
+    weft_fleet_empty(fleet, "n0");
+    g_assert_cmpuint(settle(fleet, "1ccccccccccc", ONE, &error), ==, 1);
+    g_assert_no_error(error);
+    g_assert_cmpuint(settle(fleet, "1ddddddddddd", ONE, &error), ==, 0);
 }
 
 static void
