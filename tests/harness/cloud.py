@@ -52,6 +52,14 @@ class Cloud(Lab):
         super().kill(host)
         self.lost_power.add(host)
 
+    def heal_all(self):
+        """Brings back what a test that failed has left without its cable, power or libvirtd, and waits until weftd has it."""
+        broken = [host["name"] for host in self.status()["hosts"] if host["state"] != "up" or not host["libvirtd"]]
+        for host in broken:
+            self.heal(host)
+        until(lambda: all(self.client.get(f"/v1/hosts/{host}")["state"] == "up" for host in broken),
+              lambda: f"{broken} are back\n{self.tell_hosts()}", BOOT)
+
     def leftovers(self, hosts=None):
         """libvirtd itself never clears what a domain had in its own folders when the power went."""
         return [found for found in super().leftovers(hosts)
@@ -64,6 +72,11 @@ class Cloud(Lab):
 
     def ready(self, name, tenant="acme", timeout=BOOT, **fields):
         return self.client.wait_phase(name, "ready", tenant, timeout, **fields)
+
+    def ready_without(self, host, name, **fields):
+        """Ready again elsewhere. That a host is lost is told before its clusters know: until then they are what they were."""
+        until(lambda: all(node["host"] != host for node in self.nodes(name)), lambda: f"no node is on {host}: {self.nodes(name)}", BOOT)
+        return self.ready(name, **fields)
 
     def make(self, name, count=1, tenant="acme", **spec):
         self.create(name, count, tenant, **spec)

@@ -176,7 +176,12 @@ class Lab:
             last[:] = self.leftovers(hosts)
             return not last
 
-        until(clean, lambda: f"nothing left, but {last}")
+        until(clean, lambda: f"nothing left, but {last}\n{self.tell_hosts()}\n{self.log_tail()}")
+
+    def tell_hosts(self):
+        """How the lab has its hosts, and how weftd sees them and why: for whoever reads a failure."""
+        seen = self.weft("hosts", check=False) if self.weftd_runs() else None
+        return self.lab("status", check=False).stdout + (seen.stdout + seen.stderr if seen else "")
 
     def remains(self):
         """What of the lab is left on the machine: empty after down()."""

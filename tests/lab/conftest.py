@@ -52,6 +52,7 @@ def cloud(module_lab):
 
 @pytest.fixture
 def clean(cloud):
-    """Nothing of the test's clusters is left anywhere."""
+    """Nothing of the test's clusters is left anywhere, and what one test leaves broken fails no other."""
     yield
+    cloud.heal_all()
     cloud.remove_all()
