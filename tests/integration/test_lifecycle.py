@@ -186,6 +186,7 @@ def test_lost_host_is_replaced_and_fenced(weft, settle):
     lost = next(iter(before.values()))["host"]
     weft.world.lose(lost)
     until(lambda: weft.client.get(f"/v1/hosts/{lost}")["state"] == "lost", "the host is lost")
+    until(lambda: lost not in hosts_of(weft, "cfd"), "its nodes are elsewhere")
     weft.client.wait_phase("cfd", "ready", ready=4)
     settle(weft, lost=[lost])
     after = {node["id"]: node for node in weft.client.nodes("cfd")}
