@@ -188,6 +188,10 @@ weft_fabric_map_seal(WeftFabricMap *map, GError **error)
         return weft_error_refuse(error, WEFT_ERROR_INVALID, "a fabric of %u nodes; one subnet holds at most %u",
                                  map->nodes->len, WEFT_MAP_NODES_MAX);
     sort_nodes(map);
+    if (weft_fabric_map_switches(map) > WEFT_MAP_SWITCHES_MAX)
+        return weft_error_refuse(error, WEFT_ERROR_INVALID,
+                                 "a fabric of %u switches; weft measures the ways between at most %u",
+                                 weft_fabric_map_switches(map), WEFT_MAP_SWITCHES_MAX);
     g_autoptr(GHashTable) guids = g_hash_table_new(g_int64_hash, g_int64_equal);
     for (guint i = 0; i < map->nodes->len; i++) {
         WeftMapNode *node = map->nodes->pdata[i];
@@ -287,7 +291,7 @@ weft_fabric_map_switch_name(const WeftFabricMap *map, int node)
 
 /* Breadth first from one switch; queue has room for all of them. */
 static void
-measure_from(const WeftFabricMap *map, guint start, guint8 *row, guint *queue)
+measure_from(const WeftFabricMap *map, guint n, guint start, guint8 *row, guint *queue)
 {
     guint head = 0, tail = 0;
     row[start] = 0;
@@ -297,7 +301,7 @@ measure_from(const WeftFabricMap *map, guint start, guint8 *row, guint *queue)
         const GArray *ports = ((const WeftMapNode *)map->nodes->pdata[at])->ports;
         for (guint p = 0; p < ports->len; p++) {
             int peer = g_array_index(ports, WeftMapPort, p).peer;
-            if (!is_switch(map, peer) || row[peer] != FAR || row[at] + 1 >= FAR)
+            if (peer < 0 || (guint)peer >= n || row[peer] != FAR || row[at] + 1 >= FAR)
                 continue;
             row[peer] = row[at] + 1;
             queue[tail++] = (guint)peer;
@@ -315,7 +319,7 @@ weft_fabric_map_distances(const WeftFabricMap *map)
     for (guint i = 0; i < n; i++) {
         guint8 *row = (guint8 *)table->data + (gsize)i * n;
         memset(row, FAR, n);
-        measure_from(map, i, row, queue);
+        measure_from(map, n, i, row, queue);
     }
     return table;
 }

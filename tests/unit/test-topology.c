@@ -334,6 +334,23 @@ refuses_cables_with_one_end(void)
     g_assert_nonnull(strstr(error->message, "port 1"));
 }
 
+/* Their distances are a table of all by all. */
+static void
+refuses_more_switches_than_it_can_measure(void)
+{
+    g_autoptr(WeftFabricMap) map = weft_fabric_map_new();
+    for (guint64 guid = 1; guid <= WEFT_MAP_SWITCHES_MAX; guid++)
+        weft_fabric_map_add(map, WEFT_MAP_SWITCH, guid, "leaf");
+    weft_fabric_map_add(map, WEFT_MAP_ADAPTER, WEFT_MAP_SWITCHES_MAX + 1, "n1");
+    g_autoptr(GError) error = NULL;
+    g_assert_true(weft_fabric_map_seal(map, &error));
+    g_assert_no_error(error);
+    weft_fabric_map_add(map, WEFT_MAP_SWITCH, WEFT_MAP_SWITCHES_MAX + 2, "leaf");
+    g_assert_false(weft_fabric_map_seal(map, &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
+    g_assert_nonnull(strstr(error->message, "4097 switches"));
+}
+
 typedef struct BadJson {
     const char *json, *message;
 } BadJson;
@@ -391,6 +408,7 @@ main(int argc, char **argv)
     g_test_add_func("/topology/tree/distances", measures_distances);
     g_test_add_func("/topology/map/sorted", sorts_and_follows_cables);
     g_test_add_func("/topology/map/one-end", refuses_cables_with_one_end);
+    g_test_add_func("/topology/map/too-many-switches", refuses_more_switches_than_it_can_measure);
     g_test_add_func("/topology/json/bad", refuses_bad_json);
     g_test_add_func("/topology/json/no-text", keeps_descriptions_that_are_no_text);
     return g_test_run();
