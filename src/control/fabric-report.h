@@ -8,17 +8,17 @@
 
 typedef struct WeftFabricFacts {
     const char *fabric;
-    json_t *manager;          /* weft_report_manager(); NULL: it did not answer */
-    char *trouble;            /* why not, or why there is no map of it; NULL: none */
-    const char *source;       /* of the map: "manager", "import"; NULL: there is no map */
-    WeftFabricMap *map;       /* NULL: none */
-    GPtrArray *hosts;         /* WeftHost */
-    json_t *partitions;       /* weft_report_owners() */
-    json_t *tables;           /* weft_report_tables() */
-    const char *options_path; /* of its opensm.conf; NULL: not told */
-    char *options;            /* its text; NULL: it could not be read, */
-    char *options_error;      /* and why */
-    gboolean guarantees;      /* bandwidth is promised on it */
+    json_t *manager;     /* weft_report_manager(); NULL: it did not answer */
+    char *trouble;       /* why not, or why there is no map of it; NULL: none */
+    const char *source;  /* of the map: "manager", "import"; NULL: there is no map */
+    WeftFabricMap *map;  /* NULL: none */
+    GPtrArray *hosts;    /* WeftHost */
+    json_t *partitions;  /* weft_report_owners() */
+    json_t *tables;      /* weft_report_tables() */
+    char *options_path;  /* of its opensm.conf; NULL: not told */
+    char *options;       /* its text; NULL: it could not be read, */
+    char *options_error; /* and why */
+    gboolean guarantees; /* bandwidth is promised on it */
 } WeftFabricFacts;
 
 json_t *weft_report_manager(const WeftManager *manager);

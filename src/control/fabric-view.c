@@ -15,13 +15,18 @@ struct WeftView {
     WeftFabricDriver *driver;
     GCancellable *cancellable;
     guint timer;
-    guint pending; /* calls to the driver that have not ended */
+    guint pending;      /* calls to the driver that have not ended */
+    gboolean reporting; /* a worker has it */
+    gboolean given_up;  /* and frees it */
     WeftViewed viewed;
     gpointer data;
     WeftViewKind kind;
     WeftFabricFacts facts;
     GPtrArray *listed; /* WeftPartition, while tables are read that should be as they say */
-    GError *error;     /* there is nothing to report */
+    GPtrArray *hosts;  /* WeftRecord, for the worker */
+    WeftRecord *import;
+    json_t *report;
+    GError *error; /* there is nothing to report */
 };
 
 void
@@ -30,17 +35,25 @@ weft_view_free(WeftView *view)
     if (!view)
         return;
     g_clear_handle_id(&view->timer, g_source_remove);
+    if (view->reporting) {
+        view->given_up = TRUE;
+        return;
+    }
     g_object_unref(view->cancellable);
     g_clear_error(&view->error);
     json_decref(view->facts.manager);
     g_clear_pointer(&view->facts.map, weft_fabric_map_free);
     g_clear_pointer(&view->facts.hosts, g_ptr_array_unref);
     g_free(view->facts.trouble);
+    g_free(view->facts.options_path);
     g_free(view->facts.options);
     g_free(view->facts.options_error);
     json_decref(view->facts.partitions);
     json_decref(view->facts.tables);
     g_clear_pointer(&view->listed, g_ptr_array_unref);
+    g_clear_pointer(&view->hosts, g_ptr_array_unref);
+    g_clear_pointer(&view->import, weft_record_free);
+    json_decref(view->report);
     g_free(view->fabric);
     g_free(view);
 }
@@ -48,28 +61,25 @@ weft_view_free(WeftView *view)
 /* --- what the store knows --- */
 
 WeftFabricMap *
-weft_view_imported(WeftStore *store, const char *fabric, GError **error)
+weft_view_imported(const WeftRecord *record, GError **error)
 {
-    g_autoptr(WeftRecord) record = weft_store_get(store, WEFT_KIND_FABRIC_MAP, fabric, error);
-    if (!record)
-        return NULL;
     json_auto_t *json = json_loads(record->value, 0, NULL);
     return weft_fabric_map_from_json(json_object_get(json, "map"), error);
 }
 
-GPtrArray *
-weft_view_hosts(WeftStore *store, const char *fabric, GError **error)
+/* All hosts of the fabric, as they are described. */
+static GPtrArray *
+read_hosts(const GPtrArray *records, const char *fabric, GError **error)
 {
-    g_autoptr(GPtrArray) records = weft_store_list(store, &(WeftQuery){ .kind = WEFT_KIND_HOST }, error);
     g_autoptr(GPtrArray) hosts = g_ptr_array_new_with_free_func((GDestroyNotify)weft_host_free);
-    for (guint i = 0; records && i < records->len; i++) {
+    for (guint i = 0; i < records->len; i++) {
         g_autoptr(WeftHost) host = weft_record_host(records->pdata[i], error);
         if (!host)
             return NULL;
         if (g_str_equal(host->fabric, fabric))
             g_ptr_array_add(hosts, g_steal_pointer(&host));
     }
-    return records ? g_steal_pointer(&hosts) : NULL;
+    return g_steal_pointer(&hosts);
 }
 
 /* --- the end --- */
@@ -104,7 +114,7 @@ static const struct {
 
 /* A manager that gives no map, or one of nothing, leaves the word to what was imported. */
 static void
-settle_map(WeftView *view)
+load_import(WeftView *view)
 {
     WeftFabricFacts *facts = &view->facts;
     if (facts->map && facts->map->nodes->len > 0) {
@@ -112,20 +122,52 @@ settle_map(WeftView *view)
         return;
     }
     g_clear_pointer(&facts->map, weft_fabric_map_free);
-    facts->map = weft_view_imported(view->control->store, view->fabric, &view->error);
-    facts->source = facts->map ? "import" : NULL;
+    view->import = weft_store_get(view->control->store, WEFT_KIND_FABRIC_MAP, view->fabric, &view->error);
+    facts->source = view->import ? "import" : NULL;
+}
+
+/* thread: worker. Thousands of hosts, switches and cables take longer than the main thread may be busy. */
+static void
+report(GTask *task, gpointer source, gpointer data, GCancellable *cancellable)
+{
+    WeftView *view = data;
+    WeftFabricFacts *facts = &view->facts;
+    if (view->import)
+        facts->map = weft_view_imported(view->import, &view->error);
+    if (!view->error)
+        facts->hosts = read_hosts(view->hosts, view->fabric, &view->error);
+    if (!view->error)
+        view->report = kinds[view->kind].report(facts);
+    g_task_return_boolean(task, TRUE);
+}
+
+static void
+reported(GObject *source, GAsyncResult *result, gpointer data)
+{
+    WeftView *view = data;
+    view->reporting = FALSE;
+    if (view->given_up)
+        weft_view_free(view);
+    else
+        view->viewed(view->report, view->error, view->data);
 }
 
 static void
 finish(WeftView *view)
 {
+    WeftStore *store = view->control->store;
     if (!view->error && kinds[view->kind].maps)
-        settle_map(view);
+        load_import(view);
     if (!view->error)
-        view->facts.hosts = weft_view_hosts(view->control->store, view->fabric, &view->error);
-    json_t *report = view->error ? NULL : kinds[view->kind].report(&view->facts);
-    view->viewed(report, view->error, view->data);
-    json_decref(report);
+        view->hosts = weft_store_list(store, &(WeftQuery){ .kind = WEFT_KIND_HOST }, &view->error);
+    if (view->error) {
+        view->viewed(NULL, view->error, view->data);
+        return;
+    }
+    view->reporting = TRUE;
+    g_autoptr(GTask) task = g_task_new(NULL, NULL, reported, view);
+    g_task_set_task_data(task, view, NULL);
+    g_task_run_in_thread(task, report);
 }
 
 static void
@@ -250,7 +292,7 @@ static void
 read_options(WeftView *view)
 {
     GHashTable *paths = view->control->options.options_files;
-    view->facts.options_path = paths ? g_hash_table_lookup(paths, view->fabric) : NULL;
+    view->facts.options_path = paths ? g_strdup(g_hash_table_lookup(paths, view->fabric)) : NULL;
     view->facts.guarantees = weft_subnets_fabric(view->control->subnets, view->fabric)->qos.n > 0;
     if (!view->facts.options_path)
         return;

@@ -17,7 +17,5 @@ WeftView *
 weft_view_new(WeftControl *control, WeftViewKind kind, const char *fabric, WeftViewed viewed, gpointer data, GError **error);
 void weft_view_free(WeftView *view);
 
-/* The map that somebody imported for the fabric; NULL and no error: none. */
-WeftFabricMap *weft_view_imported(WeftStore *store, const char *fabric, GError **error);
-/* All hosts of a fabric (WeftHost), as they are described. */
-GPtrArray *weft_view_hosts(WeftStore *store, const char *fabric, GError **error);
+/* The map in a record that somebody imported. thread: any; a large one takes long. */
+WeftFabricMap *weft_view_imported(const WeftRecord *record, GError **error);

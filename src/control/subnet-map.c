@@ -126,17 +126,55 @@ take_map(WeftSubnet *subnet, const WeftFabricMap *map)
     weft_control_room_made(subnet->control);
 }
 
+/* thread: worker. */
 static void
-take_import(WeftSubnet *subnet)
+read_import(GTask *task, gpointer source, gpointer data, GCancellable *cancellable)
+{
+    GError *error = NULL;
+    WeftFabricMap *map = data ? weft_view_imported(data, &error) : weft_fabric_map_new();
+    if (map)
+        g_task_return_pointer(task, map, (GDestroyNotify)weft_fabric_map_free);
+    else
+        g_task_return_error(task, error);
+}
+
+/* Cancelled: another one was imported meanwhile, or the subnet is not there any more. */
+static void
+import_read(GObject *source, GAsyncResult *result, gpointer data)
 {
     g_autoptr(GError) error = NULL;
-    g_autoptr(WeftFabricMap) map = weft_view_imported(subnet->control->store, subnet->fabric->name, &error);
+    g_autoptr(WeftFabricMap) map = g_task_propagate_pointer(G_TASK(result), &error);
+    if (g_error_matches(error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
+        return;
+    WeftSubnet *subnet = data;
     if (error)
         g_warning("fabric %s: the map that was imported cannot be read: %s", subnet->fabric->name, error->message);
     if (!map)
         map = weft_fabric_map_new();
+    if (!subnet->map_told)
+        take_map(subnet, map);
+}
+
+void
+weft_subnet_forget_import(WeftSubnet *subnet)
+{
+    g_cancellable_cancel(subnet->importing);
+    g_clear_object(&subnet->importing);
+}
+
+static void
+take_import(WeftSubnet *subnet)
+{
+    g_autoptr(GError) error = NULL;
+    WeftRecord *record = weft_store_get(subnet->control->store, WEFT_KIND_FABRIC_MAP, subnet->fabric->name, &error);
+    if (error)
+        g_warning("fabric %s: the map that was imported cannot be loaded: %s", subnet->fabric->name, error->message);
+    weft_subnet_forget_import(subnet);
+    subnet->importing = g_cancellable_new();
     subnet->map_known = TRUE;
-    take_map(subnet, map);
+    g_autoptr(GTask) task = g_task_new(NULL, subnet->importing, import_read, subnet);
+    g_task_set_task_data(task, record, (GDestroyNotify)weft_record_free);
+    g_task_run_in_thread(task, read_import);
 }
 
 static void

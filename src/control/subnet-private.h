@@ -50,12 +50,13 @@ typedef struct WeftSubnet {
 
     /* subnet-map.c */
     WeftCall map;
-    gboolean map_again; /* something happened meanwhile */
-    gboolean map_told;  /* the manager has told one; until then what was imported counts */
-    gboolean map_known; /* what was imported has not changed since it was read */
-    GHashTable *places; /* port GUID to the size of its P_Key table */
-    GHashTable *rates;  /* port GUID to bits a second (guint64 *) of its link */
-    GHashTable *leaves; /* port GUID to its switch's name; replaced, never changed: the fleet has it too */
+    gboolean map_again;      /* something happened meanwhile */
+    gboolean map_told;       /* the manager has told one; until then what was imported counts */
+    gboolean map_known;      /* what was imported has not changed since it was read */
+    GCancellable *importing; /* the last that was read, or is; NULL: none */
+    GHashTable *places;      /* port GUID to the size of its P_Key table */
+    GHashTable *rates;       /* port GUID to bits a second (guint64 *) of its link */
+    GHashTable *leaves;      /* port GUID to its switch's name; replaced, never changed: the fleet has it too */
 } WeftSubnet;
 
 /* Who holds a number: a cluster by its key, the site ("") or a shared partition ("/<name>"). */
@@ -113,6 +114,8 @@ void weft_subnet_tell_lanes(const WeftSubnet *subnet, WeftFleetFabric *told);
 /* subnet-map.c */
 GHashTable *weft_subnet_leaves_new(void);
 void weft_subnet_read_map(WeftSubnet *subnet);
+/* What is being read of it is not taken any more. */
+void weft_subnet_forget_import(WeftSubnet *subnet);
 
 /* subnet-manager.c */
 void weft_subnet_greet(WeftSubnet *subnet);
