@@ -17,13 +17,15 @@ struct WeftApplier {
     GHashTable *drifted; /* guint64 * → empty set; mutex */
 };
 
+typedef enum { NOBODY, SITE, WEFT } Owner;
+
 typedef struct {
     WeftOsm *weft;
     WeftFabricChange *change;
     gboolean whole;
     WeftManagedFile *file; /* until it is written */
     WeftManagedStamp stamp;
-    guint8 *ours;          /* by number: those in the file as it was */
+    guint8 *owners;        /* by number: Owner, in the file as it was */
     WeftManagedSave *save; /* the new file, that nobody sees yet; NULL: it is as it was */
     GHashTable *ports;     /* guint64 * → set of pkeys: those that were looked at, to be looked at again */
     GArray *gone;          /* guint16 */
@@ -87,7 +89,7 @@ clear_job(Job *job)
     g_clear_pointer(&job->gone, g_array_unref);
     g_clear_pointer(&job->ports, g_hash_table_unref);
     weft_managed_save_cancel(job->save);
-    g_free(job->ours);
+    g_free(job->owners);
     weft_managed_file_free(job->file);
     weft_fabric_change_free(job->change);
 }
@@ -146,11 +148,13 @@ check_members(const osm_opensm_t *osm, WeftPartition *partition, GError **error)
     return TRUE;
 }
 
-/* By the file as it was, or by its name: the file may have been edited, and opensm not have read it since. */
+/* By the file as it was, or by its name where the file does not have it: it may have been edited, and opensm not have read it
+ * since. */
 static gboolean
 is_ours(const Job *job, const osm_prtn_t *partition)
 {
-    return job->ours[cl_ntoh16(partition->pkey) % NUMBERS] || weft_partition_is_ours(partition->name);
+    Owner owner = job->owners[cl_ntoh16(partition->pkey) % NUMBERS];
+    return owner == WEFT || (owner == NOBODY && weft_partition_is_ours(partition->name));
 }
 
 /* A number that opensm has from elsewhere: the site's partition may have no number in the file, and got one. */
@@ -271,15 +275,22 @@ keep_file(Job *job)
     job->weft->applier->stamp = job->stamp;
 }
 
+static void
+note_owner(Job *job, const GPtrArray *partitions, Owner owner)
+{
+    for (guint i = 0; i < partitions->len; i++)
+        job->owners[((WeftPartition *)partitions->pdata[i])->pkey] = owner;
+}
+
 static gboolean
 prepare_file(Job *job, GError **error)
 {
     job->file = take_file(job, error);
     if (!job->file)
         return FALSE;
-    job->ours = g_new0(guint8, NUMBERS);
-    for (guint i = 0; i < job->file->partitions->len; i++)
-        job->ours[((WeftPartition *)job->file->partitions->pdata[i])->pkey] = TRUE;
+    job->owners = g_new0(guint8, NUMBERS);
+    note_owner(job, job->file->site, SITE);
+    note_owner(job, job->file->partitions, WEFT);
     return change_file(job, error);
 }
 
@@ -420,8 +431,10 @@ read_back(Job *job, GError **error)
                                  job->weft->partitions);
     CL_PLOCK_ACQUIRE(&job->weft->osm->lock);
     gboolean ok = plan(job, error);
-    if (ok)
+    if (ok) {
+        weft_plan_collect(job->plan, job->ports);
         weft_plan_read(job->plan, job->round);
+    }
     CL_PLOCK_RELEASE(&job->weft->osm->lock);
     return ok && await(job, error);
 }

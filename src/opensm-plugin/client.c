@@ -19,6 +19,7 @@ weft_client_new(int fd, guint64 number, struct WeftDoor *owner)
     client->fd = fd;
     client->number = number;
     client->owner = owner;
+    client->heard = g_get_monotonic_time();
     client->reader = weft_wire_reader_new(WEFT_WIRE_REQUEST_MAX);
     return client;
 }
@@ -92,10 +93,11 @@ read_some(WeftClient *client)
         return errno == EAGAIN || errno == EINTR;
     if (n == 0 || !weft_wire_reader_feed(client->reader, bytes, (gsize)n, NULL))
         return FALSE;
+    client->heard = g_get_monotonic_time();
     if (!weft_wire_reader_is_inside(client->reader))
         client->begun = 0;
     else if (client->begun == 0)
-        client->begun = g_get_monotonic_time();
+        client->begun = client->heard;
     return TRUE;
 }
 
@@ -111,7 +113,10 @@ weft_client_next(WeftClient *client)
 void
 weft_client_settle(WeftClient *client)
 {
-    client->pending--;
+    client->heard = g_get_monotonic_time();
+    /* It could not finish its frame while nothing was read from it. */
+    if (client->pending-- == PENDING_MAX && client->begun)
+        client->begun = client->heard;
     watch(client);
 }
 
@@ -177,6 +182,7 @@ gboolean
 weft_client_is_late(const WeftClient *client)
 {
     gint64 now = g_get_monotonic_time();
-    return (client->begun && now - client->begun > FRAME_SECONDS * G_TIME_SPAN_SECOND) ||
+    gboolean is_read = client->pending < PENDING_MAX;
+    return (client->begun && is_read && now - client->begun > FRAME_SECONDS * G_TIME_SPAN_SECOND) ||
            (client->stalled && now - client->stalled > STALL_SECONDS * G_TIME_SPAN_SECOND);
 }

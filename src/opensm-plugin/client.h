@@ -20,6 +20,7 @@ typedef struct WeftClient {
     GQueue out; /* GBytes */
     gsize queued;
     gsize written;  /* of the first */
+    gint64 heard;   /* when it was heard or answered last, or came */
     gint64 begun;   /* when the frame began that has not ended; 0: none */
     gint64 stalled; /* since when it takes nothing; 0: it does, or has all */
 } WeftClient;

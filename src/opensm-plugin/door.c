@@ -6,6 +6,7 @@
 #include "wire.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glib-unix.h>
 #include <glib/gstdio.h>
 #include <sys/socket.h>
@@ -16,7 +17,7 @@
 #define CLIENTS_MAX 16
 #define BACKLOG 64
 #define LOOK_SECONDS 1
-#define EVENTS_MAX 1024 /* that wait to be told; more say nothing new */
+#define EVENTS_MAX 1024 /* that wait to be told: of more ports nothing new is said */
 
 struct WeftDoor {
     WeftOsm *weft;
@@ -124,7 +125,7 @@ answered(guint64 client, json_t *answer, gpointer data)
 void
 weft_door_tell(WeftDoor *door, const char *event, const char *detail)
 {
-    if (g_atomic_int_add(&door->events, 1) >= EVENTS_MAX) {
+    if (g_atomic_int_add(&door->events, 1) >= EVENTS_MAX && g_str_equal(event, "ports")) {
         g_atomic_int_add(&door->events, -1);
         return;
     }
@@ -178,7 +179,26 @@ is_welcome(const WeftDoor *door, int fd)
                      door->weft->uid);
         return FALSE;
     }
-    return g_hash_table_size(door->clients) < CLIENTS_MAX;
+    return TRUE;
+}
+
+/* A machine that vanished does not hang up: where places lack, the one that was silent for longest goes, but none that waits
+ * for an answer. If it lives, it comes again. */
+static gboolean
+make_room(WeftDoor *door)
+{
+    if (g_hash_table_size(door->clients) < CLIENTS_MAX)
+        return TRUE;
+    WeftClient *silent = NULL;
+    GHashTableIter iter;
+    gpointer client;
+    g_hash_table_iter_init(&iter, door->clients);
+    while (g_hash_table_iter_next(&iter, NULL, &client))
+        if (((WeftClient *)client)->pending == 0 && (!silent || ((WeftClient *)client)->heard < silent->heard))
+            silent = client;
+    if (silent)
+        drop_client(door, silent);
+    return silent != NULL;
 }
 
 static gboolean
@@ -192,7 +212,7 @@ welcome(int fd, GIOCondition condition, gpointer data)
             door->listening = NULL;
         return passes;
     }
-    if (!is_welcome(door, peer)) {
+    if (!is_welcome(door, peer) || !make_room(door)) {
         close(peer);
         return G_SOURCE_CONTINUE;
     }
@@ -268,6 +288,27 @@ bind_closed(int fd, const struct sockaddr_un *address)
     return fchmod(fd, 0600) == 0 && bind(fd, (const struct sockaddr *)address, sizeof *address) == 0;
 }
 
+/* The folder may be that user's own: what stands there is looked at once and not by its name again, lest a link that was put in
+ * its place give away what it names. */
+static gboolean
+hand_to(const char *path, uid_t uid)
+{
+    struct stat there;
+    int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return FALSE;
+    gboolean ok = fstat(fd, &there) == 0;
+    if (ok && (!S_ISSOCK(there.st_mode) || there.st_uid != geteuid())) {
+        errno = ENOTSOCK;
+        ok = FALSE;
+    }
+    ok = ok && fchownat(fd, "", uid, (gid_t)-1, AT_EMPTY_PATH) == 0;
+    int saved = errno;
+    close(fd);
+    errno = saved;
+    return ok;
+}
+
 static int
 open_socket(const char *path, uid_t uid, GError **error)
 {
@@ -281,15 +322,14 @@ open_socket(const char *path, uid_t uid, GError **error)
         fail(error, folder, "mkdir");
         return -1;
     }
-    int fd = clear_path(&address, error) ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
-    if (fd < 0)
+    if (!clear_path(&address, error))
         return -1;
-    gboolean ok =
-        bind_closed(fd, &address) && (uid == geteuid() || chown(path, uid, (gid_t)-1) == 0) && listen(fd, BACKLOG) == 0;
-    if (ok)
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && bind_closed(fd, &address) && (uid == geteuid() || hand_to(path, uid)) && listen(fd, BACKLOG) == 0)
         return fd;
     fail(error, path, "listen");
-    close(fd);
+    if (fd >= 0)
+        close(fd);
     return -1;
 }
 
@@ -332,17 +372,25 @@ quit(gpointer data)
 }
 
 void
-weft_door_free(WeftDoor *door)
+weft_door_close(WeftDoor *door)
 {
     if (!door)
         return;
     /* Not from here: a loop that has not begun to run yet would miss it. */
     attach(door, g_idle_source_new(), quit);
     g_thread_join(door->thread);
+    g_hash_table_remove_all(door->clients);
+    close(door->fd);
+    unlink(door->weft->socket);
+}
+
+void
+weft_door_free(WeftDoor *door)
+{
+    if (!door)
+        return;
     g_hash_table_unref(door->clients);
     g_main_loop_unref(door->loop);
     g_main_context_unref(door->context);
-    close(door->fd);
-    unlink(door->weft->socket);
     g_free(door);
 }

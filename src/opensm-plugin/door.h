@@ -6,6 +6,9 @@
 
 /* Listens; a socket that nobody listens on any more is replaced. */
 WeftDoor *weft_door_new(WeftOsm *weft, GError **error);
+/* Nobody is heard any more; what is still answered goes nowhere. Before weft_hands_free(). */
+void weft_door_close(WeftDoor *door);
+/* After weft_door_close() and weft_hands_free(). */
 void weft_door_free(WeftDoor *door);
 
 /* Tells those who listen whether opensm rules, if that has changed since it was told. thread: any. */

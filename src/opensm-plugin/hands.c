@@ -6,6 +6,9 @@
 #include "text.h"
 #include "wire.h"
 
+/* Jobs of clients that went away are done, too: whoever comes again and again must not heap them up. */
+#define JOBS_MAX 128
+
 typedef enum { AT_ONCE, LOOKS, CHANGES, WORKERS } Worker;
 
 typedef struct {
@@ -126,7 +129,10 @@ weft_hands_do(WeftHands *hands, guint64 client, json_t *request, WeftAnswered an
 {
     g_autoptr(GError) error = NULL;
     Job job = { .deed = find_deed(request, &error), .client = client, .request = request, .answered = answered, .data = data };
-    if (!job.deed) {
+    gboolean queued = job.deed && job.deed->worker != AT_ONCE;
+    if (queued && g_async_queue_length(hands->jobs[job.deed->worker]) >= JOBS_MAX)
+        weft_error_refuse(&error, WEFT_ERROR_UNAVAILABLE, "%d requests wait already; ask later", JOBS_MAX);
+    if (error) {
         finish(&job, NULL, error);
         json_decref(request);
     } else if (job.deed->worker == AT_ONCE) {

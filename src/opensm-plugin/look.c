@@ -18,7 +18,6 @@ weft_look_hello(WeftOsm *weft, json_t *request, GError **error)
 {
     const osm_opensm_t *osm = weft->osm;
     const osm_subn_opt_t *options = &osm->subn.opt;
-    const struct osm_routing_engine *engine = osm->routing_engine_used;
     g_autofree char *where = g_strdup_printf("%s:%s", g_get_host_name(), weft->socket);
     const WeftManager manager = {
         .way = (char *)"plugin",
@@ -29,7 +28,7 @@ weft_look_hello(WeftOsm *weft, json_t *request, GError **error)
         .qos = options->qos,
         .enforces = options->part_enforce_enum != OSM_PARTITION_ENFORCE_TYPE_OFF,
         .keeps_indices = options->keep_pkey_indexes,
-        .routing = engine ? (char *)engine->name : NULL,
+        .routing = (char *)g_atomic_pointer_get(&weft->routing),
     };
     return json_pack("{si so}", "protocol", WEFT_WIRE_PROTOCOL, "manager", weft_wire_manager_to_json(&manager));
 }
@@ -52,8 +51,10 @@ add_absent(osm_opensm_t *osm, GHashTable *known, GPtrArray *all, const WeftParti
         const WeftMember *member = &g_array_index(wish->members, WeftMember, i);
         if (osm_get_port_by_guid(&osm->subn, cl_hton64(member->port_guid)))
             continue;
-        if (!partition)
-            partition = fresh = weft_partition_new(wish->pkey, wish->name);
+        if (!partition) {
+            g_autofree char *name = g_utf8_make_valid(wish->name, -1);
+            partition = fresh = weft_partition_new(wish->pkey, name);
+        }
         g_array_append_val(partition->members, *member);
     }
     if (!fresh)

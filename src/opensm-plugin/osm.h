@@ -24,10 +24,11 @@ typedef struct WeftOsm {
     osm_opensm_t *osm;
     char *trouble; /* why we touch nothing: opensm is not laid out as we were told; NULL: it is */
     char *socket;
-    uid_t uid;        /* whose orders we take, besides root's */
-    char *partitions; /* opensm's partitions.conf */
-    gint ruling;      /* atomic; what those who listen were told last */
-    gint sweeping;    /* atomic; opensm looks at the whole fabric just now */
+    uid_t uid;           /* whose orders we take, besides root's */
+    char *partitions;    /* opensm's partitions.conf */
+    gint ruling;         /* atomic; what those who listen were told last */
+    gint sweeping;       /* atomic; opensm looks at the whole fabric just now */
+    const char *routing; /* atomic; the engine that made the routes; opensm's */
     WeftAcks *acks;
     WeftApplier *applier;
     WeftHands *hands;

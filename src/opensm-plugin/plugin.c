@@ -70,6 +70,7 @@ weft_delete(void *data)
     WeftOsm *weft = data;
     if (weft->acks)
         weft_acks_stop(weft->acks);
+    weft_door_close(weft->door);
     weft_hands_free(weft->hands);
     weft_door_free(weft->door);
     weft_applier_free(weft->applier);
@@ -147,6 +148,14 @@ note_sweep(WeftOsm *weft, gboolean writes)
         weft_acks_note_sweep(weft->acks, writes);
 }
 
+/* opensm frees its engines before it ends us, but not their names. */
+static void
+note_routing(WeftOsm *weft)
+{
+    const struct osm_routing_engine *engine = weft->trouble ? NULL : weft->osm->routing_engine_used;
+    g_atomic_pointer_set(&weft->routing, engine ? engine->name : NULL);
+}
+
 /* thread: any of opensm's, often with its lock held: nothing here waits. */
 static void
 weft_report(void *data, osm_epi_event_id_t event, void *detail)
@@ -166,6 +175,7 @@ weft_report(void *data, osm_epi_event_id_t event, void *detail)
         note_sweep(weft, TRUE);
         break;
     case OSM_EVENT_ID_UCAST_ROUTING_DONE: /* which begins when the ports have answered about their P_Keys */
+        note_routing(weft);
         note_sweep(weft, FALSE);
         break;
     case OSM_EVENT_ID_SUBNET_UP:
