@@ -4,6 +4,7 @@ import pytest
 from harness.nets import fat_tree
 from harness.plugin import Plugin
 from harness.wait import until
+from test_managers import GREATER
 from wish import FULL, Wish
 
 LEAVES, SPINES = ("leaf1", "leaf2"), ("spine1", "spine2")
@@ -87,9 +88,7 @@ def test_both_halves_are_ruled_while_it_is_split(new_fabric):
     """Each by its own manager, with its own wish; when they join, the one that rules then decides."""
     net = fat_tree(2, 4, 2, managers=("sm",)).host("sm2").link("sm2", "leaf2")
     fabric = new_fabric(net)
-    # Who waits long enough to be handed the other half need not ask for it, see test_managers.py.
-    patient = {"sm_priority": 5, "sminfo_polling_timeout": 3000}
-    manager, other = fabric.manager("sm", plugin=True, options=patient).start(), fabric.manager("sm2", plugin=True)
+    manager, other = fabric.manager("sm", plugin=True, options=GREATER).start(), fabric.manager("sm2", plugin=True)
     other.start(wait=False).wait_standby()
     wish = Wish(fabric)
     with Plugin(manager.socket) as plugin:

@@ -1,5 +1,6 @@
 """What goes wrong around the plugin: each time the ports end as wished, or as they were, and the plugin says which and why."""
 
+import json
 import random
 import socket
 import struct
@@ -42,6 +43,23 @@ def test_opensm_killed_during_apply(fabric, manager, wish):
         with Plugin(manager.socket) as plugin:
             plugin.apply([entry], [number - 1], generation=max(generation, plugin.list()[1] + 1))
         wish.check(manager)
+
+
+def test_opensm_killed_with_a_part_of_the_blocks_on_their_way(fabric, manager, wish):
+    """Some of it reaches the ports, the rest is never sent; the file has all of the change, and so have the ports when it is back."""
+    with Plugin(manager.socket) as plugin:
+        plugin.apply([wish.set(1, ("h1", "h2", "h5", "h6"))])
+        wish.remove(1)
+        with fabric.held():
+            plugin.begin("apply", **plugin.change([wish.set(2, ("h1", "h3", "h5", "h7"))], [1], False, 2))
+            until(lambda: in_file(manager.partitions) == wish.partitions and manager.mads_on_wire() > 0, "it is under way")
+            pid = manager.inner_pid()
+            manager.process.kill()
+        fabric.forget(pid)
+    tables = [table for host in fabric.tables().values() for table in (host.keys, host.enforced_keys)]
+    assert {0x8001, 0x8002} <= set().union(*tables), "the ports have half of a change"
+    manager.start()
+    wish.check(manager)
 
 
 def test_its_socket_is_gone(manager, wish):
@@ -247,12 +265,35 @@ def test_clients_that_hang_do_not_hold_others_up(manager, wish):
     wish.check(manager)
 
 
-def test_strangers_are_turned_away(fabric, manager):
-    """Only the uid that was configured gives orders, and root."""
-    code = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({str(manager.socket)!r}); s.sendall(bytes(4)); print(s.recv(99))"
-    fabric.folder.chmod(0o755)
-    manager.folder.chmod(0o755)
-    done = fabric.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", code, check=False)
-    assert done.returncode != 0 or "b''" in done.stdout, done.stdout
-    with Plugin(manager.socket) as plugin:
-        assert plugin.hello()["master"]
+HELLO = """
+import socket, struct, sys
+text = b'{"id":1,"do":"hello"}'
+with socket.socket(socket.AF_UNIX) as door:
+    door.connect(sys.argv[1])
+    try:
+        door.sendall(struct.pack(">I", len(text)) + text)
+        sys.stdout.buffer.write(door.recv(65536)[4:])
+    except ConnectionError:
+        pass
+"""
+
+
+def test_strangers_are_turned_away(new_fabric):
+    """Only the uid that was configured gives orders, and root: also where the socket's mode would let others in."""
+    fabric = new_fabric()
+    friend, stranger = 65533, 65534
+    manager = fabric.manager(plugin=True, plugin_options=f"socket={fabric.folder / 'sm/weft.sock'},uid={friend}").start()
+    for folder in (fabric.folder, manager.folder):
+        folder.chmod(0o755)
+
+    def hello(uid):
+        return fabric.run("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "/usr/bin/python3", "-c", HELLO, manager.socket,
+                          check=False)
+
+    assert "PermissionError" in hello(stranger).stderr
+    manager.socket.chmod(0o777)
+    for uid in (friend, 0):
+        assert json.loads(hello(uid).stdout)["manager"]["master"]
+    done = hello(stranger)
+    assert (done.stdout, done.stderr) == ("", "")
+    assert f"refused uid {stranger}" in manager.log()

@@ -1,16 +1,21 @@
 """Two managers on one fabric: one rules, the other stands by, and partitions survive the change.
 
 One that stands by and finds a lesser master asks it by a trap to hand over. ibsim drops the answer to that trap, and opensm on
-umad2sim, which has no timeouts, waits for it forever. So whoever comes back here comes back as the lesser one."""
+umad2sim, which has no timeouts, waits for it forever. So whoever comes back here comes back as the lesser one, and a greater one
+comes as the master of a part that is joined: then the lesser one sees it by itself, and hands over."""
 
 import pytest
 from harness.fabric import SM, STANDBY
 from harness.nets import fat_tree
 from harness.plugin import Plugin, Refused
 from harness.wait import until
+from weftsite import Site
 from wish import Wish
 
 LESSER = 1  # priority
+# One that does not look for itself when parts are joined is handed the fabric before it asks for it.
+GREATER = {"sm_priority": 9, "sweep_on_trap": "FALSE"}
+
 
 @pytest.fixture
 def fabric(new_fabric):
@@ -91,3 +96,58 @@ def test_the_old_master_comes_back(master, standby, wish):
     wait_rules(master)
     tell(master, wish)
     wish.check(master)
+
+
+@pytest.fixture
+def parts(new_fabric):
+    """Two that rule a part each, the greater one only its own switch; and what joins them. Returns the lesser, the greater, join."""
+    net = fat_tree(2, 4, 2).switch("annex").host(STANDBY).link(STANDBY, "annex").link("annex", "spine1")
+    fabric = new_fabric(net)
+    fabric.unlink("annex", 2)
+    lesser = fabric.manager(SM, plugin=True, options={"sm_priority": 3}).start()
+    greater = fabric.manager(STANDBY, plugin=True, options=GREATER).start()
+    assert rules(lesser) and rules(greater)
+    return lesser, greater, lambda: fabric.relink("annex", 2)
+
+
+def test_a_greater_one_comes_and_goes(parts):
+    """The lesser one hands over while it lives, stands by, and rules again when the greater one is gone."""
+    lesser, greater, join = parts
+    wish = Wish(lesser.fabric)
+    with Plugin(lesser.socket) as plugin:
+        plugin.apply([wish.set(1, ("h1", "h2", "h5"))])
+        plugin.listen()
+        join()
+        assert plugin.event("manager")["detail"] == "does not rule the fabric"
+        with pytest.raises(Refused) as refused:
+            plugin.apply([wish.set(2, ("h3", "h8"))], generation=100)
+        assert refused.value.kind == "unavailable"
+        wait_rules(greater)
+        tell(greater, wish)
+        assert not list(wish.differences())
+        wish.remove(1)
+        greater.kill()
+        assert plugin.event("manager")["detail"] == "rules the fabric"
+    tell(lesser, wish)
+    wish.check(lesser)
+
+
+def test_weftd_follows_a_greater_one_and_back(parts):
+    lesser, greater, join = parts
+    site = Site(lesser.fabric, managers=(SM, STANDBY))
+    site.start()
+    try:
+        site.make("cfd", 3, cores=4)
+        join()
+        until(lambda: not rules(lesser), "the lesser one has handed over")
+        wait_rules(greater)
+        site.make("sim", 4, "umbrella")
+        assert site.master is greater
+        site.settle()
+        site.remove_clusters("cfd")
+        greater.kill()
+        wait_rules(lesser)
+        site.settle()
+        site.stop()
+    finally:
+        site.remove()

@@ -1,14 +1,17 @@
 """The plugin inside a real opensm, on its socket: each answer is compared with what the ports have."""
 
 import re
+import select
 
 import pytest
 from harness.fabric import PARTITIONS
 from harness.nets import irregular
 from harness.plugin import Plugin, Refused, partition
+from harness.wait import until
 from wish import FULL, Wish, in_file
 
 SITE = PARTITIONS + "storage=0x0100, ipoib : 0x0002c90300100071=full, 0x0002c90300100061=limited ;\n"
+RATES = {"4xSDR": 10_000_000_000, "12xSDR": 30_000_000_000}
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +25,32 @@ def wish(fabric, plugin):
 
 
 def groups(fabric, host):
-    """P_Keys with a broadcast group for IPoIB, as a host sees them: those of its own partitions only."""
-    return {int(pkey, 16) for pkey in re.findall(r"pkey\.+(0x[0-9A-Fa-f]+)", fabric.run("saquery", "-g", host=host))}
+    """{P_Key: (MTU, rate, SL)} of broadcast groups for IPoIB, as a host sees them: those of its own partitions only."""
+    found = re.findall(r"Mtu\.+(\w+)\s+pkey\.+(\w+)\s+Rate\.+(\w+)\s+SL\.+(\w+)", fabric.run("saquery", "-g", host=host))
+    return {int(pkey, 16): (int(mtu, 16) & 0x3F, int(rate, 16) & 0x3F, int(sl, 16)) for mtu, pkey, rate, sl in found}
 
 
 def test_it_tells_who_rules(plugin):
-    manager = plugin.hello()
-    assert manager["master"] and manager["version"] == "OpenSM 3.3.23" and manager["enforces"]
+    answer = plugin.ask("hello")
+    manager = answer["manager"]
+    assert answer["protocol"] == 1
+    assert manager["master"] and manager["version"] == "OpenSM 3.3.23" and manager["enforces"] and not manager.get("sweeping")
+
+
+def test_a_change_in_the_middle_of_a_sweep(fabric, manager, plugin, wish):
+    """It is told that opensm sweeps; and a change waits for its answers, and comes out right."""
+    manager.sweep()
+    with fabric.held():
+        manager.hangup()
+        until(lambda: plugin.hello().get("sweeping") and manager.mads_on_wire() > 0, "it sweeps")
+        asked = plugin.begin("apply", **plugin.change([wish.set(1, ("h1", "h5"))], [], False, plugin.list()[1] + 1))
+        until(lambda: in_file(manager.partitions) == wish.partitions, "it is under way")
+        assert not select.select([plugin.socket], [], [], 0)[0], "an answer before the ports have acknowledged it"
+    answer = plugin.end(asked)
+    assert answer["blocks"] >= 4 and answer["micros"] > 0
+    wish.check(manager)
+    until(lambda: not plugin.hello().get("sweeping"), "it has swept")
+    wish.check(manager)
 
 
 def test_ports_have_a_partition_when_the_answer_comes(manager, plugin, wish):
@@ -110,6 +132,21 @@ def test_broadcast_groups_come_and_go(fabric, manager, plugin, wish):
     assert FULL | 5 not in groups(fabric, "h1")
 
 
+def test_a_group_has_the_rate_mtu_and_level_that_were_asked_for(new_fabric):
+    """Also after a sweep and a restart, which make it of the file; another wish makes another group."""
+    fabric = new_fabric()
+    manager, wish = fabric.manager(plugin=True, options={"qos": "TRUE"}).start(), Wish(fabric)
+    wish.set(5, ("h1", "h2"))
+    with Plugin(manager.socket) as plugin:
+        plugin.apply([wish.entry(5, ipoib=True, sl=1)])
+        assert groups(fabric, "h1")[FULL | 5] == (4, 3, 1), "2 KiB and 10 Gbit/s unless told"
+        plugin.apply([wish.entry(5, ipoib=True, mtu=3, rate=2, sl=2)])
+    for again in (lambda: None, manager.sweep, lambda: (manager.kill(), manager.start())):
+        again()
+        assert groups(fabric, "h1")[FULL | 5] == (3, 2, 2)
+    wish.check(manager)
+
+
 def test_the_sites_own_partitions_stay(new_fabric):
     fabric = new_fabric()
     manager = fabric.manager(plugin=True, partitions=SITE).start()
@@ -176,16 +213,24 @@ def test_events(fabric, manager, plugin):
 
 
 def test_the_map_is_the_net(new_fabric):
-    net = irregular()
-    manager = new_fabric(net).manager(plugin=True).start()
+    """As ibnetdiscover sees it, without asking anybody."""
+    fabric = new_fabric(irregular())
+    net, manager = fabric.net, fabric.manager(plugin=True).start()
+    seen = re.findall(r"\[\d+\]\(([0-9a-f]+)\).*# lid (\d+) lmc .* (\w+)", fabric.run("ibnetdiscover"))
+    sent = manager.mads_sent()
     with Plugin(manager.socket) as plugin:
         told = {int(node["guid"], 16): node for node in plugin.map()["nodes"]}
+    assert manager.mads_sent() == sent
     assert set(told) == {node.guid for node in net.nodes.values()}
     for node in net.nodes.values():
         entry = told[node.guid]
         assert entry["description"] == node.description
         links = {port["number"]: (int(port["peer"], 16), port["peer_port"]) for port in entry["ports"] if "peer" in port}
         assert links == {number: (net.nodes[other].guid, port) for number, (other, port) in node.links.items()}
+    ports = {int(port["guid"], 16): port for host in net.hosts() for port in told[net.nodes[host].guid]["ports"]}
+    wanted = {int(guid, 16): (int(lid), RATES[rate]) for guid, lid, rate in seen}
+    assert {guid: (port["lid"], port["rate"]) for guid, port in ports.items()} == wanted
+    assert {port["pkeys"] for port in ports.values()} == {64}
 
 
 def test_changes_while_sweeps_start_run_and_end(manager, plugin, wish):

@@ -221,6 +221,15 @@ class Fabric:
         said = self.console(f'{verb} "{node}"' + (f"[{port}]" if port else ""))
         assert "# " not in said, f"{verb} {node}: {said}"
 
+    @contextmanager
+    def held(self):
+        """No MAD arrives, and none is lost: what was sent meanwhile is done when it ends."""
+        os.kill(self.ibsim.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.ibsim.pid, signal.SIGCONT)
+
     def forget(self, pid):
         """ibsim would keep the place of a client that was killed, and its machine would go on as one with a manager."""
         for number, client in re.findall(r"Client (\d+): pid (\d+) ", self.console("Attached")):
@@ -341,6 +350,10 @@ class Manager:
     def mads_sent(self):
         """To ports and switches since it was started, as it counts."""
         return int(re.search(r"QP0 MADs sent +: (\d+)", self.status())[1])
+
+    def mads_on_wire(self):
+        """That it waits to be answered."""
+        return int(re.search(r"QP0 MADs outstanding \(on wire\) +: (\d+)", self.status())[1])
 
 
 # --- the command ---

@@ -18,6 +18,7 @@ class Node:
     description: str
     size: int  # ports; grows with the links
     links: dict = field(default_factory=dict)  # port: (node, port)
+    widths: dict = field(default_factory=dict)  # port: as in PortInfo, where it is not the usual 4x
 
 
 class Net:
@@ -36,12 +37,14 @@ class Net:
         self.nodes[node.name] = node
         return self
 
-    def link(self, one, other, cables=1):
+    def link(self, one, other, cables=1, width=None):
         """By the next free ports of both."""
         for _ in range(cables):
             a, b = self.nodes[one], self.nodes[other]
             port_a, port_b = len(a.links) + 1, len(b.links) + 1
             a.links[port_a], b.links[port_b] = (other, port_b), (one, port_a)
+            if width:
+                a.widths[port_a] = b.widths[port_b] = width
         return self
 
     # --- what is in it ---
@@ -70,7 +73,8 @@ class Net:
 def _record(node):
     guid = f"{'switchguid' if node.kind == 'Switch' else 'caguid'}=0x{node.guid:016x}"
     ports = max(node.size, len(node.links), 1)
-    links = [f'[{port}] "{other}"[{other_port}]' for port, (other, other_port) in sorted(node.links.items())]
+    widths = {port: f" w={width}" for port, width in node.widths.items()}
+    links = [f'[{port}] "{other}"[{other_port}]{widths.get(port, "")}' for port, (other, other_port) in sorted(node.links.items())]
     return "\n".join([guid, f'{node.kind} {ports} "{node.name}" # "{node.description}"', *links, ""])
 
 
@@ -95,7 +99,7 @@ def fat_tree(leaves, hosts, spines, managers=(SM,)):
 
 def irregular():
     """What real fabrics have: several cables between two switches, a switch without hosts, a host on two leaves, a host on a
-    spine, switches of unequal size, and descriptions that are no host names."""
+    spine, switches of unequal size, a link of another width, and descriptions that are no host names."""
     net = Net()
     for name, size in (("leaf1", 36), ("leaf2", 18), ("leaf3", 36), ("spine1", 36), ("spine2", 36), ("lonely", 8)):
         net.switch(name, size, "MF0;switch:SX6036/U1" if name == "leaf3" else None)
@@ -106,5 +110,5 @@ def irregular():
     for host, switch in (("h1", "leaf1"), ("h2", "leaf1"), ("h3", "leaf2"), ("h4", "leaf3")):
         net.link(host, switch)
     net.link("h5", "leaf1").link("h5", "leaf2")  # two rails
-    net.link("h6", "spine2")
+    net.link("h6", "spine2", width=8)  # 12x
     return net.host(SM).link(SM, "spine1")
