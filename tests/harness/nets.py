@@ -106,9 +106,9 @@ def irregular():
     net.link("leaf1", "spine1", cables=3).link("leaf1", "spine2").link("leaf2", "spine1").link("leaf2", "spine2", cables=2)
     net.link("leaf3", "spine2", cables=2).link("spine1", "lonely").link("spine1", "spine2")
     for number in range(1, 7):
-        net.host(f"h{number}", "MT25408 ConnectX Mellanox Technologies" if number in (3, 4) else None)
-    for host, switch in (("h1", "leaf1"), ("h2", "leaf1"), ("h3", "leaf2"), ("h4", "leaf3")):
+        net.host(f"n{number}", "MT25408 ConnectX Mellanox Technologies" if number in (3, 4) else None)
+    for host, switch in (("n1", "leaf1"), ("n2", "leaf1"), ("n3", "leaf2"), ("n4", "leaf3")):
         net.link(host, switch)
-    net.link("h5", "leaf1").link("h5", "leaf2")  # two rails
-    net.link("h6", "spine2", width=8)  # 12x
+    net.link("n5", "leaf1").link("n5", "leaf2")  # two rails
+    net.link("n6", "spine2", width=8)  # 12x
     return net.host(SM).link(SM, "spine1")
