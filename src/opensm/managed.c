@@ -378,9 +378,16 @@ WeftManagedFile *
 weft_managed_file_load(const char *path, GError **error)
 {
     g_autoptr(GError) failed = NULL;
-    g_autofree char *text = weft_file_read(path, FILE_MAX, NULL, &failed);
+    gsize length = 0;
+    g_autofree char *text = weft_file_read(path, FILE_MAX, &length, &failed);
     if (!text && !g_error_matches(failed, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
         g_propagate_error(error, g_steal_pointer(&failed));
+        return NULL;
+    }
+    /* What is behind it would not be seen, and be lost with the next change. */
+    if (text && strlen(text) < length) {
+        weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: byte %zu is a zero, so this is no text; repair the file", path,
+                          strlen(text) + 1);
         return NULL;
     }
     WeftManagedFile *file = weft_managed_file_parse(text ? text : "", error);

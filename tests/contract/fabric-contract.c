@@ -605,6 +605,34 @@ silent_port(Site *site)
         expect_port(after, i, 1, TRUE, FALSE);
 }
 
+/* Who is taken out and does not answer may still be in: that is not forgotten when it is told again. */
+static void
+silent_port_leaves(Site *site)
+{
+    if (lacks(fixture->silence))
+        return;
+    if (fixture->capacity == 0) {
+        g_test_skip("its ports have no memory of their own");
+        return;
+    }
+    WeftFabricChange *change = weft_fabric_change_new(1);
+    set(change, 1, ALPHA, 3);
+    apply(site, change, OK);
+    fixture->silence(site->world, 1, TRUE);
+    for (guint64 generation = 2; generation < 4; generation++) {
+        change = weft_fabric_change_new(generation);
+        set(change, 1, ALPHA, 1);
+        apply(site, change, WEFT_ERROR_TIMEOUT);
+    }
+    fixture->silence(site->world, 1, FALSE);
+    change = weft_fabric_change_new(4);
+    set(change, 1, ALPHA, 1);
+    apply(site, change, OK);
+    g_autoptr(GPtrArray) after = read_ports(site, 3);
+    for (guint i = 0; i < 3; i++)
+        expect_port(after, i, 1, i == 0, FALSE);
+}
+
 /* Too many partitions for a port: nothing of the change happens. */
 static void
 table_full(Site *site)
@@ -799,6 +827,7 @@ static const struct {
     { "ports-have-it",       ports_have_it },
     { "index-0",             index_0 },
     { "silent-port",         silent_port },
+    { "silent-port-leaves",  silent_port_leaves },
     { "table-full",          table_full },
     { "site-is-kept",        site_is_kept },
     { "greets",              greets },

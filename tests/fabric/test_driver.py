@@ -22,7 +22,7 @@ def forget_killed(fabric):
 @pytest.mark.parametrize("way, lacking", [
     ("plugin", set()),
     ("file", {"tells-events", "another-manager"}),
-    ("pool", {"tells-events", "another-manager", "index-0", "silent-port", "table-full"}),
+    ("pool", {"tells-events", "another-manager", "index-0", "silent-port", "silent-port-leaves", "table-full"}),
 ])
 def test_contract(new_fabric, way, lacking):
     plugin = way == "plugin"

@@ -109,6 +109,21 @@ test_forward_refused(Scene *scene, gconstpointer script)
     }
 }
 
+/* A machine may greet with pages; what matters comes last. */
+#define BANNER "head -c 20000 /dev/zero | tr '\\0' '*'; "
+
+static void
+test_forward_greeted(Scene *scene, gconstpointer script)
+{
+    expect_open(scene, 10 * SECOND, NULL, -1, NULL);
+}
+
+static void
+test_forward_greeted_and_refused(Scene *scene, gconstpointer script)
+{
+    expect_open(scene, 10 * SECOND, NULL, WEFT_ERROR_UNAVAILABLE, "Permission denied");
+}
+
 static void
 test_forward_hangs(Scene *scene, gconstpointer script)
 {
@@ -283,6 +298,23 @@ test_expectation(void)
     g_assert_false(weft_expectation_fits(expectation, half));
 }
 
+/* For a whole adapter it must be the first. */
+static void
+test_expectation_of_index_0(void)
+{
+    g_autoptr(WeftPartition) wanted = weft_partition_new(1, "weft-0aaaaaaaaaaa");
+    weft_partition_add(wanted, &(WeftMember){ 10, 0, WEFT_MEMBER_FULL, 0 });
+    g_autoptr(WeftExpectation) expectation = weft_expectation_new();
+    weft_expectation_add(expectation, NULL, wanted);
+    g_autoptr(WeftPortTable) second = table_of(10, 0xffff, 0x8001);
+    g_assert_cmpuint(weft_expectation_missed(expectation, second), ==, 1);
+    g_autoptr(WeftPortTable) first = table_of(10, 0x8001, 0xffff);
+    first->enforced = g_array_new(FALSE, TRUE, sizeof(guint16));
+    const guint16 enforced[] = { 0xffff, 0x8001 };
+    g_array_append_vals(first->enforced, enforced, G_N_ELEMENTS(enforced));
+    g_assert_cmpuint(weft_expectation_missed(expectation, first), ==, 0);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -290,10 +322,15 @@ main(int argc, char **argv)
     g_test_add("/fabric-opensm/forward", Scene, READY "exec sleep 1000", scene_up, test_forward, scene_down);
     g_test_add("/fabric-opensm/forward-refused", Scene, "echo run >>runs; echo 'Permission denied (publickey)' >&2; exit 255",
                scene_up, test_forward_refused, scene_down);
+    g_test_add("/fabric-opensm/forward-greeted", Scene, BANNER READY "exec sleep 1000", scene_up, test_forward_greeted,
+               scene_down);
+    g_test_add("/fabric-opensm/forward-greeted-and-refused", Scene, BANNER "echo 'Permission denied (publickey)' >&2; exit 255",
+               scene_up, test_forward_greeted_and_refused, scene_down);
     g_test_add("/fabric-opensm/forward-hangs", Scene, "exec sleep 1000", scene_up, test_forward_hangs, scene_down);
     g_test_add_func("/fabric-opensm/addresses", test_addresses);
     g_test_add_func("/fabric-opensm/options", test_options);
     g_test_add("/fabric-opensm/plugin-misbehaves", Scene, NULL, scene_up, test_plugin_misbehaves, scene_down);
     g_test_add_func("/fabric-opensm/expectation", test_expectation);
+    g_test_add_func("/fabric-opensm/expectation-of-index-0", test_expectation_of_index_0);
     return g_test_run();
 }

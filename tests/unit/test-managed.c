@@ -479,6 +479,13 @@ test_unreadable(Folder *folder, gconstpointer data)
     g_assert_null(weft_managed_file_load(folder->file, &error));
     g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
     g_assert_true(g_str_has_prefix(error->message, folder->file));
+    g_clear_error(&error);
+
+    /* As it may be after a power failure. */
+    static const char half[] = SITE "\0\0\0" SITE;
+    g_assert_true(g_file_set_contents(folder->file, half, sizeof half - 1, NULL));
+    g_assert_null(weft_managed_file_load(folder->file, &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
 }
 
 #define FILE_TEST(name, run) g_test_add("/managed/file/" name, Folder, NULL, folder_up, run, folder_down)

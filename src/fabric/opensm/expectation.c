@@ -8,6 +8,7 @@ typedef struct Wish {
     guint number;
     gboolean is_member;
     WeftMembership membership;
+    gboolean index0;
 } Wish;
 
 struct WeftExpectation {
@@ -55,7 +56,7 @@ weft_expectation_add(WeftExpectation *expectation, const WeftPartition *old, con
         wish(expectation, g_array_index(old->members, WeftMember, i).port_guid, (Wish){ .number = old->pkey });
     for (guint i = 0; wanted && i < wanted->members->len; i++) {
         const WeftMember *member = &g_array_index(wanted->members, WeftMember, i);
-        wish(expectation, member->port_guid, (Wish){ wanted->pkey, TRUE, member->membership });
+        wish(expectation, member->port_guid, (Wish){ wanted->pkey, TRUE, member->membership, member->index == 0 });
     }
 }
 
@@ -90,13 +91,26 @@ holds(const GArray *pkeys, const Wish *wanted)
     return full && (!limited || wanted->membership == WEFT_MEMBER_BOTH);
 }
 
+static gboolean
+is_first(const GArray *pkeys, const Wish *wanted)
+{
+    return pkeys->len > 0 && NUMBER(g_array_index(pkeys, guint16, 0)) == wanted->number;
+}
+
+static gboolean
+is_right(const WeftPortTable *table, const Wish *wanted)
+{
+    return !table->error && holds(table->pkeys, wanted) && (!wanted->index0 || is_first(table->pkeys, wanted)) &&
+           (!table->enforced || holds(table->enforced, wanted));
+}
+
 guint
 weft_expectation_missed(const WeftExpectation *expectation, const WeftPortTable *table)
 {
     const GArray *wishes = g_hash_table_lookup(expectation->ports, &table->port_guid);
     for (guint i = 0; wishes && i < wishes->len; i++) {
         const Wish *wanted = &g_array_index(wishes, Wish, i);
-        if (table->error || !holds(table->pkeys, wanted) || (table->enforced && !holds(table->enforced, wanted)))
+        if (!is_right(table, wanted))
             return wanted->number;
     }
     return 0;

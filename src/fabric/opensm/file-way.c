@@ -23,6 +23,7 @@ weft_file_way_create(const WeftOpensmOptions *options, GError **error)
     way->map_file = g_strdup(options->map_file);
     way->deadline = options->deadline;
     way->mads = weft_mads_new(&mads);
+    way->leaving = g_hash_table_new_full(NULL, NULL, NULL, (GDestroyNotify)weft_partition_free);
     return way;
 }
 
@@ -31,6 +32,7 @@ weft_file_way_free(gpointer self)
 {
     WeftFileWay *way = self;
     weft_mads_free(way->mads);
+    g_hash_table_unref(way->leaving);
     g_free(way->partitions_file);
     g_free(way->pid_file);
     g_free(way->map_file);
@@ -76,6 +78,19 @@ is_enforced(int pid)
 {
     g_autofree char *value = weft_manager_process_option(pid, "part_enforce");
     return (!value || g_ascii_strcasecmp(value, "off") != 0) && !is_on(pid, "no_partition_enforcement", FALSE);
+}
+
+gboolean
+weft_file_way_check_manager(const WeftFileWay *way, GError **error)
+{
+    int pid;
+    if (!weft_manager_process_find(way->pid_file, &pid, error))
+        return FALSE;
+    return is_on(pid, "keep_pkey_indexes", TRUE) ||
+           weft_error_refuse(
+               error, WEFT_ERROR_UNAVAILABLE,
+               "keep_pkey_indexes is FALSE in opensm's options: its sweep would move P_Keys that virtual functions "
+               "are mapped to; set it to TRUE");
 }
 
 /* Switches say of themselves what they should do, but ports of some answer without it: opensm's options are what counts. */
@@ -263,34 +278,81 @@ weft_file_way_wait(WeftFileWay *way, const WeftExpectation *expectation, GCancel
 
 /* --- the way of the file --- */
 
-static WeftExpectation *
-expect_change(const WeftManagedFile *before, const WeftFabricChange *change)
+typedef void (*Each)(WeftFileWay *way, guint pkey, const WeftPartition *wanted, gpointer data);
+
+/* Of each partition that the change is about; wanted NULL: it goes. */
+static void
+for_each(WeftFileWay *way, const WeftFabricChange *change, Each each, gpointer data)
 {
-    WeftExpectation *expectation = weft_expectation_new();
     for (guint i = 0; i < change->removed->len; i++)
-        weft_expectation_add(expectation, weft_file_way_find(before->partitions, g_array_index(change->removed, guint16, i)),
-                             NULL);
-    for (guint i = 0; i < change->set->len; i++) {
-        const WeftPartition *partition = change->set->pdata[i];
-        weft_expectation_add(expectation, weft_file_way_find(before->partitions, partition->pkey), partition);
+        each(way, g_array_index(change->removed, guint16, i), NULL, data);
+    for (guint i = 0; i < change->set->len; i++)
+        each(way, ((WeftPartition *)change->set->pdata[i])->pkey, change->set->pdata[i], data);
+}
+
+typedef struct {
+    const WeftManagedFile *before;
+    WeftExpectation *expectation;
+} Expecting;
+
+static void
+expect(WeftFileWay *way, guint pkey, const WeftPartition *wanted, gpointer data)
+{
+    const Expecting *expecting = data;
+    weft_expectation_add(expecting->expectation, g_hash_table_lookup(way->leaving, GUINT_TO_POINTER(pkey)), NULL);
+    weft_expectation_add(expecting->expectation, weft_file_way_find(expecting->before->partitions, pkey), wanted);
+}
+
+static gboolean
+has_port(const WeftPartition *partition, guint64 guid)
+{
+    for (guint i = 0; partition && i < partition->members->len; i++)
+        if (g_array_index(partition->members, WeftMember, i).port_guid == guid)
+            return TRUE;
+    return FALSE;
+}
+
+/* The file forgets who left, and a change that failed is told again: it is done only when they are seen without the P_Key. */
+static void
+note_leaving(WeftFileWay *way, guint pkey, const WeftPartition *wanted, gpointer data)
+{
+    const WeftPartition *old = weft_file_way_find(((const WeftManagedFile *)data)->partitions, pkey);
+    WeftPartition *leaving = g_hash_table_lookup(way->leaving, GUINT_TO_POINTER(pkey));
+    if (old && !leaving) {
+        leaving = weft_partition_new(pkey, old->name);
+        g_hash_table_insert(way->leaving, GUINT_TO_POINTER(pkey), leaving);
     }
-    return expectation;
+    for (guint i = 0; old && i < old->members->len; i++) {
+        const WeftMember *member = &g_array_index(old->members, WeftMember, i);
+        if (!has_port(wanted, member->port_guid) && !has_port(leaving, member->port_guid))
+            weft_partition_add(leaving, member);
+    }
+}
+
+static void
+forget_leaving(WeftFileWay *way, guint pkey, const WeftPartition *wanted, gpointer data)
+{
+    g_hash_table_remove(way->leaving, GUINT_TO_POINTER(pkey));
 }
 
 static gboolean
 file_apply(gpointer self, const WeftFabricChange *change, GCancellable *cancellable, GError **error)
 {
     WeftFileWay *way = self;
-    int pid;
     g_autoptr(WeftManagedFile) file = weft_managed_file_load(way->partitions_file, error);
     if (!file || !weft_file_way_check(change, error))
         return FALSE;
-    g_autoptr(WeftExpectation) expectation = expect_change(file, change);
-    if (!weft_managed_file_change(file, change, FALSE, error) || !weft_manager_process_find(way->pid_file, &pid, error) ||
+    g_autoptr(WeftExpectation) expectation = weft_expectation_new();
+    for_each(way, change, expect, &(Expecting){ file, expectation });
+    for_each(way, change, note_leaving, file);
+    if (!weft_managed_file_change(file, change, FALSE, error) || !weft_file_way_check_manager(way, error) ||
         !weft_file_way_check_room(way, expectation, cancellable, error))
         return FALSE;
-    return weft_managed_file_save(file, way->partitions_file, error) && weft_manager_process_tell(way->pid_file, error) &&
-           weft_file_way_wait(way, expectation, cancellable, error);
+    gboolean ok = weft_managed_file_save(file, way->partitions_file, error) &&
+                  weft_manager_process_tell(way->pid_file, error) && weft_file_way_wait(way, expectation, cancellable, error);
+    if (ok)
+        for_each(way, change, forget_leaving, NULL);
+    return ok;
 }
 
 static GPtrArray *

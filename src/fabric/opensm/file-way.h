@@ -12,6 +12,7 @@ typedef struct WeftFileWay {
     char *map_file; /* NULL: the fabric is looked at */
     gint64 deadline;
     WeftMads *mads;
+    GHashTable *leaving; /* number → WeftPartition: members that were taken out of it, and not seen without it yet */
 
     /* pool only */
     char *ledger; /* file */
@@ -32,6 +33,8 @@ WeftManager *weft_file_way_greet(WeftFileWay *way, WeftOpensmWay which, GError *
 GPtrArray *weft_file_way_list(const GPtrArray *ours, const WeftManagedFile *file);
 /* The partition of that number; NULL: none. */
 const WeftPartition *weft_file_way_find(const GPtrArray *partitions, guint pkey);
+/* Whether the manager is there, and lets P_Keys stay where they are; else UNAVAILABLE, or as manager-process.h says. */
+gboolean weft_file_way_check_manager(const WeftFileWay *way, GError **error);
 /* What this manager cannot do: UNAVAILABLE. */
 gboolean weft_file_way_check(const WeftFabricChange *change, GError **error);
 

@@ -135,6 +135,21 @@ start(WeftForward *forward, GError **error)
     return TRUE;
 }
 
+/* The last of it is what counts: a machine may greet with pages of law. */
+static void
+hear(WeftForward *forward, const char *chunk, gsize length)
+{
+    g_string_append_len(forward->said, chunk, (gssize)length);
+    const char *ready = strstr(forward->said->str, READY);
+    if (ready) {
+        forward->is_ready = TRUE;
+        forward->failures = 0;
+        g_string_erase(forward->said, ready - forward->said->str, strlen(READY));
+    }
+    if (forward->said->len > SAID_MAX)
+        g_string_erase(forward->said, 0, (gssize)(forward->said->len - SAID_MAX));
+}
+
 /* Takes in what ssh said. FALSE: it ended. */
 static gboolean
 drain(WeftForward *forward)
@@ -142,14 +157,7 @@ drain(WeftForward *forward)
     char chunk[1024];
     ssize_t n;
     while ((n = read(forward->output, chunk, sizeof chunk)) > 0)
-        if (forward->said->len < SAID_MAX)
-            g_string_append_len(forward->said, chunk, n);
-    const char *ready = strstr(forward->said->str, READY);
-    if (ready) {
-        forward->is_ready = TRUE;
-        forward->failures = 0;
-        g_string_erase(forward->said, ready - forward->said->str, strlen(READY));
-    }
+        hear(forward, chunk, (gsize)n);
     if (n != 0)
         return TRUE;
     g_strstrip(forward->said->str);

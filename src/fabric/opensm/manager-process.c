@@ -85,7 +85,18 @@ weft_manager_process_find(const char *pid_file, int *ret_pid, GError **error)
 
 /* --- its options --- */
 
-/* The word behind -F or --config on its command line; relative to the folder where it runs. */
+/* Of a command line, "-F file", "-Ffile", "--config file" and "--config=file"; NULL: this word names none. */
+static const char *
+config_in(const char *word, const char *next)
+{
+    if (g_str_equal(word, "-F") || g_str_equal(word, "--config"))
+        return next;
+    if (g_str_has_prefix(word, "--config="))
+        return word + strlen("--config=");
+    return g_str_has_prefix(word, "-F") ? word + strlen("-F") : NULL;
+}
+
+/* The file is relative to the folder where it runs. */
 static char *
 config_of(int pid)
 {
@@ -95,8 +106,8 @@ config_of(int pid)
     const char *file = DEFAULT_CONFIG;
     for (gsize at = 0; words && at < length; at += strlen(words + at) + 1) {
         const char *next = words + at + strlen(words + at) + 1;
-        if ((g_str_equal(words + at, "-F") || g_str_equal(words + at, "--config")) && next < words + length)
-            file = next;
+        const char *named = config_in(words + at, next < words + length ? next : NULL);
+        file = named ? named : file;
     }
     return g_path_is_absolute(file) ? g_strdup(file) : g_strdup_printf("/proc/%d/cwd/%s", pid, file);
 }

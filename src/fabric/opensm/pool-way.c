@@ -93,13 +93,11 @@ static gboolean
 pool_apply(gpointer self, const WeftFabricChange *change, GCancellable *cancellable, GError **error)
 {
     WeftFileWay *way = self;
-    int pid;
     g_autoptr(WeftManagedFile) ledger = weft_managed_file_load(way->ledger, error);
     if (!ledger)
         return FALSE;
     g_autoptr(WeftExpectation) expectation = check_change(way, change, error);
-    return expectation && weft_managed_file_change(ledger, change, FALSE, error) &&
-           weft_manager_process_find(way->pid_file, &pid, error) &&
+    return expectation && weft_managed_file_change(ledger, change, FALSE, error) && weft_file_way_check_manager(way, error) &&
            weft_file_way_check_room(way, expectation, cancellable, error) && fill_pool(way, error) &&
            weft_file_way_wait(way, expectation, cancellable, error) && weft_managed_file_save(ledger, way->ledger, error);
 }
