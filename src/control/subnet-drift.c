@@ -1,3 +1,4 @@
+#include "clock.h"
 #include "fabric-tables.h"
 #include "subnet-private.h"
 
@@ -179,10 +180,17 @@ forget_foreign(WeftSubnet *subnet, GHashTable *present)
 {
     GHashTableIter iter;
     gpointer pkey, holder;
+    gboolean any = FALSE;
     g_hash_table_iter_init(&iter, subnet->pkeys);
-    while (g_hash_table_iter_next(&iter, &pkey, &holder))
-        if (!*(const char *)holder && !g_hash_table_contains(present, pkey))
-            g_hash_table_iter_remove(&iter);
+    while (g_hash_table_iter_next(&iter, &pkey, &holder)) {
+        if (*(const char *)holder || g_hash_table_contains(present, pkey))
+            continue;
+        g_hash_table_iter_remove(&iter);
+        weft_subnet_rest(subnet, GPOINTER_TO_UINT(pkey), weft_clock_now());
+        any = TRUE;
+    }
+    if (any)
+        weft_control_room_made(subnet->control);
 }
 
 /* They take places in the tables of ports, wherever their numbers lie. */
@@ -201,15 +209,8 @@ count_foreign(WeftSubnet *subnet, const GPtrArray *partitions)
 }
 
 static void
-surveyed(const char *fabric, GPtrArray *partitions, const GError *error, gpointer data)
+look_at_partitions(WeftSubnet *subnet, const GPtrArray *partitions)
 {
-    WeftSubnet *subnet = data;
-    g_free(subnet->trouble);
-    subnet->trouble = error ? g_strdup(error->message) : NULL;
-    if (error) {
-        g_warning("fabric %s cannot be looked at: %s", fabric, error->message);
-        return;
-    }
     GHashTable *suspects = g_hash_table_new(NULL, NULL);
     g_autoptr(GHashTable) present = g_hash_table_new(NULL, NULL);
     for (guint i = 0; i < partitions->len; i++) {
@@ -225,9 +226,28 @@ surveyed(const char *fabric, GPtrArray *partitions, const GError *error, gpointe
     subnet->suspects = suspects;
 }
 
+static void
+surveyed(const char *fabric, GPtrArray *partitions, const GError *error, gpointer data)
+{
+    WeftSubnet *subnet = data;
+    subnet->surveying = FALSE;
+    g_free(subnet->trouble);
+    subnet->trouble = error ? g_strdup(error->message) : NULL;
+    if (error)
+        g_warning("fabric %s cannot be looked at: %s", fabric, error->message);
+    else
+        look_at_partitions(subnet, partitions);
+    if (subnet->survey_again || (!error && g_hash_table_size(subnet->suspects) > 0))
+        weft_subnet_survey(subnet);
+}
+
 void
 weft_subnet_survey(WeftSubnet *subnet)
 {
+    subnet->survey_again = subnet->surveying;
+    if (subnet->surveying)
+        return;
+    subnet->surveying = TRUE;
     weft_wiring_survey(subnet->wiring, surveyed, subnet);
 }
 

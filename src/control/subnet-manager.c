@@ -21,15 +21,8 @@ manager_copy(const WeftManager *manager)
 }
 
 static void
-greeted(const WeftManager *manager, const GError *error, gpointer data)
+meet(WeftSubnet *subnet, const WeftManager *manager)
 {
-    WeftSubnet *subnet = data;
-    weft_failpoint_edge("greet", "after");
-    weft_call_end(&subnet->greet);
-    if (error) {
-        g_debug("fabric %s: its manager does not answer: %s", subnet->fabric->name, error->message);
-        return;
-    }
     gboolean first = !subnet->manager;
     weft_manager_free(subnet->manager);
     subnet->manager = manager_copy(manager);
@@ -38,10 +31,25 @@ greeted(const WeftManager *manager, const GError *error, gpointer data)
         weft_control_room_made(subnet->control);
 }
 
+static void
+greeted(const WeftManager *manager, const GError *error, gpointer data)
+{
+    WeftSubnet *subnet = data;
+    weft_failpoint_edge("greet", "after");
+    weft_call_end(&subnet->greet);
+    if (manager)
+        meet(subnet, manager);
+    else
+        g_debug("fabric %s: its manager does not answer: %s", subnet->fabric->name, error->message);
+    if (subnet->greet_again)
+        weft_subnet_greet(subnet);
+}
+
 void
 weft_subnet_greet(WeftSubnet *subnet)
 {
-    if (subnet->greet.cancellable)
+    subnet->greet_again = subnet->greet.cancellable != NULL;
+    if (subnet->greet_again)
         return;
     weft_call_begin(&subnet->greet, subnet->control->options.list_deadline);
     weft_failpoint_edge("greet", "before");

@@ -46,7 +46,11 @@ refuse(WeftSubnet *subnet, gint64 first, gint64 now, GError **error)
 {
     const char *name = subnet->fabric->name;
     if (first == G_MAXINT64) {
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED, "every partition number of fabric %s is in use", name);
+        g_set_error(
+            error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,
+            "every partition number of fabric %s, 0x%04x to 0x%04x, is in use; a cluster must go, or an operator give it "
+            "more: pkey_first and pkey_last in weft.yaml",
+            name, subnet->fabric->pkey_first, subnet->fabric->pkey_last);
         return;
     }
     g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,

@@ -33,8 +33,10 @@ typedef struct WeftSubnet {
     GHashTable *suspects;      /* numbers that looked wrong in the last survey: a second look decides */
     GHashTable *port_suspects; /* the same of the last patrol of the ports */
     char *trouble;             /* why it could not be looked at the last time; NULL: it could */
-    gboolean surveyed;         /* all partitions were seen once, and the site's own are known */
-    guint foreign;             /* partitions of the site's own, the default one apart */
+    gboolean surveying;
+    gboolean survey_again; /* something happened meanwhile */
+    gboolean surveyed;     /* all partitions were seen once, and the site's own are known */
+    guint foreign;         /* partitions of the site's own, the default one apart */
     gboolean patrolling;
     gboolean patrol_again; /* something happened meanwhile */
     gint64 patrolled;      /* monotonic, when the last one began */
@@ -47,6 +49,7 @@ typedef struct WeftSubnet {
     /* subnet-manager.c */
     WeftManager *manager; /* as it last said; NULL: it never did */
     WeftCall greet;
+    gboolean greet_again; /* something happened meanwhile */
 
     /* subnet-map.c */
     WeftCall map;
@@ -95,6 +98,7 @@ void weft_subnet_share_again(WeftSubnet *subnet, const WeftSharing *sharing);
 char *weft_subnet_name_port(const WeftSubnet *subnet, guint64 port_guid);
 
 /* subnet-drift.c */
+/* Asks for all partitions; once more when it is under way, or when something looked wrong. */
 void weft_subnet_survey(WeftSubnet *subnet);
 /* Reads the tables of all ports of hosts and of what is shared; once more when it is under way. */
 void weft_subnet_patrol(WeftSubnet *subnet);

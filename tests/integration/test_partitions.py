@@ -75,6 +75,28 @@ def test_who_waits_for_a_number_gets_it_after_its_rest(site, settle):
     settle(weft)
 
 
+def test_who_waits_for_a_number_gets_it_when_the_site_gives_it_up(site, settle):
+    weft = site(hosts=1, changes={"fabrics": [fabric(pkey_first="0x0001", pkey_last="0x0001")],
+                                  "control": {"pkey_rest": "500ms", "backoff_base": "1h", "backoff_max": "1h"}})
+    weft.world.add_foreign_partition(1)
+    until(lambda: told(weft, "foreign-partition"), "it is seen")
+    weft.client.create("one", 1)
+    assert "pkey_last" in reason(weft, "one", "every partition number of fabric ib0, 0x0001 to 0x0001, is in use")["reason"]
+    weft.world.remove_partition(1)
+    assert number_of(weft, "one") == 1
+    settle(weft)
+
+
+def test_what_others_change_is_looked_at_twice_without_a_further_hint(site, settle):
+    weft = site(hosts=1, changes={"control": {"scan_interval": "1h", "patrol_interval": "1h"}})
+    weft.client.create("cfd", 1, path="sriov")
+    weft.client.wait_phase("cfd", "ready")
+    weft.world.remove_partition(number_of(weft, "cfd"))
+    weft.world.fabric_event("swept")
+    until(lambda: told(weft, "partition-repaired"), "it is repaired")
+    settle(weft)
+
+
 def test_numbers_are_not_returned_to_rest_by_the_quota(site):
     """A cluster that never got as far as a partition leaves nothing to rest."""
     weft = site(hosts=1)
