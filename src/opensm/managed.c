@@ -21,6 +21,8 @@
 #define DEFAULT_NUMBER 0x7fff
 #define NAME_PREFIX "weft-"
 #define NAME_LONGEST 31 /* in opensm's memory */
+#define BESIDE ".weft-" /* a file that is not whole yet, or was never finished */
+#define BESIDE_ENDING "XXXXXX"
 
 static WeftManagedFile *
 managed_file_new(void)
@@ -450,16 +452,39 @@ write_beside(WeftManagedSave *save, const char *text)
     return save->fd >= 0 && (!exists || keep_attributes(save->fd, &was)) && weft_file_write(save->fd, text, strlen(text));
 }
 
+static char *
+resolve(const char *path)
+{
+    char *resolved = g_file_test(path, G_FILE_TEST_IS_SYMLINK) ? realpath(path, NULL) : NULL;
+    char *target = g_strdup(resolved ? resolved : path);
+    free(resolved);
+    return target;
+}
+
+static void
+tidy(const char *target)
+{
+    g_autofree char *folder = g_path_get_dirname(target);
+    g_autofree char *base = g_path_get_basename(target);
+    g_autofree char *prefix = g_strconcat(base, BESIDE, NULL);
+    g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+    for (const char *name; dir && (name = g_dir_read_name(dir));) {
+        if (!g_str_has_prefix(name, prefix) || strlen(name) != strlen(prefix) + strlen(BESIDE_ENDING))
+            continue;
+        g_autofree char *left = g_build_filename(folder, name, NULL);
+        g_unlink(left);
+    }
+}
+
 WeftManagedSave *
 weft_managed_save_begin(const WeftManagedFile *file, const char *path, GError **error)
 {
     WeftManagedSave *save = g_new0(WeftManagedSave, 1);
-    char *resolved = g_file_test(path, G_FILE_TEST_IS_SYMLINK) ? realpath(path, NULL) : NULL;
     save->path = g_strdup(path);
-    save->target = g_strdup(resolved ? resolved : path);
-    save->temporary = g_strconcat(save->target, ".XXXXXX", NULL);
+    save->target = resolve(path);
+    save->temporary = g_strconcat(save->target, BESIDE BESIDE_ENDING, NULL);
     save->fd = -1;
-    free(resolved);
+    tidy(save->target);
     g_autofree char *text = weft_managed_file_format(file);
     if (write_beside(save, text))
         return save;

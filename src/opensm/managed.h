@@ -43,7 +43,7 @@ GPtrArray *weft_managed_file_site(const WeftManagedFile *file);
 WeftManagedFile *weft_managed_file_load(const char *path, GError **error);
 gboolean weft_managed_file_save(const WeftManagedFile *file, const char *path, GError **error);
 /* The same in two steps. What is likely to fail fails in the first, which changes nothing yet; the second takes the time, and
- * frees. */
+ * frees. What somebody who was killed between the two has left beside the file goes; one at a time writes it. */
 typedef struct WeftManagedSave WeftManagedSave;
 WeftManagedSave *weft_managed_save_begin(const WeftManagedFile *file, const char *path, GError **error);
 gboolean weft_managed_save_end(WeftManagedSave *save, GError **error);

@@ -422,6 +422,22 @@ test_link(Folder *folder, gconstpointer data)
     g_assert_cmpuint(count_files(folder->path), ==, 2);
 }
 
+/* A process that was killed while it wrote leaves half a file behind; the next one takes it away, and nothing of the site's. */
+static void
+test_left_over(Folder *folder, gconstpointer data)
+{
+    g_autoptr(WeftManagedFile) file = parse(SITE);
+    WeftManagedSave *killed = weft_managed_save_begin(file, folder->file, NULL);
+    g_assert_nonnull(killed);
+    g_assert_cmpuint(count_files(folder->path), ==, 1);
+    g_autofree char *other = g_strconcat(folder->file, ".backup", NULL);
+    g_assert_true(g_file_set_contents(other, SITE, -1, NULL));
+    save(file, folder->file, TRUE);
+    g_assert_cmpuint(count_files(folder->path), ==, 2);
+    expect_text(other, SITE);
+    weft_managed_save_cancel(killed);
+}
+
 /* Somebody who may not write: the file stays as it is, and nothing lies beside it. */
 static void
 test_stamp(Folder *folder, gconstpointer data)
@@ -508,6 +524,7 @@ main(int argc, char **argv)
     g_test_add_func("/managed/long-lines", test_long_lines);
     FILE_TEST("absent", test_absent);
     FILE_TEST("link", test_link);
+    FILE_TEST("left-over", test_left_over);
     FILE_TEST("stamp", test_stamp);
     FILE_TEST("not-writable", test_not_writable);
     FILE_TEST("unreadable", test_unreadable);
