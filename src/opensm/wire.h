@@ -20,9 +20,11 @@
  *               "members": [ { "guid": "0x…", "membership": "full", "index0": false }, … ] } ], "removed": [ "0x0002" ],
  *               "whole": true (what is not in set goes; else it is left as it is)
  *               a member may have "virtual": "0x…", which only a manager with virtualization takes
- *           →  { "id": 7, "generation": 13, "blocks": 16, "micros": 2100, "absent": [ "0x…" ] }   members that are not in the
- * fabric now verify "ports": [ "0x…" ] →  { "id": 7, "tables": [ { "guid": "0x…", "pkeys": [ 65535, … ], "enforced": [ … ],
- * "error": "…" } ] } listen    →  { "id": 7 }, and from then on { "event": "ports" | "swept" | "manager", "detail": "…" }
+ *           →  { "id": 7, "generation": 13, "blocks": 16, "micros": 2100, "absent": [ "0x…" ] }
+ *               absent: members that are not in the fabric now
+ * verify "ports": [ "0x…" ]
+ *           →  { "id": 7, "tables": [ { "guid": "0x…", "pkeys": [ 65535, … ], "enforced": [ … ], "error": "…" } ] }
+ * listen    →  { "id": 7 }, and from then on { "event": "ports" | "swept" | "manager", "detail": "…" }
  *
  * A failure is { "id": 7, "error": { "kind": "invalid" | "conflict" | "unavailable" | "exhausted" | "timeout", "text": "…" } }.
  */

@@ -1,9 +1,8 @@
 /* opensm behind fabric.h, in one of three ways:
  *
  *     plugin  weft's plugin inside opensm, on a Unix socket: changes take milliseconds, and events come by themselves
- *     file    no plugin: weft's part of partitions.conf is written, opensm is told by SIGHUP, and the ports are read until they
- * have it pool    a range of P_Keys is on every port already, and only the index maps on the hosts change: opensm is never
- * asked
+ *     file    no plugin: weft's part of partitions.conf is written, opensm is told by SIGHUP, and the ports are read
+ *     pool    a range of P_Keys is on every port already, and only the index maps on the hosts change
  */
 #pragma once
 
@@ -20,9 +19,8 @@ typedef struct WeftOpensmOptions {
     /* plugin: the machines of the subnet manager, master and standby in whatever order. Each is the path of its socket on this
      * machine, or "ssh://user@machine[:port]/run/weft-opensm.sock": weft then runs ssh, and forwards that socket through it. */
     const char *const *managers;
-    const char
-        *ssh_key;    /* private key, of which the other machine allows nothing but this forward; NULL: as ssh is configured */
-    const char *ssh; /* the program; NULL: "ssh" */
+    const char *ssh_key; /* private, and good for nothing but this forward; NULL: as ssh is configured */
+    const char *ssh;     /* the program; NULL: "ssh" */
 
     /* file and pool: opensm runs on this machine. */
     const char *partitions_file; /* NULL: /etc/opensm/partitions.conf */
