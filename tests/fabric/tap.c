@@ -23,7 +23,8 @@ tell(const uint8_t *mad)
     uint64_t key;
     memcpy(&attribute, mad + ATTRIBUTE_OFFSET, sizeof attribute);
     memcpy(&key, mad + KEY_OFFSET, sizeof key);
-    int file = open(getenv("WEFT_TAP"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    const char *path = getenv("WEFT_TAP");
+    int file = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
     if (file < 0)
         abort();
     dprintf(file, "%02x %04x %016" PRIx64 "\n", mad[METHOD_OFFSET], be16toh(attribute), be64toh(key));

@@ -5,6 +5,7 @@ from harness.nets import fat_tree
 from harness.plugin import Plugin
 from harness.wait import until
 from test_managers import GREATER
+from weftsite import Site, key
 from wish import FULL, Wish
 
 LEAVES, SPINES = ("leaf1", "leaf2"), ("spine1", "spine2")
@@ -128,3 +129,21 @@ def test_a_restart_repairs_strangers_writes(fabric, manager, wish):
     manager.kill()
     manager.start()
     wish.check(manager)
+
+
+@pytest.mark.parametrize("table", ["own", "enforced"])
+def test_weftd_takes_away_what_a_stranger_gave(fabric, manager, table):
+    """Another tenant's key, to a port that has a cluster of its own and to one that has none."""
+    site = Site(fabric)
+    site.start()
+    try:
+        site.make("cfd", 2, cores=4)
+        site.make("sim", 2, "umbrella", cores=4)
+        victims, others = site.hosts_of("cfd"), site.hosts_of("sim", "umbrella")
+        for host in (min(others - victims), min(set(site.names) - others - victims)):
+            fabric.put(fabric.net.port_guid(host), 20, key(site.number("cfd")), table)
+            site.wait_event("partition-repaired", f"host {host} ", f"0x{key(site.number('cfd')):04x}")
+        site.settle()
+        site.stop()
+    finally:
+        site.remove()
