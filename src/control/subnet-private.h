@@ -86,9 +86,9 @@ void weft_subnet_rest(WeftSubnet *subnet, guint pkey, gint64 freed);
 gboolean weft_subnets_load_rests(WeftSubnets *subnets, GError **error);
 
 /* subnet-wire.c */
-void weft_wire_free(gpointer wire);
+void weft_wire_free(gpointer data);
 WeftSharing *weft_sharing_new(const WeftShared *shared);
-void weft_sharing_free(gpointer sharing);
+void weft_sharing_free(gpointer data);
 /* So the fabric should have it. */
 WeftPartition *weft_sharing_partition(const WeftSharing *sharing);
 WeftSharing *weft_subnet_sharing(const WeftSubnet *subnet, guint pkey); /* NULL: not shared */
@@ -123,7 +123,7 @@ void weft_subnet_forget_import(WeftSubnet *subnet);
 
 /* subnet-manager.c */
 void weft_subnet_greet(WeftSubnet *subnet);
-void weft_subnet_heard(WeftFabricEvent event, const char *detail, gpointer subnet);
+void weft_subnet_heard(WeftFabricEvent event, const char *detail, gpointer data);
 /* Placement learns what the fabric allows. */
 void weft_subnet_tell_fleet(WeftSubnet *subnet);
 void weft_subnet_examine(const WeftSubnet *subnet, json_t *checks);

@@ -271,7 +271,7 @@ wire_shared(Wire *wire, WeftSharing *sharing, const WeftWireOrder *order)
     if (!bring(sharing, key, order->cluster, order->partition))
         return;
     WeftPartition *partition = weft_sharing_partition(sharing);
-    if (g_hash_table_contains(sharing->members, key))
+    if (order->partition && g_hash_table_contains(sharing->members, key))
         wish_shared(wire, partition, order->partition);
     wire->pending++;
     weft_wiring_set(wire->subnet->wiring, partition, applied, wire);

@@ -132,7 +132,7 @@ weft_hands_do(WeftHands *hands, guint64 client, json_t *request, WeftAnswered an
     gboolean queued = job.deed && job.deed->worker != AT_ONCE;
     if (queued && g_async_queue_length(hands->jobs[job.deed->worker]) >= JOBS_MAX)
         weft_error_refuse(&error, WEFT_ERROR_UNAVAILABLE, "%d requests wait already; ask later", JOBS_MAX);
-    if (error) {
+    if (!job.deed || error) {
         finish(&job, NULL, error);
         json_decref(request);
     } else if (job.deed->worker == AT_ONCE) {

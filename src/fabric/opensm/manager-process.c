@@ -132,7 +132,7 @@ weft_manager_process_option(int pid, const char *name)
 gboolean
 weft_manager_process_tell(const char *pid_file, GError **error)
 {
-    int pid;
+    int pid = 0;
     if (!weft_manager_process_find(pid_file, &pid, error))
         return FALSE;
     return kill(pid, SIGHUP) == 0 ||
