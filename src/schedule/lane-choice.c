@@ -38,7 +38,7 @@ guint
 weft_lane_choices(const WeftLanes *lanes, const WeftLaneUse *uses, guint64 bandwidth, guint64 rate,
                   guint ret_choices[WEFT_LANES_MAX])
 {
-    Choice choices[WEFT_LANES_MAX];
+    Choice choices[WEFT_LANES_MAX] = { 0 };
     guint n = 0;
     for (guint i = 0; i < lanes->n; i++)
         if (weft_lane_room(&lanes->lanes[i], rate) >= bandwidth)

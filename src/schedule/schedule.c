@@ -635,18 +635,18 @@ GPtrArray *
 weft_schedule(const WeftFleet *fleet, const WeftPlaceRequest *request, GError **error)
 {
     const char *only = request->fabric ? request->fabric : request->cluster->fabric;
-    const WeftSlot *tried = NULL;
+    guint tried = G_MAXUINT; /* no fabric's number */
     for (guint i = 0; i < fleet->slots->len; i++) {
         const WeftSlot *slot = fleet->slots->pdata[i];
-        if ((tried && tried->fabric == slot->fabric) || (only && strcmp(only, slot->host->fabric) != 0))
+        if (slot->fabric == tried || (only && strcmp(only, slot->host->fabric) != 0))
             continue;
-        tried = slot;
+        tried = slot->fabric;
         g_clear_error(error);
         GPtrArray *nodes = place_in_fabric(fleet, request, slot, error);
         if (nodes)
             return nodes;
     }
-    if (!tried)
+    if (tried == G_MAXUINT)
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED, "there is no host%s%s yet; add one with: weft host add",
                     only ? " on fabric " : "", only ? only : "");
     return NULL;

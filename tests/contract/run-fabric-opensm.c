@@ -203,7 +203,7 @@ tell_ibsim(const char *line)
 static void
 opensm_silence(const char *world, guint port, gboolean on)
 {
-    g_autofree char *line = g_strdup_printf("Error \"h%u\" %u 0x16", port + 1, on ? 100 : 0);
+    g_autofree char *line = g_strdup_printf("Error \"h%u\" %d 0x16", port + 1, on ? 100 : 0);
     tell_ibsim(line);
 }
 

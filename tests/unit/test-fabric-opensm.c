@@ -229,11 +229,11 @@ expect_greeting(Scene *scene, const char *says, gsize length, int code)
 static void
 expect_answer(Scene *scene, const char *json, int code)
 {
-    g_autofree char *frame = g_malloc(strlen(json) + 4);
+    g_autoptr(GByteArray) frame = g_byte_array_new();
     guint32 length = GUINT32_TO_BE((guint32)strlen(json));
-    memcpy(frame, &length, sizeof length);
-    memcpy(frame + 4, json, strlen(json));
-    expect_greeting(scene, frame, strlen(json) + 4, code);
+    g_byte_array_append(frame, (const guint8 *)&length, sizeof length);
+    g_byte_array_append(frame, (const guint8 *)json, (guint)strlen(json));
+    expect_greeting(scene, (const char *)frame->data, frame->len, code);
 }
 
 static void

@@ -154,7 +154,7 @@ static void
 add_leaf(GString *text, guint pod, guint leaf)
 {
     g_autofree char *name = g_strdup_printf("leaf-%u-%u", pod, leaf);
-    g_string_append_printf(text, "Switch %u \"%s\"\n", 2 * HALF, name);
+    g_string_append_printf(text, "Switch %d \"%s\"\n", 2 * HALF, name);
     for (guint h = 0; h < HALF; h++) {
         g_autofree char *host = g_strdup_printf("n%u mlx5_0", (pod * HALF + leaf) * HALF + h);
         cable(text, h + 1, host, 1);
@@ -173,7 +173,7 @@ static void
 add_up(GString *text, guint pod, guint up, gboolean has_cores)
 {
     g_autofree char *name = g_strdup_printf("up-%u-%u", pod, up);
-    g_string_append_printf(text, "Switch %u \"%s\"\n", 2 * HALF, name);
+    g_string_append_printf(text, "Switch %d \"%s\"\n", 2 * HALF, name);
     for (guint l = 0; l < HALF; l++) {
         g_autofree char *leaf = g_strdup_printf("leaf-%u-%u", pod, l);
         cable(text, l + 1, leaf, HALF + up + 1);

@@ -54,7 +54,7 @@ format_turns(const guint8 *data, guint n)
     GString *text = g_string_new(NULL);
     for (guint i = 0; i < MIN(n, ENTRIES); i++)
         if (data[2 * i + 1])
-            g_string_append_printf(text, "%s%u:%u", text->len ? "," : "", data[2 * i] & 0xf, data[2 * i + 1]);
+            g_string_append_printf(text, "%s%d:%d", text->len ? "," : "", data[2 * i] & 0xf, data[2 * i + 1]);
     return g_string_free(text, FALSE);
 }
 
@@ -63,7 +63,7 @@ format_levels(const guint8 *data)
 {
     GString *text = g_string_new(NULL);
     for (guint sl = 0; sl < LEVELS; sl++)
-        g_string_append_printf(text, "%s%u", sl ? "," : "", sl % 2 ? data[sl / 2] & 0xf : data[sl / 2] >> 4);
+        g_string_append_printf(text, "%s%d", sl ? "," : "", sl % 2 ? data[sl / 2] & 0xf : data[sl / 2] >> 4);
     return g_string_free(text, FALSE);
 }
 

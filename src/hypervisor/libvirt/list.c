@@ -16,26 +16,33 @@ ask_mark(virDomain *domain)
     return node ? g_steal_pointer(&node) : g_strdup("");
 }
 
-/* A UUID's mark never changes, so each domain is asked once. */
-static char *
-mark_of(WeftCall *call, virDomain *domain)
+static gboolean
+is_answered(const char *mark)
+{
+    return *mark || virGetLastErrorCode() == VIR_ERR_OK || weft_vir_failed_with(VIR_ERR_NO_DOMAIN_METADATA);
+}
+
+/* A UUID's mark never changes, so each domain is asked once. ret_mark NULL: it is not weft's. FALSE: that is not known. */
+static gboolean
+mark_of(WeftCall *call, virDomain *domain, char **ret_mark)
 {
     char uuid[VIR_UUID_STRING_BUFLEN];
     if (virDomainGetUUIDString(domain, uuid) < 0)
-        return NULL;
+        return FALSE;
     g_mutex_lock(&call->host->mutex);
     g_autofree char *mark = g_strdup(g_hash_table_lookup(call->host->marks, uuid));
     g_mutex_unlock(&call->host->mutex);
     if (!mark) {
         virResetLastError();
         mark = ask_mark(domain);
-        gboolean sure = *mark || weft_vir_failed_with(VIR_ERR_NO_DOMAIN_METADATA);
+        if (!is_answered(mark))
+            return FALSE;
         g_mutex_lock(&call->host->mutex);
-        if (sure)
-            g_hash_table_insert(call->host->marks, g_strdup(uuid), g_strdup(mark));
+        g_hash_table_insert(call->host->marks, g_strdup(uuid), g_strdup(mark));
         g_mutex_unlock(&call->host->mutex);
     }
-    return *mark ? g_steal_pointer(&mark) : NULL;
+    *ret_mark = *mark ? g_steal_pointer(&mark) : NULL;
+    return TRUE;
 }
 
 #define MARKS_MAX 4096
@@ -60,18 +67,25 @@ stat_of(const virDomainStatsRecord *record, const char *name)
     return value;
 }
 
-static WeftDomain *
-domain_of(WeftCall *call, const virDomainStatsRecord *record)
+/* One that has ended meanwhile is left out. Where it cannot be told whose it is, nothing is: it might be a node's, on a host
+ * that would be taken for clean. */
+static gboolean
+add_domain(WeftCall *call, const virDomainStatsRecord *record, GPtrArray *domains, GError **error)
 {
+    char *mark;
+    if (!mark_of(call, record->dom, &mark))
+        return weft_vir_failed_with(VIR_ERR_NO_DOMAIN) ||
+               weft_vir_fail(error, "asking whose domain %s is", virDomainGetName(record->dom));
     int state = VIR_DOMAIN_NOSTATE;
     virTypedParamsGetInt(record->params, record->nparams, "state.state", &state);
     WeftDomain *domain = g_new0(WeftDomain, 1);
     domain->name = g_strdup(virDomainGetName(record->dom));
-    domain->node = mark_of(call, record->dom);
+    domain->node = mark;
     domain->state = state == VIR_DOMAIN_SHUTOFF || state == VIR_DOMAIN_CRASHED ? WEFT_DOMAIN_STOPPED : WEFT_DOMAIN_RUNNING;
     domain->cpu_time = stat_of(record, "cpu.time");
     domain->memory = stat_of(record, "balloon.rss") * 1024;
-    return domain;
+    g_ptr_array_add(domains, domain);
+    return TRUE;
 }
 
 static gboolean
@@ -83,11 +97,12 @@ list_domains(WeftCall *call, GPtrArray *domains, GError **error)
                                     &records, VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT);
     if (n < 0)
         return weft_vir_fail(error, "listing domains");
-    for (int i = 0; i < n; i++)
-        g_ptr_array_add(domains, domain_of(call, records[i]));
+    gboolean ok = TRUE;
+    for (int i = 0; ok && i < n; i++)
+        ok = add_domain(call, records[i], domains, error);
     virDomainStatsRecordListFree(records);
     bound_marks(call->host);
-    return TRUE;
+    return ok;
 }
 
 /* --- files --- */
