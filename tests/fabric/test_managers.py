@@ -93,6 +93,7 @@ def test_the_old_master_comes_back(master, standby, wish):
     come_back(master)
     assert rules(standby) and not rules(master)
     standby.kill()
+    master.wait_up()
     wait_rules(master)
     tell(master, wish)
     wish.check(master)
@@ -126,8 +127,10 @@ def test_a_greater_one_comes_and_goes(parts):
         tell(greater, wish)
         assert not list(wish.differences())
         wish.remove(1)
+        lesser.ups = lesser.sweeps()
         greater.kill()
         assert plugin.event("manager")["detail"] == "rules the fabric"
+    lesser.wait_up()
     tell(lesser, wish)
     wish.check(lesser)
 
