@@ -9,6 +9,7 @@ import subprocess
 import pytest
 from harness.fabric import build_folder
 from harness.plugin import Plugin, partition
+from weftsite import Site
 
 LANES = "1:40,2:20,3:5"
 # Best effort, then the lanes by service level, as turns of up to four packets of 4 KiB: 7, 8, 4 and 1 of 20.
@@ -104,9 +105,34 @@ def test_the_sa_tells_the_service_level_of_a_partition(fabric, manager):
         assert plugin.hello()["qos"] is True
         plugin.apply([partition(0x11, guids, sl=2), partition(0x12, guids)])
     for number, level in ((0x11, 2), (0x12, 0)):
-        found = fabric.run("saquery", "PR", "--sgid", gid(guids[0]), "--dgid", gid(guids[1]), "--pkey", hex(0x8000 | number), host="h1")
-        assert re.findall(r"\bsl\.+(?:0x)?(\w+)", found) == [str(level)], found
+        assert level_of(fabric, ("h1", "h2"), number) == level
+
+
+def level_of(fabric, hosts, number):
+    """The service level of the path between them, as the first is told."""
+    ends = [gid(fabric.net.port_guid(host)) for host in hosts]
+    found = fabric.run("saquery", "PR", "--sgid", ends[0], "--dgid", ends[1], "--pkey", hex(0x8000 | number), host=hosts[0])
+    return int(re.search(r"\bsl\.+(\w+)", found)[1], 0)
 
 
 def gid(guid):
     return "fe80::" + ":".join(f"{guid >> shift & 0xffff:x}" for shift in (48, 32, 16, 0))
+
+
+def test_a_guarantee_reaches_the_sa(fabric, manager):
+    """From weftd to the path records that applications ask for; the rate of the hosts' links is what opensm tells."""
+    site = Site(fabric)
+    lanes = [map(int, lane.split(":")) for lane in LANES.split(",")]
+    site.config["fabrics"][0]["qos"] = {"lanes": [{"sl": sl, "share": share} for sl, share in lanes]}
+    site.start()
+    try:
+        site.make("cfd", 2, bandwidth="3G", path="sriov", cores=4)
+        site.make("sim", 2, path="sriov", cores=4)
+        assert site.client.cluster("cfd")["sl"] == 1
+        for name, level in (("cfd", 1), ("sim", 0)):
+            assert level_of(fabric, sorted(site.hosts_of(name)), site.number(name)) == level
+        site.client.create("much", 2, bandwidth="5G", path="sriov", cores=4)
+        site.wait_reason("much", "bandwidth")
+        site.stop()
+    finally:
+        site.remove()
