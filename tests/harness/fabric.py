@@ -62,8 +62,8 @@ def umad2sim():
     """What is preloaded by whoever speaks to ibsim; with WEFT_TAP set, also what notes its packets in that file."""
     found = glob.glob("/usr/lib/*/umad2sim/libumad2sim.so")
     assert found, "libumad2sim.so is not installed; tools/packages lab brings it"
-    tap = [str(build_folder().resolve() / "tests/fabric/fabric-tap.so")] if "WEFT_TAP" in os.environ else []
-    return ":".join([*tap, found[0]])
+    names = ["fabric-agents.so"] + (["fabric-tap.so"] if "WEFT_TAP" in os.environ else [])
+    return ":".join([*(str(build_folder().resolve() / "tests/fabric" / name) for name in names), found[0]])
 
 
 def text_of(path):

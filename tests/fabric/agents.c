@@ -1,0 +1,37 @@
+/* fabric-agents.so, preloaded beside umad2sim: a port that is closed gives all its agents back, as the kernel sees to it.
+ * umad2sim frees one, and has 32 for as long as the program runs: weftd, which looks at the fabric again and again, would soon
+ * have none. */
+#include <dlfcn.h>
+#include <infiniband/umad.h>
+#include <pthread.h>
+
+#define AGENTS 32
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static int port_of[AGENTS]; /* + 1; 0: not registered */
+
+int
+umad_register(int portid, int mgmt_class, int mgmt_version, uint8_t rmpp_version, long method_mask[16 / sizeof(long)])
+{
+    int (*next)(int, int, int, uint8_t, long[]) = dlsym(RTLD_NEXT, "umad_register");
+    int agent = next(portid, mgmt_class, mgmt_version, rmpp_version, method_mask);
+    pthread_mutex_lock(&mutex);
+    if (agent >= 0 && agent < AGENTS)
+        port_of[agent] = portid + 1;
+    pthread_mutex_unlock(&mutex);
+    return agent;
+}
+
+int
+umad_close_port(int portid)
+{
+    int (*next)(int) = dlsym(RTLD_NEXT, "umad_close_port");
+    pthread_mutex_lock(&mutex);
+    for (int agent = 0; agent < AGENTS; agent++)
+        if (port_of[agent] == portid + 1) {
+            umad_unregister(portid, agent);
+            port_of[agent] = 0;
+        }
+    pthread_mutex_unlock(&mutex);
+    return next(portid);
+}
