@@ -27,6 +27,7 @@ typedef struct WeftOsm {
     uid_t uid;           /* whose orders we take, besides root's */
     char *partitions;    /* opensm's partitions.conf */
     gint ruling;         /* atomic; what those who listen were told last */
+    gint rising;         /* atomic; since it last did not rule it has made no routes */
     gint sweeping;       /* atomic; opensm looks at the whole fabric just now */
     const char *routing; /* atomic; the engine that made the routes; opensm's */
     WeftAcks *acks;
@@ -35,12 +36,14 @@ typedef struct WeftOsm {
     WeftDoor *door;
 } WeftOsm;
 
-/* Whether opensm rules the fabric and has swept it since. */
+/* Whether opensm rules the fabric and has swept it since. Its own words for that are set one after the other: it says that it
+ * rules a moment before it says that it has not swept. */
 static inline gboolean
 weft_osm_is_ruling(const WeftOsm *weft)
 {
     const osm_subn_t *subn = &weft->osm->subn;
-    return subn->sm_state == IB_SMINFO_STATE_MASTER && !subn->first_time_master_sweep && !subn->force_first_time_master_sweep;
+    return subn->sm_state == IB_SMINFO_STATE_MASTER && !g_atomic_int_get(&weft->rising) && !subn->first_time_master_sweep &&
+           !subn->force_first_time_master_sweep;
 }
 
 /* Whether switches check P_Keys at their ports. */

@@ -110,6 +110,7 @@ weft_create(struct osm_opensm *osm)
     WeftOsm *weft = g_new0(WeftOsm, 1);
     weft->osm = osm;
     weft->uid = geteuid();
+    weft->rising = TRUE;
     weft->socket = g_strdup(g_getenv(SOCKET_VARIABLE) ? g_getenv(SOCKET_VARIABLE) : SOCKET);
     if (!settle_in(weft, &error)) {
         g_printerr("weft: %s\n", error->message);
@@ -156,6 +157,13 @@ note_routing(WeftOsm *weft)
     g_atomic_pointer_set(&weft->routing, engine ? engine->name : NULL);
 }
 
+static void
+note_rule(WeftOsm *weft)
+{
+    if (!weft->trouble && weft->osm->subn.sm_state != IB_SMINFO_STATE_MASTER)
+        g_atomic_int_set(&weft->rising, TRUE);
+}
+
 /* thread: any of opensm's, often with its lock held: nothing here waits. */
 static void
 weft_report(void *data, osm_epi_event_id_t event, void *detail)
@@ -163,6 +171,7 @@ weft_report(void *data, osm_epi_event_id_t event, void *detail)
     WeftOsm *weft = data;
     if (!weft->door)
         return;
+    note_rule(weft);
     switch (event) {
     case OSM_EVENT_ID_TRAP:
         report_trap(weft, detail);
@@ -177,6 +186,7 @@ weft_report(void *data, osm_epi_event_id_t event, void *detail)
     case OSM_EVENT_ID_UCAST_ROUTING_DONE: /* which begins when the ports have answered about their P_Keys */
         note_routing(weft);
         note_sweep(weft, FALSE);
+        g_atomic_int_set(&weft->rising, FALSE); /* only who rules makes routes; that it has not swept is said by now */
         break;
     case OSM_EVENT_ID_SUBNET_UP:
         g_atomic_int_set(&weft->sweeping, FALSE);

@@ -55,7 +55,7 @@ opensm_open(const char *world)
     const char *managers[] = { socket, has_standby() ? standby : NULL, NULL };
     const WeftOpensmOptions options = {
         .way = way,
-        .deadline = 10 * G_USEC_PER_SEC,
+        .deadline = 5 * G_USEC_PER_SEC,
         .managers = managers,
         .partitions_file = partitions,
         .pid_file = pid,
