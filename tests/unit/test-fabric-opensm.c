@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "expectation.h"
 #include "forward.h"
+#include "manager-process.h"
 #include "opensm-fabric.h"
 #include "plugin-link.h"
 
@@ -10,6 +11,9 @@
 #include <glib/gstdio.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define SECOND G_USEC_PER_SEC
 
@@ -315,6 +319,67 @@ test_expectation_of_index_0(void)
     g_assert_cmpuint(weft_expectation_missed(expectation, first), ==, 0);
 }
 
+/* --- the manager's process --- */
+
+static void
+hung_up(int number)
+{
+    _exit(0);
+}
+
+/* An opensm that takes SIGHUP only once it was told to go on. */
+static pid_t
+start_manager(int go[2], int said[2])
+{
+    g_assert_true(pipe(go) == 0 && pipe(said) == 0);
+    pid_t pid = fork();
+    if (pid > 0)
+        return pid;
+    char word = 0;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NAME, "opensm");
+    if (write(said[1], "n", 1) != 1 || read(go[0], &word, 1) != 1)
+        _exit(1);
+    signal(SIGHUP, hung_up);
+    if (write(said[1], "c", 1) == 1)
+        sleep(60);
+    _exit(1);
+}
+
+static void
+expect_word(int fd, char wanted)
+{
+    char word = 0;
+    g_assert_cmpint(read(fd, &word, 1), ==, 1);
+    g_assert_cmpint(word, ==, wanted);
+}
+
+static void
+test_manager_is_not_ended_while_it_starts(Scene *scene, gconstpointer script)
+{
+    g_autoptr(GError) error = NULL;
+    int go[2], said[2], status = -1;
+    pid_t pid = start_manager(go, said);
+    g_autofree char *file = g_build_filename(scene->folder, "pid", NULL);
+    g_autofree char *text = g_strdup_printf("%d\n", pid);
+    g_assert_true(g_file_set_contents(file, text, -1, NULL));
+    expect_word(said[0], 'n');
+    g_assert_false(weft_manager_process_tell(file, &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE);
+    g_clear_error(&error);
+
+    g_assert_cmpint(write(go[1], "g", 1), ==, 1);
+    expect_word(said[0], 'c');
+    g_assert_true(weft_manager_process_tell(file, &error));
+    g_assert_no_error(error);
+    g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+    g_assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    for (guint i = 0; i < 2; i++) {
+        close(go[i]);
+        close(said[i]);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -330,6 +395,7 @@ main(int argc, char **argv)
     g_test_add_func("/fabric-opensm/addresses", test_addresses);
     g_test_add_func("/fabric-opensm/options", test_options);
     g_test_add("/fabric-opensm/plugin-misbehaves", Scene, NULL, scene_up, test_plugin_misbehaves, scene_down);
+    g_test_add("/fabric-opensm/manager-starts", Scene, NULL, scene_up, test_manager_is_not_ended_while_it_starts, scene_down);
     g_test_add_func("/fabric-opensm/expectation", test_expectation);
     g_test_add_func("/fabric-opensm/expectation-of-index-0", test_expectation_of_index_0);
     return g_test_run();

@@ -12,6 +12,8 @@
 #define DEFAULT_CONFIG "/etc/opensm/opensm.conf"
 #define COMMAND_MAX (128 * 1024)
 #define CONFIG_MAX (1024 * 1024)
+#define STATUS_MAX (64 * 1024)
+#define CAUGHT "\nSigCgt:"
 
 /* What the kernel calls the program that runs as this process; NULL: there is none. */
 static char *
@@ -129,12 +131,26 @@ weft_manager_process_option(int pid, const char *name)
     return value;
 }
 
+/* --- telling it --- */
+
+/* Whether it has come so far that SIGHUP does not end it. */
+static gboolean
+catches_hangup(int pid)
+{
+    g_autofree char *path = g_strdup_printf("/proc/%d/status", pid);
+    g_autofree char *text = weft_file_read(path, STATUS_MAX, NULL, NULL);
+    const char *caught = text ? strstr(text, CAUGHT) : NULL;
+    return caught && (g_ascii_strtoull(caught + strlen(CAUGHT), NULL, 16) >> (SIGHUP - 1) & 1);
+}
+
 gboolean
 weft_manager_process_tell(const char *pid_file, GError **error)
 {
     int pid = 0;
     if (!weft_manager_process_find(pid_file, &pid, error))
         return FALSE;
+    if (!catches_hangup(pid))
+        return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "opensm (process %d) is just being started", pid);
     return kill(pid, SIGHUP) == 0 ||
            weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "opensm (process %d) cannot be told: %s", pid, g_strerror(errno));
 }
