@@ -174,6 +174,13 @@ class Client:
     def wait_gone(self, name, tenant="acme"):
         until(lambda: self.cluster(name, tenant) is None, lambda: f"cluster {name} gone, it is {self.cluster(name, tenant)}")
 
+    def wait_open(self, hosts=4):
+        """Until so many hosts take nodes: a cluster that needs most of each comes and goes."""
+        self.create("all", hosts, cores=4)
+        self.wait_phase("all", "ready")
+        self.delete("all")
+        self.wait_gone("all")
+
 
 class Weft:
     """One site: its configuration, store and world in a folder, and at most one running weftd."""

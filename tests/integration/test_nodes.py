@@ -262,6 +262,7 @@ def test_slow_steps_are_told_at_once(weft):
 def test_hosts_that_keep_failing_are_left(weft, settle, fault):
     """Nor do nodes go to and fro between two of them."""
     add_image(weft, "own", DISK)
+    weft.client.wait_open()
     for name in ("n1", "n2"):
         weft.world.fault(fault, host=name)
     weft.client.create("cfd", 4, image="own", path="bridge", **WIDE)
@@ -400,6 +401,7 @@ def test_doctor_tells_what_is_missing(weft):
 
 
 def test_doctor_says_that_a_fake_is_one(weft):
+    weft.client.wait_open()
     reports = weft.client.get("/v1/doctor")["items"]
     site = checks(next(report for report in reports if report["host"] is None))
     assert site["fabric ib0"]["state"] == "warn" and "fake" in site["fabric ib0"]["found"]

@@ -44,6 +44,7 @@ def lanes(site):
     def make(hosts=4, lanes=LANES):
         weft = site(hosts=hosts, changes={"fabrics": [{"name": "ib0", "qos": {"lanes": lanes}}]})
         tell(weft, hosts)
+        weft.client.wait_open(hosts)
         return weft
 
     return make
