@@ -136,3 +136,23 @@ def test_a_guarantee_reaches_the_sa(fabric, manager):
         site.stop()
     finally:
         site.remove()
+
+
+def test_nothing_is_promised_where_routing_owns_the_service_levels(new_fabric):
+    fabric = new_fabric()
+    manager = fabric.manager(plugin=True, options={"routing_engine": "dfsssp", "qos": "TRUE"}).start()
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        write_options(manager, LANES)
+    assert b"dfsssp" in refused.value.stderr
+    with Plugin(manager.socket) as plugin:
+        assert plugin.hello()["routing"] == "dfsssp"
+    site = Site(fabric)
+    site.config["fabrics"][0]["qos"] = {"lanes": [{"sl": 1, "share": 40}]}
+    site.start()
+    try:
+        site.client.create("cfd", 2, bandwidth="1G", path="sriov")
+        site.wait_reason("cfd", "routing engine dfsssp keeps the service levels for itself")
+        site.make("sim", 2, path="sriov")
+        site.stop()
+    finally:
+        site.remove()

@@ -148,6 +148,26 @@ def test_only_who_shares_a_partition_can_talk(site, tmp_path):
     site.settle()
 
 
+def test_by_a_pool_the_index_maps_alone_divide_them(new_fabric, tmp_path):
+    """Every port has every key of the pool; what a function may use of them is its cluster's."""
+    fabric = new_fabric()
+    fabric.manager().start()
+    site = Site(fabric, "pool", pkeys=(0x0010, 0x001F))
+    site.start()
+    try:
+        for number in range(4):
+            site.client.create(f"c{number}", 4, TENANTS[number % 2], path="sriov")
+        for number in range(4):
+            site.ready(f"c{number}", TENANTS[number % 2])
+        functions = list(functions_of(site, tmp_path))
+        assert len(functions) == 16 and all(len(function.numbers()) == 1 for function in functions)
+        for one, other in itertools.combinations(functions, 2):
+            assert bool(one.numbers() & other.numbers()) == one.reaches(other) == (one.cluster == other.cluster), (one, other)
+        site.stop()
+    finally:
+        site.remove()
+
+
 class Walk:
     """Clusters that come, grow, shrink and go, with an opensm that may be killed or swept at any moment."""
 
