@@ -376,8 +376,10 @@ weft_door_close(WeftDoor *door)
 {
     if (!door)
         return;
-    /* Not from here: a loop that has not begun to run yet would miss it. */
-    attach(door, g_idle_source_new(), quit);
+    /* Not from here: a loop that has not begun to run yet would miss it. Before all that clients still ask for. */
+    GSource *last = g_idle_source_new();
+    g_source_set_priority(last, G_PRIORITY_HIGH);
+    attach(door, last, quit);
     g_thread_join(door->thread);
     g_hash_table_remove_all(door->clients);
     close(door->fd);
