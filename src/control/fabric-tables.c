@@ -28,27 +28,25 @@ find_owners(const GPtrArray *hosts)
 }
 
 GArray *
-weft_tables_ports(const GPtrArray *hosts, const GPtrArray *partitions)
+weft_tables_ports(const GPtrArray *hosts, const GArray *wishes)
 {
-    g_autoptr(GArray) wishes = g_array_new(FALSE, FALSE, sizeof(WeftPortWish));
+    g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(WeftPortWish));
     for (guint i = 0; i < hosts->len; i++) {
         const WeftHost *host = hosts->pdata[i];
         for (guint h = 0; h < host->hcas->len; h++) {
             WeftPortWish wish = { .port_guid = ((const WeftHca *)host->hcas->pdata[h])->port_guid };
             if (wish.port_guid)
-                g_array_append_val(wishes, wish);
+                g_array_append_val(all, wish);
         }
     }
-    for (guint i = 0; i < partitions->len; i++)
-        if (weft_partition_is_ours(((const WeftPartition *)partitions->pdata[i])->name))
-            weft_port_wishes_add(wishes, partitions->pdata[i]);
-    return weft_port_wishes_ports(wishes);
+    g_array_append_vals(all, wishes->data, wishes->len);
+    return weft_port_wishes_ports(all);
 }
 
 /* --- one table --- */
 
 typedef struct Expected {
-    GHashTable *wishes;     /* GUID of a port to GArray of WeftPortWish */
+    GHashTable *wishes;     /* weft_port_wishes_by_port() */
     GHashTable *partitions; /* number to WeftPartition */
     gboolean exact;
 } Expected;
@@ -56,7 +54,6 @@ typedef struct Expected {
 static void
 expect(Expected *expected, const GPtrArray *partitions)
 {
-    expected->wishes = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, (GDestroyNotify)g_array_unref);
     expected->partitions = g_hash_table_new(NULL, NULL);
     g_autoptr(GArray) wishes = g_array_new(FALSE, FALSE, sizeof(WeftPortWish));
     for (guint i = 0; i < partitions->len; i++) {
@@ -64,15 +61,7 @@ expect(Expected *expected, const GPtrArray *partitions)
         g_hash_table_insert(expected->partitions, GUINT_TO_POINTER(partition->pkey), partition);
         weft_port_wishes_add(wishes, partition);
     }
-    for (guint i = 0; i < wishes->len; i++) {
-        WeftPortWish *wish = &g_array_index(wishes, WeftPortWish, i);
-        GArray *of_port = g_hash_table_lookup(expected->wishes, &wish->port_guid);
-        if (!of_port) {
-            of_port = g_array_new(FALSE, FALSE, sizeof(WeftPortWish));
-            g_hash_table_insert(expected->wishes, g_memdup2(&wish->port_guid, sizeof wish->port_guid), of_port);
-        }
-        g_array_append_val(of_port, *wish);
-    }
+    expected->wishes = weft_port_wishes_by_port(wishes);
 }
 
 static gboolean

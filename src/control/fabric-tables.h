@@ -5,8 +5,8 @@
 
 #include <jansson.h>
 
-/* Ports of these hosts (WeftHost), and of weft's partitions (among WeftPartition), each once (guint64). */
-GArray *weft_tables_ports(const GPtrArray *hosts, const GPtrArray *partitions);
+/* Ports of these hosts (WeftHost), and of these wishes (WeftPortWish), each once (guint64). */
+GArray *weft_tables_ports(const GPtrArray *hosts, const GArray *wishes);
 
 /* The "ports" of gate.h's tables. exact: a port that is not in one of weft's partitions must not have its P_Key, which is not
  * so where a pool of them is on every port. */

@@ -187,8 +187,11 @@ static void
 read_tables(WeftView *view)
 {
     g_autoptr(GPtrArray) hosts = weft_fleet_hosts(view->control->fleet, view->fabric);
-    GArray *ports = weft_tables_ports(hosts, view->listed);
-    weft_subnets_read_ports(view->control->subnets, view->fabric, ports, tables_read, view);
+    g_autoptr(GArray) wishes = g_array_new(FALSE, FALSE, sizeof(WeftPortWish));
+    for (guint i = 0; i < view->listed->len; i++)
+        if (weft_partition_is_ours(((const WeftPartition *)view->listed->pdata[i])->name))
+            weft_port_wishes_add(wishes, view->listed->pdata[i]);
+    weft_subnets_read_ports(view->control->subnets, view->fabric, weft_tables_ports(hosts, wishes), tables_read, view);
 }
 
 /* One of the calls has ended. */

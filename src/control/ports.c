@@ -38,6 +38,22 @@ weft_port_wishes_ports(const GArray *wishes)
     return ports;
 }
 
+GHashTable *
+weft_port_wishes_by_port(const GArray *wishes)
+{
+    GHashTable *by_port = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, (GDestroyNotify)g_array_unref);
+    for (guint i = 0; i < wishes->len; i++) {
+        const WeftPortWish *wish = &g_array_index(wishes, WeftPortWish, i);
+        GArray *of_port = g_hash_table_lookup(by_port, &wish->port_guid);
+        if (!of_port) {
+            of_port = g_array_new(FALSE, FALSE, sizeof *wish);
+            g_hash_table_insert(by_port, g_memdup2(&wish->port_guid, sizeof wish->port_guid), of_port);
+        }
+        g_array_append_val(of_port, *wish);
+    }
+    return by_port;
+}
+
 static int
 find_key(const GArray *keys, guint16 key, guint16 mask)
 {

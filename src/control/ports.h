@@ -16,6 +16,8 @@ typedef struct WeftPortWish {
 void weft_port_wishes_add(GArray *wishes, const WeftPartition *partition);
 /* The ports of these wishes, each once (guint64). */
 GArray *weft_port_wishes_ports(const GArray *wishes);
+/* Port GUID (guint64 *) to GArray of its wishes. */
+GHashTable *weft_port_wishes_by_port(const GArray *wishes);
 /* NULL: the table fulfils it. Else what is wrong, to be put behind the port's name: "does not answer". */
 char *weft_port_wish_check(const WeftPortWish *wish, const WeftPortTable *table);
 

@@ -253,29 +253,21 @@ weft_subnet_survey(WeftSubnet *subnet)
 
 /* --- the ports' own view --- */
 
-/* Of clusters that are wired: what is being changed is looked at by whoever changes it. And what they share. */
-static GPtrArray *
-list_partitions(const WeftSubnet *subnet)
+/* Of clusters that are wired: what is being changed is looked at by whoever changes it. And of what they share. */
+static GArray *
+list_wishes(const WeftSubnet *subnet)
 {
-    GPtrArray *partitions = g_ptr_array_new_with_free_func((GDestroyNotify)weft_partition_free);
+    GArray *wishes = g_array_new(FALSE, FALSE, sizeof(WeftPortWish));
     GHashTableIter iter;
     gpointer pkey, partition;
     g_hash_table_iter_init(&iter, subnet->expected);
     while (g_hash_table_iter_next(&iter, &pkey, &partition))
         if (weft_holder_is_cluster(weft_subnet_holder(subnet, GPOINTER_TO_UINT(pkey))))
-            g_ptr_array_add(partitions, weft_partition_copy(partition));
-    for (guint i = 0; i < subnet->sharings->len; i++)
-        g_ptr_array_add(partitions, weft_sharing_partition(subnet->sharings->pdata[i]));
-    return partitions;
-}
-
-static GArray *
-list_wishes(const WeftSubnet *subnet)
-{
-    g_autoptr(GPtrArray) partitions = list_partitions(subnet);
-    GArray *wishes = g_array_new(FALSE, FALSE, sizeof(WeftPortWish));
-    for (guint i = 0; i < partitions->len; i++)
-        weft_port_wishes_add(wishes, partitions->pdata[i]);
+            weft_port_wishes_add(wishes, partition);
+    for (guint i = 0; i < subnet->sharings->len; i++) {
+        g_autoptr(WeftPartition) shared = weft_sharing_partition(subnet->sharings->pdata[i]);
+        weft_port_wishes_add(wishes, shared);
+    }
     return wishes;
 }
 
@@ -287,16 +279,13 @@ note_port(GPtrArray *list, const WeftSubnet *subnet, const WeftPortTable *table,
 }
 
 static void
-note_tables(WeftSubnet *subnet, const GArray *wishes, const GPtrArray *tables)
+note_tables(WeftSubnet *subnet, GHashTable *by_port, const GPtrArray *tables)
 {
-    g_autoptr(GHashTable) used = g_hash_table_new(g_int64_hash, g_int64_equal);
-    for (guint i = 0; i < wishes->len; i++)
-        g_hash_table_add(used, &g_array_index(wishes, WeftPortWish, i).port_guid);
     g_ptr_array_set_size(subnet->silent, 0);
     g_ptr_array_set_size(subnet->open, 0);
     for (guint i = 0; i < tables->len; i++) {
         const WeftPortTable *table = tables->pdata[i];
-        if (!g_hash_table_contains(used, &table->port_guid))
+        if (!g_hash_table_contains(by_port, &table->port_guid))
             continue;
         if (table->error)
             note_port(subnet->silent, subnet, table, table->error);
@@ -333,12 +322,13 @@ patrolled(GPtrArray *tables, const GError *error, gpointer data)
     WeftSubnet *subnet = data;
     GHashTable *suspects = g_hash_table_new(NULL, NULL);
     g_autoptr(GArray) wishes = list_wishes(subnet);
+    g_autoptr(GHashTable) by_port = weft_port_wishes_by_port(wishes);
     gboolean unsure = FALSE;
     subnet->patrolling = FALSE;
     if (tables) {
-        note_tables(subnet, wishes, tables);
+        note_tables(subnet, by_port, tables);
         look_at_ports(subnet, wishes, tables, suspects);
-        unsure = weft_subnet_look_for_surplus(subnet, wishes, tables);
+        unsure = weft_subnet_look_for_surplus(subnet, by_port, tables);
     } else {
         g_warning("fabric %s: its ports cannot be read: %s", subnet->fabric->name, error->message);
     }
@@ -368,11 +358,11 @@ weft_subnet_patrol(WeftSubnet *subnet)
     subnet->patrol_again = subnet->patrolling;
     if (subnet->patrolling)
         return;
-    g_autoptr(GPtrArray) partitions = list_partitions(subnet);
+    g_autoptr(GArray) wishes = list_wishes(subnet);
     g_autoptr(GPtrArray) hosts = weft_fleet_hosts(subnet->control->fleet, subnet->fabric->name);
-    g_autoptr(GArray) ports = weft_tables_ports(hosts, partitions);
+    g_autoptr(GArray) ports = weft_tables_ports(hosts, wishes);
     /* After a start it is not known yet how they should be, and a patrol that looks for nothing would put off the next. */
-    if (ports->len == 0 || (partitions->len == 0 && has_clusters(subnet)))
+    if (ports->len == 0 || (wishes->len == 0 && has_clusters(subnet)))
         return;
     subnet->patrolled = g_get_monotonic_time();
     subnet->patrolling = TRUE;

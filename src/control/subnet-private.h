@@ -105,9 +105,9 @@ void weft_subnet_patrol(WeftSubnet *subnet);
 void weft_subnet_tell_repair(WeftSubnet *subnet, const char *what);
 
 /* subnet-surplus.c */
-/* Has the manager write the tables again in which keys of weft's numbers are that no wish (WeftPortWish) gives to the port,
- * where the last patrol saw the same. TRUE: a second look must decide. */
-gboolean weft_subnet_look_for_surplus(WeftSubnet *subnet, const GArray *wishes, const GPtrArray *tables);
+/* Has the manager write the tables again in which keys of weft's numbers are that are not given to the port, where the last
+ * patrol saw the same. given: weft_port_wishes_by_port(). TRUE: a second look must decide. */
+gboolean weft_subnet_look_for_surplus(WeftSubnet *subnet, GHashTable *given, const GPtrArray *tables);
 /* Those that were seen twice, in words (char *, borrowed). */
 GPtrArray *weft_subnet_surplus(const WeftSubnet *subnet);
 

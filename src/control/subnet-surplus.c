@@ -7,7 +7,7 @@
 
 typedef struct Search {
     WeftSubnet *subnet;
-    GHashTable *given;   /* GUID of a port, borrowed, to GArray of keys */
+    GHashTable *given;   /* weft_port_wishes_by_port() */
     GHashTable *found;   /* as WeftSubnet has it */
     GHashTable *written; /* numbers of which the manager was told */
     gboolean unsure;
@@ -36,28 +36,12 @@ is_settled(const WeftSubnet *subnet, guint number)
     return !weft_holder_is_cluster(holder) || g_hash_table_contains(subnet->expected, GUINT_TO_POINTER(number));
 }
 
-static GHashTable *
-group_by_port(const GArray *wishes)
-{
-    GHashTable *given = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, (GDestroyNotify)g_array_unref);
-    for (guint i = 0; i < wishes->len; i++) {
-        WeftPortWish *wish = &g_array_index(wishes, WeftPortWish, i);
-        GArray *keys = g_hash_table_lookup(given, &wish->port_guid);
-        if (!keys) {
-            keys = g_array_new(FALSE, FALSE, sizeof wish->key);
-            g_hash_table_insert(given, &wish->port_guid, keys);
-        }
-        g_array_append_val(keys, wish->key);
-    }
-    return given;
-}
-
 /* A full member may also hold the limited key: it opens nothing more. */
 static gboolean
-is_given(const GArray *keys, guint16 key)
+is_given(const GArray *wishes, guint16 key)
 {
-    for (guint i = 0; keys && i < keys->len; i++) {
-        guint16 given = g_array_index(keys, guint16, i);
+    for (guint i = 0; wishes && i < wishes->len; i++) {
+        guint16 given = g_array_index(wishes, WeftPortWish, i).key;
         if (given == key || given == (key | FULL_MEMBER))
             return TRUE;
     }
@@ -125,12 +109,12 @@ look_at(Search *search, const WeftPortTable *table, const GArray *keys, const ch
 }
 
 gboolean
-weft_subnet_look_for_surplus(WeftSubnet *subnet, const GArray *wishes, const GPtrArray *tables)
+weft_subnet_look_for_surplus(WeftSubnet *subnet, GHashTable *given, const GPtrArray *tables)
 {
     /* The keys of a pool are on every port. */
     if (!subnet->manager || g_str_equal(subnet->manager->way, "pool"))
         return FALSE;
-    Search search = { .subnet = subnet, .given = group_by_port(wishes) };
+    Search search = { .subnet = subnet, .given = given };
     search.found = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     search.written = g_hash_table_new(NULL, NULL);
     for (guint i = 0; i < tables->len; i++) {
@@ -139,7 +123,6 @@ weft_subnet_look_for_surplus(WeftSubnet *subnet, const GArray *wishes, const GPt
         if (table->enforced)
             look_at(&search, table, table->enforced, "is let through by its switch with P_Key");
     }
-    g_hash_table_unref(search.given);
     g_hash_table_unref(search.written);
     g_hash_table_unref(subnet->surplus);
     subnet->surplus = search.found;

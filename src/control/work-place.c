@@ -165,13 +165,25 @@ place_on(Placing *placing, const WeftPlaceRequest *request, const WeftNode *repl
     return TRUE;
 }
 
-/* Hosts where it cannot be at all: the one that a node is to leave, and what serves a partition that it asks for. */
-static void
-add_barred(const WeftWork *work, const WeftNode *replaced, GHashTable *hosts)
+/* Set of the hosts where it cannot be at all: the one that a node is to leave, and what serves a partition that it asks for. */
+static GHashTable *
+list_barred(const WeftWork *work, const WeftNode *replaced)
 {
+    GHashTable *hosts = g_hash_table_new(g_str_hash, g_str_equal);
     if (replaced)
         g_hash_table_add(hosts, replaced->host);
     weft_subnets_add_servers(work->control->subnets, work->cluster, hosts);
+    return hosts;
+}
+
+static void
+add_all(GHashTable *set, GHashTable *others)
+{
+    GHashTableIter iter;
+    gpointer name;
+    g_hash_table_iter_init(&iter, others);
+    while (g_hash_table_iter_next(&iter, &name, NULL))
+        g_hash_table_add(set, name);
 }
 
 /* With a node to replace: one node of its rank, anywhere but on its host. Hosts that failed the cluster are taken only by nodes
@@ -181,8 +193,9 @@ place_nodes(Placing *placing, const guint *counts, const WeftNode *replaced, GEr
 {
     WeftWork *work = placing->work;
     g_autoptr(GHashTable) avoid = list_shunned(work);
+    g_autoptr(GHashTable) barred = list_barred(work, replaced);
     gboolean any = g_hash_table_size(avoid) > 0;
-    add_barred(work, replaced, avoid);
+    add_all(avoid, barred);
     WeftPlaceRequest request = { work->cluster, work->status->fabric, counts, avoid, work->status->sl };
     weft_fleet_sort(work->control->fleet);
     if (place_on(placing, &request, replaced, error))
@@ -190,8 +203,7 @@ place_nodes(Placing *placing, const guint *counts, const WeftNode *replaced, GEr
     if (!any || (replaced && replaced->phase == WEFT_NODE_FAILED))
         return FALSE;
     g_clear_error(error);
-    g_hash_table_remove_all(avoid);
-    add_barred(work, replaced, avoid);
+    request.avoid = barred;
     return place_on(placing, &request, replaced, error);
 }
 
