@@ -25,6 +25,12 @@
 #define WEFT_SHM_MIN (1ULL << 20)
 #define WEFT_SHM_MAX (256ULL << 20) /* it is no node's memory, and so not counted as any */
 #define WEFT_LABELS_MAX 16
+#define WEFT_APART_MAX 16 /* clusters with which one shares no host */
+#define WEFT_PRIORITY_MIN (-1000)
+#define WEFT_PRIORITY_MAX 1000
+#define WEFT_WALLTIME_MAX (10ULL * 366 * 24 * 3600) /* seconds */
+#define WEFT_TRAFFIC_MAX 65536                      /* pairs of ranks of one cluster that talk */
+#define WEFT_RESERVATIONS_MAX 1000
 #define WEFT_HOSTS_MAX 100000
 #define WEFT_TENANTS_MAX 10000
 #define WEFT_SHARED_MAX 16        /* shared partitions of a fabric, and of a cluster */

@@ -11,6 +11,41 @@
 typedef enum { WEFT_PATH_AUTO, WEFT_PATH_SRIOV, WEFT_PATH_PASSTHROUGH, WEFT_PATH_BRIDGE, WEFT_PATHS } WeftPath;
 extern const char *const weft_path_words[WEFT_PATHS + 1];
 
+/* How near to each other a node's cores, pages, functions and GPUs must be. */
+typedef enum {
+    WEFT_LOCALITY_PREFERRED, /* in one NUMA node, devices below one PCIe root, where that is possible */
+    WEFT_LOCALITY_REQUIRED,  /* nowhere else */
+    WEFT_LOCALITY_NONE,      /* anywhere on the host: packs densest */
+    WEFT_LOCALITIES
+} WeftLocality;
+extern const char *const weft_locality_words[WEFT_LOCALITIES + 1];
+
+/* How near to each other a cluster's nodes are. */
+typedef enum {
+    WEFT_LAYOUT_COMPACT, /* on the fewest leaf switches, the nearest of them, and there on the fewest hosts */
+    WEFT_LAYOUT_SPREAD,  /* on as many leaf switches and hosts as can be, evenly: what fails takes few nodes with it */
+    WEFT_LAYOUTS
+} WeftLayout;
+extern const char *const weft_layout_words[WEFT_LAYOUTS + 1];
+
+/* Which ranks talk to which. */
+typedef enum {
+    WEFT_PATTERN_NONE, /* not told */
+    WEFT_PATTERN_ALL,
+    WEFT_PATTERN_RING,
+    WEFT_PATTERN_STENCIL2D,
+    WEFT_PATTERN_STENCIL3D,
+    WEFT_PATTERN_MATRIX, /* as the matrix says */
+    WEFT_PATTERNS
+} WeftPattern;
+extern const char *const weft_pattern_words[WEFT_PATTERNS + 1];
+
+/* So much is sent between two ranks, in any unit, both ways together. */
+typedef struct WeftTraffic {
+    guint16 a, b; /* a < b */
+    guint32 weight;
+} WeftTraffic;
+
 typedef struct WeftGroup {
     char *name;  /* "nodes" unless told */
     guint count; /* 0 only while a cluster keeps other groups */
@@ -20,6 +55,7 @@ typedef struct WeftGroup {
     guint gpus;
     guint rails; /* fabric devices; 0 with path bridge */
     WeftPath path;
+    WeftLocality locality;
     char *image;
     guint64 disk; /* bytes of a node's own disk, where its image is qcow2 or raw; 0: as large as the image */
 } WeftGroup;
@@ -37,7 +73,15 @@ typedef struct WeftCluster {
     gboolean slurm;      /* the nodes form a Slurm cluster too, rank 0 its controller */
     GPtrArray *shared;   /* char *, shared partitions that it joins beside its own */
     guint64 shm;         /* bytes of memory that its nodes on one host share, a power of two; 0: none */
-    char *creator;       /* principal */
+    WeftLayout layout;
+    gboolean exclusive;   /* its hosts take nodes of no other cluster */
+    GPtrArray *apart;     /* char *, names of clusters of its tenant with which it shares no host */
+    WeftPattern pattern;  /* for the order of ranks, and with path auto for the path */
+    GArray *traffic;      /* WeftTraffic, with WEFT_PATTERN_MATRIX; never NULL */
+    gint priority;        /* in the queue: WEFT_PRIORITY_MIN to WEFT_PRIORITY_MAX, more is sooner; 0: as most */
+    guint64 walltime;     /* seconds that it may hold resources, from its first placement; 0: without end */
+    gboolean preemptible; /* gives way to those that are not and find no room; it waits anew then */
+    char *creator;        /* principal */
     gint64 created;
     gboolean deleted; /* the wish is that it be gone */
     gboolean bridged; /* path auto is the bridge: where it may be, no host had virtual functions when it was asked for */
@@ -48,7 +92,9 @@ typedef struct WeftCluster {
  *     { "name": "cfd", "count": 8, "cores": 4, "memory": "8G", "image": "mpi", "path": "auto", "gpus": 0, "rails": 1,
  *       "pages": "2M" (or "transparent", the same as "4K"), "fabric": "ib0", "bandwidth": "10G", "labels": {…},
  *       "ssh_keys": ["ssh-ed25519 AAAA…"],
- *       "user_data": "#cloud-config\n…", "slurm": false, "disk": "20G", "shm": "64M", "shared": ["storage"] }
+ *       "user_data": "#cloud-config\n…", "slurm": false, "disk": "20G", "shm": "64M", "shared": ["storage"],
+ *       "numa": "preferred", "layout": "compact", "exclusive": false, "apart": ["db"], "priority": 0, "walltime": "12h",
+ *       "preemptible": false, "pattern": "ring" (or "matrix": [[0, 5, …], …], rows and columns are ranks) }
  *                                                                                                one group, or
  *     { "name": "cfd", "groups": [ { "name": "gpu", "count": 4, … }, … ] }
  */

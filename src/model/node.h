@@ -34,9 +34,10 @@ typedef struct WeftNode {
     GPtrArray *gpus;    /* char *, names of the host's GPUs */
     char *mac;
     char *image;
-    WeftPath path;     /* never auto */
-    guint sl;          /* service level of its cluster's lane; 0: best effort */
-    guint64 bandwidth; /* bits a second that it is guaranteed there, on each of its devices; 0: none */
+    WeftPath path;      /* never auto */
+    guint sl;           /* service level of its cluster's lane; 0: best effort */
+    guint64 bandwidth;  /* bits a second that it is guaranteed there, on each of its devices; 0: none */
+    gboolean exclusive; /* its host takes nodes of no other cluster */
     WeftNodePhase phase;
     char *reason; /* in weft's own words; NULL: none */
     char *detail; /* the driver's words, for operators only; NULL: none */

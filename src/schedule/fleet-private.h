@@ -6,10 +6,6 @@
 #include "lane-choice.h"
 #include "schedule.h"
 
-typedef struct WeftBits {
-    guint64 words[WEFT_CORES_MAX / 64];
-} WeftBits;
-
 #define WEFT_SLOT_WHOLE 127 /* as a VF's number: the whole HCA is taken */
 
 /* A P_Key in the table of an HCA's port: one for all nodes of a cluster there. */

@@ -4,6 +4,7 @@
 #include "host.h"
 #include "lane.h"
 #include "node.h"
+#include "seat.h"
 
 #include <glib.h>
 
@@ -36,6 +37,9 @@ typedef struct WeftFleetFabric {
     char *no_lanes;     /* why nothing of it can be promised now; NULL: it can */
     GHashTable *rates;  /* port GUID (guint64 *) to bits a second (guint64 *); a port that is not there promises nothing */
     GHashTable *leaves; /* port GUID (guint64 *) to the name (char *) of the switch that it hangs on; NULL: of none is known */
+    GHashTable *switches; /* name (char *) of a switch to its row in hops (GUINT_TO_POINTER); NULL: distances are not known, and
+                             all leaves are as far from each other */
+    GArray *hops;         /* guint8, cables between two switches, n × n; 255: no way */
 } WeftFleetFabric;
 /* Replaces what was told before. Takes what the struct holds. */
 void weft_fleet_set_fabric(WeftFleet *fleet, const char *name, const WeftFleetFabric *told);
@@ -50,8 +54,27 @@ void weft_fleet_set_devices(WeftFleet *fleet, const char *name, const WeftHost *
 /* To be called before placement when hosts came or went; cheap when none did. */
 void weft_fleet_sort(WeftFleet *fleet);
 
+/* The number of a host, which stays while the fleet lives; G_MAXUINT: none of that name. */
+guint weft_fleet_number(const WeftFleet *fleet, const char *name);
+/* NULL: it has gone. */
+const char *weft_fleet_name(const WeftFleet *fleet, guint number);
+guint weft_fleet_size(const WeftFleet *fleet);
+/* Cores that nodes could have in all, on open hosts, and those of them that are free. */
+guint64 weft_fleet_cores(const WeftFleet *fleet, guint64 *ret_free);
+
 /* A host that is not there is passed over: its nodes hold nothing that could be given to others. */
 void weft_fleet_take(WeftFleet *fleet, const WeftNode *node);
 void weft_fleet_give(WeftFleet *fleet, const WeftNode *node);
 /* Nothing is taken there any more. */
 void weft_fleet_empty(WeftFleet *fleet, const char *host);
+
+/* The same by seats. cluster: id, under which they are taken. */
+void weft_fleet_take_seats(WeftFleet *fleet, const WeftSeat *seats, guint n, const char *cluster);
+void weft_fleet_give_seats(WeftFleet *fleet, const WeftSeat *seats, guint n, const char *cluster);
+/* What the node holds; FALSE: its host is not there. */
+gboolean weft_fleet_seat_of(const WeftFleet *fleet, const WeftNode *node, WeftSeat *ret_seat);
+
+/* Looking ahead: what is taken, given and closed from here on is undone by the rollback. May be nested. Hosts must neither come
+ * nor go, nor fabrics change, in between. */
+guint weft_fleet_begin(WeftFleet *fleet);
+void weft_fleet_rollback(WeftFleet *fleet, guint mark);

@@ -632,7 +632,7 @@ place_in_fabric(const WeftFleet *fleet, const WeftPlaceRequest *request, const W
 
 /* In the first fabric that has room; the reason is that of the last one tried. */
 GPtrArray *
-weft_schedule(const WeftFleet *fleet, const WeftPlaceRequest *request, GError **error)
+weft_schedule(WeftFleet *fleet, const WeftPlaceRequest *request, GError **error)
 {
     const char *only = request->fabric ? request->fabric : request->cluster->fabric;
     guint tried = G_MAXUINT; /* no fabric's number */

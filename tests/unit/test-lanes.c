@@ -267,7 +267,7 @@ make_cluster(guint serial, guint count, guint rails, guint64 bandwidth)
 }
 
 static GPtrArray *
-place(const WeftFleet *fleet, const WeftCluster *cluster, guint sl, guint count, GError **error)
+place(WeftFleet *fleet, const WeftCluster *cluster, guint sl, guint count, GError **error)
 {
     return weft_schedule(fleet, &(WeftPlaceRequest){ .cluster = cluster, .counts = &count, .sl = sl }, error);
 }

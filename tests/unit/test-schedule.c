@@ -46,7 +46,7 @@ fleet_of(guint hosts, guint hosts_per_leaf)
 }
 
 static GPtrArray *
-place(const WeftFleet *fleet, const char *spec, GError **error)
+place(WeftFleet *fleet, const char *spec, GError **error)
 {
     json_t *json = json_loads(spec, 0, NULL);
     g_autoptr(WeftCluster) cluster = weft_cluster_from_spec(json, error);
@@ -59,7 +59,7 @@ place(const WeftFleet *fleet, const char *spec, GError **error)
 }
 
 static GPtrArray *
-must_place(const WeftFleet *fleet, const char *spec)
+must_place(WeftFleet *fleet, const char *spec)
 {
     g_autoptr(GError) error = NULL;
     GPtrArray *nodes = place(fleet, spec, &error);
@@ -217,7 +217,7 @@ test_description_put_again(void)
 /* --- across hosts --- */
 
 static guint
-leaves_of(const WeftFleet *fleet, const GPtrArray *nodes)
+leaves_of(WeftFleet *fleet, const GPtrArray *nodes)
 {
     g_autoptr(GHashTable) leaves = g_hash_table_new(g_str_hash, g_str_equal);
     for (guint i = 0; i < nodes->len; i++)

@@ -1,0 +1,113 @@
+/* The queue: who starts now, who when, and why not yet. Priority, fair share of tenants, conservative backfill by walltimes:
+ * each of the first ones that wait is promised a time and places, and nobody who comes later delays them. Pure: the time is
+ * told, and the same calls give the same answers. Times are microseconds since 1970. */
+#pragma once
+
+#include "fleet.h"
+#include "schedule.h"
+
+#include <glib.h>
+
+#define WEFT_QUEUE_NEVER G_MAXINT64
+
+typedef struct WeftQueueOptions {
+    double priority;  /* points for each step of priority */
+    double age;       /* … for each hour that it waits, without limit: nobody starves */
+    double share;     /* … for the whole of its tenant's share not yet used; minus as many for twice of it used */
+    gint64 half_life; /* after which past usage counts half */
+    guint depth;      /* so many of those that wait are promised a time; the others only fill gaps */
+} WeftQueueOptions;
+extern const WeftQueueOptions weft_queue_defaults;
+
+/* What waits for places. */
+typedef struct WeftAsk {
+    const char *key; /* of its cluster */
+    WeftPlaceRequest
+        request;  /* what it points to stays until the ask is withdrawn or put anew, counts are copied; avoid may change */
+    gint64 since; /* when it began to wait */
+    gint priority;
+    gint64 walltime; /* of what is placed; 0: without end */
+    gboolean preemptible;
+} WeftAsk;
+
+/* What runs, or is kept. Its seats are taken in the fleet. */
+typedef struct WeftHold {
+    const char *key;
+    const char *cluster; /* id, under which its seats are taken; NULL: as weft_fleet_take_seats() has it */
+    const char *tenant;
+    gint priority;
+    gboolean preemptible;
+    gint64 since;
+    gint64 end;            /* WEFT_QUEUE_NEVER: nobody knows */
+    const WeftSeat *seats; /* copied */
+    guint n;
+} WeftHold;
+
+/* Hosts that are kept for somebody, or nobody. */
+typedef struct WeftBooking {
+    const char *name;
+    const char *tenant; /* who may use them then; NULL: nobody, they are to be worked on */
+    gint64 start;
+    gint64 end;
+    char **hosts; /* names; those that are not there are passed over */
+} WeftBooking;
+
+/* Why something waits. */
+typedef enum {
+    WEFT_WAIT_NEW,     /* not looked at yet */
+    WEFT_WAIT_ROOM,    /* there is no room now */
+    WEFT_WAIT_TURN,    /* there is room, which is promised to others before it */
+    WEFT_WAIT_VICTIMS, /* clusters that give way to it are being stopped */
+    WEFT_WAIT_NEVER,   /* it would not fit into an empty fleet */
+    WEFT_WAIT_REFUSED, /* the start callback refused it */
+    WEFT_WAITS
+} WeftWaitWhy;
+extern const char *const weft_wait_words[WEFT_WAITS + 1];
+
+typedef struct WeftWait {
+    guint place; /* in the queue, from 1 */
+    WeftWaitWhy why;
+    gint64 when;   /* promised; never later than told before unless hosts went or others with more points came. 0: not known */
+    double points; /* by which the queue is ordered */
+    double share;  /* the part of these that its tenant's usage makes */
+} WeftWait;
+
+typedef struct WeftQueue WeftQueue;
+
+/* The fleet is borrowed and must stay. */
+WeftQueue *weft_queue_new(WeftFleet *fleet, const WeftQueueOptions *options);
+void weft_queue_free(WeftQueue *queue);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftQueue, weft_queue_free)
+
+/* New, or in place of what is there of that key. */
+void weft_queue_put(WeftQueue *queue, const WeftAsk *ask);
+void weft_queue_withdraw(WeftQueue *queue, const char *key);
+/* Tells of what runs, and of the change where it is known already. It does not touch the fleet. */
+void weft_queue_hold(WeftQueue *queue, const WeftHold *hold);
+void weft_queue_release(WeftQueue *queue, const char *key);
+/* Replaces all bookings. */
+void weft_queue_book(WeftQueue *queue, const WeftBooking *bookings, guint n);
+/* Something else changed for better or worse (hosts, fabrics): promises are made anew. */
+void weft_queue_doubt(WeftQueue *queue);
+
+/* A tenant's part of what all get, as a weight (1 unless told), and what it has used: core seconds, ended at that time. What
+ * holds use is counted by the queue itself. */
+void weft_queue_set_share(WeftQueue *queue, const char *tenant, double weight);
+void weft_queue_charge(WeftQueue *queue, const char *tenant, double core_seconds, gint64 when);
+
+/* What weft_queue_run() decides. start: takes the seats in the fleet, tells weft_queue_hold(), and returns TRUE; the ask is
+ * withdrawn then. FALSE: it cannot be after all. preempt: stops a hold, and tells weft_queue_release() once it is gone, now or
+ * later. */
+typedef struct WeftQueueOps {
+    gboolean (*start)(const WeftAsk *ask, const WeftPlacement *placement, gpointer data);
+    void (*preempt)(const char *victim, const WeftAsk *ask, gpointer data);
+} WeftQueueOps;
+/* Looks at who can start now. Cheap where nothing changed. Returns when it should be looked at again without a change: the next
+ * promise that is due, or a booking that ends; WEFT_QUEUE_NEVER: not. */
+gint64 weft_queue_run(WeftQueue *queue, gint64 now, const WeftQueueOps *ops, gpointer data);
+
+guint weft_queue_length(const WeftQueue *queue);
+/* NULL: it does not wait. */
+const WeftWait *weft_queue_wait(const WeftQueue *queue, const char *key);
+/* Keys (const char *, borrowed) of those that wait, in their order. */
+GPtrArray *weft_queue_order(const WeftQueue *queue);

@@ -1,0 +1,77 @@
+/* A slot: what is taken and free on one host, for placement only. One block of memory without pointers to what changes, but for
+ * the lists of clusters, which are never changed but replaced: so a copy of the block is a snapshot (see weft_fleet_begin()).
+ */
+#pragma once
+
+#include "fleet.h"
+#include "seat.h"
+#include "shape.h"
+
+typedef struct WeftSlot WeftSlot;
+
+/* Nothing is taken; closed. host is borrowed, told as well. number: its own in the fleet. */
+WeftSlot *weft_slot_new(guint number, const WeftHost *host, const WeftFleetFabric *told);
+void weft_slot_free(WeftSlot *slot);
+/* Bytes of the block. */
+gsize weft_slot_size(const WeftSlot *slot);
+/* Carries over what is taken under an older description, by the names that nodes use, and whether it is open. */
+void weft_slot_inherit(WeftSlot *slot, const WeftSlot *old);
+void weft_slot_empty(WeftSlot *slot);
+/* What the host has by its own word (see weft_fleet_set_devices()). */
+void weft_slot_set_devices(WeftSlot *slot, const WeftHost *found);
+/* What its fabric tells changed. */
+void weft_slot_told(WeftSlot *slot);
+
+/* At most how many nodes of the shape there is room for: exact, so that weft_slot_seat() and weft_slot_take_seat() in turn
+ * succeed exactly that often. 0 where it is closed. Labels and fabric are not looked at. */
+guint weft_slot_fit(const WeftSlot *slot, const WeftShape *shape);
+/* The same if nothing were taken there, and it were open. */
+guint weft_slot_fit_empty(const WeftSlot *slot, const WeftShape *shape);
+/* The best seat for one: in one NUMA node where it fits, in the fullest of these; else over the fewest, memory split as the
+ * cores are; functions and GPUs of the same NUMA node, and GPUs below the PCIe root of a function, as far as locality asks for
+ * it or there is a choice. Of functions of a rail, those of the HCA that has most to spare. group is left to the caller. FALSE:
+ * no room. */
+gboolean weft_slot_seat(const WeftSlot *slot, const WeftShape *shape, WeftSeat *ret_seat);
+
+/* cluster: id; NULL: one that is only tried, and has no node yet. What the host does not have is passed over. What is taken
+ * already stays so (a plan may look at an interval in which one comes after the other). */
+void weft_slot_take_seat(WeftSlot *slot, const WeftSeat *seat, const char *cluster);
+void weft_slot_give_seat(WeftSlot *slot, const WeftSeat *seat, const char *cluster);
+/* FALSE: it has nothing there that the host knows. */
+gboolean weft_slot_seat_of(const WeftSlot *slot, const WeftNode *node, WeftSeat *ret_seat);
+/* A skeleton as weft_schedule() returns it. */
+WeftNode *weft_slot_node(const WeftSlot *slot, const WeftSeat *seat, const WeftGroup *group);
+
+/* --- what there is, counting each resource by itself: for refusals --- */
+
+typedef enum {
+    WEFT_SCARCE_CORES,
+    WEFT_SCARCE_MEMORY,
+    WEFT_SCARCE_FUNCTIONS,
+    WEFT_SCARCE_PKEYS,
+    WEFT_SCARCE_BANDWIDTH,
+    WEFT_SCARCE_GPUS,
+    WEFT_SCARCE_LOCALITY, /* there is enough of everything, but not together */
+    WEFT_SCARCE_HOSTS,    /* … of its own: exclusive */
+    WEFT_SCARCE_KINDS
+} WeftScarce;
+/* Nodes for which the host would have enough of each. */
+void weft_slot_room(const WeftSlot *slot, const WeftShape *shape, guint ret_room[WEFT_SCARCE_KINDS]);
+
+/* --- for the index and the fleet --- */
+
+const WeftHost *weft_slot_host(const WeftSlot *slot);
+const WeftFleetFabric *weft_slot_fabric(const WeftSlot *slot);
+guint weft_slot_number(const WeftSlot *slot);
+gboolean weft_slot_is_open(const WeftSlot *slot);
+void weft_slot_set_open(WeftSlot *slot, gboolean open);
+guint weft_slot_nodes(const WeftSlot *slot); /* that hold something there, tried ones too */
+guint weft_slot_free_gpus(const WeftSlot *slot);
+/* Has it a node of this cluster? */
+gboolean weft_slot_has(const WeftSlot *slot, const char *cluster);
+/* Is there all that is described? */
+gboolean weft_slot_is_complete(const WeftSlot *slot);
+/* Has it functions that can be given, now or when they are free? */
+gboolean weft_slot_gives_functions(const WeftSlot *slot);
+/* Is a port of its first rails full of P_Keys, so that which cluster asks makes a difference? */
+gboolean weft_slot_is_crowded(const WeftSlot *slot, guint rails);
