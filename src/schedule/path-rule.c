@@ -1,0 +1,11 @@
+#include "path-rule.h"
+
+const WeftPathRule weft_path_rule_published = { .bridge_below = 20 };
+
+WeftPath
+weft_path_rule_apply(const WeftPathRule *rule, guint between, guint64 *ret_shm)
+{
+    gboolean near = between < rule->bridge_below;
+    *ret_shm = near ? rule->shm : 0;
+    return near ? WEFT_PATH_BRIDGE : WEFT_PATH_SRIOV;
+}
