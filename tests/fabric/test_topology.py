@@ -3,19 +3,14 @@ real Slurm takes."""
 
 import json
 import re
-import sys
-from pathlib import Path
 
 import pytest
 from harness.fabric import SM
 from harness.nets import irregular
+from harness.slurm import Slurm
 from harness.wait import until
 from harness.weft import Weft, host
 from weftsite import MLX5, Site
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
-
-from test_fabric import slurm  # noqa: E402
 
 HOSTS = 6
 NAMELESS, TWO_RAILS = ("n3", "n4"), "n5"
@@ -77,7 +72,8 @@ def test_an_irregular_fabric(new_fabric, run, tmp_path):
     topology = told.cli("fabric", "topology", "--slurm").stdout
     assert imported.cli("fabric", "topology", "--slurm").stdout == topology
     assert "lonely" not in topology and topology.count(TWO_RAILS) == 1
-    with slurm(tmp_path, topology, HOSTS) as (said, log):
-        assert "lack access" not in log and "no switch can reach all nodes" not in log, log
+    with Slurm(tmp_path, topology, HOSTS) as slurm:
+        said = slurm.run("scontrol", "show", "topology")
+        assert "lack access" not in slurm.log() and "no switch can reach all nodes" not in slurm.log(), slurm.log()
         nodes = dict(re.findall(r"SwitchName=(\S+) .*?Nodes=(\S+)", said))
         assert nodes == {"leaf1": "n1,n2,n5", "leaf2": "n3", "switch": "n4", "spine2-hosts": "n6", "spine2": "n[1-6]"}

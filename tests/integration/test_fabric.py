@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+from harness.slurm import Slurm
 from harness.wait import PATIENCE, until
 from harness.weft import SOURCE, Weft, host
 
@@ -264,54 +265,14 @@ def test_shows_leaves_and_distances(weft):
     assert ["leaf2", "n3,n4", "2", "0"] in [line.split() for line in weft.cli("fabric", "topology").stdout.splitlines()]
 
 
-SLURM = """
-ClusterName=weft
-SlurmctldHost=localhost(127.0.0.1)
-SlurmUser=root
-AuthType=auth/none
-CredType=cred/none
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
-SlurmctldPidFile={folder}/slurmctld.pid
-ProctrackType=proctrack/pgid
-TaskPlugin=task/none
-MpiDefault=none
-TopologyPlugin=topology/tree
-NodeName=n[1-{hosts}] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[17001-{port}] CPUs=1 State=UNKNOWN
-PartitionName=all Nodes=ALL Default=YES
-"""
-# The address beside 127.0.0.1 is for glibc, which else resolves nothing here.
-START = "ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec slurmctld -D -c"
-
-
-@contextlib.contextmanager
-def slurm(folder, topology, hosts):
-    """A real slurmctld with this topology.conf, in a network of its own; gives what it says of it and its log."""
-    (folder / "slurm.conf").write_text(SLURM.format(folder=folder, hosts=hosts, port=17000 + hosts), encoding="utf-8")
-    (folder / "topology.conf").write_text(topology, encoding="utf-8")
-    environment = os.environ | {"SLURM_CONF": str(folder / "slurm.conf")}
-    log = folder / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(["unshare", "-n", "sh", "-c", START], env=environment, stdout=output, stderr=output)
-    try:
-        until(lambda: "Running as primary controller" in log.read_text(errors="replace") or process.poll() is not None,
-              lambda: f"slurmctld runs: {log.read_text(errors='replace')}")
-        assert process.poll() is None, log.read_text(errors="replace")
-        done = subprocess.run(["nsenter", "-t", str(process.pid), "-n", "scontrol", "show", "topology"], env=environment, check=True,
-                              capture_output=True, text=True, timeout=PATIENCE)
-        yield done.stdout, log.read_text(errors="replace")
-    finally:
-        process.kill()
-        process.wait()
-
-
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("slurmctld"), reason="takes root and the package slurmctld")
 def test_slurm_takes_the_topology(site, tmp_path):
     weft = site(hosts=16)
     write_map(weft, net(16, leaves=4))
     topology = weft.cli("fabric", "topology", "--slurm").stdout
-    with slurm(tmp_path, topology, 16) as (said, log):
-        assert "lack access" not in log and "no switch can reach all nodes" not in log, log
+    with Slurm(tmp_path, topology, 16) as slurm:
+        said = slurm.run("scontrol", "show", "topology")
+        assert "lack access" not in slurm.log() and "no switch can reach all nodes" not in slurm.log(), slurm.log()
         lines = {line.split()[0]: line for line in said.splitlines()}
         assert len(lines) == 5
         assert "Level=1" in lines["SwitchName=spine1"] and "Nodes=n[1-16]" in lines["SwitchName=spine1"]
@@ -325,8 +286,9 @@ def test_slurm_takes_an_irregular_one(site, tmp_path):
                                    for i, guid in ((1, 0x2C90300000011), (2, 0x2C90300000021), (3, 0x2C90300000032))]})
     write_map(weft, (SOURCE / "tests/golden/topology/real.net").read_text(encoding="utf-8"))
     topology = weft.cli("fabric", "topology", "--slurm").stdout
-    with slurm(tmp_path, topology, 3) as (said, log):
-        assert "lack access" not in log and "no switch can reach all nodes" not in log, log
+    with Slurm(tmp_path, topology, 3) as slurm:
+        said = slurm.run("scontrol", "show", "topology")
+        assert "lack access" not in slurm.log() and "no switch can reach all nodes" not in slurm.log(), slurm.log()
         assert "SwitchName=spine-hosts Level=0 LinkSpeed=1 Nodes=n3" in said
         assert any(line.startswith("SwitchName=spine Level=1") and "Nodes=n[1-3]" in line for line in said.splitlines()), said
 
