@@ -5,7 +5,8 @@
 
 #include <glib.h>
 
-#define WEFT_SEAT_PARTS 16 /* NUMA nodes that one node may be spread over */
+#define WEFT_SEAT_PARTS 16   /* NUMA nodes that one node may be spread over */
+#define WEFT_SEAT_NO_HCA 255 /* in hca: a device that the host does not have any more */
 
 typedef struct WeftBits {
     guint64 words[WEFT_CORES_MAX / 64];
@@ -14,7 +15,7 @@ typedef struct WeftBits {
 /* Its share of a NUMA node. */
 typedef struct WeftSeatPart {
     guint8 numa;
-    guint8 size;   /* of its pages: index into the NUMA node's */
+    guint8 size;   /* of its pages: index into the NUMA node's; the same page size in all parts of a new seat */
     guint16 cores; /* so many of the seat's cores are there; 0 only where locality is none */
     guint32 pages;
 } WeftSeatPart;

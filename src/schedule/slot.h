@@ -1,6 +1,6 @@
 /* A slot: what is taken and free on one host, for placement only. One block of memory without pointers to what changes, but for
- * the lists of clusters, which are never changed but replaced: so a copy of the block is a snapshot (see weft_fleet_begin()).
- */
+ * the list of clusters and promises, which is never changed but replaced, and counted: so a copy of the block and a count on
+ * the list are a snapshot (weft_slot_save(), weft_fleet_begin()). */
 #pragma once
 
 #include "fleet.h"
@@ -14,6 +14,11 @@ WeftSlot *weft_slot_new(guint number, const WeftHost *host, const WeftFleetFabri
 void weft_slot_free(WeftSlot *slot);
 /* Bytes of the block. */
 gsize weft_slot_size(const WeftSlot *slot);
+/* A snapshot of weft_slot_size() bytes, aligned as for a guint64, made without allocating. It must be restored or discarded
+ * once, before the slot is freed; host and told must be the same then. restore ends the snapshot. */
+void weft_slot_save(const WeftSlot *slot, void *ret_copy);
+void weft_slot_restore(WeftSlot *slot, const void *copy);
+void weft_slot_discard(const void *copy);
 /* Carries over what is taken under an older description, by the names that nodes use, and whether it is open. */
 void weft_slot_inherit(WeftSlot *slot, const WeftSlot *old);
 void weft_slot_empty(WeftSlot *slot);
@@ -23,7 +28,14 @@ void weft_slot_set_devices(WeftSlot *slot, const WeftHost *found);
 void weft_slot_told(WeftSlot *slot);
 
 /* At most how many nodes of the shape there is room for: exact, so that weft_slot_seat() and weft_slot_take_seat() in turn
- * succeed exactly that often. 0 where it is closed. Labels and fabric are not looked at. */
+ * succeed exactly that often. 0 where it is closed. Labels and fabric are not looked at. A node has pages of one size.
+ *
+ * required: each node within one NUMA node, and where it has both, each GPU below the root of one of its functions. Where
+ * several rails have a choice of roots, this is a search of bounded length (slot-roots.c).
+ * preferred: whole nodes in NUMA nodes, and more out of what these leave: of each NUMA node as many cores as have their share
+ * of the node's memory there, rounded up to pages. Devices of the whole host.
+ * none: cores, pages and devices of the whole host; there may be parts without cores, and parts without pages. (As preferred on
+ * hosts of more than WEFT_SEAT_PARTS NUMA nodes.) */
 guint weft_slot_fit(const WeftSlot *slot, const WeftShape *shape);
 /* The same if nothing were taken there, and it were open. */
 guint weft_slot_fit_empty(const WeftSlot *slot, const WeftShape *shape);
@@ -55,7 +67,8 @@ typedef enum {
     WEFT_SCARCE_HOSTS,    /* … of its own: exclusive */
     WEFT_SCARCE_KINDS
 } WeftScarce;
-/* Nodes for which the host would have enough of each. */
+/* Nodes for which the host would have enough of each, wherever it is; G_MAXUINT: what is not asked for. locality: as
+ * weft_slot_fit() without a look at who is there, so never more than the others. hosts: 0 where others are in the way. */
 void weft_slot_room(const WeftSlot *slot, const WeftShape *shape, guint ret_room[WEFT_SCARCE_KINDS]);
 
 /* --- for the index and the fleet --- */
