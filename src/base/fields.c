@@ -172,6 +172,21 @@ weft_fields_uint(WeftFields *fields, const char *name, guint64 min, guint64 max,
     return otherwise;
 }
 
+gint64
+weft_fields_int(WeftFields *fields, const char *name, gint64 min, gint64 max, gint64 fallback)
+{
+    json_t *value = look_up(fields, name, FALSE);
+    if (!value)
+        return fallback;
+    json_int_t number = json_integer_value(value);
+    if (!json_is_integer(value))
+        fail_type(fields, name, "a whole number", value);
+    else if (number < min || number > max)
+        weft_fields_fail(fields, name, "must be %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT ", is %" JSON_INTEGER_FORMAT, min,
+                         max, number);
+    return fields->error ? fallback : number;
+}
+
 /* Records what a parser said about the text of a field. */
 static void
 fail_with(WeftFields *fields, const char *name, GError *error)
@@ -238,6 +253,30 @@ weft_fields_rate(WeftFields *fields, const char *name, guint64 min, guint64 max,
 {
     static const Measure rate = { "a rate like \"10G\" or a number of bits a second", weft_rate_parse, weft_rate_format };
     return read_in_range(fields, name, (Range){ &rate, min, max }, fallback);
+}
+
+static gboolean
+parse_seconds(const char *text, guint64 *ret_seconds, GError **error)
+{
+    gint64 duration;
+    if (!weft_duration_parse(text, &duration, error))
+        return FALSE;
+    *ret_seconds = (guint64)(duration / G_USEC_PER_SEC);
+    return duration % G_USEC_PER_SEC == 0 ||
+           weft_error_refuse(error, WEFT_ERROR_INVALID, "duration \"%s\" is no whole number of seconds", text);
+}
+
+static char *
+format_seconds(guint64 seconds)
+{
+    return weft_duration_format((gint64)MIN(seconds, G_MAXINT64 / G_USEC_PER_SEC) * G_USEC_PER_SEC);
+}
+
+guint64
+weft_fields_seconds(WeftFields *fields, const char *name, guint64 min, guint64 max, guint64 fallback)
+{
+    static const Measure seconds = { "a duration like \"90m\" or a number of seconds", parse_seconds, format_seconds };
+    return read_in_range(fields, name, (Range){ &seconds, min, max }, fallback);
 }
 
 typedef gboolean (*ParseTime)(const char *text, gint64 *ret, GError **error);

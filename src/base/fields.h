@@ -33,10 +33,13 @@ extern const char weft_required_text[];
 const char *weft_fields_string(WeftFields *fields, const char *name, const char *fallback);
 
 guint64 weft_fields_uint(WeftFields *fields, const char *name, guint64 min, guint64 max, guint64 fallback);
+gint64 weft_fields_int(WeftFields *fields, const char *name, gint64 min, gint64 max, gint64 fallback);
 /* A number of bytes or a text as weft_size_parse() takes it. */
 guint64 weft_fields_size(WeftFields *fields, const char *name, guint64 min, guint64 max, guint64 fallback);
 /* Bits a second or a text as weft_rate_parse() takes it. */
 guint64 weft_fields_rate(WeftFields *fields, const char *name, guint64 min, guint64 max, guint64 fallback);
+/* A number of seconds or a text as weft_duration_parse() takes it, of whole seconds. */
+guint64 weft_fields_seconds(WeftFields *fields, const char *name, guint64 min, guint64 max, guint64 fallback);
 /* A text as weft_duration_parse() takes it. fallback -1: required. */
 gint64 weft_fields_duration(WeftFields *fields, const char *name, gint64 fallback);
 /* A time in RFC 3339. fallback -1: required. */

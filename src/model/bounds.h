@@ -28,8 +28,9 @@
 #define WEFT_APART_MAX 16 /* clusters with which one shares no host */
 #define WEFT_PRIORITY_MIN (-1000)
 #define WEFT_PRIORITY_MAX 1000
-#define WEFT_WALLTIME_MAX (10ULL * 366 * 24 * 3600) /* seconds */
-#define WEFT_TRAFFIC_MAX 65536                      /* pairs of ranks of one cluster that talk */
+#define WEFT_WALLTIME_MIN 1 /* seconds */
+#define WEFT_WALLTIME_MAX (10ULL * 366 * 24 * 3600)
+#define WEFT_TRAFFIC_MAX 65536 /* pairs of ranks of one cluster that talk */
 #define WEFT_RESERVATIONS_MAX 1000
 #define WEFT_HOSTS_MAX 100000
 #define WEFT_TENANTS_MAX 10000

@@ -7,6 +7,7 @@
 #include "size.h"
 #include "tenant.h"
 #include "text.h"
+#include "traffic.h"
 
 #define TRANSPARENT_PAGES "transparent" /* how users call pages of 4K */
 #define ALIGNMENT (2ULL << 20)          /* of a node's memory, whatever its pages */
@@ -18,6 +19,23 @@ const char *const weft_path_words[WEFT_PATHS + 1] = {
     [WEFT_PATH_BRIDGE] = "bridge",
 };
 
+const char *const weft_locality_words[WEFT_LOCALITIES + 1] = {
+    [WEFT_LOCALITY_PREFERRED] = "preferred",
+    [WEFT_LOCALITY_REQUIRED] = "required",
+    [WEFT_LOCALITY_NONE] = "none",
+};
+
+const char *const weft_layout_words[WEFT_LAYOUTS + 1] = {
+    [WEFT_LAYOUT_COMPACT] = "compact",
+    [WEFT_LAYOUT_SPREAD] = "spread",
+};
+
+const char *const weft_pattern_words[WEFT_PATTERNS + 1] = {
+    [WEFT_PATTERN_NONE] = "none",           [WEFT_PATTERN_ALL] = "all",
+    [WEFT_PATTERN_RING] = "ring",           [WEFT_PATTERN_STENCIL2D] = "stencil2d",
+    [WEFT_PATTERN_STENCIL3D] = "stencil3d", [WEFT_PATTERN_MATRIX] = "matrix",
+};
+
 /* What a user may say of a group, its name apart. In the store all that has a default is written out, so that what was
  * granted does not change when a default does. */
 static const WeftCodecField shape_fields[] = {
@@ -26,6 +44,7 @@ static const WeftCodecField shape_fields[] = {
     WEFT_FIELD(WeftGroup, memory, SIZE, WEFT_OPTIONAL, .fallback = 1 << 30, .min = WEFT_MEMORY_MIN, .max = WEFT_MEMORY_MAX),
     WEFT_FIELD(WeftGroup, gpus, UINT, WEFT_OPTIONAL, .max = WEFT_GPUS_MAX),
     WEFT_FIELD(WeftGroup, path, WORD, WEFT_OPTIONAL, .fallback = WEFT_PATH_AUTO, .words = weft_path_words),
+    WEFT_FIELD_AS("numa", WeftGroup, locality, WORD, WEFT_OPTIONAL, .words = weft_locality_words),
     WEFT_FIELD(WeftGroup, rails, UINT, WEFT_OPTIONAL, .fallback = 1, .max = WEFT_RAILS_MAX),
     WEFT_FIELD(WeftGroup, image, TEXT, WEFT_OPTIONAL, .text = "default", .grammar = WEFT_GRAMMAR_IMAGE, .what = "image"),
     WEFT_FIELD(WeftGroup, disk, SIZE, WEFT_OPTIONAL, .min = WEFT_DISK_MIN, .max = WEFT_IMAGE_SIZE_MAX),
@@ -49,6 +68,12 @@ static const WeftCodecField spec_fields[] = {
     WEFT_FIELD(WeftCluster, user_data, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftCluster, slurm, BOOL),
     WEFT_FIELD(WeftCluster, shm, SIZE, WEFT_OPTIONAL, .min = WEFT_SHM_MIN, .max = WEFT_SHM_MAX),
+    WEFT_FIELD(WeftCluster, layout, WORD, WEFT_OPTIONAL, .words = weft_layout_words),
+    WEFT_FIELD(WeftCluster, exclusive, BOOL),
+    WEFT_FIELD(WeftCluster, pattern, WORD, WEFT_OPTIONAL, .words = weft_pattern_words),
+    WEFT_FIELD(WeftCluster, priority, INT, .min = WEFT_PRIORITY_MIN, .max = WEFT_PRIORITY_MAX),
+    WEFT_FIELD(WeftCluster, walltime, SECONDS, WEFT_OPTIONAL, .min = WEFT_WALLTIME_MIN, .max = WEFT_WALLTIME_MAX),
+    WEFT_FIELD(WeftCluster, preemptible, BOOL),
     {},
 };
 
@@ -82,6 +107,8 @@ static const WeftCodecField status_fields[] = {
     WEFT_FIELD(WeftClusterStatus, nodes, UINT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, ready, UINT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, was_ready, BOOL),
+    WEFT_FIELD(WeftClusterStatus, placed, UINT64, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, ends, UINT64, WEFT_OPTIONAL),
     {},
 };
 
@@ -100,6 +127,8 @@ cluster_new(void)
     cluster->labels = weft_labels_new();
     cluster->ssh_keys = g_ptr_array_new_with_free_func(g_free);
     cluster->shared = g_ptr_array_new_with_free_func(g_free);
+    cluster->apart = g_ptr_array_new_with_free_func(g_free);
+    cluster->traffic = g_array_new(FALSE, FALSE, sizeof(WeftTraffic));
     return cluster;
 }
 
@@ -302,20 +331,43 @@ check_bandwidth(WeftFields *f, const WeftCluster *cluster)
 }
 
 static void
-read_ssh_keys(WeftFields *f, WeftCluster *cluster)
+read_names(WeftFields *f, const char *field, guint max, const char *what, GPtrArray *names)
+{
+    weft_codec_read_texts(f, field, max, WEFT_GRAMMAR_NAME, what, names);
+    for (guint i = 0; i < names->len; i++)
+        for (guint j = 0; j < i; j++)
+            if (g_str_equal(names->pdata[i], names->pdata[j]))
+                weft_fields_fail(f, field, "\"%s\" is there twice; ask for it once", (const char *)names->pdata[i]);
+}
+
+/* What is a list of texts. */
+static void
+read_lists(WeftFields *f, WeftCluster *cluster)
 {
     weft_codec_read_texts(f, "ssh_keys", WEFT_SSH_KEYS_MAX, WEFT_GRAMMAR_NONE, "ssh key", cluster->ssh_keys);
+    read_names(f, "shared", WEFT_SHARED_MAX, "shared partition", cluster->shared);
+    read_names(f, "apart", WEFT_APART_MAX, "cluster name", cluster->apart);
 }
 
 static void
-read_shared(WeftFields *f, WeftCluster *cluster)
+check_apart(WeftFields *f, const WeftCluster *cluster)
 {
-    weft_codec_read_texts(f, "shared", WEFT_SHARED_MAX, WEFT_GRAMMAR_NAME, "shared partition", cluster->shared);
-    for (guint i = 0; i < cluster->shared->len; i++)
-        for (guint j = 0; j < i; j++)
-            if (g_str_equal(cluster->shared->pdata[i], cluster->shared->pdata[j]))
-                weft_fields_fail(f, "shared", "\"%s\" is there twice; ask for it once",
-                                 (const char *)cluster->shared->pdata[i]);
+    for (guint i = 0; i < cluster->apart->len; i++)
+        if (g_str_equal(cluster->apart->pdata[i], cluster->name))
+            weft_fields_fail(f, "apart", "\"%s\" is the cluster itself; name others, or ask for layout spread", cluster->name);
+}
+
+static void
+read_matrix(WeftFields *f, WeftCluster *cluster)
+{
+    gboolean told = weft_fields_has(f, "matrix") && !json_is_null(json_object_get(f->object, "matrix"));
+    if (told && json_is_string(json_object_get(f->object, "pattern")))
+        weft_fields_fail(f, "pattern", "cannot stand beside \"matrix\"; leave one of them out");
+    else if (!told && cluster->pattern == WEFT_PATTERN_MATRIX)
+        weft_fields_fail(f, "pattern", "is \"matrix\" where a field \"matrix\" has the numbers; write that instead");
+    if (told && !f->error)
+        cluster->pattern = WEFT_PATTERN_MATRIX;
+    weft_traffic_read_matrix(f, weft_cluster_count(cluster), cluster->traffic);
 }
 
 WeftCluster *
@@ -326,12 +378,13 @@ weft_cluster_from_spec(json_t *json, GError **error)
     weft_fields_begin(&f, json, "%s", "");
     weft_codec_read(&f, spec_fields, cluster);
     weft_labels_read(&f, cluster->labels);
-    read_ssh_keys(&f, cluster);
-    read_shared(&f, cluster);
+    read_lists(&f, cluster);
     if (!f.error)
         check_access(&f, cluster);
     if (!f.error)
         check_shm(&f, cluster);
+    if (!f.error)
+        check_apart(&f, cluster);
     if (weft_fields_array(&f, "groups", WEFT_GROUPS_MAX)) {
         read_wished_groups(&f, cluster);
     } else {
@@ -339,6 +392,7 @@ weft_cluster_from_spec(json_t *json, GError **error)
         group->name = g_strdup("nodes");
         read_wished_shape(&f, group);
     }
+    read_matrix(&f, cluster);
     if (!f.error)
         check_bandwidth(&f, cluster);
     return weft_fields_end(&f, error) ? g_steal_pointer(&cluster) : NULL;
@@ -353,8 +407,8 @@ weft_cluster_from_json(json_t *json, GError **error)
     weft_codec_read(&f, spec_fields, cluster);
     weft_codec_read(&f, grant_fields, cluster);
     weft_labels_read(&f, cluster->labels);
-    read_ssh_keys(&f, cluster);
-    read_shared(&f, cluster);
+    read_lists(&f, cluster);
+    weft_traffic_read(&f, cluster->traffic);
     weft_codec_read_items(&f, "groups", WEFT_GROUPS_MAX, read_stored_group, cluster);
     return weft_fields_end(&f, error) ? g_steal_pointer(&cluster) : NULL;
 }
@@ -370,6 +424,10 @@ weft_cluster_to_json(const WeftCluster *cluster)
         json_object_set_new_nocheck(json, "ssh_keys", weft_codec_write_texts(cluster->ssh_keys));
     if (cluster->shared->len)
         json_object_set_new_nocheck(json, "shared", weft_codec_write_texts(cluster->shared));
+    if (cluster->apart->len)
+        json_object_set_new_nocheck(json, "apart", weft_codec_write_texts(cluster->apart));
+    if (cluster->traffic->len)
+        json_object_set_new_nocheck(json, "traffic", weft_traffic_write(cluster->traffic));
     json_t *groups = json_array();
     for (guint i = 0; i < cluster->groups->len; i++) {
         const WeftGroup *group = g_ptr_array_index(cluster->groups, i);
@@ -407,6 +465,8 @@ weft_cluster_copy(const WeftCluster *cluster)
     copy->labels = weft_labels_new();
     copy->ssh_keys = g_ptr_array_copy(cluster->ssh_keys, copy_text, NULL);
     copy->shared = g_ptr_array_copy(cluster->shared, copy_text, NULL);
+    copy->apart = g_ptr_array_copy(cluster->apart, copy_text, NULL);
+    copy->traffic = g_array_copy(cluster->traffic);
     GHashTableIter iter;
     gpointer name, value;
     g_hash_table_iter_init(&iter, cluster->labels);
@@ -424,6 +484,8 @@ weft_cluster_free(WeftCluster *cluster)
     g_clear_pointer(&cluster->labels, g_hash_table_unref);
     g_clear_pointer(&cluster->ssh_keys, g_ptr_array_unref);
     g_clear_pointer(&cluster->shared, g_ptr_array_unref);
+    g_clear_pointer(&cluster->apart, g_ptr_array_unref);
+    g_clear_pointer(&cluster->traffic, g_array_unref);
     weft_codec_clear(spec_fields, cluster);
     weft_codec_free(grant_fields, cluster);
 }

@@ -130,6 +130,8 @@ typedef struct WeftClusterStatus {
     guint nodes;        /* that hold resources */
     guint ready;
     gboolean was_ready; /* has been ready once: from then on it scales and heals */
+    gint64 placed;      /* when its nodes were first placed; 0: not yet, or anew since it was preempted */
+    gint64 ends;        /* when its walltime is over; 0: never, or not placed yet */
 } WeftClusterStatus;
 
 WeftClusterStatus *weft_cluster_status_from_json(json_t *json, GError **error);

@@ -32,6 +32,9 @@ weft_codec_read(WeftFields *fields, const WeftCodecField *table, gpointer object
         case WEFT_CODEC_UINT:
             *(guint *)to = weft_fields_uint(fields, f->name, f->min, f->max ? f->max : G_MAXUINT, fallback);
             break;
+        case WEFT_CODEC_INT:
+            *(gint *)to = (gint)weft_fields_int(fields, f->name, (gint64)f->min, (gint64)f->max, 0);
+            break;
         case WEFT_CODEC_UINT64:
             *(guint64 *)to = weft_fields_uint(fields, f->name, f->min, f->max ? f->max : G_MAXINT64, fallback);
             break;
@@ -40,6 +43,9 @@ weft_codec_read(WeftFields *fields, const WeftCodecField *table, gpointer object
             break;
         case WEFT_CODEC_RATE:
             *(guint64 *)to = weft_fields_rate(fields, f->name, f->min, f->max ? f->max : G_MAXINT64, fallback);
+            break;
+        case WEFT_CODEC_SECONDS:
+            *(guint64 *)to = weft_fields_seconds(fields, f->name, f->min, f->max ? f->max : G_MAXINT64, fallback);
             break;
         case WEFT_CODEC_BOOL:
             *(gboolean *)to = weft_fields_bool(fields, f->name, FALSE);
@@ -70,6 +76,7 @@ number(const WeftCodecField *field, gconstpointer value)
     case WEFT_CODEC_UINT64:
     case WEFT_CODEC_SIZE:
     case WEFT_CODEC_RATE:
+    case WEFT_CODEC_SECONDS:
     case WEFT_CODEC_GUID:
         return *(const guint64 *)value;
     default:
@@ -85,6 +92,8 @@ write_field(const WeftCodecField *field, gconstpointer value)
         return *(char *const *)value ? json_string_nocheck(*(char *const *)value) : NULL;
     case WEFT_CODEC_BOOL:
         return *(const gboolean *)value ? json_true() : NULL;
+    case WEFT_CODEC_INT:
+        return *(const gint *)value ? json_integer(*(const gint *)value) : NULL;
     case WEFT_CODEC_WORD:
         return json_string_nocheck(field->words[*(const int *)value]);
     default:

@@ -11,15 +11,17 @@
 #include <jansson.h>
 
 typedef enum {
-    WEFT_CODEC_TEXT,   /* char * */
-    WEFT_CODEC_UINT,   /* guint */
-    WEFT_CODEC_UINT64, /* guint64, or gint64 that is never negative */
-    WEFT_CODEC_SIZE,   /* guint64; read from a text like "8G" as well */
-    WEFT_CODEC_RATE,   /* guint64, bits a second; read from a text like "10G" as well */
-    WEFT_CODEC_BOOL,   /* gboolean, FALSE unless told */
-    WEFT_CODEC_WORD,   /* an enum */
-    WEFT_CODEC_PKEY,   /* guint, "0x7fff" */
-    WEFT_CODEC_GUID,   /* guint64, "0x0123456789abcdef" */
+    WEFT_CODEC_TEXT,    /* char * */
+    WEFT_CODEC_UINT,    /* guint */
+    WEFT_CODEC_INT,     /* gint, 0 unless told */
+    WEFT_CODEC_UINT64,  /* guint64, or gint64 that is never negative */
+    WEFT_CODEC_SIZE,    /* guint64; read from a text like "8G" as well */
+    WEFT_CODEC_RATE,    /* guint64, bits a second; read from a text like "10G" as well */
+    WEFT_CODEC_SECONDS, /* guint64; read from a text like "90m" as well */
+    WEFT_CODEC_BOOL,    /* gboolean, FALSE unless told */
+    WEFT_CODEC_WORD,    /* an enum */
+    WEFT_CODEC_PKEY,    /* guint, "0x7fff" */
+    WEFT_CODEC_GUID,    /* guint64, "0x0123456789abcdef" */
 } WeftCodecKind;
 
 typedef struct WeftCodecField {
@@ -29,7 +31,7 @@ typedef struct WeftCodecField {
     gboolean optional;
     const char *text;         /* of an optional text that is absent */
     guint64 fallback;         /* of an optional number or word that is absent */
-    guint64 min;              /* of a number */
+    guint64 min;              /* of a number; of a gint as the compiler makes it of a negative one */
     guint64 max;              /* of a number; 0: what its type holds */
     const char *const *words; /* of a word */
     WeftGrammar grammar;      /* of a text */

@@ -121,6 +121,17 @@ assert_equal_clusters(const WeftCluster *a, const WeftCluster *b)
     SAME_TEXT(a, b, creator);
     SAME_TEXT(a, b, user_data);
     SAME(a, b, slurm);
+    SAME(a, b, layout);
+    SAME(a, b, exclusive);
+    SAME(a, b, pattern);
+    SAME(a, b, priority);
+    SAME(a, b, walltime);
+    SAME(a, b, preemptible);
+    g_assert_cmpmem(a->traffic->data, a->traffic->len * sizeof(WeftTraffic), b->traffic->data,
+                    b->traffic->len * sizeof(WeftTraffic));
+    g_assert_cmpuint(a->apart->len, ==, b->apart->len);
+    for (guint i = 0; i < a->apart->len; i++)
+        g_assert_cmpstr(g_ptr_array_index(a->apart, i), ==, g_ptr_array_index(b->apart, i));
     SAME(a, b, created);
     SAME(a, b, deleted);
     SAME(a, b, bridged);
@@ -138,6 +149,7 @@ assert_equal_clusters(const WeftCluster *a, const WeftCluster *b)
         SAME(x, y, gpus);
         SAME(x, y, rails);
         SAME(x, y, path);
+        SAME(x, y, locality);
         SAME_TEXT(x, y, image);
     }
     g_assert_cmpuint(g_hash_table_size(a->labels), ==, g_hash_table_size(b->labels));
@@ -449,6 +461,57 @@ test_scale(void)
     g_assert_cmpstr(error->message, ==, "count: 0 would leave cluster \"cfd\" without nodes; delete it instead");
 }
 
+/* A matrix of n nodes in which everybody talks to everybody. */
+static json_t *
+spec_of_all(guint n)
+{
+    json_t *matrix = json_array();
+    for (guint i = 0; i < n; i++) {
+        json_t *row = json_array();
+        for (guint j = 0; j < n; j++)
+            json_array_append_new(row, json_integer(1));
+        json_array_append_new(matrix, row);
+    }
+    return json_pack("{s:s,s:i,s:o}", "name", "cfd", "count", (int)n, "matrix", matrix);
+}
+
+static void
+test_traffic_limit(void)
+{
+    g_autoptr(GError) error = NULL;
+    json_t *most = spec_of_all(362), *too_many = spec_of_all(363);
+    g_autoptr(WeftCluster) cluster = weft_cluster_from_spec(most, &error);
+    g_assert_no_error(error);
+    g_assert_cmpuint(cluster->traffic->len, ==, 362 * 361 / 2);
+    g_assert_cmpuint(g_array_index(cluster->traffic, WeftTraffic, 0).weight, ==, 2);
+    g_assert_null(weft_cluster_from_spec(too_many, &error));
+    g_assert_cmpstr(error->message, ==,
+                    "matrix: 65703 pairs of nodes talk; at most 65536 are allowed: write 0 for those that say least");
+    json_decref(most);
+    json_decref(too_many);
+}
+
+/* A record as it was written before clusters had these fields. */
+static void
+test_old_record(void)
+{
+    g_autoptr(GError) error = NULL;
+    json_t *json = parse("{\"name\":\"cfd\",\"id\":\"1abc\",\"tenant\":\"acme\",\"creator\":\"alice\",\"created\":1,"
+                         "\"groups\":[{\"name\":\"nodes\",\"count\":8,\"cores\":4,\"memory\":1073741824,\"path\":\"auto\","
+                         "\"rails\":1,\"image\":\"mpi\"}]}");
+    g_autoptr(WeftCluster) cluster = weft_cluster_from_json(json, &error);
+    json_decref(json);
+    g_assert_no_error(error);
+    const WeftGroup *group = g_ptr_array_index(cluster->groups, 0);
+    g_assert_cmpint(group->locality, ==, WEFT_LOCALITY_PREFERRED);
+    g_assert_cmpint(cluster->layout, ==, WEFT_LAYOUT_COMPACT);
+    g_assert_cmpint(cluster->pattern, ==, WEFT_PATTERN_NONE);
+    g_assert_false(cluster->exclusive || cluster->preemptible);
+    g_assert_cmpint(cluster->priority, ==, 0);
+    g_assert_cmpuint(cluster->walltime, ==, 0);
+    g_assert_cmpuint(cluster->traffic->len + cluster->apart->len, ==, 0);
+}
+
 typedef gboolean (*MayFollow)(guint from, guint to);
 
 static gboolean
@@ -618,7 +681,7 @@ static const Golden goldens[] = {
     { "image", 17, read_back_image },
     { "node", 20, read_back_node },
     { "principal", 9, read_back_principal },
-    { "spec", 98, read_back_spec },
+    { "spec", 154, read_back_spec },
     { "tenant", 11, read_back_tenant },
     { "token", 4, read_back_token },
     { "usage", 4, read_back_usage },
@@ -739,6 +802,8 @@ main(int argc, char **argv)
     g_test_add_func("/model/host/cores", test_host_cores);
     g_test_add_func("/model/cluster/demand", test_demand);
     g_test_add_func("/model/cluster/scale", test_scale);
+    g_test_add_func("/model/cluster/traffic-limit", test_traffic_limit);
+    g_test_add_func("/model/cluster/old-record", test_old_record);
     g_test_add_func("/model/node/round-trip", test_node);
     g_test_add_func("/model/node/names", test_node_names);
     g_test_add_func("/model/image/disk", test_image_disk);
