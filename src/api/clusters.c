@@ -305,25 +305,44 @@ settle_path(WeftRequest *request, WeftCluster *cluster, GError **error)
     return fabrics != NULL;
 }
 
+/* To go before others is not a tenant's own to decide; to let others go first is. */
+static gboolean
+check_priority(WeftRequest *request, const WeftTenant *tenant, const WeftCluster *cluster, GError **error)
+{
+    if (cluster->priority <= tenant->priority_max || request->principal->role >= WEFT_ROLE_OPERATOR)
+        return TRUE;
+    return weft_error_refuse(error, WEFT_ERROR_DENIED,
+                             "priority: %d is more than tenant %s may ask for; ask for at most %d, or an admin to raise its "
+                             "priority_max",
+                             cluster->priority, tenant->name, tenant->priority_max);
+}
+
+WeftCluster *
+weft_read_wish(WeftRequest *request, WeftTenant *tenant, WeftTxn *txn, GError **error)
+{
+    g_autoptr(WeftCluster) cluster = weft_cluster_from_spec(request->body, error);
+    if (!cluster)
+        return NULL;
+    cluster->id = weft_id_new();
+    cluster->tenant = g_strdup(tenant->name);
+    cluster->creator = g_strdup(request->principal->name);
+    cluster->created = weft_clock_now();
+    if (!check_priority(request, tenant, cluster, error) || !weft_settle_images(request, cluster, txn, error) ||
+        !check_name(request, cluster, error) || !check_fabric(request, cluster, error) ||
+        !settle_shared(request, cluster, error) || !settle_path(request, cluster, error) ||
+        !check_bandwidth(request, cluster, error) || !check_quotas(request, tenant, NULL, cluster, error))
+        return NULL;
+    return g_steal_pointer(&cluster);
+}
+
 gboolean
 weft_handle_cluster_create(WeftRequest *request, GError **error)
 {
     gint64 revision = 0;
     g_autoptr(WeftTenant) tenant = weft_request_tenant(request, &revision, error);
-    g_autoptr(WeftCluster) cluster = tenant ? weft_cluster_from_spec(request->body, error) : NULL;
-    if (!cluster)
-        return FALSE;
-    cluster->id = weft_id_new();
-    cluster->tenant = g_strdup(tenant->name);
-    cluster->creator = g_strdup(request->principal->name);
-    cluster->created = weft_clock_now();
     g_autoptr(WeftTxn) txn = weft_txn_new("cluster-created");
-    if (!weft_settle_images(request, cluster, txn, error) || !check_name(request, cluster, error) ||
-        !check_fabric(request, cluster, error) || !settle_shared(request, cluster, error) ||
-        !settle_path(request, cluster, error) || !check_bandwidth(request, cluster, error) ||
-        !check_quotas(request, tenant, NULL, cluster, error))
-        return FALSE;
-    WeftReply *reply = cluster_reply(request, 201, cluster, error);
+    g_autoptr(WeftCluster) cluster = tenant ? weft_read_wish(request, tenant, txn, error) : NULL;
+    WeftReply *reply = cluster ? cluster_reply(request, 201, cluster, error) : NULL;
     if (!reply)
         return FALSE;
     weft_reply_header(reply, "Location", "/v1/clusters/%s", cluster->id);

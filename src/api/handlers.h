@@ -16,8 +16,14 @@ gboolean weft_handle_cluster_get(WeftRequest *request, GError **error);
 gboolean weft_handle_cluster_scale(WeftRequest *request, GError **error);
 gboolean weft_handle_cluster_delete(WeftRequest *request, GError **error);
 gboolean weft_handle_node_list(WeftRequest *request, GError **error);
+/* The cluster that the body asks for, with all that can be told before it is placed: it is not there yet, and within the
+ * tenant's quotas (of which those that it does not touch are cleared). txn: to expect what it relies on; NULL: nothing. */
+WeftCluster *weft_read_wish(WeftRequest *request, WeftTenant *tenant, WeftTxn *txn, GError **error);
 /* The cluster that the path names, by id or name, if the caller may see it. */
 WeftCluster *weft_find_cluster(WeftRequest *request, gint64 *ret_revision, GError **error);
+
+/* placements.c */
+gboolean weft_handle_placement_try(WeftRequest *request, GError **error);
 
 /* events.c */
 gboolean weft_handle_event_list(WeftRequest *request, GError **error);
@@ -40,7 +46,7 @@ gboolean weft_handle_image_list(WeftRequest *request, GError **error);
 gboolean weft_handle_image_get(WeftRequest *request, GError **error);
 gboolean weft_handle_image_add(WeftRequest *request, GError **error);
 gboolean weft_handle_image_remove(WeftRequest *request, GError **error);
-/* Names the images that its groups start from, and has the transaction expect that they stay until then. */
+/* Names the images that its groups start from, and has the transaction, unless it is NULL, expect that they stay until then. */
 gboolean weft_settle_images(WeftRequest *request, WeftCluster *cluster, WeftTxn *txn, GError **error);
 
 /* usage.c */

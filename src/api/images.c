@@ -246,11 +246,11 @@ expect_image(WeftRequest *request, const WeftGroup *group, WeftTxn *txn, GError 
 {
     GError *failure = NULL;
     g_autoptr(WeftRecord) record = weft_store_get(request->store, WEFT_KIND_IMAGE, group->image, &failure);
-    if (record)
+    if (record && txn)
         weft_txn_expect(txn, WEFT_KIND_IMAGE, group->image, record->revision);
     else if (failure)
         g_propagate_error(error, failure);
-    else
+    else if (!record)
         weft_error_refuse(error, WEFT_ERROR_INVALID, "image: \"%s\" is not known; weft image ls lists those that are",
                           group->image);
     return record != NULL;

@@ -20,6 +20,8 @@ const WeftRoute weft_routes[] = {
     { "GET",    "/v1/clusters/:cluster/nodes/:rank/session", WEFT_ROLE_MEMBER, weft_handle_node_session, WEFT_BODY_NONE,  { "tenant" } },
     { "GET",    "/v1/clusters/:cluster/nodes/:rank/console", WEFT_ROLE_MEMBER, weft_handle_node_console, WEFT_BODY_NONE,  { "tenant" } },
 
+    { "POST",   "/v1/placements",                 WEFT_ROLE_MEMBER,   weft_handle_placement_try,      WEFT_BODY_REQUIRED, { "tenant" } },
+
     { "GET",    "/v1/events",                     WEFT_ROLE_VIEWER,   weft_handle_event_list,         WEFT_BODY_NONE,     { "tenant", "limit", "after" } },
     { "GET",    "/v1/usage",                      WEFT_ROLE_VIEWER,   weft_handle_usage,              WEFT_BODY_NONE,     { "tenant", "from", "to" } },
 

@@ -80,19 +80,27 @@ weft_handle_tenant_add(WeftRequest *request, GError **error)
     return weft_request_commit(request, txn, reply);
 }
 
-/* The tenant with the quotas that the body names; null takes a limit away. */
+static const char *const changeable[] = { "priority_max", "share" };
+
+/* The tenant with what the body changes; null takes a limit away, or means what it is unless told. */
 static WeftTenant *
-with_quotas(WeftRequest *request, const WeftTenant *tenant, GError **error)
+with_changes(WeftRequest *request, const WeftTenant *tenant, GError **error)
 {
     WeftFields f;
     weft_fields_begin(&f, request->body, "%s", "");
-    json_t *changes = weft_fields_object(&f, "quota");
-    if (!changes)
-        weft_fields_fail(&f, "quota", "is missing; name the quotas to change");
+    json_t *quotas = weft_fields_object(&f, "quota");
+    gboolean any = quotas != NULL;
+    for (guint i = 0; i < G_N_ELEMENTS(changeable); i++)
+        any |= weft_fields_has(&f, changeable[i]);
+    if (!any)
+        weft_fields_fail(&f, "quota", "is missing; name the quotas to change, priority_max or share");
     if (!weft_fields_end(&f, error))
         return NULL;
     json_t *merged = weft_tenant_to_json(tenant);
-    json_object_update(json_object_get(merged, "quota"), changes);
+    json_object_update(json_object_get(merged, "quota"), quotas);
+    for (guint i = 0; i < G_N_ELEMENTS(changeable); i++)
+        if (json_object_get(request->body, changeable[i]))
+            json_object_set(merged, changeable[i], json_object_get(request->body, changeable[i]));
     WeftTenant *changed = weft_tenant_from_json(merged, "", error);
     json_decref(merged);
     return changed;
@@ -105,15 +113,14 @@ weft_handle_tenant_change(WeftRequest *request, GError **error)
     g_autoptr(WeftTenant) before = find_tenant(request, &revision, error);
     if (!before || !weft_origin_check(before->origin, "tenant", before->name, error))
         return FALSE;
-    g_autoptr(WeftTenant) tenant = with_quotas(request, before, error);
+    g_autoptr(WeftTenant) tenant = with_changes(request, before, error);
     WeftReply *reply = tenant ? tenant_reply(request, 200, tenant, error) : NULL;
     if (!reply)
         return FALSE;
 
     WeftTxn *txn = weft_txn_new("tenant-changed");
     weft_txn_put_tenant(txn, tenant, revision);
-    weft_txn_tell(txn, "tenant-changed", NULL, NULL, "%s changed the quotas of tenant %s", request->principal->name,
-                  tenant->name);
+    weft_txn_tell(txn, "tenant-changed", NULL, NULL, "%s changed tenant %s", request->principal->name, tenant->name);
     return weft_request_commit(request, txn, reply);
 }
 

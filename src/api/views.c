@@ -67,10 +67,11 @@ size_view(guint64 bytes)
 static json_t *
 group_view(const WeftGroup *group)
 {
-    return json_pack("{s:s, s:i, s:i, s:I, s:o, s:i, s:i, s:s, s:s?, s:o}", "name", group->name, "count", (int)group->count,
-                     "cores", (int)group->cores, "memory", (json_int_t)group->memory, "pages", size_view(group->page_size),
-                     "gpus", (int)group->gpus, "rails", (int)group->rails, "path", weft_path_words[group->path], "image",
-                     group->image, "disk", size_view(group->disk));
+    return json_pack("{s:s, s:i, s:i, s:I, s:o, s:i, s:i, s:s, s:s, s:s?, s:o}", "name", group->name, "count",
+                     (int)group->count, "cores", (int)group->cores, "memory", (json_int_t)group->memory, "pages",
+                     size_view(group->page_size), "gpus", (int)group->gpus, "rails", (int)group->rails, "path",
+                     weft_path_words[group->path], "numa", weft_locality_words[group->locality], "image", group->image, "disk",
+                     size_view(group->disk));
 }
 
 static json_t *
@@ -115,6 +116,16 @@ inside_view(const WeftCluster *cluster)
                      "bandwidth", size_view(cluster->bandwidth));
 }
 
+/* Which ranks talk how much may be long, and is not told. */
+static json_t *
+placement_view(const WeftCluster *cluster)
+{
+    return json_pack("{s:s, s:b, s:o, s:s, s:i, s:o, s:b}", "layout", weft_layout_words[cluster->layout], "exclusive",
+                     cluster->exclusive, "apart", weft_codec_write_texts(cluster->apart), "pattern",
+                     weft_pattern_words[cluster->pattern], "priority", cluster->priority, "walltime",
+                     size_view(cluster->walltime), "preemptible", cluster->preemptible);
+}
+
 static json_t *
 wish_view(const WeftCluster *cluster)
 {
@@ -125,7 +136,7 @@ wish_view(const WeftCluster *cluster)
                              "tenant", cluster->tenant, "groups", groups, "labels", labels_view(cluster->labels), "count",
                              (int)weft_cluster_count(cluster), "creator", cluster->creator, "created",
                              time_view(cluster->created), "deleting", (int)cluster->deleted);
-    return merge(view, inside_view(cluster));
+    return merge(merge(view, inside_view(cluster)), placement_view(cluster));
 }
 
 /* The reconciler writes the status: a cluster that it has not seen yet is queued. */
@@ -142,6 +153,8 @@ progress_view(const WeftCluster *cluster, const WeftClusterStatus *status, gbool
                              status->pkey ? json_integer(status->vxlan) : json_null(), "nodes", (int)status->nodes, "ready",
                              (int)status->ready);
     json_object_set_new(view, "sl", json_integer(status->sl));
+    json_object_set_new(view, "placed", time_view(status->placed));
+    json_object_set_new(view, "ends", time_view(status->ends));
     if (all)
         json_object_set_new(view, "detail", text_view(status->detail));
     return view;
@@ -296,8 +309,9 @@ json_t *
 weft_view_tenant(WeftStore *store, const WeftTenant *tenant, GError **error)
 {
     json_t *quotas = json_object(), *used = json_object();
-    json_t *view = json_pack("{s:s, s:o, s:o, s:s}", "name", tenant->name, "quota", quotas, "used", used, "origin",
-                             weft_origin_words[tenant->origin]);
+    json_t *view =
+        json_pack("{s:s, s:o, s:o, s:i, s:f, s:s}", "name", tenant->name, "quota", quotas, "used", used, "priority_max",
+                  tenant->priority_max, "share", tenant->share, "origin", weft_origin_words[tenant->origin]);
     for (guint i = 0; i < WEFT_QUOTAS; i++) {
         guint64 amount = 0;
         if (!weft_store_quota_used(store, tenant->name, (WeftQuota)i, &amount, error)) {

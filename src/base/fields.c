@@ -187,6 +187,20 @@ weft_fields_int(WeftFields *fields, const char *name, gint64 min, gint64 max, gi
     return fields->error ? fallback : number;
 }
 
+double
+weft_fields_real(WeftFields *fields, const char *name, double min, double max, double fallback)
+{
+    json_t *value = look_up(fields, name, FALSE);
+    if (!value)
+        return fallback;
+    double number = json_number_value(value);
+    if (!json_is_number(value))
+        fail_type(fields, name, "a number", value);
+    else if (number < min || number > max)
+        weft_fields_fail(fields, name, "must be %g to %g, is %g", min, max, number);
+    return fields->error ? fallback : number;
+}
+
 /* Records what a parser said about the text of a field. */
 static void
 fail_with(WeftFields *fields, const char *name, GError *error)

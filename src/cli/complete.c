@@ -90,7 +90,8 @@ static const struct {
 } named_values[] = { { "tenant", WEFT_NAMES_TENANTS },
                      { "user", WEFT_NAMES_PRINCIPALS },
                      { "image", WEFT_NAMES_IMAGES },
-                     { "fabric", WEFT_NAMES_FABRICS } };
+                     { "fabric", WEFT_NAMES_FABRICS },
+                     { "apart", WEFT_NAMES_CLUSTERS } };
 
 /* A value that is one of several words says so in its description: "ready|deleted". */
 static void

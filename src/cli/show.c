@@ -1,4 +1,5 @@
 /* weft show: a cluster with its nodes, or some of its nodes. */
+#include "clock.h"
 #include "errors.h"
 #include "hostlist.h"
 #include "size.h"
@@ -8,7 +9,7 @@
 static void
 print_line(const char *title, char *value)
 {
-    printf("  %-10s  %s\n", title, value);
+    printf("  %-11s  %s\n", title, value);
     g_free(value);
 }
 
@@ -21,10 +22,12 @@ print_group(json_t *group)
     g_autofree char *memory = weft_cli_size_field(group, "memory");
     g_autofree char *gpus = weft_cli_count(weft_cli_number(group, "gpus"), "GPU");
     g_autofree char *path = weft_cli_field(group, "path");
+    g_autofree char *numa = weft_cli_field(group, "numa");
     g_autofree char *image = weft_cli_field(group, "image");
-    gboolean has_gpus = weft_cli_number(group, "gpus") > 0;
-    print_line("group", g_strdup_printf("%s: %s of %s, %s%s%s; path %s; image %s", name, count, cores, memory,
-                                        has_gpus ? ", " : "", has_gpus ? gpus : "", path, image));
+    gboolean has_gpus = weft_cli_number(group, "gpus") > 0, usual = strcmp(numa, "preferred") == 0;
+    print_line("group", g_strdup_printf("%s: %s of %s, %s%s%s; path %s; %s%s%simage %s", name, count, cores, memory,
+                                        has_gpus ? ", " : "", has_gpus ? gpus : "", path, usual ? "" : "NUMA ",
+                                        usual ? "" : numa, usual ? "" : "; ", image));
 }
 
 static void
@@ -51,6 +54,43 @@ print_inside(json_t *cluster)
         print_line("user-data", g_strdup("yes"));
     if (json_is_true(json_object_get(cluster, "slurm")))
         print_line("Slurm", g_strdup("yes"));
+}
+
+/* What is not the default. */
+static void
+print_wish(json_t *cluster)
+{
+    static const struct {
+        const char *field, *title, *usual;
+    } words[] = { { "layout", "layout", "compact" }, { "pattern", "pattern", "none" } };
+    for (gsize i = 0; i < G_N_ELEMENTS(words); i++) {
+        g_autofree char *word = weft_cli_field(cluster, words[i].field);
+        if (strcmp(word, words[i].usual) != 0)
+            print_line(words[i].title, g_steal_pointer(&word));
+    }
+    size_t i;
+    json_t *other;
+    json_array_foreach (json_object_get(cluster, "apart"), i, other)
+        print_line("apart from", weft_cli_clean(json_string_value(other)));
+    if (json_is_true(json_object_get(cluster, "exclusive")))
+        print_line("exclusive", g_strdup("yes"));
+    if (json_is_true(json_object_get(cluster, "preemptible")))
+        print_line("preemptible", g_strdup("yes"));
+    if (weft_cli_number(cluster, "priority") != 0)
+        print_line("priority", weft_cli_field(cluster, "priority"));
+}
+
+/* Its end is known once it is placed. */
+static void
+print_walltime(json_t *cluster)
+{
+    gint64 seconds = weft_cli_number(cluster, "walltime");
+    if (seconds <= 0)
+        return;
+    g_autofree char *length = weft_duration_format(seconds * G_USEC_PER_SEC);
+    g_autofree char *ends = weft_cli_field(cluster, "ends");
+    gboolean known = json_is_string(json_object_get(cluster, "ends"));
+    print_line("walltime", g_strdup_printf("%s%s%s", length, known ? ", until " : "", known ? ends : ""));
 }
 
 /* The service level is known once it is placed. */
@@ -84,6 +124,8 @@ print_cluster(json_t *cluster)
     print_line("fabric", weft_cli_field(cluster, "fabric"));
     print_line("partition", weft_cli_field(cluster, "partition"));
     print_bandwidth(cluster);
+    print_wish(cluster);
+    print_walltime(cluster);
     print_line("created", weft_cli_field(cluster, "created"));
     size_t i;
     json_t *group;

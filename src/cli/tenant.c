@@ -3,16 +3,19 @@
 #include "table.h"
 #include "verbs.h"
 
-static char *quota[6];
+static char *quota[6], *priority_max, *share;
 
 /* In the order of the names below. */
-static const GOptionEntry quota_options[] = {
+static const GOptionEntry tenant_options[] = {
     { "clusters", 0, 0, G_OPTION_ARG_STRING, &quota[0], "at most so many clusters; none: no limit", "N" },
     { "nodes", 0, 0, G_OPTION_ARG_STRING, &quota[1], "nodes", "N" },
     { "cores", 0, 0, G_OPTION_ARG_STRING, &quota[2], "cores", "N" },
     { "memory", 0, 0, G_OPTION_ARG_STRING, &quota[3], "memory: 512G, 4T", "SIZE" },
     { "gpus", 0, 0, G_OPTION_ARG_STRING, &quota[4], "GPUs", "N" },
     { "vfs", 0, 0, G_OPTION_ARG_STRING, &quota[5], "virtual functions of the fabric", "N" },
+    { "priority-max", 0, 0, G_OPTION_ARG_STRING, &priority_max,
+      "priority of its clusters, unless an operator asks for them (0)", "N" },
+    { "share", 0, 0, G_OPTION_ARG_STRING, &share, "its weight beside other tenants where clusters wait (1)", "NUMBER" },
     { NULL },
 };
 
@@ -51,6 +54,50 @@ make_quota(GError **error)
     return object;
 }
 
+static gboolean
+add_priority_max(json_t *body, GError **error)
+{
+    gint64 number = 0;
+    if (!priority_max)
+        return TRUE;
+    if (!g_ascii_string_to_signed(priority_max, 10, G_MININT, G_MAXINT, &number, NULL)) {
+        weft_cli_set_usage(error, "--priority-max %s: write a whole number, such as 100", priority_max);
+        return FALSE;
+    }
+    json_object_set_new(body, "priority_max", json_integer(number));
+    return TRUE;
+}
+
+static gboolean
+add_share(json_t *body, GError **error)
+{
+    char *end = NULL;
+    double number = share ? g_ascii_strtod(share, &end) : 0;
+    json_t *value = share && *share && !*end ? json_real(number) : NULL;
+    if (value)
+        json_object_set_new(body, "share", value);
+    else if (share)
+        weft_cli_set_usage(error, "--share %s: write a number, such as 2.5", share);
+    return value || !share;
+}
+
+/* What the options say of a tenant; NULL: one of them is wrong. */
+static json_t *
+make_tenant(GError **error)
+{
+    json_t *limits = make_quota(error);
+    if (!limits)
+        return NULL;
+    json_t *body = json_object();
+    if (json_object_size(limits))
+        json_object_set(body, "quota", limits);
+    json_decref(limits);
+    if (add_priority_max(body, error) && add_share(body, error))
+        return body;
+    json_decref(body);
+    return NULL;
+}
+
 /* Sends the body and releases it; prints the tenant that comes back. */
 static gboolean
 send_tenant(WeftCli *cli, const char *method, const char *path, json_t *body, const char *done, GError **error)
@@ -71,10 +118,10 @@ send_tenant(WeftCli *cli, const char *method, const char *path, json_t *body, co
 static gboolean
 run_add(WeftCli *cli, char **args, GError **error)
 {
-    json_t *limits = make_quota(error);
-    if (!limits)
+    json_t *body = make_tenant(error);
+    if (!body)
         return FALSE;
-    json_t *body = json_pack("{s:s, s:o}", "name", args[0], "quota", limits);
+    json_object_set_new(body, "name", json_string(args[0]));
     if (send_tenant(cli, "POST", "/v1/tenants", body, "added", error))
         return TRUE;
     weft_cli_blame(error, "tenant", args[0]);
@@ -84,16 +131,16 @@ run_add(WeftCli *cli, char **args, GError **error)
 static gboolean
 run_set(WeftCli *cli, char **args, GError **error)
 {
-    json_t *limits = make_quota(error);
-    if (!limits)
+    json_t *body = make_tenant(error);
+    if (!body)
         return FALSE;
-    if (json_object_size(limits) == 0) {
-        json_decref(limits);
+    if (json_object_size(body) == 0) {
+        json_decref(body);
         weft_cli_set_usage(error, "tenant set: nothing to set: give a quota, for example --nodes 64");
         return FALSE;
     }
     g_autofree char *path = weft_client_path("/v1/tenants", args[0]);
-    if (send_tenant(cli, "PATCH", path, json_pack("{s:o}", "quota", limits), "changed", error))
+    if (send_tenant(cli, "PATCH", path, body, "changed", error))
         return TRUE;
     weft_cli_blame(error, "tenant", args[0]);
     return FALSE;
@@ -167,8 +214,10 @@ run_show(WeftCli *cli, char **args, GError **error)
     printf("tenant %s\n", name);
     for (guint i = 0; i < G_N_ELEMENTS(quota_names); i++) {
         g_autofree char *used = used_of(tenant, quota_names[i]);
-        printf("  %-9s  %s\n", quota_names[i], used);
+        printf("  %-12s  %s\n", quota_names[i], used);
     }
+    printf("  %-12s  %" G_GINT64_FORMAT "\n", "priority_max", weft_cli_number(tenant, "priority_max"));
+    printf("  %-12s  %g\n", "share", json_number_value(json_object_get(tenant, "share")));
     json_decref(tenant);
     return TRUE;
 }
@@ -191,12 +240,13 @@ const WeftVerb weft_tenant_verbs[] = {
         .name = "tenant add",
         .arguments = "NAME",
         .summary = "add a tenant",
-        .about = "Adds a tenant with its quota; what is not named has no limit.",
+        .about = "Adds a tenant with its quota; what is not named has no limit. What its clusters wait for is shared among\n"
+                 "tenants by their weights.",
         .examples = "weft tenant add acme --nodes 64 --memory 1T\n"
                     "weft tenant add lab",
         .min_args = 1,
         .max_args = 1,
-        .options = quota_options,
+        .options = tenant_options,
         .run = run_add,
     },
     {
@@ -220,14 +270,14 @@ const WeftVerb weft_tenant_verbs[] = {
     {
         .name = "tenant set",
         .arguments = "NAME",
-        .summary = "change a tenant's quota",
-        .about = "Changes the quotas that are named; none removes a limit.",
-        .examples = "weft tenant set acme --nodes 128\n"
+        .summary = "change a tenant's quota and weight",
+        .about = "Changes what is named; none removes a limit.",
+        .examples = "weft tenant set acme --nodes 128 --share 2\n"
                     "weft tenant set acme --gpus none",
         .min_args = 1,
         .max_args = 1,
         .names = WEFT_NAMES_TENANTS,
-        .options = quota_options,
+        .options = tenant_options,
         .run = run_set,
     },
     {

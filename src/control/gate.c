@@ -2,8 +2,10 @@
 #include "clock.h"
 #include "control-private.h"
 #include "doctor.h"
+#include "dry-run.h"
 #include "errors.h"
 #include "fabric-view.h"
+#include "yaml.h"
 
 #include <unistd.h>
 
@@ -362,6 +364,21 @@ gate_topology(WeftGate *gate, const char *fabric, GCancellable *cancellable, Wef
     view(call_report(gate, cancellable, reported, data), WEFT_VIEW_TOPOLOGY, fabric);
 }
 
+/* --- where it would be --- */
+
+static void
+gate_place(WeftGate *gate, const char *wish, GCancellable *cancellable, WeftGateReported reported, gpointer data)
+{
+    GError *error = NULL;
+    Call *call = call_report(gate, cancellable, reported, data);
+    json_t *json = weft_json_parse(wish, strlen(wish), &error);
+    g_autoptr(WeftCluster) cluster = json ? weft_cluster_from_json(json, &error) : NULL;
+    json_decref(json);
+    if (cluster)
+        call->report = weft_dry_run(call->control, cluster);
+    end_soon(call, error);
+}
+
 /* --- life --- */
 
 static const WeftGateOps ops = { .open = gate_open,
@@ -370,7 +387,8 @@ static const WeftGateOps ops = { .open = gate_open,
                                  .fabric = gate_fabric,
                                  .partitions = gate_partitions,
                                  .tables = gate_tables,
-                                 .topology = gate_topology };
+                                 .topology = gate_topology,
+                                 .place = gate_place };
 
 WeftGate *
 weft_control_gate_new(WeftControl *control)

@@ -55,6 +55,18 @@ typedef struct WeftGateOps {
     /* For placement and for Slurm: { "fabric", "source", "leaves": [ { "switch", "hosts": [ name, … ], "distances": [ cables to
      * each of the leaves ] }, … ], "slurm": the text of a topology.conf }. */
     void (*topology)(WeftGate *gate, const char *fabric, GCancellable *cancellable, WeftGateReported reported, gpointer data);
+    /* Where a cluster would be placed now; nothing is taken. wish: its record, as text:
+     *
+     *     { "fits", "never": not even if nothing else were there, "reason": why it does not fit, or null,
+     *       "when": microseconds as of weft_clock_now() at which it would start by the queue, or null where that is not known,
+     *       "why": [ text, … ], "leaves", "hosts", "hops" or null, "split", "remote", "between" or null: as WeftPlacement,
+     *       "nodes": [ { "rank", "group", "path", "cores", "memory", "gpus", "numa_nodes": so many, "host_number",
+     *         "leaf_number": from 1, equal where these are, "host", "leaf" or null, "core_ids": [ … ], "memory_nodes": [ {
+     *         "numa", "page_size", "pages" }, … ], "devices": [ { "rail", "hca", "vf" or null, "guid": null }, … ], "gpu_ids":
+     * [ … ] }, … ] }
+     *
+     * From leaves on only where it fits. */
+    void (*place)(WeftGate *gate, const char *wish, GCancellable *cancellable, WeftGateReported reported, gpointer data);
 } WeftGateOps;
 
 struct WeftGate {

@@ -28,6 +28,8 @@
 #define WEFT_APART_MAX 16 /* clusters with which one shares no host */
 #define WEFT_PRIORITY_MIN (-1000)
 #define WEFT_PRIORITY_MAX 1000
+#define WEFT_SHARE_MIN 0.001 /* a tenant's weight in the queue */
+#define WEFT_SHARE_MAX 1000.0
 #define WEFT_WALLTIME_MIN 1 /* seconds */
 #define WEFT_WALLTIME_MAX (10ULL * 366 * 24 * 3600)
 #define WEFT_TRAFFIC_MAX 65536 /* pairs of ranks of one cluster that talk */

@@ -2,6 +2,8 @@
 
 #include "codec.h"
 
+#define SHARE 1.0 /* unless told */
+
 const char *const weft_quota_words[WEFT_QUOTAS + 1] = {
     [WEFT_QUOTA_CLUSTERS] = "clusters", [WEFT_QUOTA_NODES] = "nodes", [WEFT_QUOTA_CORES] = "cores",
     [WEFT_QUOTA_MEMORY] = "memory",     [WEFT_QUOTA_GPUS] = "gpus",   [WEFT_QUOTA_VFS] = "vfs",
@@ -16,6 +18,7 @@ const char *const weft_role_words[WEFT_ROLES + 1] = {
 
 static const WeftCodecField tenant_fields[] = {
     WEFT_FIELD(WeftTenant, name, TEXT, .grammar = WEFT_GRAMMAR_NAME, .what = "tenant name"),
+    WEFT_FIELD(WeftTenant, priority_max, INT, .min = WEFT_PRIORITY_MIN, .max = WEFT_PRIORITY_MAX),
     WEFT_FIELD(WeftTenant, origin, WORD, WEFT_OPTIONAL, .words = weft_origin_words),
     WEFT_FIELD(WeftTenant, created, UINT64, WEFT_OPTIONAL),
     {},
@@ -76,6 +79,7 @@ weft_tenant_from_json(json_t *json, const char *where, GError **error)
     weft_fields_begin(&f, json, "%s", where);
     weft_codec_read(&f, tenant_fields, tenant);
     read_quota(&f, tenant);
+    tenant->share = weft_fields_real(&f, "share", WEFT_SHARE_MIN, WEFT_SHARE_MAX, SHARE);
     return weft_fields_end(&f, error) ? g_steal_pointer(&tenant) : NULL;
 }
 
@@ -88,6 +92,8 @@ weft_tenant_to_json(const WeftTenant *tenant)
         if (tenant->quota[i])
             json_object_set_new_nocheck(quota, weft_quota_words[i], json_integer((json_int_t)tenant->quota[i]));
     json_object_set_new_nocheck(json, "quota", quota);
+    if (tenant->share != SHARE)
+        json_object_set_new_nocheck(json, "share", json_real(tenant->share));
     return json;
 }
 

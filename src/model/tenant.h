@@ -21,11 +21,13 @@ extern const char *const weft_quota_words[WEFT_QUOTAS + 1];
 typedef struct WeftTenant {
     char *name;
     guint64 quota[WEFT_QUOTAS];
+    gint priority_max; /* of clusters that its own people ask for */
+    double share;      /* its weight beside other tenants where clusters wait; 1 unless told */
     WeftOrigin origin;
     gint64 created; /* what an earlier tenant of this name did is not this one's to see */
 } WeftTenant;
 
-/* { "name": "acme", "quota": { "nodes": 64, "memory": "1T" }, "origin": "api" } */
+/* { "name": "acme", "quota": { "nodes": 64, "memory": "1T" }, "priority_max": 100, "share": 2.5, "origin": "api" } */
 WeftTenant *weft_tenant_from_json(json_t *json, const char *where, GError **error);
 json_t *weft_tenant_to_json(const WeftTenant *tenant);
 void weft_tenant_free(WeftTenant *tenant);

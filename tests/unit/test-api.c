@@ -165,8 +165,8 @@ fill(WeftStore *store)
 {
     GError *error = NULL;
     WeftTxn *txn = weft_txn_new("test-filled");
-    WeftTenant acme = { .name = (char *)"acme", .quota = { [WEFT_QUOTA_CORES] = 8 } };
-    WeftTenant umbrella = { .name = (char *)"umbrella" };
+    WeftTenant acme = { .name = (char *)"acme", .quota = { [WEFT_QUOTA_CORES] = 8 }, .share = 1 };
+    WeftTenant umbrella = { .name = (char *)"umbrella", .share = 1 };
     weft_txn_put_tenant(txn, &acme, WEFT_ABSENT);
     weft_txn_put_tenant(txn, &umbrella, WEFT_ABSENT);
     put_principal(txn, "alice", "acme", WEFT_ROLE_MEMBER);

@@ -422,6 +422,7 @@ import_leaves_api_alone(void)
     import(&site, N1, NULL);
     g_autoptr(WeftHost) host = weft_store_load_host(site.store, "n1", NULL, NULL);
     g_autoptr(WeftTenant) tenant = g_new0(WeftTenant, 1);
+    tenant->share = 1;
     g_free(host->name);
     host->name = g_strdup("n9");
     host->origin = WEFT_ORIGIN_API;

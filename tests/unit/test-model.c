@@ -682,7 +682,7 @@ static const Golden goldens[] = {
     { "node", 20, read_back_node },
     { "principal", 9, read_back_principal },
     { "spec", 154, read_back_spec },
-    { "tenant", 11, read_back_tenant },
+    { "tenant", 19, read_back_tenant },
     { "token", 4, read_back_token },
     { "usage", 4, read_back_usage },
 };

@@ -256,7 +256,7 @@ new_cluster(const char *id, const char *name, guint count)
 static WeftTxn *
 put_cluster(const WeftCluster *cluster)
 {
-    WeftTenant tenant = { .name = (char *)"acme", .quota = { [WEFT_QUOTA_CLUSTERS] = 2, [WEFT_QUOTA_CORES] = 40 } };
+    WeftTenant tenant = { .name = (char *)"acme", .quota = { [WEFT_QUOTA_CLUSTERS] = 2, [WEFT_QUOTA_CORES] = 40 }, .share = 1 };
     WeftTxn *txn = weft_txn_new("test");
     weft_txn_put_cluster(txn, cluster, &tenant, WEFT_ANY);
     return txn;
@@ -361,7 +361,7 @@ remove_host(Env *env)
 static WeftTxn *
 remove_tenant(void)
 {
-    WeftTenant acme = { .name = (char *)"acme" };
+    WeftTenant acme = { .name = (char *)"acme", .share = 1 };
     WeftTxn *txn = weft_txn_new("test");
     weft_txn_remove_tenant(txn, &acme, WEFT_ANY);
     return txn;

@@ -1,0 +1,128 @@
+#include "dry-run.h"
+
+#include "schedule.h"
+
+/* Gives equal names equal numbers, from 1 in the order in which they come. */
+static guint
+number_of(GHashTable *numbers, const char *name)
+{
+    gpointer number;
+    if (g_hash_table_lookup_extended(numbers, name, NULL, &number))
+        return GPOINTER_TO_UINT(number);
+    guint next = g_hash_table_size(numbers) + 1;
+    g_hash_table_insert(numbers, (gpointer)name, GUINT_TO_POINTER(next));
+    return next;
+}
+
+static json_t *
+cores_view(const WeftNode *node)
+{
+    json_t *cores = json_array();
+    for (guint i = 0; i < node->cores->len; i++)
+        json_array_append_new(cores, json_integer(g_array_index(node->cores, guint16, i)));
+    return cores;
+}
+
+/* ret_numa: bits of the NUMA nodes. */
+static json_t *
+memory_view(const WeftNode *node, guint64 *ret_numa)
+{
+    json_t *memory = json_array();
+    for (guint i = 0; i < node->memory->len; i++) {
+        const WeftMemory *part = &g_array_index(node->memory, WeftMemory, i);
+        *ret_numa |= G_GUINT64_CONSTANT(1) << part->numa;
+        json_array_append_new(memory, json_pack("{s:i, s:I, s:I}", "numa", (int)part->numa, "page_size",
+                                                (json_int_t)part->page_size, "pages", (json_int_t)part->pages));
+    }
+    return memory;
+}
+
+static json_t *
+devices_view(const WeftNode *node)
+{
+    json_t *devices = json_array();
+    for (guint i = 0; i < node->devices->len; i++) {
+        const WeftDevice *device = node->devices->pdata[i];
+        json_t *vf = device->vf < 0 ? json_null() : json_integer(device->vf);
+        json_array_append_new(
+            devices, json_pack("{s:i, s:s, s:o, s:n}", "rail", (int)device->rail, "hca", device->hca, "vf", vf, "guid"));
+    }
+    return devices;
+}
+
+static json_t *
+gpus_view(const WeftNode *node)
+{
+    json_t *gpus = json_array();
+    for (guint i = 0; i < node->gpus->len; i++)
+        json_array_append_new(gpus, json_string(node->gpus->pdata[i]));
+    return gpus;
+}
+
+static guint64
+numa_of_cores(const WeftHost *host, const WeftNode *node)
+{
+    guint64 numa = 0;
+    for (guint i = 0; i < node->cores->len; i++)
+        numa |= G_GUINT64_CONSTANT(1) << g_array_index(host->cores, WeftCore, g_array_index(node->cores, guint16, i)).numa;
+    return numa;
+}
+
+typedef struct Numbers {
+    GHashTable *hosts;
+    GHashTable *leaves;
+} Numbers;
+
+static json_t *
+node_view(const WeftFleet *fleet, const WeftNode *node, guint rank, const Numbers *numbers)
+{
+    const char *leaf = weft_fleet_leaf(fleet, node->host);
+    guint64 numa = numa_of_cores(weft_fleet_host(fleet, node->host), node);
+    json_t *memory = memory_view(node, &numa);
+    json_t *view =
+        json_pack("{s:i, s:s, s:s, s:i, s:I, s:i, s:i, s:i, s:i}", "rank", (int)rank, "group", node->group, "path",
+                  weft_path_words[node->path], "cores", (int)node->cores->len, "memory", (json_int_t)weft_node_memory(node),
+                  "gpus", (int)node->gpus->len, "numa_nodes", __builtin_popcountll(numa), "host_number",
+                  (int)number_of(numbers->hosts, node->host), "leaf_number", (int)number_of(numbers->leaves, leaf));
+    json_object_update_new(view, json_pack("{s:s, s:s?, s:o, s:o, s:o, s:o}", "host", node->host, "leaf", *leaf ? leaf : NULL,
+                                           "core_ids", cores_view(node), "memory_nodes", memory, "devices", devices_view(node),
+                                           "gpu_ids", gpus_view(node)));
+    return view;
+}
+
+static json_t *
+nodes_view(const WeftFleet *fleet, const GPtrArray *nodes, Numbers *numbers)
+{
+    json_t *views = json_array();
+    for (guint i = 0; i < nodes->len; i++)
+        json_array_append_new(views, node_view(fleet, nodes->pdata[i], i, numbers));
+    return views;
+}
+
+static json_t *
+fit_view(WeftFleet *fleet, const GPtrArray *nodes)
+{
+    g_autoptr(GHashTable) hosts = g_hash_table_new(g_str_hash, g_str_equal);
+    g_autoptr(GHashTable) leaves = g_hash_table_new(g_str_hash, g_str_equal);
+    json_t *views = nodes_view(fleet, nodes, &(Numbers){ hosts, leaves });
+    return json_pack("{s:b, s:b, s:n, s:n, s:[], s:i, s:i, s:n, s:i, s:i, s:n, s:o}", "fits", TRUE, "never", FALSE, "reason",
+                     "when", "why", "leaves", (int)g_hash_table_size(leaves), "hosts", (int)g_hash_table_size(hosts), "hops",
+                     "split", 0, "remote", 0, "between", "nodes", views);
+}
+
+json_t *
+weft_dry_run(WeftControl *control, const WeftCluster *cluster)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GHashTable) barred = g_hash_table_new(g_str_hash, g_str_equal);
+    guint counts[WEFT_GROUPS_MAX] = { 0 };
+    for (guint i = 0; i < cluster->groups->len; i++)
+        counts[i] = ((const WeftGroup *)cluster->groups->pdata[i])->count;
+    weft_subnets_add_servers(control->subnets, cluster, barred);
+    WeftPlaceRequest request = { .cluster = cluster, .counts = counts, .avoid = barred };
+    weft_fleet_sort(control->fleet);
+    g_autoptr(GPtrArray) nodes = weft_schedule(control->fleet, &request, &error);
+    if (nodes)
+        return fit_view(control->fleet, nodes);
+    return json_pack("{s:b, s:b, s:s, s:n, s:[]}", "fits", FALSE, "never", FALSE, "reason", error->message, "when", "why");
+}
