@@ -418,8 +418,7 @@ const WeftVerb weft_create_verbs[] = {
         .about = "Asks for a cluster and waits until all its nodes were seen working. Flags win over the file. Your\n"
                  "public keys in ~/.ssh may log in, unless --ssh-key or the file names others.",
         .examples = "weft create cfd -n 8 --cores 4 --memory 8G\n"
-                    "weft create mix --group gpu:4,cores=8,gpus=1 --group cpu:16,cores=16 --dry-run\n"
-                    "weft create -f cfd.yaml --no-wait",
+                    "weft create mix --group gpu:4,cores=8,gpus=1 --group cpu:16,cores=16 --dry-run",
         .max_args = 1,
         .options = options,
         .run = run,

@@ -120,12 +120,21 @@ def test_answers_are_as_described(weft, ask):
         assert ask("GET", path).status == 200
     assert ask("POST", "/v1/clusters?tenant=acme", {"name": "cfd", "count": 2, "cores": 1, "memory": "256M", "image": "mpi"}).status == 201
     weft.client.wait_phase("cfd", "ready")
+    wish = {"name": "wish", "numa": "required", "layout": "spread", "exclusive": True, "apart": ["cfd"], "walltime": "12h",
+            "priority": 5, "preemptible": True, "memory": "256M", "image": "mpi", "count": 2, "matrix": [[0, 0.5], [1, 0]]}
+    tried = ask("POST", "/v1/placements?tenant=acme", wish)
+    assert (tried.status, tried.json["fits"]) == (200, True)
+    refused = ask("POST", "/v1/placements?tenant=acme", {"name": "wish", "count": 1000, "image": "mpi", "pattern": "ring"})
+    assert (refused.status, refused.json["fits"]) == (200, False)
+    assert ask("POST", "/v1/clusters?tenant=acme", wish).status == 201
+    assert ask("GET", "/v1/clusters/wish?tenant=acme").json["walltime"] == 12 * 3600
     assert ask("PATCH", "/v1/clusters/cfd?tenant=acme", {"count": 3}).status == 200
     assert ask("POST", "/v1/hosts", host("n9") | {"labels": {"rack": "r9"}}).status == 201
     assert ask("POST", "/v1/hosts/n9/drain", {"evict": True}).status == 200
     assert ask("POST", "/v1/hosts/n9/undrain").status == 200
     assert ask("POST", "/v1/tenants", {"name": "initech", "quota": {"memory": "1T", "nodes": 4}}).status == 201
     assert ask("PATCH", "/v1/tenants/initech", {"quota": {"nodes": None}}).status == 200
+    assert ask("PATCH", "/v1/tenants/initech", {"share": 2.5, "priority_max": 100}).status == 200
     assert ask("POST", "/v1/principals", {"name": "milton", "tenant": "initech", "role": "viewer"}).status == 201
     token = ask("POST", "/v1/tokens", {"principal": "milton", "note": "stapler", "expires_in": "1d"})
     assert token.status == 201

@@ -1,6 +1,8 @@
 /* The parts of weft that need no weftd: event stream, tables, texts. */
 #include "cli.h"
 #include "errors.h"
+#include "matrix.h"
+#include "placement.h"
 #include "sse.h"
 #include "table.h"
 #include "target.h"
@@ -253,10 +255,54 @@ test_target_paths(void)
     }
 }
 
+static void
+test_matrix(void)
+{
+    static const struct {
+        const char *text;
+        const char *rows; /* or */
+        const char *message;
+    } cases[] = {
+        { "0 1\n1 0\n", "[[0,1],[1,0]]", NULL },
+        { "# a remark\n\n 0,\t1.5 \r\n1e3 0", "[[0,1.5],[1000,0]]", NULL },
+        { "1e300 -2", "[[1e300,-2]]", NULL },
+        { "", "[]", NULL },
+        { " [[0, 1], [1, 0]]", "[[0,1],[1,0]]", NULL },
+        { "0 1\n1 1x\n", NULL, "m: line 2: \"1x\" is no number" },
+        { "inf", NULL, "m: line 1: \"inf\" is no number" },
+        { "{}", NULL, "m: line 1: \"{}\" is no number" },
+    };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autoptr(GError) error = NULL;
+        json_t *rows = weft_matrix_parse(cases[i].text, "m", &error);
+        json_t *wanted = cases[i].rows ? json_loads(cases[i].rows, 0, NULL) : NULL;
+        g_assert_cmpstr(error ? error->message : NULL, ==, cases[i].message);
+        g_assert_true(rows ? json_equal(rows, wanted) : !wanted);
+        json_decref(rows);
+        json_decref(wanted);
+    }
+}
+
+static void
+test_ranges(void)
+{
+    static const char *const cases[][2] = {
+        { "[]", "" }, { "[3]", "3" }, { "[0,1,2,3,8]", "0-3,8" }, { "[1,3,4,6,7,8]", "1,3-4,6-8" }
+    };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        json_t *numbers = json_loads(cases[i][0], 0, NULL);
+        g_autofree char *text = weft_placement_ranges(numbers);
+        g_assert_cmpstr(text, ==, cases[i][1]);
+        json_decref(numbers);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/cli/matrix", test_matrix);
+    g_test_add_func("/cli/ranges", test_ranges);
     g_test_add_func("/cli/sse", test_sse);
     g_test_add_func("/cli/sse-limit", test_sse_has_a_limit);
     g_test_add_func("/cli/table", test_table);

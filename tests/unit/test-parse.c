@@ -408,19 +408,23 @@ read_thing(const char *text, const char *where, char **ret_summary, GError **err
     gint64 wait = weft_fields_duration(&f, "wait", 7);
     gint64 since = weft_fields_time(&f, "since", 8);
     guint64 guid = weft_fields_hex(&f, "guid", 0xffff, 9);
+    gint64 nice = weft_fields_int(&f, "nice", -20, 19, -1);
+    double share = weft_fields_real(&f, "share", 0.5, 2, 1);
+    guint64 length = weft_fields_seconds(&f, "length", 1, 7200, 0);
     gboolean evict = weft_fields_bool(&f, "evict", TRUE);
     int colour = weft_fields_word(&f, "colour", colours, 1);
     json_t *list = weft_fields_array(&f, "list", 2);
     json_t *labels = weft_fields_object(&f, "labels");
-    *ret_summary = g_strdup_printf("%s %s %d %d %d %d %d %d %s %zu %zu%s", name, note ? note : "-", (int)cores, (int)memory,
-                                   (int)wait, (int)since, (int)guid, evict, colours[colour], json_array_size(list),
-                                   json_object_size(labels), weft_fields_has(&f, "note") ? " has" : "");
+    *ret_summary =
+        g_strdup_printf("%s %s %d %d %d %d %d %d %g %d %d %s %zu %zu%s", name, note ? note : "-", (int)cores, (int)memory,
+                        (int)wait, (int)since, (int)guid, (int)nice, share, (int)length, evict, colours[colour],
+                        json_array_size(list), json_object_size(labels), weft_fields_has(&f, "note") ? " has" : "");
     gboolean ok = weft_fields_end(&f, error);
     json_decref(object);
     return ok;
 }
 
-#define FALLBACKS " - 4 2048 7 8 9 1 green 0 0"
+#define FALLBACKS " - 4 2048 7 8 9 -1 1 0 1 green 0 0"
 
 static void
 test_fields_taken(void)
@@ -432,10 +436,12 @@ test_fields_taken(void)
         { "{'name': 'n'}", "n" FALLBACKS },
         { "{'name': 'n', 'note': null, 'cores': null, 'list': null, 'evict': null}", "n" FALLBACKS " has" },
         { "{'name': '', 'note': 'x', 'cores': 1, 'memory': '1M', 'wait': '250ms', 'guid': '0xfFfF', 'evict': false}",
-          " x 1 1048576 250000 8 65535 0 green 0 0 has" },
+          " x 1 1048576 250000 8 65535 -1 1 0 0 green 0 0 has" },
         { "{'name': 'n', 'cores': 1024, 'memory': 1024, 'since': '1970-01-01T00:00:00.000001Z', 'colour': 'red',"
           " 'list': [1, 2], 'labels': {'a': 1}}",
-          "n - 1024 1024 7 1 9 1 red 2 1" },
+          "n - 1024 1024 7 1 9 -1 1 0 1 red 2 1" },
+        { "{'name': 'n', 'nice': -20, 'share': 2, 'length': '2h'}", "n - 4 2048 7 8 9 -20 2 7200 1 green 0 0" },
+        { "{'name': 'n', 'nice': 19, 'share': 0.5, 'length': 90}", "n - 4 2048 7 8 9 19 0.5 90 1 green 0 0" },
     };
     for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
         GError *error = NULL;
@@ -447,7 +453,7 @@ test_fields_taken(void)
     }
 }
 
-#define KNOWN "known are: name, note, cores, memory, wait, since, guid, evict, colour, list, labels"
+#define KNOWN "known are: name, note, cores, memory, wait, since, guid, nice, share, length, evict, colour, list, labels"
 
 static const struct {
     const char *fields; /* beside the name */
@@ -473,6 +479,18 @@ static const struct {
     { "'guid': '0x-1'", "guid: must be 0x0 to 0xffff in hexadecimal, is \"0x-1\"" },
     { "'guid': '0x0x1'", "guid: must be 0x0 to 0xffff in hexadecimal, is \"0x0x1\"" },
     { "'guid': '0x10000'", "guid: must be 0x0 to 0xffff in hexadecimal, is \"0x10000\"" },
+    { "'nice': -21", "nice: must be -20 to 19, is -21" },
+    { "'nice': 20", "nice: must be -20 to 19, is 20" },
+    { "'nice': 1.5", "nice: must be a whole number, is a fraction" },
+    { "'share': 0.4", "share: must be 0.5 to 2, is 0.4" },
+    { "'share': 3", "share: must be 0.5 to 2, is 3" },
+    { "'share': '1'", "share: must be a number, is a text" },
+    { "'length': 0", "length: must be 1 s to 2 h, is 0 ms" },
+    { "'length': '3h'", "length: must be 1 s to 2 h, is 3 h" },
+    { "'length': 9223372036854775807", "length: must be 1 s to 2 h, is 106751991 d 4 h" },
+    { "'length': '100ms'", "length: duration \"100ms\" is no whole number of seconds" },
+    { "'length': '5'", "length: duration \"5\" is not understood; write it like 250ms, 90s, 5m, 2h or 1d" },
+    { "'length': []", "length: must be a duration like \"90m\" or a number of seconds, is a list" },
     { "'evict': 'yes'", "evict: must be true or false, is a text" },
     { "'colour': 'blue'", "colour: must be one of red, green; is \"blue\"" },
     { "'colour': []", "colour: must be a text, is a list" },
