@@ -1,325 +1,98 @@
+#include "fleet.h"
+
+#include "board.h"
 #include "fleet-private.h"
-#include "hostlist.h"
 
 #include <string.h>
 
-static gboolean
-bit_get(const guint64 *words, guint i)
-{
-    return words[i / 64] >> (i % 64) & 1;
-}
+#define LOG_LEAST 4096 /* changes that are kept at least */
 
-/* Returns whether the bit changed, so that counters follow the bits and never drift from them. */
-static gboolean
-bit_set(guint64 *words, guint i, gboolean value)
-{
-    if (bit_get(words, i) == value)
-        return FALSE;
-    words[i / 64] ^= 1ULL << (i % 64);
-    return TRUE;
-}
+/* A slot as it was; its block is in blocks. */
+typedef struct Before {
+    guint number;
+    guint mark; /* the look ahead that it was kept for */
+    guint at;
+} Before;
 
-gboolean
-weft_slot_core_is_free(const WeftSlot *slot, guint core)
-{
-    return !bit_get(slot->cores.words, core);
-}
-
-gboolean
-weft_slot_vf_is_free(const WeftSlot *slot, guint hca, guint vf)
-{
-    return !bit_get(slot->vfs[hca], vf) && !bit_get(slot->absent_vfs[hca], vf);
-}
-
-gboolean
-weft_slot_hca_is_free(const WeftSlot *slot, guint hca)
-{
-    return slot->vfs[hca][0] == 0 && slot->vfs[hca][1] == 0 && !bit_get(slot->absent_vfs[hca], WEFT_SLOT_WHOLE);
-}
-
-gboolean
-weft_slot_gpu_is_free(const WeftSlot *slot, guint gpu)
-{
-    return !((slot->gpus | slot->absent_gpus) >> gpu & 1);
-}
-
-gboolean
-weft_slot_is_complete(const WeftSlot *slot)
-{
-    guint64 absent = slot->absent_gpus;
-    for (guint i = 0; i < slot->host->hcas->len; i++)
-        absent |= slot->absent_vfs[i][0] | slot->absent_vfs[i][1];
-    return absent == 0;
-}
-
-int
-weft_slot_hca(const WeftHost *host, const char *name)
-{
-    for (guint i = 0; i < host->hcas->len; i++)
-        if (strcmp(((const WeftHca *)host->hcas->pdata[i])->name, name) == 0)
-            return (int)i;
-    return -1;
-}
+/* --- changes --- */
 
 static void
-mark_vf(WeftSlot *slot, guint hca, guint vf, gboolean taken)
+note_change(WeftFleet *fleet, guint32 number)
 {
-    if (bit_set(slot->vfs[hca], vf, taken) && !bit_get(slot->absent_vfs[hca], vf))
-        slot->free_vfs += taken ? -1 : 1;
-}
-
-/* --- P_Keys of the ports --- */
-
-static guint
-places_of(const WeftSlot *slot, const WeftHca *hca)
-{
-    gpointer known = slot->told->ports ? g_hash_table_lookup(slot->told->ports, &hca->port_guid) : NULL;
-    return known ? GPOINTER_TO_UINT(known) : slot->told->pkeys;
-}
-
-/* As long as nobody knows which port it is, no partition could name it. */
-static gboolean
-has_room(const WeftSlot *slot, guint hca)
-{
-    const WeftHca *it = slot->host->hcas->pdata[hca];
-    guint places = places_of(slot, it);
-    return it->port_guid && (places == 0 || slot->n_keys[hca] < places);
-}
-
-static gboolean
-rail_has_room(const WeftSlot *slot, guint rail)
-{
-    for (guint i = 0; i < slot->host->hcas->len; i++)
-        if (((const WeftHca *)slot->host->hcas->pdata[i])->rail == rail && has_room(slot, i))
-            return TRUE;
-    return FALSE;
-}
-
-static void
-note_room(WeftSlot *slot)
-{
-    slot->roomy = 0;
-    while (rail_has_room(slot, slot->roomy))
-        slot->roomy++;
-}
-
-static WeftPortKey *
-find_key(const WeftSlot *slot, guint hca, const char *cluster)
-{
-    for (guint i = 0; cluster && i < slot->keys->len; i++) {
-        WeftPortKey *key = &g_array_index(slot->keys, WeftPortKey, i);
-        if (key->hca == hca && strcmp(key->cluster, cluster) == 0)
-            return key;
+    guint most = LOG_LEAST + 2 * fleet->slots->len;
+    if (fleet->log->len >= most) {
+        g_array_remove_range(fleet->log, 0, most / 2);
+        fleet->log_start += most / 2;
     }
-    return NULL;
+    g_array_append_val(fleet->log, number);
+    g_array_index(fleet->versions, guint32, number)++;
+}
+
+static gboolean
+is_kept(const WeftFleet *fleet, guint number)
+{
+    return g_array_index(fleet->places, WeftPlace, number).kept == fleet->mark;
 }
 
 static void
-add_keys(WeftSlot *slot, guint hca, const char *cluster, guint nodes)
+keep(WeftFleet *fleet, const WeftSlot *slot)
 {
-    WeftPortKey *key = find_key(slot, hca, cluster);
-    if (key) {
-        key->nodes += nodes;
-        return;
-    }
-    WeftPortKey new = { .hca = hca, .nodes = nodes };
-    g_strlcpy(new.cluster, cluster, sizeof new.cluster);
-    g_array_append_val(slot->keys, new);
-    slot->n_keys[hca]++;
-    note_room(slot);
+    WeftPlace *place = &g_array_index(fleet->places, WeftPlace, weft_slot_number(slot));
+    Before before = { weft_slot_number(slot), place->kept, fleet->blocks->len };
+    g_array_append_val(fleet->journal, before);
+    place->kept = fleet->mark;
+    g_byte_array_set_size(fleet->blocks, before.at + (guint)weft_slot_size(slot));
+    weft_slot_save(slot, fleet->blocks->data + before.at);
 }
 
-static void
-drop_key(WeftSlot *slot, guint hca, const char *cluster)
+void
+weft_fleet_touch(WeftFleet *fleet, WeftSlot *slot)
 {
-    WeftPortKey *key = find_key(slot, hca, cluster);
-    if (!key || --key->nodes > 0)
-        return;
-    g_array_remove_index_fast(slot->keys, (guint)(key - (WeftPortKey *)slot->keys->data));
-    slot->n_keys[hca]--;
-    note_room(slot);
+    if (fleet->mark && !is_kept(fleet, weft_slot_number(slot)))
+        keep(fleet, slot);
+    note_change(fleet, weft_slot_number(slot));
 }
 
-/* A node that is only being tried has no cluster yet. */
-static void
-mark_key(WeftSlot *slot, const WeftDevice *device, const char *cluster, gboolean taken)
+guint
+weft_fleet_begin(WeftFleet *fleet)
 {
-    int hca = weft_slot_hca(slot->host, device->hca);
-    if (hca < 0)
-        return;
-    if (!cluster)
-        slot->tried |= (guint16)(1U << hca);
-    else if (taken)
-        add_keys(slot, (guint)hca, cluster, 1);
-    else
-        drop_key(slot, (guint)hca, cluster);
+    g_array_append_val(fleet->journal, ((Before){ G_MAXUINT, fleet->mark, fleet->blocks->len }));
+    fleet->mark = fleet->journal->len;
+    return fleet->mark;
 }
 
-gboolean
-weft_slot_takes_key(const WeftSlot *slot, guint hca, const char *cluster)
+void
+weft_fleet_rollback(WeftFleet *fleet, guint mark)
 {
-    gboolean named = ((const WeftHca *)slot->host->hcas->pdata[hca])->port_guid != 0;
-    return named && (has_room(slot, hca) || slot->tried & 1U << hca || find_key(slot, hca, cluster));
-}
-
-/* --- the rest --- */
-
-static void
-mark_device(WeftSlot *slot, const WeftDevice *device, gboolean taken)
-{
-    int hca = weft_slot_hca(slot->host, device->hca);
-    if (hca < 0)
-        return;
-    guint vfs = ((const WeftHca *)slot->host->hcas->pdata[hca])->vfs;
-    if (device->vf >= 0 && (guint)device->vf < vfs)
-        mark_vf(slot, (guint)hca, (guint)device->vf, taken);
-    if (device->vf < 0)
-        bit_set(slot->vfs[hca], WEFT_SLOT_WHOLE, taken);
-    for (guint vf = 0; device->vf < 0 && vf < vfs; vf++)
-        mark_vf(slot, (guint)hca, vf, taken);
-}
-
-guint64
-weft_free_bytes(const WeftPages *pages, guint64 used)
-{
-    return (pages->count - MIN(pages->count, used)) * pages->size;
-}
-
-static void
-mark_memory(WeftSlot *slot, const WeftMemory *memory, gboolean taken)
-{
-    if (memory->numa >= slot->host->numa->len)
-        return;
-    const WeftNuma *numa = &g_array_index(slot->host->numa, WeftNuma, memory->numa);
-    for (guint i = 0; i < numa->n_pages; i++)
-        if (numa->pages[i].size == memory->page_size) {
-            guint64 *used = &slot->pages[memory->numa][i];
-            slot->free_bytes -= weft_free_bytes(&numa->pages[i], *used);
-            *used = taken ? *used + memory->pages : *used - MIN(*used, memory->pages);
-            slot->free_bytes += weft_free_bytes(&numa->pages[i], *used);
+    for (;;) {
+        Before before = g_array_index(fleet->journal, Before, fleet->journal->len - 1);
+        g_array_set_size(fleet->journal, fleet->journal->len - 1);
+        if (before.number == G_MAXUINT) {
+            gboolean last = fleet->mark == mark;
+            fleet->mark = before.mark;
+            if (last)
+                return;
+            continue;
         }
+        WeftPlace *place = &g_array_index(fleet->places, WeftPlace, before.number);
+        place->kept = before.mark;
+        weft_slot_restore(weft_fleet_slot(fleet, before.number), fleet->blocks->data + before.at);
+        g_byte_array_set_size(fleet->blocks, before.at);
+        note_change(fleet, before.number);
+    }
 }
 
+/* Which functions there are may have changed. */
 static void
-mark_gpu(WeftSlot *slot, const char *name, gboolean taken)
+doubt_functions(WeftFleet *fleet)
 {
-    for (guint i = 0; i < slot->host->gpus->len; i++)
-        if (strcmp(((const WeftGpu *)slot->host->gpus->pdata[i])->name, name) == 0)
-            slot->gpus = taken ? slot->gpus | 1U << i : slot->gpus & ~(1U << i);
+    for (guint i = 0; i < fleet->realms->len; i++) {
+        WeftRealm *realm = fleet->realms->pdata[i];
+        realm->gives_known = realm->gives_functions = FALSE;
+    }
 }
 
-static void
-mark_node(WeftSlot *slot, const WeftNode *node, gboolean taken)
-{
-    for (guint i = 0; i < node->cores->len; i++) {
-        guint core = g_array_index(node->cores, guint16, i);
-        if (core < slot->host->cores->len && bit_set(slot->cores.words, core, taken))
-            slot->free_cores += taken ? -1 : 1;
-    }
-    for (guint i = 0; i < node->memory->len; i++)
-        mark_memory(slot, &g_array_index(node->memory, WeftMemory, i), taken);
-    for (guint i = 0; i < node->devices->len; i++) {
-        mark_device(slot, node->devices->pdata[i], taken);
-        mark_key(slot, node->devices->pdata[i], node->cluster, taken);
-        weft_slot_promise(slot, node->devices->pdata[i], node, taken);
-    }
-    for (guint i = 0; i < node->gpus->len; i++)
-        mark_gpu(slot, node->gpus->pdata[i], taken);
-}
-
-void
-weft_slot_take(WeftSlot *slot, const WeftNode *node)
-{
-    mark_node(slot, node, TRUE);
-}
-
-void
-weft_slot_give(WeftSlot *slot, const WeftNode *node)
-{
-    mark_node(slot, node, FALSE);
-}
-
-/* Nothing is taken. */
-static void
-slot_init(WeftSlot *slot)
-{
-    const WeftHost *host = slot->host;
-    for (guint i = 0; i < host->cores->len; i++) {
-        gboolean housekeeping = g_array_index(host->cores, WeftCore, i).housekeeping;
-        bit_set(slot->cores.words, i, housekeeping);
-        slot->free_cores += !housekeeping;
-    }
-    for (guint i = 0; i < host->hcas->len; i++)
-        for (guint vf = 0; vf < ((const WeftHca *)host->hcas->pdata[i])->vfs; vf++)
-            slot->free_vfs += weft_slot_vf_is_free(slot, i, vf);
-    for (guint n = 0; n < host->numa->len; n++) {
-        const WeftNuma *numa = &g_array_index(host->numa, WeftNuma, n);
-        for (guint i = 0; i < numa->n_pages; i++)
-            slot->free_bytes += weft_free_bytes(&numa->pages[i], 0);
-    }
-    note_room(slot);
-}
-
-static WeftSlot *
-slot_new(WeftHost *host, const WeftFleetFabric *told)
-{
-    WeftSlot *slot = g_new0(WeftSlot, 1);
-    slot->host = host;
-    slot->told = told;
-    slot->keys = g_array_new(FALSE, FALSE, sizeof(WeftPortKey));
-    slot->lanes = g_array_new(FALSE, FALSE, sizeof(WeftPortLane));
-    slot_init(slot);
-    return slot;
-}
-
-static void
-slot_free(gpointer data)
-{
-    WeftSlot *slot = data;
-    weft_host_free(slot->host);
-    g_array_unref(slot->keys);
-    g_array_unref(slot->lanes);
-    g_free(slot);
-}
-
-/* Carries over what is taken under the old description, by the names that nodes use. */
-static void
-slot_inherit(WeftSlot *slot, const WeftSlot *old)
-{
-    slot->open = old->open;
-    for (guint i = 0; i < MIN(slot->host->cores->len, old->host->cores->len); i++)
-        if (!g_array_index(old->host->cores, WeftCore, i).housekeeping && !weft_slot_core_is_free(old, i) &&
-            bit_set(slot->cores.words, i, TRUE))
-            slot->free_cores--;
-    for (guint n = 0; n < old->host->numa->len; n++) {
-        const WeftNuma *numa = &g_array_index(old->host->numa, WeftNuma, n);
-        for (guint i = 0; i < numa->n_pages; i++)
-            mark_memory(slot, &(WeftMemory){ n, numa->pages[i].size, old->pages[n][i] }, TRUE);
-    }
-    for (guint h = 0; h < old->host->hcas->len; h++) {
-        const WeftHca *hca = old->host->hcas->pdata[h];
-        for (guint vf = 0; vf < hca->vfs; vf++)
-            if (bit_get(old->vfs[h], vf))
-                mark_device(slot, &(WeftDevice){ .hca = hca->name, .vf = (int)vf }, TRUE);
-        if (bit_get(old->vfs[h], WEFT_SLOT_WHOLE))
-            mark_device(slot, &(WeftDevice){ .hca = hca->name, .vf = -1 }, TRUE);
-    }
-    for (guint i = 0; i < old->keys->len; i++) {
-        const WeftPortKey *key = &g_array_index(old->keys, WeftPortKey, i);
-        int hca = weft_slot_hca(slot->host, ((const WeftHca *)old->host->hcas->pdata[key->hca])->name);
-        if (hca >= 0)
-            add_keys(slot, (guint)hca, key->cluster, key->nodes);
-    }
-    for (guint i = 0; i < old->lanes->len; i++) {
-        const WeftPortLane *lane = &g_array_index(old->lanes, WeftPortLane, i);
-        int hca = weft_slot_hca(slot->host, ((const WeftHca *)old->host->hcas->pdata[lane->hca])->name);
-        if (hca >= 0)
-            weft_slot_add_lane(slot, (guint)hca, lane->sl, lane->use);
-    }
-    for (guint i = 0; i < old->host->gpus->len; i++)
-        if (old->gpus & 1U << i)
-            mark_gpu(slot, ((const WeftGpu *)old->host->gpus->pdata[i])->name, TRUE);
-}
+/* --- fabrics --- */
 
 static void
 fabric_clear(WeftFleetFabric *fabric)
@@ -330,6 +103,8 @@ fabric_clear(WeftFleetFabric *fabric)
     g_clear_pointer(&fabric->ports, g_hash_table_unref);
     g_clear_pointer(&fabric->rates, g_hash_table_unref);
     g_clear_pointer(&fabric->leaves, g_hash_table_unref);
+    g_clear_pointer(&fabric->switches, g_hash_table_unref);
+    g_clear_pointer(&fabric->hops, g_array_unref);
 }
 
 static void
@@ -337,27 +112,6 @@ fabric_free(gpointer data)
 {
     fabric_clear(data);
     g_free(data);
-}
-
-WeftFleet *
-weft_fleet_new(void)
-{
-    WeftFleet *fleet = g_new0(WeftFleet, 1);
-    fleet->by_name = g_hash_table_new(g_str_hash, g_str_equal);
-    fleet->slots = g_ptr_array_new_with_free_func(slot_free);
-    fleet->fabrics = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, fabric_free);
-    return fleet;
-}
-
-void
-weft_fleet_free(WeftFleet *fleet)
-{
-    if (!fleet)
-        return;
-    g_hash_table_unref(fleet->by_name);
-    g_ptr_array_unref(fleet->slots);
-    g_hash_table_unref(fleet->fabrics);
-    g_free(fleet);
 }
 
 /* Stays where it is, since slots point to it. */
@@ -376,55 +130,198 @@ void
 weft_fleet_set_fabric(WeftFleet *fleet, const char *name, const WeftFleetFabric *told)
 {
     WeftFleetFabric *fabric = get_fabric(fleet, name);
-    fleet->sorted = fleet->sorted && fabric->leaves == told->leaves;
+    fleet->sorted = fleet->sorted && fabric->leaves == told->leaves && fabric->hops == told->hops;
     fabric_clear(fabric);
     *fabric = *told;
+    doubt_functions(fleet);
     for (guint i = 0; i < fleet->slots->len; i++) {
-        WeftSlot *slot = fleet->slots->pdata[i];
-        if (slot->told == fabric)
-            note_room(slot);
+        WeftSlot *slot = weft_fleet_slot(fleet, i);
+        if (!slot || weft_slot_fabric(slot) != fabric)
+            continue;
+        weft_fleet_touch(fleet, slot);
+        weft_slot_told(slot);
     }
+}
+
+/* --- hosts --- */
+
+WeftFleet *
+weft_fleet_new(void)
+{
+    WeftFleet *fleet = g_new0(WeftFleet, 1);
+    fleet->by_name = g_hash_table_new(g_str_hash, g_str_equal);
+    fleet->numbers = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    fleet->names = g_ptr_array_new();
+    fleet->slots = g_ptr_array_new();
+    fleet->hosts = g_ptr_array_new();
+    fleet->versions = g_array_new(FALSE, TRUE, sizeof(guint32));
+    fleet->places = g_array_new(FALSE, TRUE, sizeof(WeftPlace));
+    fleet->log = g_array_new(FALSE, FALSE, sizeof(guint32));
+    fleet->fabrics = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, fabric_free);
+    fleet->realms = g_ptr_array_new_with_free_func((GDestroyNotify)weft_realm_free);
+    fleet->journal = g_array_new(FALSE, FALSE, sizeof(Before));
+    fleet->blocks = g_byte_array_new();
+    fleet->board = weft_board_new();
+    return fleet;
+}
+
+void
+weft_fleet_free(WeftFleet *fleet)
+{
+    if (!fleet)
+        return;
+    for (guint i = 0; i < fleet->slots->len; i++) {
+        weft_slot_free(fleet->slots->pdata[i]);
+        weft_host_free(fleet->hosts->pdata[i]);
+    }
+    g_hash_table_unref(fleet->by_name);
+    g_hash_table_unref(fleet->numbers);
+    g_ptr_array_unref(fleet->names);
+    g_ptr_array_unref(fleet->slots);
+    g_ptr_array_unref(fleet->hosts);
+    g_array_unref(fleet->versions);
+    g_array_unref(fleet->places);
+    g_array_unref(fleet->log);
+    g_ptr_array_unref(fleet->realms);
+    g_hash_table_unref(fleet->fabrics);
+    g_array_unref(fleet->journal);
+    g_byte_array_unref(fleet->blocks);
+    weft_board_free(fleet->board);
+    g_free(fleet);
+}
+
+static guint
+give_number(WeftFleet *fleet, const char *name)
+{
+    guint number = weft_fleet_number(fleet, name);
+    if (number != G_MAXUINT)
+        return number;
+    char *key = g_strdup(name);
+    number = fleet->names->len;
+    g_ptr_array_add(fleet->names, key);
+    g_hash_table_insert(fleet->numbers, key, GUINT_TO_POINTER(number));
+    g_ptr_array_add(fleet->slots, NULL);
+    g_ptr_array_add(fleet->hosts, NULL);
+    g_array_set_size(fleet->versions, number + 1);
+    g_array_set_size(fleet->places, number + 1);
+    return number;
+}
+
+static void
+drop(WeftFleet *fleet, guint number)
+{
+    WeftSlot *slot = weft_fleet_slot(fleet, number);
+    g_hash_table_remove(fleet->by_name, weft_slot_host(slot)->name);
+    weft_slot_free(slot);
+    fleet->slots->pdata[number] = NULL;
+    g_clear_pointer((WeftHost **)&fleet->hosts->pdata[number], weft_host_free);
+}
+
+/* Would the order be the same? */
+static gboolean
+is_where_it_was(const WeftSlot *old, const WeftSlot *slot)
+{
+    if (weft_slot_fabric(old) != weft_slot_fabric(slot))
+        return FALSE;
+    for (guint rail = 0; rail < WEFT_RAILS_MAX; rail++)
+        if (g_strcmp0(weft_slot_leaf(old, rail), weft_slot_leaf(slot, rail)) != 0)
+            return FALSE;
+    return TRUE;
 }
 
 void
 weft_fleet_put_host(WeftFleet *fleet, WeftHost *host)
 {
-    WeftSlot *slot = slot_new(host, get_fabric(fleet, host->fabric));
-    const WeftSlot *old = g_hash_table_lookup(fleet->by_name, host->name);
+    guint number = give_number(fleet, host->name);
+    WeftSlot *slot = weft_slot_new(number, host, get_fabric(fleet, host->fabric));
+    const WeftSlot *old = weft_fleet_slot(fleet, number);
+    fleet->sorted = fleet->sorted && old && is_where_it_was(old, slot);
+    doubt_functions(fleet);
     if (old) {
-        slot_inherit(slot, old);
-        weft_fleet_remove_host(fleet, host->name);
+        weft_slot_inherit(slot, old);
+        drop(fleet, number);
     }
-    g_ptr_array_add(fleet->slots, slot);
+    fleet->slots->pdata[number] = slot;
+    fleet->hosts->pdata[number] = host;
     g_hash_table_insert(fleet->by_name, host->name, slot);
-    fleet->sorted = FALSE;
+    weft_fleet_touch(fleet, slot);
 }
 
 void
 weft_fleet_remove_host(WeftFleet *fleet, const char *name)
 {
-    WeftSlot *slot = g_hash_table_lookup(fleet->by_name, name);
-    if (!slot)
+    guint number = weft_fleet_number(fleet, name);
+    if (number == G_MAXUINT || !weft_fleet_slot(fleet, number))
         return;
-    g_hash_table_remove(fleet->by_name, name);
-    g_ptr_array_remove_fast(fleet->slots, slot);
+    drop(fleet, number);
     fleet->sorted = FALSE;
+}
+
+/* NULL: there is none. */
+static WeftSlot *
+find(const WeftFleet *fleet, const char *name)
+{
+    return g_hash_table_lookup(fleet->by_name, name);
+}
+
+/* … and something about it changes now. */
+static WeftSlot *
+change(WeftFleet *fleet, const char *name)
+{
+    WeftSlot *slot = find(fleet, name);
+    if (slot)
+        weft_fleet_touch(fleet, slot);
+    return slot;
 }
 
 const WeftHost *
 weft_fleet_host(const WeftFleet *fleet, const char *name)
 {
-    const WeftSlot *slot = g_hash_table_lookup(fleet->by_name, name);
-    return slot ? slot->host : NULL;
+    const WeftSlot *slot = find(fleet, name);
+    return slot ? weft_slot_host(slot) : NULL;
+}
+
+guint
+weft_fleet_number(const WeftFleet *fleet, const char *name)
+{
+    gpointer number;
+    return g_hash_table_lookup_extended(fleet->numbers, name, NULL, &number) ? GPOINTER_TO_UINT(number) : G_MAXUINT;
+}
+
+const char *
+weft_fleet_name(const WeftFleet *fleet, guint number)
+{
+    return number < fleet->slots->len && weft_fleet_slot(fleet, number) ? fleet->names->pdata[number] : NULL;
+}
+
+guint
+weft_fleet_size(const WeftFleet *fleet)
+{
+    return g_hash_table_size(fleet->by_name);
+}
+
+guint64
+weft_fleet_cores(const WeftFleet *fleet, guint64 *ret_free)
+{
+    guint64 all = 0;
+    *ret_free = 0;
+    for (guint i = 0; i < fleet->slots->len; i++) {
+        const WeftSlot *slot = weft_fleet_slot(fleet, i);
+        if (!slot || !weft_slot_is_open(slot))
+            continue;
+        all += weft_slot_cores(slot);
+        *ret_free += weft_slot_free_cores(slot);
+    }
+    return all;
 }
 
 GPtrArray *
 weft_fleet_hosts(const WeftFleet *fleet, const char *fabric)
 {
     GPtrArray *hosts = g_ptr_array_new();
-    for (guint i = 0; i < fleet->slots->len; i++) {
-        WeftHost *host = ((const WeftSlot *)fleet->slots->pdata[i])->host;
-        if (strcmp(host->fabric, fabric) == 0)
+    for (guint i = 0; i < fleet->hosts->len; i++) {
+        WeftHost *host = fleet->hosts->pdata[i];
+        if (host && strcmp(host->fabric, fabric) == 0)
             g_ptr_array_add(hosts, host);
     }
     return hosts;
@@ -433,154 +330,78 @@ weft_fleet_hosts(const WeftFleet *fleet, const char *fabric)
 void
 weft_fleet_set_open(WeftFleet *fleet, const char *name, gboolean open)
 {
-    WeftSlot *slot = g_hash_table_lookup(fleet->by_name, name);
-    if (slot)
-        slot->open = open;
-}
-
-static const char *
-slot_leaf(const WeftSlot *slot)
-{
-    const WeftHca *first = NULL;
-    for (guint i = 0; i < slot->host->hcas->len; i++) {
-        const WeftHca *hca = slot->host->hcas->pdata[i];
-        if (!first || hca->rail < first->rail)
-            first = hca;
-    }
-    const char *leaf = slot->host->leaf;
-    if (!leaf && first)
-        leaf = first->leaf;
-    if (!leaf && first && slot->told->leaves)
-        leaf = g_hash_table_lookup(slot->told->leaves, &first->port_guid);
-    return leaf ? leaf : "";
-}
-
-const char *
-weft_fleet_leaf(const WeftFleet *fleet, const char *name)
-{
-    const WeftSlot *slot = g_hash_table_lookup(fleet->by_name, name);
-    return slot ? slot_leaf(slot) : "";
-}
-
-/* --- what is there --- */
-
-/* Its name is what the host's drivers make of it; its address stays. */
-static const WeftHca *
-find_hca(const WeftHost *found, const WeftHca *described)
-{
-    for (guint i = 0; described->pci && i < found->hcas->len; i++) {
-        const WeftHca *hca = found->hcas->pdata[i];
-        if (g_strcmp0(hca->pci, described->pci) == 0)
-            return hca;
-    }
-    return weft_host_hca(found, described->name);
-}
-
-static gboolean
-has_gpu(const WeftHost *found, const char *name)
-{
-    for (guint i = 0; i < found->gpus->len; i++)
-        if (strcmp(((const WeftGpu *)found->gpus->pdata[i])->name, name) == 0)
-            return TRUE;
-    return FALSE;
-}
-
-static void
-set_functions(WeftSlot *slot, guint i, const WeftHca *found)
-{
-    guint vfs = ((const WeftHca *)slot->host->hcas->pdata[i])->vfs;
-    bit_set(slot->absent_vfs[i], WEFT_SLOT_WHOLE, !found);
-    for (guint vf = 0; vf < vfs; vf++) {
-        bit_set(slot->absent_vfs[i], vf, !found || vf >= found->vfs);
-        slot->free_vfs += weft_slot_vf_is_free(slot, i, vf);
-    }
+    WeftSlot *slot = find(fleet, name);
+    if (!slot || weft_slot_is_open(slot) == open)
+        return;
+    weft_fleet_touch(fleet, slot);
+    weft_slot_set_open(slot, open);
 }
 
 void
 weft_fleet_set_devices(WeftFleet *fleet, const char *name, const WeftHost *found)
 {
-    WeftSlot *slot = g_hash_table_lookup(fleet->by_name, name);
+    WeftSlot *slot = change(fleet, name);
     if (!slot)
         return;
-    slot->free_vfs = 0;
-    slot->absent_gpus = 0;
-    for (guint i = 0; i < slot->host->hcas->len; i++)
-        set_functions(slot, i, find_hca(found, slot->host->hcas->pdata[i]));
-    for (guint i = 0; i < slot->host->gpus->len; i++)
-        if (!has_gpu(found, ((const WeftGpu *)slot->host->gpus->pdata[i])->name))
-            slot->absent_gpus |= 1U << i;
+    weft_slot_set_devices(slot, found);
+    doubt_functions(fleet);
 }
 
-/* --- order --- */
-
-static int
-slot_compare(gconstpointer a, gconstpointer b)
-{
-    const WeftSlot *s = *(const WeftSlot *const *)a, *t = *(const WeftSlot *const *)b;
-    int order = weft_natural_compare(s->host->fabric, t->host->fabric);
-    if (order == 0)
-        order = weft_natural_compare(slot_leaf(s), slot_leaf(t));
-    return order ? order : weft_natural_compare(s->host->name, t->host->name);
-}
-
-/* Hosts of one fabric lie together, and so do those of one leaf: what differs from the one before gets the next number. */
-static void
-number_slots(WeftFleet *fleet)
-{
-    for (guint i = 1; i < fleet->slots->len; i++) {
-        const WeftSlot *before = fleet->slots->pdata[i - 1];
-        WeftSlot *slot = fleet->slots->pdata[i];
-        gboolean same = strcmp(before->host->fabric, slot->host->fabric) == 0;
-        slot->fabric = before->fabric + !same;
-        slot->leaf = before->leaf + !(same && strcmp(slot_leaf(before), slot_leaf(slot)) == 0);
-    }
-}
-
-void
-weft_fleet_sort(WeftFleet *fleet)
-{
-    if (fleet->sorted)
-        return;
-    g_ptr_array_sort(fleet->slots, slot_compare);
-    if (fleet->slots->len)
-        ((WeftSlot *)fleet->slots->pdata[0])->fabric = ((WeftSlot *)fleet->slots->pdata[0])->leaf = 0;
-    number_slots(fleet);
-    fleet->sorted = TRUE;
-}
+/* --- taking and giving --- */
 
 void
 weft_fleet_take(WeftFleet *fleet, const WeftNode *node)
 {
-    WeftSlot *slot = g_hash_table_lookup(fleet->by_name, node->host);
-    if (slot)
-        weft_slot_take(slot, node);
+    WeftSeat seat;
+    WeftSlot *slot = change(fleet, node->host);
+    if (slot && weft_slot_seat_of(slot, node, &seat))
+        weft_slot_take_seat(slot, &seat, node->cluster);
 }
 
 void
 weft_fleet_give(WeftFleet *fleet, const WeftNode *node)
 {
-    WeftSlot *slot = g_hash_table_lookup(fleet->by_name, node->host);
-    if (slot)
-        weft_slot_give(slot, node);
+    WeftSeat seat;
+    WeftSlot *slot = change(fleet, node->host);
+    if (slot && weft_slot_seat_of(slot, node, &seat))
+        weft_slot_give_seat(slot, &seat, node->cluster);
 }
 
 void
 weft_fleet_empty(WeftFleet *fleet, const char *host)
 {
-    WeftSlot *slot = g_hash_table_lookup(fleet->by_name, host);
-    if (!slot)
-        return;
-    g_array_set_size(slot->keys, 0);
-    g_array_set_size(slot->lanes, 0);
-    const WeftSlot old = *slot;
-    *slot = (WeftSlot){ .host = old.host,
-                        .told = old.told,
-                        .open = old.open,
-                        .fabric = old.fabric,
-                        .leaf = old.leaf,
-                        .keys = old.keys,
-                        .lanes = old.lanes,
-                        .absent_gpus = old.absent_gpus };
-    memcpy(slot->absent_vfs, old.absent_vfs, sizeof slot->absent_vfs);
-    slot_init(slot);
+    WeftSlot *slot = change(fleet, host);
+    if (slot)
+        weft_slot_empty(slot);
+}
+
+void
+weft_fleet_take_seats(WeftFleet *fleet, const WeftSeat *seats, guint n, const char *cluster)
+{
+    for (guint i = 0; i < n; i++) {
+        WeftSlot *slot = weft_fleet_slot(fleet, seats[i].host);
+        if (!slot)
+            continue;
+        weft_fleet_touch(fleet, slot);
+        weft_slot_take_seat(slot, &seats[i], cluster);
+    }
+}
+
+void
+weft_fleet_give_seats(WeftFleet *fleet, const WeftSeat *seats, guint n, const char *cluster)
+{
+    for (guint i = 0; i < n; i++) {
+        WeftSlot *slot = weft_fleet_slot(fleet, seats[i].host);
+        if (!slot)
+            continue;
+        weft_fleet_touch(fleet, slot);
+        weft_slot_give_seat(slot, &seats[i], cluster);
+    }
+}
+
+gboolean
+weft_fleet_seat_of(const WeftFleet *fleet, const WeftNode *node, WeftSeat *ret_seat)
+{
+    const WeftSlot *slot = find(fleet, node->host);
+    return slot && weft_slot_seat_of(slot, node, ret_seat);
 }

@@ -1,5 +1,12 @@
 #include "slot-private.h"
 
+guint64
+weft_fabric_rate(const WeftFleetFabric *told, const WeftHca *hca)
+{
+    const guint64 *rate = told->rates ? g_hash_table_lookup(told->rates, &hca->port_guid) : NULL;
+    return rate ? *rate : 0;
+}
+
 /* --- bits --- */
 
 static gboolean
@@ -74,9 +81,8 @@ weft_slot_told(WeftSlot *slot)
         const WeftHca *described = slot->host->hcas->pdata[i];
         WeftSlotHca *hca = &weft_slot_hcas(slot)[i];
         gpointer places = told->ports ? g_hash_table_lookup(told->ports, &described->port_guid) : NULL;
-        const guint64 *rate = told->rates ? g_hash_table_lookup(told->rates, &described->port_guid) : NULL;
         hca->places = places ? GPOINTER_TO_UINT(places) : told->pkeys;
-        hca->rate = rate ? *rate : 0;
+        hca->rate = weft_fabric_rate(told, described);
         hca->named = described->port_guid != 0;
         /* Virtual functions of mlx5 are ports of their own, which not every manager programs. */
         hca->gives = hca->vfs > 0 && hca->named && !(described->driver == WEFT_HCA_MLX5 && told->no_virtual);
@@ -513,6 +519,21 @@ weft_slot_nodes(const WeftSlot *slot)
 }
 
 guint
+weft_slot_cores(const WeftSlot *slot)
+{
+    guint n = 0;
+    for (guint i = 0; i < slot->n_words; i++)
+        n += (guint)__builtin_popcountll(weft_slot_usable_words(slot)[i]);
+    return n;
+}
+
+guint
+weft_slot_free_cores(const WeftSlot *slot)
+{
+    return slot->free_cores;
+}
+
+guint
 weft_slot_free_gpus(const WeftSlot *slot)
 {
     return (guint)__builtin_popcount(slot->gpus_free);
@@ -551,4 +572,18 @@ weft_slot_is_crowded(const WeftSlot *slot, guint rails)
             return TRUE;
     }
     return FALSE;
+}
+
+void
+weft_slot_add_lane_uses(const WeftSlot *slot, WeftLaneUse uses[WEFT_LANES_MAX])
+{
+    const WeftLanes *qos = &slot->told->qos;
+    for (guint i = 0; slot->ledger && i < slot->ledger->n_promises; i++) {
+        const WeftPromise *promise = &slot->ledger->promises[i];
+        const WeftLane *lane = weft_lanes_find(qos, promise->sl);
+        if (!lane)
+            continue;
+        uses[lane - qos->lanes].bits += promise->bits;
+        uses[lane - qos->lanes].devices += promise->devices;
+    }
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "fleet.h"
+#include "lane-choice.h"
 #include "seat.h"
 #include "shape.h"
 
@@ -78,6 +79,8 @@ const WeftFleetFabric *weft_slot_fabric(const WeftSlot *slot);
 guint weft_slot_number(const WeftSlot *slot);
 gboolean weft_slot_is_open(const WeftSlot *slot);
 void weft_slot_set_open(WeftSlot *slot, gboolean open);
+guint weft_slot_cores(const WeftSlot *slot); /* that nodes may have */
+guint weft_slot_free_cores(const WeftSlot *slot);
 guint weft_slot_nodes(const WeftSlot *slot); /* that hold something there, tried ones too */
 guint weft_slot_free_gpus(const WeftSlot *slot);
 /* Has it a node of this cluster? */
@@ -88,3 +91,7 @@ gboolean weft_slot_is_complete(const WeftSlot *slot);
 gboolean weft_slot_gives_functions(const WeftSlot *slot);
 /* Is a port of its first rails full of P_Keys, so that which cluster asks makes a difference? */
 gboolean weft_slot_is_crowded(const WeftSlot *slot, guint rails);
+/* Adds what is promised in each of its fabric's lanes, in their order. */
+void weft_slot_add_lane_uses(const WeftSlot *slot, WeftLaneUse uses[WEFT_LANES_MAX]);
+/* Bits a second of an adapter's port; 0: not known. */
+guint64 weft_fabric_rate(const WeftFleetFabric *told, const WeftHca *hca);

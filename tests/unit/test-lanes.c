@@ -404,8 +404,10 @@ test_reasons(void)
         { "1:40,2:20", NULL, "bandwidth 41G is more than any lane of fabric ib0 has on a host's link; ask for at most 40G",
           TRUE, 41 * G },
         { "2:20", NULL,
-          "no room now for 13 nodes of 1 core, 64M, 0 GPUs, path sriov; scarcest: bandwidth that is not guaranteed yet", TRUE,
-          10 * G },
+          "no room for 13 nodes of 1 core, 64M, 0 GPUs, path sriov, not even if all hosts were empty; scarcest: bandwidth that "
+          "is not "
+          "guaranteed yet",
+          TRUE, 10 * G },
     };
     for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
         g_autoptr(WeftFleet) fleet = make_fleet("1:40");

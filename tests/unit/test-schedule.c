@@ -338,14 +338,16 @@ static const struct {
     const char *expected;
 } refusals[] = {
     { "{\"name\":\"a\",\"count\":4,\"cores\":8,\"memory\":\"1G\"}",
-      "no room now for 4 nodes of 8 cores, 1G, 0 GPUs, path sriov; scarcest: cores" },
+      "no room for 4 nodes of 8 cores, 1G, 0 GPUs, path sriov, not even if all hosts were empty; scarcest: cores" },
     { "{\"name\":\"a\",\"count\":1,\"cores\":1,\"memory\":\"1T\"}",
-      "no room now for 1 node of 1 core, 1T, 0 GPUs, path sriov; scarcest: memory in pages of the "
+      "no room for 1 node of 1 core, 1T, 0 GPUs, path sriov, not even if all hosts were empty; scarcest: memory in pages of "
+      "the "
       "right size" },
     { "{\"name\":\"a\",\"count\":13,\"cores\":1,\"memory\":\"64M\"}",
-      "no room now for 13 nodes of 1 core, 64M, 0 GPUs, path sriov; scarcest: virtual functions" },
+      "no room for 13 nodes of 1 core, 64M, 0 GPUs, path sriov, not even if all hosts were empty; scarcest: virtual "
+      "functions" },
     { "{\"name\":\"a\",\"count\":5,\"cores\":1,\"memory\":\"64M\",\"gpus\":1}",
-      "no room now for 5 nodes of 1 core, 64M, 1 GPU, path sriov; scarcest: GPUs" },
+      "no room for 5 nodes of 1 core, 64M, 1 GPU, path sriov, not even if all hosts were empty; scarcest: GPUs" },
 };
 
 static void

@@ -1,0 +1,123 @@
+/* Why a placement is as it is, in words. Names of hosts and leaves are left to who shows it: not everybody may read them. */
+#include "errors.h"
+#include "trial.h"
+
+#include <string.h>
+
+static void G_GNUC_PRINTF(2, 3) say(GPtrArray *lines, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    g_ptr_array_add(lines, g_strdup_vprintf(format, args));
+    va_end(args);
+}
+
+static const char *
+plural(guint n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* The realm that it is in; NULL: a host has gone since. */
+static WeftRealm *
+realm_of(const WeftFleet *fleet, const WeftPlacement *placement)
+{
+    return g_array_index(fleet->places, WeftPlace, placement->seats[0].host).realm;
+}
+
+/* Leaves that could take all of one group's nodes, by the index that chose. */
+static void
+say_leaf(GPtrArray *lines, const WeftIndex *index, guint n)
+{
+    const WeftRealm *realm = index->realm;
+    const WeftOffer *all = index->leaves[realm->n_levels - 1];
+    guint could = realm->n_leaves - weft_offers_find(all, realm->n_leaves, n);
+    if (could > 1)
+        say(lines,
+            "%u leaf switches have room for all %u nodes: this is the one where they need fewest hosts and that has least to "
+            "spare",
+            could, n);
+    else if (could == 1)
+        say(lines, "it is the only leaf switch that has room for all %u node%s", n, plural(n));
+    else
+        say(lines, "no leaf switch has room for all %u nodes; the roomiest takes %u", n, all[realm->n_leaves - 1].key);
+}
+
+static void
+say_hops(GPtrArray *lines, const WeftPlacement *placement)
+{
+    if (placement->leaves < 2)
+        return;
+    if (placement->hops == G_MAXUINT)
+        say(lines, "how far these are from each other is not known: the fabric has told no map");
+    else
+        say(lines, "two nodes are at most %u cables between switches apart, the nearest set of as few leaf switches",
+            placement->hops);
+}
+
+static void
+say_where(GPtrArray *lines, const WeftTrial *trial, const WeftPlacement *placement)
+{
+    const WeftCluster *cluster = trial->request->cluster;
+    gboolean spread = cluster->layout == WEFT_LAYOUT_SPREAD;
+    say(lines, "%u node%s on %u host%s below %u leaf switch%s: %s", placement->n, plural(placement->n), placement->hosts,
+        plural(placement->hosts), placement->leaves, placement->leaves == 1 ? "" : "es",
+        spread ? "as many as can be (layout spread)" : "the fewest that have room (layout compact)");
+    if (!spread && trial->n == 1)
+        say_leaf(lines, weft_index_get(trial->fleet, trial->realm, &trial->groups[0].shape, cluster->labels), placement->n);
+    if (!spread)
+        say_hops(lines, placement);
+    if (cluster->exclusive)
+        say(lines, "the hosts take nodes of no other cluster (exclusive)");
+}
+
+static void
+say_inside(GPtrArray *lines, const WeftPlacement *placement)
+{
+    if (placement->split == 0 && placement->remote == 0)
+        say(lines, "each node has its cores, memory and devices in one NUMA node");
+    if (placement->split)
+        say(lines, "%u node%s lie%s over several NUMA nodes: there is room in no single one", placement->split,
+            plural(placement->split), placement->split == 1 ? "s" : "");
+    if (placement->remote)
+        say(lines, "%u node%s %s a device of another NUMA node than the cores: none is free in their own", placement->remote,
+            plural(placement->remote), placement->remote == 1 ? "has" : "have");
+}
+
+static void
+say_path(GPtrArray *lines, const WeftTrial *trial, const WeftPlacement *placement)
+{
+    const WeftPlaceRequest *request = trial->request;
+    const WeftPathRule *rule = request->rule ? request->rule : &weft_path_rule_published;
+    WeftPath path = placement->seats[0].path;
+    const WeftGroup *group = request->cluster->groups->pdata[placement->seats[0].group];
+    if (placement->between >= 0)
+        say(lines, "pattern %s: ranks are ordered so that %d %% of the traffic leaves a host",
+            weft_pattern_words[request->cluster->pattern], placement->between);
+    if (group->path != WEFT_PATH_AUTO)
+        return;
+    if (placement->between >= 0 && weft_realm_gives_functions(trial->fleet, trial->realm))
+        say(lines, "path %s: below %u %% between hosts the bridge is faster, above it the virtual function",
+            weft_path_words[path], rule->bridge_below);
+    else
+        say(lines, "path %s: the fabric's hosts have %svirtual functions to give", weft_path_words[path],
+            path == WEFT_PATH_BRIDGE ? "no " : "");
+}
+
+GPtrArray *
+weft_place_explain(WeftFleet *fleet, const WeftPlaceRequest *request, const WeftPlacement *placement)
+{
+    GPtrArray *lines = g_ptr_array_new_with_free_func(g_free);
+    WeftTrial trial = { .fleet = fleet, .realm = realm_of(fleet, placement), .board = fleet->board, .request = request };
+    if (!trial.realm)
+        return lines;
+    const WeftLane *lane = placement->seats[0].sl ? weft_lanes_find(&trial.realm->told->qos, placement->seats[0].sl) : NULL;
+    trial.lane = lane;
+    weft_trial_begin(&trial, placement->seats[0].path == WEFT_PATH_BRIDGE);
+    say_where(lines, &trial, placement);
+    say_inside(lines, placement);
+    say_path(lines, &trial, placement);
+    if (lane)
+        say(lines, "the guaranteed bandwidth is in the lane of service level %u", lane->sl);
+    return lines;
+}

@@ -1,0 +1,500 @@
+#include "gang.h"
+
+#include <string.h>
+
+#define LEAVES_TRIED 64 /* leaves, or sets of these, whose hosts are counted before one is chosen */
+
+/* A leaf's hosts, the least first. */
+static const WeftOffer *
+hosts_of(const WeftIndex *index, guint leaf, guint *ret_n)
+{
+    const WeftRealm *realm = index->realm;
+    *ret_n = realm->leaf_first[leaf + 1] - realm->leaf_first[leaf];
+    return index->hosts + realm->leaf_first[leaf];
+}
+
+/* --- counting hosts --- */
+
+static void
+set_heads(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves)
+{
+    for (guint i = 0; i < leaves->n; i++)
+        hosts_of(index, leaves->at[i], &board->heads[i]);
+}
+
+/* The largest of the set that was not drawn yet; its key is 0 where none is left that takes a node. */
+static WeftOffer
+draw(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves)
+{
+    WeftOffer best = { 0, 0 };
+    guint from = 0;
+    for (guint i = 0; i < leaves->n; i++) {
+        if (board->heads[i] == 0)
+            continue;
+        WeftOffer offer = index->hosts[index->realm->leaf_first[leaves->at[i]] + board->heads[i] - 1];
+        if (weft_offer_fit(offer) > weft_offer_fit(best)) {
+            best = offer;
+            from = i;
+        }
+    }
+    if (weft_offer_fit(best) == 0)
+        return (WeftOffer){ 0, 0 };
+    board->heads[from]--;
+    return best;
+}
+
+guint
+weft_gang_hosts(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves, guint n)
+{
+    guint hosts = 0;
+    set_heads(index, board, leaves);
+    for (guint held = 0; held < n; hosts++) {
+        guint fit = weft_offer_fit(draw(index, board, leaves));
+        if (fit == 0)
+            return G_MAXUINT;
+        held += fit;
+    }
+    return hosts;
+}
+
+guint64
+weft_gang_capacity(const WeftIndex *index, const WeftLeafSet *leaves)
+{
+    guint64 sum = 0;
+    for (guint i = 0; i < leaves->n; i++)
+        sum += index->capacity[leaves->at[i]];
+    return sum;
+}
+
+guint
+weft_gang_hops(const WeftRealm *realm, const WeftLeafSet *leaves)
+{
+    guint most = 0;
+    for (guint i = 0; i < leaves->n; i++)
+        for (guint j = i + 1; j < leaves->n; j++)
+            most = MAX(most, weft_realm_hops(realm, leaves->at[i], leaves->at[j]));
+    return most;
+}
+
+/* --- one leaf --- */
+
+static gboolean
+choose_one(const WeftIndex *index, WeftBoard *board, guint n, WeftLeafSet *ret_leaves)
+{
+    const WeftRealm *realm = index->realm;
+    const WeftOffer *all = index->leaves[realm->n_levels - 1];
+    guint first = weft_offers_find(all, realm->n_leaves, n), end = MIN(realm->n_leaves, first + LEAVES_TRIED);
+    guint fewest = G_MAXUINT, least = index->max ? (n + index->max - 1) / index->max : 1;
+    for (guint i = first; i < end && fewest > least; i++) {
+        WeftLeafSet *leaf = &board->other;
+        leaf->n = 1;
+        leaf->at[0] = all[i].at;
+        guint hosts = weft_gang_hosts(index, board, leaf, n);
+        if (hosts < fewest) {
+            fewest = hosts;
+            ret_leaves->n = 1;
+            ret_leaves->at[0] = all[i].at;
+        }
+    }
+    return fewest != G_MAXUINT;
+}
+
+/* --- several leaves of one zone --- */
+
+/* A zone's leaves, the least first. */
+typedef struct Grove {
+    const WeftIndex *index;
+    WeftBoard *board;
+    const WeftOffer *leaves;
+    guint n;
+    guint nodes;
+    guint k; /* so many are to be chosen */
+} Grove;
+
+/* What the k largest hold. */
+static guint64
+top_sum(const WeftOffer *leaves, guint n, guint k)
+{
+    guint64 sum = 0;
+    for (guint i = 0; i < k && i < n; i++)
+        sum += leaves[n - 1 - i].key;
+    return sum;
+}
+
+static guint
+fewest_leaves(const WeftOffer *leaves, guint n, guint nodes)
+{
+    guint64 sum = 0;
+    guint k = 0;
+    while (k < n && sum < nodes)
+        sum += leaves[n - 1 - k++].key;
+    return sum < nodes ? G_MAXUINT : k;
+}
+
+/* Smaller is better, the first number first. */
+typedef struct Merit {
+    guint hops;
+    guint hosts;
+    guint64 capacity;
+} Merit;
+
+static gboolean
+is_better(const Merit *a, const Merit *b)
+{
+    if (a->hops != b->hops)
+        return a->hops < b->hops;
+    return a->hosts != b->hosts ? a->hosts < b->hosts : a->capacity < b->capacity;
+}
+
+/* Keeps the set where it is better than the best so far. */
+static void
+consider(const Grove *grove, const WeftLeafSet *set, Merit *best, WeftLeafSet *ret_leaves)
+{
+    const WeftIndex *index = grove->index;
+    Merit merit = { .capacity = weft_gang_capacity(index, set) };
+    if (merit.capacity < grove->nodes)
+        return;
+    merit.hops = index->realm->irregular ? weft_gang_hops(index->realm, set) : 0;
+    merit.hosts = weft_gang_hosts(index, grove->board, set, grove->nodes);
+    if (!is_better(&merit, best))
+        return;
+    *best = merit;
+    ret_leaves->n = set->n;
+    memcpy(ret_leaves->at, set->at, set->n * sizeof *set->at);
+}
+
+static void
+take_top(const Grove *grove, WeftLeafSet *set)
+{
+    set->n = grove->k;
+    for (guint i = 0; i < grove->k; i++)
+        set->at[i] = grove->leaves[grove->n - 1 - i].at;
+}
+
+/* Each time the smallest with which the largest of the others still do. */
+static void
+take_tight(const Grove *grove, WeftLeafSet *set)
+{
+    guint32 stamp = weft_board_stamp(grove->board), *stamps = grove->board->leaf_stamps;
+    guint64 left = grove->nodes;
+    set->n = 0;
+    for (guint k = grove->k; k > 0; k--) {
+        guint64 rest = top_sum(grove->leaves, grove->n, k - 1);
+        guint i = weft_offers_find(grove->leaves, grove->n, left > rest ? (guint)(left - rest) : 1);
+        while (i < grove->n - k && stamps[grove->leaves[i].at] == stamp)
+            i++;
+        if (i >= grove->n - k) { /* all that are counted on are needed */
+            for (guint j = grove->n - k; j < grove->n; j++)
+                set->at[set->n++] = grove->leaves[j].at;
+            return;
+        }
+        stamps[grove->leaves[i].at] = stamp;
+        set->at[set->n++] = grove->leaves[i].at;
+        left -= MIN(left, grove->leaves[i].key);
+    }
+}
+
+/* From the seed on, each time the nearest with which enough can be had. */
+static void
+take_near(const Grove *grove, guint seed, WeftLeafSet *set)
+{
+    const WeftIndex *index = grove->index;
+    guint64 held = index->capacity[seed];
+    set->n = 1;
+    set->at[0] = seed;
+    while (set->n < grove->k) {
+        guint64 rest = top_sum(grove->leaves, grove->n, grove->k - set->n - 1);
+        guint nearest = G_MAXUINT, next = G_MAXUINT;
+        for (guint i = grove->n; i-- > 0 && held + rest + grove->leaves[i].key >= grove->nodes;) {
+            guint leaf = grove->leaves[i].at, far = 0;
+            for (guint j = 0; j < set->n && far != G_MAXUINT; j++)
+                far = set->at[j] == leaf ? G_MAXUINT : MAX(far, weft_realm_hops(index->realm, leaf, set->at[j]));
+            if (far < nearest) {
+                nearest = far;
+                next = leaf;
+            }
+        }
+        if (next == G_MAXUINT)
+            return;
+        set->at[set->n++] = next;
+        held += index->capacity[next];
+    }
+}
+
+/* How many sets of k there are of n, or more than are tried. */
+static guint
+count_sets(guint n, guint k)
+{
+    guint64 sets = 1;
+    for (guint i = 0; i < k; i++) {
+        sets = sets * (n - i) / (i + 1);
+        if (sets > LEAVES_TRIED * LEAVES_TRIED)
+            return G_MAXUINT;
+    }
+    return (guint)sets;
+}
+
+/* The next set of k of n in order, as indices; FALSE: that was the last. */
+static gboolean
+next_set(guint *set, guint k, guint n)
+{
+    guint i = k;
+    while (i > 0 && set[i - 1] == n - k + i - 1)
+        i--;
+    if (i == 0)
+        return FALSE;
+    set[i - 1]++;
+    for (guint j = i; j < k; j++)
+        set[j] = set[j - 1] + 1;
+    return TRUE;
+}
+
+static void
+try_all(const Grove *grove, guint first, Merit *best, WeftLeafSet *ret_leaves)
+{
+    guint chosen[LEAVES_TRIED];
+    WeftLeafSet *set = &grove->board->other;
+    for (guint i = 0; i < grove->k; i++)
+        chosen[i] = i;
+    do {
+        set->n = grove->k;
+        for (guint i = 0; i < grove->k; i++)
+            set->at[i] = grove->leaves[first + chosen[i]].at;
+        consider(grove, set, best, ret_leaves);
+    } while (next_set(chosen, grove->k, grove->n - first));
+}
+
+static void
+choose_several(const Grove *grove, WeftLeafSet *ret_leaves)
+{
+    Merit best = { G_MAXUINT, G_MAXUINT, G_MAXUINT64 };
+    guint first = weft_offers_find(grove->leaves, grove->n, 1);
+    WeftLeafSet *set = &grove->board->other;
+    if (grove->k <= LEAVES_TRIED && count_sets(grove->n - first, grove->k) <= LEAVES_TRIED) {
+        try_all(grove, first, &best, ret_leaves);
+        return;
+    }
+    take_tight(grove, set);
+    consider(grove, set, &best, ret_leaves);
+    take_top(grove, set);
+    consider(grove, set, &best, ret_leaves);
+    for (guint i = 0; grove->index->realm->irregular && i < grove->n && i < LEAVES_TRIED / 4; i++) {
+        take_near(grove, grove->leaves[grove->n - 1 - i].at, set);
+        consider(grove, set, &best, ret_leaves);
+    }
+}
+
+/* The zone, among those of the level, where k leaves do and which has least to spare; NULL: none. */
+static const WeftZone *
+find_zone(const WeftIndex *index, guint l, guint nodes, guint k)
+{
+    const WeftLevel *level = &index->realm->levels[l];
+    const WeftZone *best = NULL;
+    guint64 least = G_MAXUINT64;
+    for (guint z = 0; z < level->n; z++) {
+        const WeftZone *zone = &level->zones[z];
+        guint64 sum = zone->n < k ? 0 : top_sum(index->leaves[l] + zone->first, zone->n, k);
+        if (sum >= nodes && sum < least) {
+            least = sum;
+            best = zone;
+        }
+    }
+    return best;
+}
+
+gboolean
+weft_gang_leaves(const WeftIndex *index, WeftBoard *board, guint n, WeftLeafSet *ret_leaves)
+{
+    const WeftRealm *realm = index->realm;
+    if (index->total < n)
+        return FALSE;
+    if (choose_one(index, board, n, ret_leaves))
+        return TRUE;
+    guint k = fewest_leaves(index->leaves[realm->n_levels - 1], realm->n_leaves, n);
+    for (guint l = 0; l < realm->n_levels; l++) {
+        const WeftZone *zone = find_zone(index, l, n, k);
+        if (!zone)
+            continue;
+        Grove grove = { index, board, index->leaves[l] + zone->first, zone->n, n, k };
+        choose_several(&grove, ret_leaves);
+        return TRUE;
+    }
+    return FALSE;
+}
+
+/* --- hosts --- */
+
+static void
+pick(WeftBoard *board, guint32 stamp, guint place, guint count)
+{
+    board->stamps[place] = stamp;
+    board->picks[board->n_picks++] = (WeftPick){ place, count };
+}
+
+/* The least offer of the leaves that takes so many and is not picked yet. */
+static gboolean
+find_tight(const WeftIndex *index, const WeftBoard *board, const WeftLeafSet *leaves, guint fit, WeftOffer *ret_offer)
+{
+    gboolean found = FALSE;
+    for (guint i = 0; i < leaves->n; i++) {
+        guint n;
+        const WeftOffer *hosts = hosts_of(index, leaves->at[i], &n);
+        guint at = weft_offers_find(hosts, n, fit << 2);
+        while (at < n && board->stamps[hosts[at].at] == board->stamp)
+            at++;
+        if (at < n && (!found || hosts[at].key < ret_offer->key)) {
+            *ret_offer = hosts[at];
+            found = TRUE;
+        }
+    }
+    return found;
+}
+
+/* Where earlier groups are already: no further host is needed for these. */
+static guint
+pick_used(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves, guint n, guint32 used)
+{
+    for (guint i = 0; used && i < leaves->n; i++) {
+        const WeftRealm *realm = index->realm;
+        for (guint place = realm->leaf_first[leaves->at[i]]; place < realm->leaf_first[leaves->at[i] + 1] && n; place++) {
+            guint fit = board->used[place] == used ? index->keys[place] >> 2 : 0;
+            if (fit == 0)
+                continue;
+            pick(board, board->stamp, place, MIN(fit, n));
+            n -= MIN(fit, n);
+        }
+    }
+    return n;
+}
+
+/* The fewest hosts that do, to board->top; returns how many. */
+static guint
+draw_top(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves, guint n)
+{
+    guint hosts = 0;
+    set_heads(index, board, leaves);
+    for (guint held = 0; held < n;) {
+        WeftOffer offer = draw(index, board, leaves);
+        guint fit = weft_offer_fit(offer);
+        if (fit == 0)
+            return G_MAXUINT;
+        if (board->stamps[offer.at] == board->stamp)
+            continue;
+        board->ranks[offer.at] = hosts;
+        board->top[hosts++] = offer;
+        held += fit;
+    }
+    return hosts;
+}
+
+/* Each time the host with least to spare with which the largest of the others still do. */
+static gboolean
+pick_tight(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves, guint n, guint hosts)
+{
+    guint counted = hosts ? hosts - 1 : 0, rest = 0; /* those of board->top before this that are not picked hold the rest */
+    for (guint i = 0; i < counted; i++)
+        rest += weft_offer_fit(board->top[i]);
+    for (guint k = hosts; k > 0; k--) {
+        WeftOffer offer = { 0, 0 };
+        if (!find_tight(index, board, leaves, n > rest ? n - rest : 1, &offer))
+            return FALSE;
+        guint fit = weft_offer_fit(offer), rank = board->ranks[offer.at];
+        gboolean was_counted = rank < counted && board->top[rank].at == offer.at;
+        pick(board, board->stamp, offer.at, MIN(fit, n));
+        n -= MIN(fit, n);
+        if (k == 1)
+            break;
+        if (was_counted) {
+            rest -= fit;
+            continue;
+        }
+        do
+            counted--;
+        while (board->stamps[board->top[counted].at] == board->stamp);
+        rest -= weft_offer_fit(board->top[counted]);
+    }
+    return n == 0;
+}
+
+gboolean
+weft_gang_compact(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves, guint n, guint32 used)
+{
+    weft_board_stamp(board);
+    board->n_picks = 0;
+    n = pick_used(index, board, leaves, n, used);
+    guint hosts = draw_top(index, board, leaves, n);
+    return hosts != G_MAXUINT && pick_tight(index, board, leaves, n, hosts);
+}
+
+/* --- spread --- */
+
+/* Deals so many over the counts, as evenly as can be: the most that one gets. */
+static guint
+level_of(const WeftOffer *offers, guint n, guint shift, guint nodes)
+{
+    guint low = 1, high = nodes;
+    while (low < high) {
+        guint middle = low + (high - low) / 2;
+        guint64 sum = 0;
+        for (guint i = n; i-- > 0 && sum < nodes;) {
+            guint fit = offers[i].key >> shift;
+            if (fit == 0)
+                break;
+            sum += MIN(fit, middle);
+        }
+        if (sum >= nodes)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* Those that have more than others get one less first: the largest offers give the last round. */
+static void
+spread_leaf(const WeftIndex *index, WeftBoard *board, guint leaf, guint nodes)
+{
+    guint n;
+    const WeftOffer *hosts = hosts_of(index, leaf, &n);
+    guint most = level_of(hosts, n, 2, nodes), base = 0;
+    for (guint i = 0; i < n; i++)
+        base += MIN(weft_offer_fit(hosts[i]), most - 1);
+    guint extra = nodes - base;
+    for (guint i = n; i-- > 0 && nodes;) {
+        guint fit = weft_offer_fit(hosts[i]), count = MIN(fit, most - 1);
+        if (fit >= most && extra) {
+            count++;
+            extra--;
+        }
+        if (count)
+            pick(board, board->stamp, hosts[i].at, count);
+        nodes -= count;
+    }
+}
+
+gboolean
+weft_gang_spread(const WeftIndex *index, WeftBoard *board, guint n)
+{
+    const WeftRealm *realm = index->realm;
+    const WeftOffer *all = index->leaves[realm->n_levels - 1];
+    if (index->total < n)
+        return FALSE;
+    weft_board_stamp(board);
+    board->n_picks = 0;
+    guint most = level_of(all, realm->n_leaves, 0, n);
+    guint64 base = 0;
+    for (guint i = realm->n_leaves; most > 1 && i-- > 0 && all[i].key;)
+        base += MIN(all[i].key, most - 1);
+    guint extra = (guint)(n - base);
+    for (guint i = realm->n_leaves; i-- > 0 && n;) {
+        guint count = MIN(all[i].key, most - 1);
+        if (all[i].key >= most && extra) {
+            count++;
+            extra--;
+        }
+        if (count)
+            spread_leaf(index, board, all[i].at, count);
+        n -= count;
+    }
+    return n == 0;
+}

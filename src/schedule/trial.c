@@ -1,0 +1,149 @@
+#include "trial.h"
+
+#include <string.h>
+
+/* --- shapes --- */
+
+/* auto is a VF where the fabric's hosts have any that can be given, else the bridge; and the bridge where the quotas counted on
+ * that. */
+static WeftPath
+resolve_path(const WeftTrial *trial, const WeftGroup *group, gboolean bridge)
+{
+    if (group->path != WEFT_PATH_AUTO)
+        return group->path;
+    if (bridge || group->rails == 0 || trial->request->cluster->bridged)
+        return WEFT_PATH_BRIDGE;
+    return weft_realm_gives_functions(trial->fleet, trial->realm) ? WEFT_PATH_SRIOV : WEFT_PATH_BRIDGE;
+}
+
+static WeftShape
+shape_of(const WeftTrial *trial, const WeftGroup *group, gboolean bridge)
+{
+    const WeftCluster *cluster = trial->request->cluster;
+    WeftPath path = resolve_path(trial, group, bridge);
+    WeftShape shape = { .cores = group->cores,
+                        .memory = group->memory,
+                        .page_size = group->page_size,
+                        .gpus = group->gpus,
+                        .rails = path == WEFT_PATH_BRIDGE ? 0 : group->rails,
+                        .path = path,
+                        .locality = group->locality,
+                        .exclusive = cluster->exclusive };
+    if (trial->lane) {
+        shape.lane = *trial->lane;
+        shape.bandwidth = cluster->bandwidth;
+    }
+    return shape;
+}
+
+gboolean
+weft_trial_begin(WeftTrial *trial, gboolean bridge)
+{
+    const WeftPlaceRequest *request = trial->request;
+    trial->n = 0;
+    for (guint g = 0; g < request->cluster->groups->len; g++) {
+        if (request->counts[g] == 0)
+            continue;
+        WeftTrialGroup *group = &trial->groups[trial->n++];
+        *group = (WeftTrialGroup){ (guint8)g, request->counts[g], shape_of(trial, request->cluster->groups->pdata[g], bridge) };
+        if (trial->lane && group->shape.rails == 0)
+            return FALSE;
+    }
+    return TRUE;
+}
+
+/* --- seats --- */
+
+/* In order of the hosts, so that near ranks are near. A sort that needs no memory. */
+static void
+sort_picks(WeftPick *picks, guint n)
+{
+    guint gap = 1;
+    while (gap < n / 3)
+        gap = 3 * gap + 1;
+    for (; gap > 0; gap /= 3)
+        for (guint i = gap; i < n; i++) {
+            WeftPick pick = picks[i];
+            guint j = i;
+            for (; j >= gap && picks[j - gap].place > pick.place; j -= gap)
+                picks[j] = picks[j - gap];
+            picks[j] = pick;
+        }
+}
+
+/* A slot to try on: the fleet's own, which is restored later, or a copy. */
+static WeftSlot *
+slot_to_try(WeftTrial *trial, guint number, gboolean kept)
+{
+    WeftSlot *slot = weft_fleet_slot(trial->fleet, number);
+    if (kept) {
+        weft_fleet_touch(trial->fleet, slot);
+        return slot;
+    }
+    weft_board_reserve(trial->board, trial->realm->n, weft_slot_size(slot));
+    memcpy(trial->board->block, slot, weft_slot_size(slot));
+    return trial->board->block;
+}
+
+gboolean
+weft_trial_seat(WeftTrial *trial, const WeftTrialGroup *group, gboolean kept)
+{
+    WeftBoard *board = trial->board;
+    sort_picks(board->picks, board->n_picks);
+    for (guint i = 0; i < board->n_picks; i++) {
+        const WeftPick *pick = &board->picks[i];
+        WeftSlot *slot = slot_to_try(trial, trial->realm->numbers[pick->place], kept);
+        for (guint j = 0; j < pick->count; j++) {
+            WeftSeat *seat = &board->seats[board->n_seats];
+            if (!weft_slot_seat(slot, &group->shape, seat))
+                return FALSE;
+            seat->group = group->group;
+            weft_slot_take_seat(slot, seat, NULL);
+            board->n_seats++;
+        }
+    }
+    return TRUE;
+}
+
+static gboolean
+place_alone(WeftTrial *trial, const WeftTrialGroup *group)
+{
+    WeftBoard *board = trial->board;
+    const WeftCluster *cluster = trial->request->cluster;
+    WeftIndex *index = weft_index_get(trial->fleet, trial->realm, &group->shape, cluster->labels);
+    board->n_seats = 0;
+    gboolean found = cluster->layout == WEFT_LAYOUT_SPREAD
+                         ? weft_gang_spread(index, board, group->count)
+                         : weft_gang_leaves(index, board, group->count, &board->leaves) &&
+                               weft_gang_compact(index, board, &board->leaves, group->count, 0);
+    return found && weft_trial_seat(trial, group, FALSE);
+}
+
+/* Where a port is full of P_Keys, or a host is a cluster's alone, its own nodes make a difference: known only to an index of
+ * its own, which is not worth to be made where there is room elsewhere. */
+static gboolean
+concerns_itself(const WeftTrial *trial)
+{
+    const WeftFleetFabric *told = trial->realm->told;
+    return trial->request->fabric && trial->request->cluster->id &&
+           (told->pkeys || told->ports || trial->request->cluster->exclusive);
+}
+
+static gboolean
+place_groups(WeftTrial *trial)
+{
+    return trial->n == 1 ? place_alone(trial, &trial->groups[0]) : weft_trial_place_mixed(trial);
+}
+
+gboolean
+weft_trial_place(WeftTrial *trial)
+{
+    weft_board_reserve(trial->board, trial->realm->n, 0);
+    if (place_groups(trial))
+        return TRUE;
+    if (!concerns_itself(trial))
+        return FALSE;
+    for (guint i = 0; i < trial->n; i++)
+        trial->groups[i].shape.cluster = trial->request->cluster->id;
+    return place_groups(trial);
+}

@@ -1,0 +1,38 @@
+/* One attempt to place a whole request in one fabric, with all its bandwidth in one lane. */
+#pragma once
+
+#include "board.h"
+#include "fleet-private.h"
+#include "gang.h"
+#include "schedule.h"
+
+/* A group of the request of which nodes are to be placed. */
+typedef struct WeftTrialGroup {
+    guint8 group; /* of the cluster, by index */
+    guint count;
+    WeftShape shape;
+} WeftTrialGroup;
+
+typedef struct WeftTrial {
+    WeftFleet *fleet;
+    WeftRealm *realm;
+    WeftBoard *board;
+    const WeftPlaceRequest *request;
+    const WeftLane *lane; /* NULL: best effort */
+    guint n;
+    WeftTrialGroup groups[WEFT_GROUPS_MAX];
+} WeftTrial;
+
+/* What each group asks of hosts there. bridge: path auto is the bridge. FALSE: a lane is asked for, and there are no devices.
+ */
+gboolean weft_trial_begin(WeftTrial *trial, gboolean bridge);
+/* Places all, to board->seats. FALSE: there is no room. */
+gboolean weft_trial_place(WeftTrial *trial);
+
+/* Seats for what board->picks says, behind those that are there. kept: also in the fleet, until it is rolled back. FALSE: a
+ * host has less than it said. */
+gboolean weft_trial_seat(WeftTrial *trial, const WeftTrialGroup *group, gboolean kept);
+/* Closes hosts for the time of a look ahead, which it begins; returns its mark (schedule.c). */
+guint weft_place_close_avoided(WeftFleet *fleet, GHashTable *avoid);
+/* … of a request with several groups (trial-mixed.c). */
+gboolean weft_trial_place_mixed(WeftTrial *trial);
