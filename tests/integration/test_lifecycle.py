@@ -290,7 +290,7 @@ def test_devices_that_are_not_there_are_not_placed_on(site):
     weft.start()
     for path, scarce in (("passthrough", "whole HCAs"), ("sriov", "virtual functions")):
         weft.client.create(path, 1, path=path)
-        words = f"path {path}; scarcest: {scarce}, of which some are described that the hosts do not have"
+        words = f"path {path}, not even if all hosts were empty; scarcest: {scarce}, of which some are described that the hosts do not have"
         until(lambda path=path, words=words: words in (weft.client.cluster(path)["reason"] or ""), lambda path=path: weft.client.cluster(path))
         assert (weft.client.cluster(path)["phase"], weft.client.cluster(path)["nodes"]) == ("queued", 0)
     weft.client.create("cfd", 1, path="bridge", rails=0)
