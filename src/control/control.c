@@ -29,6 +29,7 @@ const WeftControlOptions weft_control_defaults = {
     .event_age = 30 * 24 * 3600 * (gint64)G_USEC_PER_SEC,
     .request_age = 24 * 3600 * (gint64)G_USEC_PER_SEC,
     .link_idle = 60 * G_USEC_PER_SEC,
+    .path_rule = WEFT_PATH_RULE_PUBLISHED,
 };
 
 /* --- commits --- */

@@ -6,6 +6,7 @@
 #include "fabric.h"
 #include "gate.h"
 #include "hypervisor.h"
+#include "path-rule.h"
 #include "store.h"
 
 #include <glib.h>
@@ -29,6 +30,7 @@ typedef struct WeftControlOptions {
     gint64 event_age;       /* events and idempotency keys older than these are dropped */
     gint64 request_age;
     gint64 link_idle;          /* how long a stream to a node stays open that nobody uses */
+    WeftPathRule path_rule;    /* for clusters with path auto that tell their pattern */
     const char *images;        /* folder of the images' files, by their digest */
     gboolean bare;             /* a node whose image is not known starts from nothing: for the fake */
     const guint8 *secret;      /* the site's, WEFT_SECRET_LENGTH bytes; NULL: no node has a seed */

@@ -196,7 +196,8 @@ place_nodes(Placing *placing, const guint *counts, const WeftNode *replaced, GEr
     g_autoptr(GHashTable) barred = list_barred(work, replaced);
     gboolean any = g_hash_table_size(avoid) > 0;
     add_all(avoid, barred);
-    WeftPlaceRequest request = { work->cluster, work->status->fabric, counts, avoid, work->status->sl };
+    const WeftPathRule *rule = &work->control->options.path_rule;
+    WeftPlaceRequest request = { work->cluster, work->status->fabric, counts, avoid, work->status->sl, rule };
     weft_fleet_sort(work->control->fleet);
     if (place_on(placing, &request, replaced, error))
         return TRUE;

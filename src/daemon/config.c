@@ -6,6 +6,7 @@
 #include "fields.h"
 #include "file.h"
 #include "names.h"
+#include "size.h"
 #include "yaml.h"
 
 #define FILE_MAX (16 * 1024 * 1024)
@@ -74,6 +75,11 @@ static const Duration control_durations[] = {
     { "event_age",      AT(control.event_age) },
     { "request_age",    AT(control.request_age) },
     { "link_idle",      AT(control.link_idle) },
+    { NULL },
+};
+
+static const Number path_numbers[] = {
+    { "bridge_below", AT(control.path_rule.bridge_below), 0, 100 },
     { NULL },
 };
 
@@ -209,6 +215,17 @@ read_control(WeftFields *f, WeftConfig *config)
     read_durations(f, control_durations, config);
     if (config->control.backoff.max < config->control.backoff.base)
         weft_fields_fail(f, "backoff_max", "is shorter than backoff_base; make it at least as long");
+}
+
+static void
+read_paths(WeftFields *f, WeftConfig *config)
+{
+    WeftPathRule *rule = &config->control.path_rule;
+    read_numbers(f, path_numbers, config);
+    rule->shm = weft_fields_size(f, "shm", 0, WEFT_SHM_MAX, rule->shm);
+    g_autofree char *size = weft_size_format(rule->shm);
+    if (rule->shm && (rule->shm < WEFT_SHM_MIN || rule->shm & (rule->shm - 1)))
+        weft_fields_fail(f, "shm", "%s is no power of two from 1M to 256M; write 64M, for instance, or 0 for none", size);
 }
 
 static void
@@ -424,6 +441,7 @@ read_all(WeftConfig *config, json_t *json, GError **error)
     read_births(&top, config);
     read_section(&top, "api", read_api, config);
     read_section(&top, "control", read_control, config);
+    read_section(&top, "paths", read_paths, config);
     read_section(&top, "hypervisor", read_hypervisor, config);
     read_section(&top, "fabric", read_fabric, config);
     read_list(&top, "fabrics", FABRICS_MAX, add_fabric, config);

@@ -1,6 +1,6 @@
 #include "path-rule.h"
 
-const WeftPathRule weft_path_rule_published = { .bridge_below = 20 };
+const WeftPathRule weft_path_rule_published = WEFT_PATH_RULE_PUBLISHED;
 
 WeftPath
 weft_path_rule_apply(const WeftPathRule *rule, guint between, guint64 *ret_shm)

@@ -52,15 +52,17 @@ cube(guint n)
 static void
 add_stencil(GArray *traffic, Grid grid)
 {
-    guint row = grid.x, layer = grid.x * grid.y, n = layer * grid.z;
-    for (guint rank = 0; rank < n; rank++) {
-        if (rank % row + 1 < grid.x)
-            add(traffic, rank, rank + 1);
-        if (rank / row % grid.y + 1 < grid.y)
-            add(traffic, rank, rank + row);
-        if (rank / layer + 1 < grid.z)
-            add(traffic, rank, rank + layer);
-    }
+    guint rank = 0;
+    for (guint z = 0; z < grid.z; z++)
+        for (guint y = 0; y < grid.y; y++)
+            for (guint x = 0; x < grid.x; x++, rank++) {
+                if (x + 1 < grid.x)
+                    add(traffic, rank, rank + 1);
+                if (y + 1 < grid.y)
+                    add(traffic, rank, rank + grid.x);
+                if (z + 1 < grid.z)
+                    add(traffic, rank, rank + grid.x * grid.y);
+            }
 }
 
 static void

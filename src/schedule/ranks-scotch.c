@@ -43,7 +43,7 @@ typedef struct Part {
     const Deal *deal;
     guint *hosts; /* those of a bin stand together */
     guint n_hosts;
-    guint *ranks;
+    const guint *ranks;
     guint n;
     guint bins;
     guint *first;      /* by bin: index of its first host; bins + 1 */
@@ -353,7 +353,7 @@ cut(Part *part)
 }
 
 static gboolean
-deal_out(const Deal *deal, guint *hosts, guint n_hosts, guint *ranks, guint n)
+deal_out(const Deal *deal, guint *hosts, guint n_hosts, const guint *ranks, guint n)
 {
     for (guint i = 0; n_hosts == 1 && i < n; i++)
         deal->at[ranks[i]] = hosts[0];

@@ -95,7 +95,8 @@ describe_options(const WeftConfig *config)
     g_string_append_printf(text, "\n%s %s %s %s %s %u %u %u %u %u %u", a->socket_path, a->socket_group, a->tcp_address,
                            a->tls_certificate, a->tls_key, a->connections, a->connections_per_address, a->body_max,
                            a->requests_per_second, a->requests_burst, a->streams);
-    g_string_append_printf(text, "\n%u %u %u\n", c->workers, c->workers_per_host, c->starts_max);
+    g_string_append_printf(text, "\n%u %u %u %u %" G_GUINT64_FORMAT "\n", c->workers, c->workers_per_host, c->starts_max,
+                           c->path_rule.bridge_below, c->path_rule.shm);
     g_string_append_printf(text, "%s %s %d %u %u\n", config->guest, config->secret, config->run_guests,
                            config->libvirt.keepalive, config->libvirt.keepalive_count);
     for (gsize i = 0; i < G_N_ELEMENTS(times); i++)
@@ -160,6 +161,7 @@ options_are_read(void)
         "  stop_deadline: 26ms, list_deadline: 27ms, apply_deadline: 28ms, backoff_base: 29ms, backoff_max: 30ms,\n"
         "  host_grace: 31ms, scan_interval: 32ms, event_age: 33ms, request_age: 34ms, meet_deadline: 35ms,\n"
         "  connect_deadline: 36ms, link_idle: 37ms, patrol_interval: 41ms, pkey_rest: 42ms }\n"
+        "paths: { bridge_below: 43, shm: 2M }\n"
         "guest: /s/guest\n"
         "secret: /s/secret\n"
         "hypervisor: { driver: fake, world: /s/hosts, run_guests: true, dial_limit: 38ms, keepalive: 39, keepalive_count: 40 "
@@ -171,7 +173,7 @@ options_are_read(void)
     g_assert_cmpstr(options, ==,
                     "/s/db fake /s/hosts /s/fabric\n"
                     "/s/sock hpc [::1]:7600 /s/crt /s/key 11 12 13312 14 15 16\n"
-                    "21 22 23\n"
+                    "21 22 23 43 2097152\n"
                     "/s/guest /s/secret 1 39 40\n"
                     " 17000 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 41 42");
     scratch_free(folder);
