@@ -209,8 +209,10 @@ make_parts(const Join *join, WeftSeatPart *ret_parts)
 guint
 weft_slot_join(const WeftSlot *slot, const WeftShape *shape, WeftRest *rest, WeftSeatPart ret_parts[WEFT_SEAT_PARTS])
 {
-    Join join = { .shape = shape };
+    Join join; /* large: of its arrays only what is needed is written */
+    join.shape = shape;
     join.n_numa = slot->n_numa;
+    join.last = 0;
     for (guint i = 0; i < slot->n_sizes; i++) {
         join.pages = weft_shape_pages(shape, slot->shifts[i]);
         if (!join.pages || !find_shares(&join, slot, rest, slot->shifts[i]) || !choose_shares(&join))
