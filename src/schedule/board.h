@@ -26,8 +26,8 @@ typedef struct WeftBoard {
     guint n_picks;
     WeftLeafSet leaves;
     WeftLeafSet other;
-    WeftOffer top[WEFT_NODES_MAX]; /* the hosts that would take all with fewest */
-    guint heads[WEFT_NODES_MAX];   /* by leaf of a set: how many of its hosts are left to look at */
+    WeftOffer top[3][WEFT_NODES_MAX]; /* the largest hosts of all, of those in use, of empty ones */
+    guint heads[WEFT_NODES_MAX];      /* by leaf of a set: how many of its hosts are left to look at */
     guint n_places;
     guint32 *stamps;      /* by place */
     guint32 *used;        /* by place: earlier groups of this trial are there */

@@ -22,16 +22,28 @@ set_heads(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves)
         hosts_of(index, leaves->at[i], &board->heads[i]);
 }
 
+/* Hosts of one leaf set, by whether somebody is there. */
+typedef enum { ANY, IN_USE, EMPTY } Kind;
+
+static gboolean
+is_of_kind(WeftOffer offer, Kind kind)
+{
+    return kind == ANY || (kind == EMPTY) == weft_offer_is_empty(offer);
+}
+
 /* The largest of the set that was not drawn yet; its key is 0 where none is left that takes a node. */
 static WeftOffer
-draw(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves)
+draw(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves, Kind kind)
 {
     WeftOffer best = { 0, 0 };
     guint from = 0;
     for (guint i = 0; i < leaves->n; i++) {
+        const WeftOffer *hosts = index->hosts + index->realm->leaf_first[leaves->at[i]];
+        while (board->heads[i] && !is_of_kind(hosts[board->heads[i] - 1], kind))
+            board->heads[i]--;
         if (board->heads[i] == 0)
             continue;
-        WeftOffer offer = index->hosts[index->realm->leaf_first[leaves->at[i]] + board->heads[i] - 1];
+        WeftOffer offer = hosts[board->heads[i] - 1];
         if (weft_offer_fit(offer) > weft_offer_fit(best)) {
             best = offer;
             from = i;
@@ -49,7 +61,7 @@ weft_gang_hosts(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *lea
     guint hosts = 0;
     set_heads(index, board, leaves);
     for (guint held = 0; held < n; hosts++) {
-        guint fit = weft_offer_fit(draw(index, board, leaves));
+        guint fit = weft_offer_fit(draw(index, board, leaves, ANY));
         if (fit == 0)
             return G_MAXUINT;
         held += fit;
@@ -333,14 +345,15 @@ pick(WeftBoard *board, guint32 stamp, guint place, guint count)
 
 /* The least offer of the leaves that takes so many and is not picked yet. */
 static gboolean
-find_tight(const WeftIndex *index, const WeftBoard *board, const WeftLeafSet *leaves, guint fit, WeftOffer *ret_offer)
+find_tight(const WeftIndex *index, const WeftBoard *board, const WeftLeafSet *leaves, guint fit, Kind kind,
+           WeftOffer *ret_offer)
 {
     gboolean found = FALSE;
     for (guint i = 0; i < leaves->n; i++) {
         guint n;
         const WeftOffer *hosts = hosts_of(index, leaves->at[i], &n);
         guint at = weft_offers_find(hosts, n, fit << 2);
-        while (at < n && board->stamps[hosts[at].at] == board->stamp)
+        while (at < n && (board->stamps[hosts[at].at] == board->stamp || !is_of_kind(hosts[at], kind)))
             at++;
         if (at < n && (!found || hosts[at].key < ret_offer->key)) {
             *ret_offer = hosts[at];
@@ -367,39 +380,77 @@ pick_used(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves, g
     return n;
 }
 
-/* The fewest hosts that do, to board->top; returns how many. */
+/* The largest hosts of a kind, until they hold so many nodes or are as many as that; returns how many. */
 static guint
-draw_top(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves, guint n)
+draw_top(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves, Kind kind, guint n)
 {
+    WeftOffer *top = board->top[kind];
     guint hosts = 0;
     set_heads(index, board, leaves);
-    for (guint held = 0; held < n;) {
-        WeftOffer offer = draw(index, board, leaves);
+    for (guint held = 0; held < n && hosts < WEFT_NODES_MAX;) {
+        WeftOffer offer = draw(index, board, leaves, kind);
         guint fit = weft_offer_fit(offer);
         if (fit == 0)
-            return G_MAXUINT;
+            break;
         if (board->stamps[offer.at] == board->stamp)
             continue;
         board->ranks[offer.at] = hosts;
-        board->top[hosts++] = offer;
+        top[hosts++] = offer;
         held += fit;
     }
     return hosts;
 }
 
-/* Each time the host with least to spare with which the largest of the others still do. */
-static gboolean
-pick_tight(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves, guint n, guint hosts)
+/* So many hosts of each kind are to be picked. */
+typedef struct Mixture {
+    guint in_use;
+    guint empty;
+} Mixture;
+
+static guint
+sum_top(const WeftOffer *top, guint n)
 {
-    guint counted = hosts ? hosts - 1 : 0, rest = 0; /* those of board->top before this that are not picked hold the rest */
-    for (guint i = 0; i < counted; i++)
-        rest += weft_offer_fit(board->top[i]);
-    for (guint k = hosts; k > 0; k--) {
+    guint sum = 0;
+    for (guint i = 0; i < n; i++)
+        sum += weft_offer_fit(top[i]);
+    return sum;
+}
+
+/* The fewest hosts that hold so many nodes, as many of them in use already as can be. FALSE: there is no room. */
+static gboolean
+find_mixture(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves, guint n, Mixture *ret)
+{
+    guint hosts = draw_top(index, board, leaves, ANY, n);
+    if (sum_top(board->top[ANY], hosts) < n)
+        return FALSE;
+    guint in_use = MIN(draw_top(index, board, leaves, IN_USE, n), hosts);
+    guint empty = MIN(draw_top(index, board, leaves, EMPTY, n), hosts);
+    guint sum = sum_top(board->top[IN_USE], in_use), e = 0;
+    while (sum < n || in_use + e < hosts) {
+        if (e == empty)
+            break;
+        sum += weft_offer_fit(board->top[EMPTY][e++]);
+        if (in_use + e > hosts)
+            sum -= weft_offer_fit(board->top[IN_USE][--in_use]);
+    }
+    *ret = (Mixture){ in_use, e };
+    return sum >= n;
+}
+
+/* Each time the host with least to spare with which the largest of the others still do. Returns what is left of n, of which
+ * others will hold so many. */
+static guint
+pick_tight(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves, Kind kind, guint hosts, guint n, guint others)
+{
+    const WeftOffer *top = board->top[kind];
+    guint counted = hosts ? hosts - 1 : 0; /* those of top before this that are not picked hold the rest */
+    guint rest = others + sum_top(top, counted);
+    for (guint k = hosts; k > 0 && n > 0; k--) {
         WeftOffer offer = { 0, 0 };
-        if (!find_tight(index, board, leaves, n > rest ? n - rest : 1, &offer))
-            return FALSE;
+        if (!find_tight(index, board, leaves, n > rest ? n - rest : 1, kind, &offer))
+            break;
         guint fit = weft_offer_fit(offer), rank = board->ranks[offer.at];
-        gboolean was_counted = rank < counted && board->top[rank].at == offer.at;
+        gboolean was_counted = rank < counted && top[rank].at == offer.at;
         pick(board, board->stamp, offer.at, MIN(fit, n));
         n -= MIN(fit, n);
         if (k == 1)
@@ -410,20 +461,25 @@ pick_tight(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves, 
         }
         do
             counted--;
-        while (board->stamps[board->top[counted].at] == board->stamp);
-        rest -= weft_offer_fit(board->top[counted]);
+        while (board->stamps[top[counted].at] == board->stamp);
+        rest -= weft_offer_fit(top[counted]);
     }
-    return n == 0;
+    return n;
 }
 
 gboolean
 weft_gang_compact(const WeftIndex *index, WeftBoard *board, const WeftLeafSet *leaves, guint n, guint32 used)
 {
+    Mixture mixture;
     weft_board_stamp(board);
     board->n_picks = 0;
     n = pick_used(index, board, leaves, n, used);
-    guint hosts = draw_top(index, board, leaves, n);
-    return hosts != G_MAXUINT && pick_tight(index, board, leaves, n, hosts);
+    if (!find_mixture(index, board, leaves, n, &mixture))
+        return FALSE;
+    guint empty = sum_top(board->top[EMPTY], mixture.empty);
+    n = pick_tight(index, board, leaves, IN_USE, mixture.in_use, n, empty);
+    n = pick_tight(index, board, leaves, EMPTY, mixture.empty, n, 0);
+    return n == 0;
 }
 
 /* --- spread --- */

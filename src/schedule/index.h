@@ -45,5 +45,11 @@ weft_offer_fit(WeftOffer offer)
     return offer.key >> 2;
 }
 
+static inline gboolean
+weft_offer_is_empty(WeftOffer offer)
+{
+    return offer.key & 1;
+}
+
 /* The first of n sorted offers that is not less than that key. */
 guint weft_offers_find(const WeftOffer *offers, guint n, guint32 key);
