@@ -1,6 +1,6 @@
 # The commands that a person types. On a fresh Debian 12, as root, each does everything, packages included.
 .DEFAULT_GOAL := help
-.PHONY: help build images demo test test-lab test-lab-full test-asan lint robustness bench-control bench-start bench-fabric test-fabric test-fabric-full fuzz install clean
+.PHONY: help build images demo test test-lab test-lab-full test-asan lint robustness bench-control bench-start bench-fabric bench-schedule test-fabric test-fabric-full fuzz install clean
 
 SEED ?= 1
 STEPS ?= 2000
@@ -53,6 +53,9 @@ bench-start: images ## 8 nodes from weft create to ready, beside the same guests
 
 bench-fabric: ## a partition of 8 nodes by opensm's plugin and by SIGHUP, on simulated fabrics of 256, 1,024 and 4,096 hosts
 	@tools/packages build test lab && tools/build build-release --buildtype=release && bench/fabric --build build-release
+
+bench-schedule: ## placement: microseconds for a gang on up to 100,000 hosts, and how near to the exact optimum
+	@tools/packages build test && tools/build build-release --buildtype=release && bench/schedule --build build-release
 
 fuzz: ## each libFuzzer target for SECONDS=n
 	@tools/packages build clang && tools/fuzz $(SECONDS)
