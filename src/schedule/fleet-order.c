@@ -93,7 +93,20 @@ weft_realm_hops(const WeftRealm *realm, guint a, guint b)
     return most;
 }
 
-/* The switches of a leaf are those of its first host. */
+/* The switch of a rail that a leaf's hosts hang on, as the first of them tells that has one; -1: not known. */
+static int
+find_row(const WeftRealm *realm, const WeftFleet *fleet, guint leaf, guint rail)
+{
+    const char *name = NULL;
+    for (guint i = realm->leaf_first[leaf]; i < realm->leaf_first[leaf + 1] && !name; i++) {
+        const WeftSlot *slot = weft_fleet_slot(fleet, realm->numbers[i]);
+        name = rail ? weft_slot_leaf(slot, rail) : leaf_of(slot);
+    }
+    gpointer row;
+    gboolean known = name && g_hash_table_lookup_extended(realm->told->switches, name, NULL, &row);
+    return known ? GPOINTER_TO_INT(row) : -1;
+}
+
 static void
 find_rows(WeftRealm *realm, const WeftFleet *fleet)
 {
@@ -107,15 +120,9 @@ find_rows(WeftRealm *realm, const WeftFleet *fleet)
             realm->rails = MAX(realm->rails, ((const WeftHca *)host->hcas->pdata[h])->rail + 1);
     }
     realm->rows = g_new(int, realm->n_leaves * realm->rails);
-    for (guint leaf = 0; leaf < realm->n_leaves; leaf++) {
-        const WeftSlot *slot = weft_fleet_slot(fleet, realm->numbers[realm->leaf_first[leaf]]);
-        for (guint rail = 0; rail < realm->rails; rail++) {
-            const char *name = rail ? weft_slot_leaf(slot, rail) : leaf_of(slot);
-            gpointer row;
-            gboolean known = name && g_hash_table_lookup_extended(told->switches, name, NULL, &row);
-            realm->rows[leaf * realm->rails + rail] = known ? GPOINTER_TO_INT(row) : -1;
-        }
-    }
+    for (guint leaf = 0; leaf < realm->n_leaves; leaf++)
+        for (guint rail = 0; rail < realm->rails; rail++)
+            realm->rows[leaf * realm->rails + rail] = find_row(realm, fleet, leaf, rail);
 }
 
 /* --- zones --- */

@@ -8,16 +8,18 @@
 
 /* --- what it amounts to --- */
 
+/* NUMA nodes of its cores; its memory may be elsewhere. */
 static guint64
 numa_mask(const WeftSeat *seat)
 {
     guint64 mask = 0;
     for (guint i = 0; i < seat->n_parts; i++)
-        mask |= 1ULL << seat->parts[i].numa;
+        if (seat->parts[i].cores)
+            mask |= 1ULL << seat->parts[i].numa;
     return mask;
 }
 
-/* Has it a function or GPU of another NUMA node than its own? */
+/* Has it a function or GPU of another NUMA node than its cores? */
 static gboolean
 is_remote(const WeftHost *host, const WeftSeat *seat)
 {

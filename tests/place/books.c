@@ -101,16 +101,53 @@ books_leaf(const Books *books, const BookHost *host)
     return leaf ? leaf : "";
 }
 
-guint
-books_hops(const WeftFleetFabric *told, const char *a, const char *b)
+/* The switch of another rail that hosts of a leaf hang on; NULL: not known. */
+static const char *
+switch_of(const Books *books, const char *fabric, const char *leaf, guint rail)
 {
-    gpointer from, to;
-    if (!told->switches || !g_hash_table_lookup_extended(told->switches, a, NULL, &from) ||
-        !g_hash_table_lookup_extended(told->switches, b, NULL, &to))
-        return G_MAXUINT;
-    guint hops =
-        g_array_index(told->hops, guint8, GPOINTER_TO_UINT(from) * g_hash_table_size(told->switches) + GPOINTER_TO_UINT(to));
+    for (guint i = 0; i < books->hosts->len; i++) {
+        const BookHost *host = books->hosts->pdata[i];
+        if (strcmp(host->host->fabric, fabric) != 0 || strcmp(books_leaf(books, host), leaf) != 0)
+            continue;
+        for (guint h = 0; h < host->host->hcas->len; h++) {
+            const WeftHca *hca = host->host->hcas->pdata[h];
+            GHashTable *leaves = books_told(books, host)->leaves;
+            const char *told = leaves && !host->host->leaf ? g_hash_table_lookup(leaves, &hca->port_guid) : host->host->leaf;
+            if (hca->rail == rail && (hca->leaf || told))
+                return hca->leaf ? hca->leaf : told;
+        }
+    }
+    return NULL;
+}
+
+static gboolean
+find_row(const WeftFleetFabric *told, const char *name, guint *ret_row)
+{
+    gpointer row;
+    gboolean found = name && told->switches && g_hash_table_lookup_extended(told->switches, name, NULL, &row);
+    *ret_row = found ? GPOINTER_TO_UINT(row) : 0;
+    return found;
+}
+
+static guint
+hops_between(const WeftFleetFabric *told, guint a, guint b)
+{
+    guint hops = g_array_index(told->hops, guint8, a * g_hash_table_size(told->switches) + b);
     return hops == 255 ? G_MAXUINT : hops;
+}
+
+guint
+books_hops(const Books *books, const char *fabric, const char *a, const char *b)
+{
+    const WeftFleetFabric *told = g_hash_table_lookup(books->fabrics, fabric);
+    guint from, to;
+    if (!told || !find_row(told, a, &from) || !find_row(told, b, &to))
+        return G_MAXUINT;
+    guint most = hops_between(told, from, to);
+    for (guint rail = 1; rail < WEFT_RAILS_MAX; rail++)
+        if (find_row(told, switch_of(books, fabric, a, rail), &from) && find_row(told, switch_of(books, fabric, b, rail), &to))
+            most = MAX(most, hops_between(told, from, to));
+    return most;
 }
 
 /* --- fleets of the same contents --- */

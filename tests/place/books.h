@@ -65,5 +65,5 @@ guint64 books_lane_room(const Books *books, const BookHost *host, guint hca, gui
 gboolean books_allows(const Books *books, const BookHost *host, const WeftPlaceRequest *request);
 /* The path of a group on a fabric; never auto. */
 WeftPath books_path(const Books *books, const char *fabric, const WeftCluster *cluster, const WeftGroup *group);
-/* Cables between two leaves of a fabric; G_MAXUINT: not known, or no way. */
-guint books_hops(const WeftFleetFabric *told, const char *a, const char *b);
+/* Cables between two leaves of a fabric, on the rail where they are most; G_MAXUINT: not known, or no way. */
+guint books_hops(const Books *books, const char *fabric, const char *a, const char *b);

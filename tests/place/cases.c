@@ -4,7 +4,7 @@
 #define G ((guint64)1 << 30)
 #define NO_WAY 255
 
-enum { OF_FLEET, OF_HOST, OF_FABRIC, OF_REQUEST, OF_GROUP };
+enum { OF_FLEET, OF_HOST, OF_PORTS, OF_FABRIC, OF_REQUEST, OF_GROUP };
 
 GRand *
 case_rand(guint32 seed, guint32 what, guint32 number)
@@ -158,18 +158,27 @@ irregular(GRand *dice, guint leaves, GArray *cables)
     return n;
 }
 
+/* Rails of which only the first is known to hang on leaves have a fabric of their own, of another kind. */
 static void
 add_distances(WeftFleetFabric *told, GRand *dice, guint leaves)
 {
     static guint (*const trees[])(GRand *, guint, GArray *) = { two_levels, two_levels, three_levels, three_levels, irregular };
+    static const char *const names[] = { "leaf%u", "plane%u" };
     if (chance(dice, 25))
         return;
     g_autoptr(GArray) cables = g_array_new(FALSE, FALSE, sizeof(guint));
-    guint n = trees[pick(dice, G_N_ELEMENTS(trees))](dice, leaves, cables);
-    told->hops = case_hops(n, cables);
+    guint n = 0;
     told->switches = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    for (guint i = 0; i < n; i++)
-        g_hash_table_insert(told->switches, g_strdup_printf(i < leaves ? "leaf%u" : "spine%u", i), GUINT_TO_POINTER(i));
+    for (guint plane = 0; plane < G_N_ELEMENTS(names); plane++) {
+        guint first = cables->len, more = trees[pick(dice, G_N_ELEMENTS(trees))](dice, leaves, cables);
+        for (guint i = first; i < cables->len; i++)
+            g_array_index(cables, guint, i) += n;
+        for (guint i = 0; i < more; i++)
+            g_hash_table_insert(told->switches, g_strdup_printf(i < leaves ? names[plane] : "spine%u", i < leaves ? i : n + i),
+                                GUINT_TO_POINTER(n + i));
+        n += more;
+    }
+    told->hops = case_hops(n, cables);
 }
 
 static GHashTable *
@@ -186,25 +195,29 @@ u64(guint64 value)
 
 /* What is told of each port, for those of which something is. */
 static void
-tell_of_ports(WeftFleetFabric *told, const Books *books, const char *fabric, GRand *dice)
+tell_of_ports(WeftFleetFabric *told, const Books *books, const char *fabric, guint leaves, guint32 seed)
 {
     for (guint i = 0; i < books->hosts->len; i++) {
         const WeftHost *host = ((const BookHost *)books->hosts->pdata[i])->host;
+        g_autoptr(GRand) dice = case_rand(seed, OF_PORTS, g_str_hash(host->name));
+        guint leaf = pick(dice, leaves);
         for (guint h = 0; strcmp(host->fabric, fabric) == 0 && h < host->hcas->len; h++) {
-            guint64 port = ((const WeftHca *)host->hcas->pdata[h])->port_guid;
+            const WeftHca *hca = host->hcas->pdata[h];
+            guint64 port = hca->port_guid;
             if (told->ports && chance(dice, 30))
                 g_hash_table_insert(told->ports, u64(port), GUINT_TO_POINTER(1 + pick(dice, 3)));
             if (told->rates && chance(dice, 95))
                 g_hash_table_insert(told->rates, u64(port), u64((25ULL << pick(dice, 3)) * 1000000000));
             if (told->leaves)
-                g_hash_table_insert(told->leaves, u64(port), g_strdup_printf("leaf%u", pick(dice, 3)));
+                g_hash_table_insert(told->leaves, u64(port), g_strdup_printf(hca->rail ? "plane%u" : "leaf%u", leaf));
         }
     }
 }
 
 static WeftFleetFabric *
-random_fabric(const Books *books, const char *fabric, guint leaves, GRand *dice)
+random_fabric(const Books *books, const char *fabric, guint leaves, guint32 seed)
 {
+    g_autoptr(GRand) dice = case_rand(seed, OF_FABRIC, g_str_hash(fabric));
     WeftFleetFabric *told = g_new0(WeftFleetFabric, 1);
     told->closed = chance(dice, 2) ? g_strdup("it is to be so") : NULL;
     told->no_virtual = chance(dice, 4) ? g_strdup("the manager cannot") : NULL;
@@ -215,7 +228,7 @@ random_fabric(const Books *books, const char *fabric, guint leaves, GRand *dice)
     told->rates = told->qos.n ? new_ports(g_free) : NULL;
     for (guint i = 0; i < told->qos.n; i++)
         told->qos.lanes[i] = (WeftLane){ i + 1, 10 * (1 + pick(dice, 3)) };
-    tell_of_ports(told, books, fabric, dice);
+    tell_of_ports(told, books, fabric, leaves, seed);
     add_distances(told, dice, leaves);
     return told;
 }
@@ -317,12 +330,13 @@ case_fleet(guint32 seed, CaseLimits limits)
     guint hosts = 1 + pick(dice, 24);
     Books *books = books_new();
     for (guint i = 0; i < MIN(hosts, limits.hosts); i++)
-        add_host(books, seed, i, &plan);
+        if (!(limits.absent >> i & 1))
+            add_host(books, seed, i, &plan);
     for (guint i = 0; i < (plan.two_fabrics ? 2U : 1U); i++) {
         g_autoptr(GRand) own = case_rand(seed, OF_FABRIC, i);
         char *name = g_strdup_printf("ib%u", i);
         if (chance(own, 80) || plan.mapped)
-            g_hash_table_insert(books->fabrics, name, random_fabric(books, name, plan.leaves, own));
+            g_hash_table_insert(books->fabrics, name, random_fabric(books, name, plan.leaves, seed));
         else
             g_free(name);
     }

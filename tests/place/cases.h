@@ -4,8 +4,9 @@
 #include "books.h"
 
 typedef struct CaseLimits {
-    guint hosts; /* at most */
-    guint nodes; /* of a request, at most */
+    guint hosts;    /* at most */
+    guint nodes;    /* of a request's group, at most */
+    guint64 absent; /* hosts that are left out, by bits */
 } CaseLimits;
 
 /* A request, with all that it points to. */

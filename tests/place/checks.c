@@ -189,7 +189,7 @@ farthest(const Books *books, GHashTable *leaves, const BookHost *any)
     guint most = 0;
     for (guint a = 0; names[a]; a++)
         for (guint b = 0; b < a; b++)
-            most = MAX(most, books_hops(books_told(books, any), names[a], names[b]));
+            most = MAX(most, books_hops(books, any->host->fabric, names[a], names[b]));
     return most;
 }
 

@@ -158,7 +158,7 @@ keep_near(Model *model, const ExactAsk *ask, const int *leaves, guint hops)
         for (guint k = 0; k < i; k++) {
             const char *other = books_leaf(ask->books, ask->books->hosts->pdata[k]);
             if (!leaves[k] || leaves[k] == leaves[i] ||
-                books_hops(books_told(ask->books, host), books_leaf(ask->books, host), other) <= hops)
+                books_hops(ask->books, ask->fabric, books_leaf(ask->books, host), other) <= hops)
                 continue;
             int row = model_row(model, GLP_UP, 1);
             model_put(model, row, leaves[i], 1);

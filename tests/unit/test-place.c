@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #define STEPS 14
-#define WALKS 400
+#define WALKS 1000
 #define MOST_HOSTS 24
 #define MOST_NODES 64
 #define LEAST_MIXED 99 /* percent of mixed requests with a solution for which one is to be found */
@@ -323,6 +323,8 @@ walk_run(Walk *walk)
 {
     char *wrong = NULL;
     walk->books = case_fleet(walk->seed, walk->limits);
+    if (walk->books->hosts->len == 0)
+        return NULL;
     walk->fleet = books_fleet(walk->books, NULL);
     walk->gangs = g_ptr_array_new_with_free_func((GDestroyNotify)case_free);
     for (walk->step = 0; !wrong && walk->step < walk->steps; walk->step++) {
@@ -348,25 +350,33 @@ still_fails(const Walk *wanted)
     return wrong != NULL;
 }
 
+/* Takes over what is smaller, where that fails too. */
+static void
+try(Walk *small, Walk smaller)
+{
+    if (still_fails(&smaller))
+        *small = smaller;
+}
+
 static Walk
 shrink(const Walk *failed)
 {
     Walk small = { .seed = failed->seed, .limits = failed->limits, .steps = failed->step };
-    for (guint nodes = 1; nodes < failed->limits.nodes; nodes++)
-        for (guint hosts = 1; hosts <= failed->limits.hosts; hosts++) {
-            Walk smaller = small;
-            smaller.limits = (CaseLimits){ hosts, nodes };
-            if (still_fails(&smaller)) {
-                small = smaller;
-                hosts = failed->limits.hosts;
-                nodes = failed->limits.nodes;
-            }
-        }
     for (guint step = 0; step < small.steps; step++) {
         Walk smaller = small;
         smaller.skip |= 1ULL << step;
-        if (still_fails(&smaller))
-            small = smaller;
+        try(&small, smaller);
+    }
+    for (guint host = 0; host < small.limits.hosts; host++) {
+        Walk smaller = small;
+        smaller.limits.absent |= 1ULL << host;
+        if (smaller.limits.absent != (1ULL << small.limits.hosts) - 1)
+            try(&small, smaller);
+    }
+    for (guint nodes = 1; nodes < small.limits.nodes; nodes++) {
+        Walk smaller = small;
+        smaller.limits.nodes = nodes;
+        try(&small, smaller);
     }
     return small;
 }
