@@ -177,7 +177,7 @@ for_each_size(const Spot *spot, const Wish *wish, int row, void (*add)(const Pag
 static void
 add_preferred(const Paged *paged, guint unused)
 {
-    guint cores[WEFT_NUMA_MAX];
+    guint cores[WEFT_NUMA_MAX] = { 0 };
     add_splits(paged, cores, 0, paged->wish->group->cores);
 }
 
