@@ -334,6 +334,40 @@ weft_gang_leaves(const WeftIndex *index, WeftBoard *board, guint n, WeftLeafSet 
     return FALSE;
 }
 
+/* The largest of the zone that are not among them, until all hold so many. */
+static gboolean
+add_from_zone(const WeftIndex *index, WeftBoard *board, guint l, guint n, WeftLeafSet *leaves)
+{
+    const WeftLevel *level = &index->realm->levels[l];
+    const WeftZone *zone = &level->zones[level->zone_of[leaves->at[0]]];
+    guint32 stamp = weft_board_stamp(board);
+    guint before = leaves->n;
+    guint64 held = weft_gang_capacity(index, leaves);
+    for (guint i = 0; i < leaves->n; i++)
+        board->leaf_stamps[leaves->at[i]] = stamp;
+    for (guint i = zone->n; i-- > 0 && held < n && leaves->n < WEFT_NODES_MAX;) {
+        WeftOffer offer = index->leaves[l][zone->first + i];
+        if (board->leaf_stamps[offer.at] == stamp)
+            continue;
+        leaves->at[leaves->n++] = offer.at;
+        held += offer.key;
+    }
+    if (held < n)
+        leaves->n = before;
+    return held >= n;
+}
+
+gboolean
+weft_gang_add_leaves(const WeftIndex *index, WeftBoard *board, guint n, WeftLeafSet *leaves)
+{
+    if (weft_gang_capacity(index, leaves) >= n)
+        return TRUE;
+    for (guint l = 0; l < index->realm->n_levels; l++)
+        if (add_from_zone(index, board, l, n, leaves))
+            return TRUE;
+    return FALSE;
+}
+
 /* --- hosts --- */
 
 static void

@@ -7,6 +7,9 @@
 /* The fewest leaves that hold so many nodes, of these the nearest to each other, of these those where they need the fewest
  * hosts and leave least behind. FALSE: there is no room. */
 gboolean weft_gang_leaves(const WeftIndex *index, WeftBoard *board, guint n, WeftLeafSet *ret_leaves);
+/* Adds the fewest leaves with which these hold so many nodes, from the smallest zone around the first of them that has enough.
+ * FALSE: there is no room. */
+gboolean weft_gang_add_leaves(const WeftIndex *index, WeftBoard *board, guint n, WeftLeafSet *leaves);
 /* Sum of what the leaves have. */
 guint64 weft_gang_capacity(const WeftIndex *index, const WeftLeafSet *leaves);
 /* Hosts that so many nodes need there at least; G_MAXUINT: they have no room. */

@@ -16,6 +16,7 @@ typedef struct WeftPlaceRequest {
     GHashTable *avoid;        /* names of hosts not to use; NULL: none */
     guint sl;                 /* of the lane that the cluster already has; 0: none yet */
     const WeftPathRule *rule; /* for path auto where the pattern is told; NULL: the published one */
+    GHashTable *beside;       /* names of hosts where nodes of the cluster are: near these, if it is compact; NULL: none */
 } WeftPlaceRequest;
 
 typedef struct WeftPlacement {

@@ -105,6 +105,57 @@ weft_trial_seat(WeftTrial *trial, const WeftTrialGroup *group, gboolean kept)
     return TRUE;
 }
 
+/* The leaves where it has nodes already, and the stamp of their hosts; no leaves: it has none there. */
+static guint32
+list_own(const WeftTrial *trial, WeftLeafSet *ret_leaves)
+{
+    WeftBoard *board = trial->board;
+    guint32 stamp = weft_board_stamp(board);
+    GHashTableIter iter;
+    gpointer name;
+    ret_leaves->n = 0;
+    g_hash_table_iter_init(&iter, trial->request->beside);
+    while (g_hash_table_iter_next(&iter, &name, NULL)) {
+        const WeftSlot *slot = g_hash_table_lookup(trial->fleet->by_name, name);
+        const WeftPlace *at = slot ? &g_array_index(trial->fleet->places, WeftPlace, weft_slot_number(slot)) : NULL;
+        if (!at || at->realm != trial->realm)
+            continue;
+        guint leaf = trial->realm->leaf_of[at->place];
+        board->used[at->place] = stamp;
+        if (board->used_leaves[leaf] != stamp && ret_leaves->n < WEFT_NODES_MAX)
+            ret_leaves->at[ret_leaves->n++] = leaf;
+        board->used_leaves[leaf] = stamp;
+    }
+    return stamp;
+}
+
+static int
+compare_leaves(gconstpointer a, gconstpointer b)
+{
+    guint x = *(const guint *)a, y = *(const guint *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* On its own leaves first, there on its own hosts, and else near to these. */
+static gboolean
+find_beside(const WeftTrial *trial, const WeftIndex *index, guint n)
+{
+    WeftLeafSet *leaves = &trial->board->leaves;
+    guint32 own = list_own(trial, leaves);
+    qsort(leaves->at, leaves->n, sizeof *leaves->at, compare_leaves);
+    return leaves->n && weft_gang_add_leaves(index, trial->board, n, leaves) &&
+           weft_gang_compact(index, trial->board, leaves, n, own);
+}
+
+static gboolean
+find_compact(const WeftTrial *trial, const WeftIndex *index, guint n)
+{
+    WeftBoard *board = trial->board;
+    if (trial->request->beside && find_beside(trial, index, n))
+        return TRUE;
+    return weft_gang_leaves(index, board, n, &board->leaves) && weft_gang_compact(index, board, &board->leaves, n, 0);
+}
+
 static gboolean
 place_alone(WeftTrial *trial, const WeftTrialGroup *group)
 {
@@ -112,10 +163,8 @@ place_alone(WeftTrial *trial, const WeftTrialGroup *group)
     const WeftCluster *cluster = trial->request->cluster;
     WeftIndex *index = weft_index_get(trial->fleet, trial->realm, &group->shape, cluster->labels);
     board->n_seats = 0;
-    gboolean found = cluster->layout == WEFT_LAYOUT_SPREAD
-                         ? weft_gang_spread(index, board, group->count)
-                         : weft_gang_leaves(index, board, group->count, &board->leaves) &&
-                               weft_gang_compact(index, board, &board->leaves, group->count, 0);
+    gboolean found = cluster->layout == WEFT_LAYOUT_SPREAD ? weft_gang_spread(index, board, group->count)
+                                                           : find_compact(trial, index, group->count);
     return found && weft_trial_seat(trial, group, FALSE);
 }
 

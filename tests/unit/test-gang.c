@@ -212,6 +212,30 @@ test_keeps_up(void)
     assert_place(fleet, NODES(2, 8), "a2 b1");
 }
 
+/* Nodes that come later are beside those that are there, or near to them. */
+static void
+test_beside(void)
+{
+    g_autoptr(WeftFleet) fleet = fleet_of("2222");
+    const char *const hops[] = { "0244", "2044", "4402", "4420" };
+    set_hops(fleet, hops, 4);
+    g_autoptr(WeftCluster) cluster = cluster_from(NODES(1, 8));
+    g_autoptr(GHashTable) beside = g_hash_table_new(g_str_hash, g_str_equal);
+    g_hash_table_add(beside, (gpointer) "d1");
+    fill(fleet, "d1", 8);
+    const struct {
+        guint n;
+        const char *first, *last;
+    } cases[] = { { 1, "d2", "d2" }, { 2, "c1", "d2" }, { 3, "c1", "d2" }, { 4, "a1", "d2" } };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        WeftPlacement placement;
+        WeftPlaceRequest request = { .cluster = cluster, .counts = &cases[i].n, .beside = beside };
+        g_assert_true(weft_place(fleet, &request, &placement));
+        g_assert_cmpstr(weft_fleet_name(fleet, placement.seats[0].host), ==, cases[i].first);
+        g_assert_cmpstr(weft_fleet_name(fleet, placement.seats[cases[i].n - 1].host), ==, cases[i].last);
+    }
+}
+
 /* --- hosts --- */
 
 /* Fewest hosts, and of these the ones that are filled up; empty ones stay so. */
@@ -375,6 +399,7 @@ main(int argc, char **argv)
     g_test_add_func("/gang/leaves/nearest", test_nearest);
     g_test_add_func("/gang/leaves/irregular", test_irregular);
     g_test_add_func("/gang/leaves/keeps-up", test_keeps_up);
+    g_test_add_func("/gang/leaves/beside", test_beside);
     g_test_add_func("/gang/hosts/best-fit", test_best_fit);
     g_test_add_func("/gang/hosts/gpus", test_leaves_gpus);
     g_test_add_func("/gang/policy/spread", test_spread);
