@@ -21,9 +21,8 @@ typedef struct WeftPlaceRequest {
 
 typedef struct WeftPlacement {
     guint n;
-    WeftSeat
-        *seats;   /* in order of groups and, where the pattern is told, of ranks; the fleet's own, until its next placement */
-    guint leaves; /* leaf switches that they are on */
+    WeftSeat *seats; /* in order of groups and, where the pattern is told, of ranks; the fleet's, until its next placement */
+    guint leaves;    /* leaf switches that they are on */
     guint hosts;
     guint hops;   /* cables between the two leaves that are farthest from each other; 0: one leaf; G_MAXUINT: not known */
     guint split;  /* nodes over several NUMA nodes */

@@ -226,7 +226,7 @@ test_beside(void)
     const struct {
         guint n;
         const char *first, *last;
-    } cases[] = { { 1, "d2", "d2" }, { 2, "c1", "d2" }, { 3, "c1", "d2" }, { 4, "a1", "d2" } };
+    } cases[] = { { 1, "d2", "d2" }, { 2, "c1", "d2" }, { 3, "c1", "d2" }, { 4, "b1", "d2" } };
     for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
         WeftPlacement placement;
         WeftPlaceRequest request = { .cluster = cluster, .counts = &cases[i].n, .beside = beside };
