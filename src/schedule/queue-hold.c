@@ -1,0 +1,168 @@
+/* What runs. */
+#include "queue-private.h"
+
+#include <string.h>
+
+/* Behind all that end then or before. */
+static guint
+find_end(const WeftQueue *queue, gint64 end)
+{
+    guint low = 0, high = queue->by_end->len;
+    while (low < high) {
+        guint middle = low + (high - low) / 2;
+        if (((const WeftRunner *)queue->by_end->pdata[middle])->end <= end)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void
+insert_runner(WeftQueue *queue, WeftRunner *runner)
+{
+    g_ptr_array_insert(queue->by_end, (gint)find_end(queue, runner->end), runner);
+}
+
+static void
+remove_runner(WeftQueue *queue, WeftRunner *runner)
+{
+    guint i = find_end(queue, runner->end);
+    while (queue->by_end->pdata[--i] != runner)
+        ;
+    g_ptr_array_remove_index(queue->by_end, i);
+}
+
+/* While it runs, the plan follows. */
+static void
+draw(WeftQueue *queue, const WeftRunner *runner, gboolean taken)
+{
+    if (queue->ops)
+        weft_steps_add(queue->steps, queue->now, weft_runner_end(queue, runner),
+                       taken ? -(gint64)runner->cores : (gint64)runner->cores);
+}
+
+void
+weft_queue_end(WeftQueue *queue, WeftRunner *runner, gint64 end)
+{
+    draw(queue, runner, FALSE);
+    remove_runner(queue, runner);
+    runner->end = end;
+    insert_runner(queue, runner);
+    draw(queue, runner, TRUE);
+}
+
+void
+weft_runner_free(WeftRunner *runner)
+{
+    if (!runner)
+        return;
+    g_free(runner->key);
+    g_free(runner->cluster);
+    g_free(runner->seats);
+    g_free(runner);
+}
+
+static guint64
+count_cores(const WeftSeat *seats, guint n)
+{
+    guint64 cores = 0;
+    for (guint i = 0; i < n; i++)
+        for (guint w = 0; w < G_N_ELEMENTS(seats[i].cores.words); w++)
+            cores += (guint)__builtin_popcountll(seats[i].cores.words[w]);
+    return cores;
+}
+
+static WeftRunner *
+runner_new(WeftQueue *queue, const WeftHold *hold)
+{
+    WeftRunner *runner = g_new0(WeftRunner, 1);
+    runner->key = g_strdup(hold->key);
+    runner->cluster = g_strdup(hold->cluster);
+    runner->tenant = weft_queue_sharer(queue, hold->tenant);
+    runner->priority = hold->priority;
+    runner->preemptible = hold->preemptible;
+    runner->since = hold->since;
+    runner->end = hold->end < WEFT_FAR ? hold->end : WEFT_FAR + hold->since;
+    runner->seats = g_memdup2(hold->seats, hold->n * sizeof *hold->seats);
+    runner->n = hold->n;
+    runner->cores = count_cores(hold->seats, hold->n);
+    return runner;
+}
+
+static void
+add_runner(WeftQueue *queue, WeftRunner *runner)
+{
+    g_hash_table_insert(queue->runners, runner->key, runner);
+    insert_runner(queue, runner);
+    draw(queue, runner, TRUE);
+    queue->yielding += runner->preemptible;
+    queue->share |= runner->tenant->active++ == 0;
+}
+
+static void
+drop_runner(WeftQueue *queue, WeftRunner *runner)
+{
+    draw(queue, runner, FALSE);
+    remove_runner(queue, runner);
+    queue->yielding -= runner->preemptible;
+    queue->share |= --runner->tenant->active == 0;
+    g_hash_table_remove(queue->runners, runner->key);
+}
+
+static gboolean
+has_same_seats(const WeftRunner *a, const WeftRunner *b)
+{
+    return a->n == b->n && (a->n == 0 || memcmp(a->seats, b->seats, a->n * sizeof *a->seats) == 0);
+}
+
+/* What was started by the queue itself is as it was planned; what else takes room may lie where some was promised. */
+static gboolean
+is_planned(const WeftQueue *queue, const WeftRunner *runner)
+{
+    return queue->starting && strcmp(queue->starting->key, runner->key) == 0 &&
+           runner->end <= weft_waiter_end(queue->starting, queue->now);
+}
+
+/* Usage goes on from where it is added up. */
+static void
+replace(WeftQueue *queue, WeftRunner *old, WeftRunner *runner)
+{
+    runner->leaving = old->leaving;
+    runner->heir = old->heir;
+    if (old->leaving)
+        runner->end = MIN(runner->end, old->end);
+    queue->doubt = queue->doubt || runner->end > old->end || !has_same_seats(old, runner);
+    queue->room = queue->room || runner->end < old->end;
+    weft_queue_meter(queue, old->tenant, -(gint64)old->cores, queue->settled);
+    weft_queue_meter(queue, runner->tenant, (gint64)runner->cores, queue->settled);
+    drop_runner(queue, old);
+    add_runner(queue, runner);
+}
+
+void
+weft_queue_hold(WeftQueue *queue, const WeftHold *hold)
+{
+    WeftRunner *runner = runner_new(queue, hold);
+    WeftRunner *old = g_hash_table_lookup(queue->runners, hold->key);
+    if (old) {
+        replace(queue, old, runner);
+        return;
+    }
+    queue->doubt = queue->doubt || !is_planned(queue, runner);
+    weft_queue_meter(queue, runner->tenant, (gint64)runner->cores, runner->since);
+    add_runner(queue, runner);
+}
+
+void
+weft_queue_release(WeftQueue *queue, const char *key)
+{
+    WeftRunner *runner = g_hash_table_lookup(queue->runners, key);
+    if (!runner)
+        return;
+    queue->room = TRUE;
+    runner->tenant->ending += (gint64)runner->cores;
+    if (runner->heir && --runner->heir->victims == 0)
+        weft_queue_look_at(queue, runner->heir);
+    drop_runner(queue, runner);
+}

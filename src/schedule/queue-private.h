@@ -1,0 +1,189 @@
+/* The inside of the queue.
+ *
+ * Time goes on where what is known ends: what has no end is taken to end at WEFT_FAR + the time at which it began, so that the
+ * oldest ends first, and all of it long after everything that has an end. So one plan serves both: those that wait for room
+ * that nobody knows the end of stand in line as well, and only their time is not told. */
+#pragma once
+
+#include "queue.h"
+
+#define WEFT_MINUTE ((gint64)60 * G_USEC_PER_SEC)
+#define WEFT_FAR ((gint64)1 << 62)
+#define WEFT_FAR_STAY ((gint64)365 * 24 * 60 * WEFT_MINUTE) /* of what has no end, and begins after WEFT_FAR */
+#define WEFT_OVERRUN WEFT_MINUTE                            /* what should be gone and is not is taken to go so much later */
+
+/* A tenant. */
+typedef struct WeftSharer {
+    char *name;
+    double weight;
+    double used;   /* core seconds, in the worth that they have at the queue's base */
+    gint64 cores;  /* that its holds have */
+    gint64 ending; /* … of these, those that were released since it was last added up */
+    guint active;  /* asks and holds */
+    double points; /* for its share, in steps of a hundredth: by these the queue is ordered */
+} WeftSharer;
+
+/* Places and a time that were promised, or are tried. */
+typedef struct WeftPromise {
+    gint64 start;
+    gint64 end;
+    guint64 made; /* stamp; 0: none is promised */
+    GArray *seats;
+} WeftPromise;
+
+/* An ask that waits. */
+typedef struct WeftWaiter {
+    WeftAsk ask; /* its key and counts are its own */
+    char *key;
+    guint counts[WEFT_GROUPS_MAX];
+    char *kind;      /* all that its places depend on, but for the counts */
+    gboolean unlike; /* … and more, so that nothing follows from how others of the kind fared */
+    guint64 cores;
+    WeftSharer *tenant;
+    double score; /* orders: its points but for what all gain alike while they wait */
+    WeftWait wait;
+    WeftPromise promise;
+    guint64 ahead; /* stamp: it has come before others, and promises to those behind it that are older yield, once; 0: they do
+                      not */
+    guint victims; /* holds that are leaving for it */
+    guint index;   /* in the order, before it was last sorted */
+    gboolean look; /* something about it is new */
+    gboolean lost; /* there is no time at which it would fit, as things are */
+    gboolean gone; /* it does not wait any more, and is freed after the run */
+} WeftWaiter;
+
+/* A hold. */
+typedef struct WeftRunner {
+    char *key;
+    char *cluster; /* NULL: none */
+    WeftSharer *tenant;
+    gint priority;
+    gboolean preemptible;
+    gboolean leaving; /* it was told to */
+    WeftWaiter *heir; /* for whom; NULL: for nobody who still waits */
+    gint64 since;
+    gint64 end; /* WEFT_FAR + since: nobody knows */
+    guint64 cores;
+    WeftSeat *seats;
+    guint n;
+} WeftRunner;
+
+typedef struct WeftBooked {
+    char *tenant; /* NULL: nobody */
+    gint64 start;
+    gint64 end;
+    char **hosts;
+    guint64 cores; /* of these hosts */
+} WeftBooked;
+
+/* Free cores of the fleet from this time on. At most so many: what is free may lie where nobody can use it together. */
+typedef struct WeftStep {
+    gint64 time;
+    gint64 free;
+    gboolean gain; /* something ends here, so that it is worth a try */
+} WeftStep;
+
+struct WeftQueue {
+    WeftFleet *fleet;
+    WeftQueueOptions options;
+    gint64 now; /* as last told */
+
+    GHashTable *waiters; /* by key; owned */
+    GPtrArray *order;    /* WeftWaiter */
+    GPtrArray *arrived;  /* … that came while the order was being gone through */
+    GPtrArray *gone;     /* … that went meanwhile; owned */
+    GPtrArray *promised; /* … with a promise */
+    GHashTable *runners; /* by key; owned */
+    GPtrArray *by_end;   /* WeftRunner */
+    guint yielding;      /* holds that are preemptible */
+    GArray *bookings;    /* WeftBooked */
+    guint64 stamp;
+
+    GHashTable *sharers; /* by name; owned */
+    GPtrArray *tenants;  /* the same, in the order in which they came */
+    gint64 base;         /* usage of then counts as it is, half as much of a half-life before, twice as much after */
+    gint64 settled;      /* until when usage is added up; 0: not at all yet */
+    gint64 shared;       /* when the points for shares were last found out */
+    gboolean share;      /* they have to be */
+
+    gboolean doubt;   /* promises are to be made anew */
+    gboolean room;    /* there may be more room than there was */
+    guint looks;      /* waiters that are new in something */
+    guint64 least;    /* nobody that waits asks for fewer cores */
+    guint64 capacity; /* cores in all */
+    GArray *steps;    /* WeftStep: the plan */
+    GArray *trial;    /* … the plan without some */
+    GArray *hosts;    /* guint32 by number: the stamp of whom it was last marked for */
+    guint32 marks;
+    GPtrArray *misses; /* WeftWaiter that found no room now, in this look */
+    int budget;        /* placements that may still be tried in vain, for those that have no right to be looked at */
+
+    const WeftQueueOps *ops; /* while it runs */
+    gpointer data;
+    WeftWaiter *starting;
+};
+
+/* --- order (queue-order.c) --- */
+
+WeftSharer *weft_queue_sharer(WeftQueue *queue, const char *name);
+/* Which of two comes first. */
+int weft_waiter_compare(gconstpointer a, gconstpointer b);
+void weft_waiter_score(const WeftQueue *queue, WeftWaiter *waiter);
+void weft_queue_insert(WeftQueue *queue, WeftWaiter *waiter);
+guint weft_queue_index(const WeftQueue *queue, const WeftWaiter *waiter);
+/* So many cores more are used from that time on. */
+void weft_queue_meter(WeftQueue *queue, WeftSharer *sharer, gint64 cores, gint64 since);
+/* Adds up what was used until now, and brings the order up to date. */
+void weft_queue_settle(WeftQueue *queue);
+
+/* --- the plan in numbers (queue-steps.c) --- */
+
+/* When something that starts then would end. */
+gint64 weft_waiter_end(const WeftWaiter *waiter, gint64 start);
+/* When a hold is taken to end. */
+gint64 weft_runner_end(const WeftQueue *queue, const WeftRunner *runner);
+/* From holds, promises and bookings, for the present. */
+void weft_queue_draw(WeftQueue *queue);
+/* So many more cores are free between the two times. */
+void weft_steps_add(GArray *steps, gint64 start, gint64 end, gint64 cores);
+/* The first step from that one on at which something ends and the waiter has cores enough until its end; the plan's length:
+ * there is none. */
+guint weft_steps_find(const GArray *steps, guint from, const WeftWaiter *waiter);
+
+/* --- the plan in places (queue-plan.c) --- */
+
+/* Looks for the first time from now on, and before that one, at which there is room for the waiter. Those that yield to it lose
+ * their promise and are looked at anew. FALSE: there is none. */
+gboolean weft_queue_seek(WeftQueue *queue, WeftWaiter *waiter, gint64 before, WeftPlacement *ret_placement, gint64 *ret_start);
+/* Take from the fleet what the waiter cannot have between the two times; between begin and rollback. yield: without the
+ * promises that yield to it. */
+void weft_queue_honour(const WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end, gboolean yield);
+void weft_queue_close_booked(const WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end);
+/* placement NULL: as promised before, and only the time is another. */
+void weft_queue_promise(WeftQueue *queue, WeftWaiter *waiter, gint64 start, const WeftPlacement *placement);
+void weft_queue_unpromise(WeftQueue *queue, WeftWaiter *waiter);
+/* Marks hosts of seats; and tells whether others have one of those that were marked last. */
+void weft_queue_mark(WeftQueue *queue, const WeftSeat *seats, guint n);
+gboolean weft_queue_is_marked(const WeftQueue *queue, const WeftSeat *seats, guint n);
+
+/* --- holds (queue-hold.c) --- */
+
+void weft_runner_free(WeftRunner *runner);
+/* It ends at another time than was thought. */
+void weft_queue_end(WeftQueue *queue, WeftRunner *runner, gint64 end);
+
+/* --- preemption (queue-preempt.c) --- */
+
+/* Has holds stopped so that the waiter can start, if that helps. Returns whether it was promised their room. */
+gboolean weft_queue_preempt(WeftQueue *queue, WeftWaiter *waiter);
+
+/* --- who waits (queue-ask.c) --- */
+
+WeftWaiter *weft_waiter_new(WeftQueue *queue, const WeftAsk *ask);
+void weft_waiter_free(WeftWaiter *waiter);
+/* Is that what it waits for already? Then only what the ask points to is taken over. */
+gboolean weft_waiter_renew(WeftWaiter *waiter, const WeftAsk *ask);
+/* It is looked at in the next run, or later in this one if it has not had its turn. */
+void weft_queue_look_at(WeftQueue *queue, WeftWaiter *waiter);
+/* It waits no more. */
+void weft_queue_drop(WeftQueue *queue, WeftWaiter *waiter);

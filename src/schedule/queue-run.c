@@ -1,0 +1,272 @@
+/* Who is looked at, in the order of the queue: those of which something is new, those whose time has come, and if there may be
+ * more room than there was, everybody who may gain by it. */
+#include "queue-private.h"
+
+#include <string.h>
+
+#define BUDGET 12 /* placements that are tried in vain in one look, beside those that must be */
+#define ROUNDS 4  /* looks in one run: what the callbacks tell may ask for another */
+
+/* --- one of them --- */
+
+static void
+start(WeftQueue *queue, WeftWaiter *waiter, const WeftPlacement *placement)
+{
+    weft_queue_unpromise(queue, waiter);
+    queue->starting = waiter;
+    gboolean started = queue->ops->start(&waiter->ask, placement, queue->data);
+    queue->starting = NULL;
+    if (waiter->gone)
+        return;
+    if (started)
+        weft_queue_drop(queue, waiter);
+    else
+        waiter->wait.why = WEFT_WAIT_REFUSED;
+}
+
+/* Starts it, or promises it a time before that one. */
+static gboolean
+settle(WeftQueue *queue, WeftWaiter *waiter, gint64 before)
+{
+    WeftPlacement placement;
+    gint64 when;
+    if (!weft_queue_seek(queue, waiter, before, &placement, &when))
+        return FALSE;
+    if (when <= queue->now)
+        start(queue, waiter, &placement);
+    else
+        weft_queue_promise(queue, waiter, when, &placement);
+    return TRUE;
+}
+
+/* As things are there is no time for it, and so nothing to keep for it. */
+static void
+give_up(WeftQueue *queue, WeftWaiter *waiter)
+{
+    waiter->lost = TRUE;
+    if (!weft_place_explain_refusal(queue->fleet, &waiter->ask.request, NULL))
+        waiter->wait.why = WEFT_WAIT_NEVER;
+}
+
+/* Its time has come. If it cannot start, somebody is late: then it keeps its turn, and those behind it yield. */
+static void
+keep_promise(WeftQueue *queue, WeftWaiter *waiter)
+{
+    if (settle(queue, waiter, queue->now + 1))
+        return;
+    if (waiter->victims > 0) {
+        weft_queue_promise(queue, waiter, queue->now + WEFT_OVERRUN, NULL);
+        return;
+    }
+    weft_queue_unpromise(queue, waiter);
+    waiter->ahead = ++queue->stamp;
+    waiter->wait.why = WEFT_WAIT_ROOM;
+    if (!settle(queue, waiter, WEFT_QUEUE_NEVER))
+        give_up(queue, waiter);
+}
+
+/* Has its time come? With those that gave way to it the last one left, too. */
+static gboolean
+is_due(const WeftQueue *queue, const WeftWaiter *waiter)
+{
+    return waiter->promise.made &&
+           (waiter->promise.start <= queue->now || (waiter->wait.why == WEFT_WAIT_VICTIMS && waiter->victims == 0));
+}
+
+static gboolean
+asks_no_less(const WeftWaiter *waiter, const WeftWaiter *other)
+{
+    if (waiter->ask.walltime > 0 && (other->ask.walltime == 0 || waiter->ask.walltime < other->ask.walltime))
+        return FALSE;
+    for (guint i = 0; i < G_N_ELEMENTS(waiter->counts); i++)
+        if (waiter->counts[i] < other->counts[i])
+            return FALSE;
+    return !waiter->unlike && strcmp(waiter->kind, other->kind) == 0;
+}
+
+/* Has one that asks for the same or less found nothing already? */
+static gboolean
+is_hopeless(const WeftQueue *queue, const WeftWaiter *waiter)
+{
+    for (guint i = 0; i < queue->misses->len; i++)
+        if (asks_no_less(waiter, queue->misses->pdata[i]))
+            return TRUE;
+    return FALSE;
+}
+
+/* For those that no time is promised. */
+static void
+fill_gap(WeftQueue *queue, WeftWaiter *waiter)
+{
+    if (is_hopeless(queue, waiter))
+        return;
+    int budget = queue->budget;
+    if (!settle(queue, waiter, queue->now + 1) && queue->budget < budget && !waiter->unlike)
+        g_ptr_array_add(queue->misses, waiter);
+}
+
+static void
+consider(WeftQueue *queue, WeftWaiter *waiter, gboolean ranked)
+{
+    queue->looks -= waiter->look;
+    waiter->look = FALSE;
+    if (waiter->wait.why == WEFT_WAIT_NEW)
+        waiter->wait.why = WEFT_WAIT_ROOM;
+    if (is_due(queue, waiter))
+        keep_promise(queue, waiter);
+    else if (waiter->promise.made)
+        settle(queue, waiter, waiter->promise.start);
+    else if (!ranked || waiter->lost)
+        fill_gap(queue, waiter);
+    else if (!settle(queue, waiter, WEFT_QUEUE_NEVER))
+        give_up(queue, waiter);
+    waiter->ahead = 0;
+}
+
+/* --- all of them --- */
+
+static gboolean
+is_out(const WeftWaiter *waiter)
+{
+    return waiter->gone || waiter->wait.why == WEFT_WAIT_NEVER || waiter->wait.why == WEFT_WAIT_REFUSED;
+}
+
+/* Must it be looked at, whatever else there is? */
+static gboolean
+has_right(const WeftQueue *queue, const WeftWaiter *waiter, gboolean ranked)
+{
+    return waiter->look || is_due(queue, waiter) || (ranked && !waiter->promise.made && !waiter->lost);
+}
+
+static void
+look(WeftQueue *queue, WeftWaiter *waiter, gboolean ranked)
+{
+    consider(queue, waiter, ranked);
+    if (is_out(waiter) || !weft_queue_preempt(queue, waiter))
+        return;
+    if (!waiter->gone && waiter->victims == 0)
+        keep_promise(queue, waiter);
+}
+
+/* invariant: while this goes on, nobody enters or leaves the order. */
+static void
+look_at_all(WeftQueue *queue, gboolean room)
+{
+    guint rank = 0, depth = queue->options.depth, promises = queue->promised->len;
+    guint64 least = G_MAXUINT64;
+    for (guint i = 0; i < queue->order->len; i++) {
+        WeftWaiter *waiter = queue->order->pdata[i];
+        if (is_out(waiter))
+            continue;
+        gboolean ranked = rank < depth;
+        rank += !waiter->lost;
+        gboolean may = room && queue->budget > 0;
+        if (!ranked && promises == 0 && queue->looks == 0 &&
+            (!may || g_array_index(queue->steps, WeftStep, 0).free < (gint64)queue->least))
+            return;
+        promises -= waiter->promise.made && promises > 0;
+        if (rank > 2 * depth && waiter->victims == 0)
+            weft_queue_unpromise(queue, waiter);
+        if (may || has_right(queue, waiter, ranked))
+            look(queue, waiter, ranked);
+        least = waiter->gone ? least : MIN(least, waiter->cores);
+    }
+    queue->least = least;
+}
+
+/* Promises for whose sake somebody is stopped stay: the room is being made. */
+static void
+begin_anew(WeftQueue *queue)
+{
+    for (guint i = 0; i < queue->order->len; i++) {
+        WeftWaiter *waiter = queue->order->pdata[i];
+        waiter->lost = FALSE;
+        if (waiter->wait.why == WEFT_WAIT_NEVER)
+            waiter->wait.why = WEFT_WAIT_ROOM;
+        if (waiter->victims == 0)
+            weft_queue_unpromise(queue, waiter);
+    }
+}
+
+static void
+tidy(WeftQueue *queue)
+{
+    guint kept = 0;
+    for (guint i = 0; i < queue->order->len; i++) {
+        WeftWaiter *waiter = queue->order->pdata[i];
+        if (!waiter->gone)
+            queue->order->pdata[kept++] = waiter;
+    }
+    g_ptr_array_set_size(queue->order, (gint)kept);
+    for (guint i = 0; i < queue->arrived->len; i++)
+        if (!((WeftWaiter *)queue->arrived->pdata[i])->gone)
+            weft_queue_insert(queue, queue->arrived->pdata[i]);
+    g_ptr_array_set_size(queue->arrived, 0);
+    g_ptr_array_set_size(queue->misses, 0);
+    g_ptr_array_set_size(queue->gone, 0);
+}
+
+/* --- a run --- */
+
+/* Those that were refused are tried again: something else has changed since. */
+static void
+forgive(WeftQueue *queue)
+{
+    for (guint i = 0; i < queue->order->len; i++) {
+        WeftWaiter *waiter = queue->order->pdata[i];
+        if (waiter->wait.why == WEFT_WAIT_REFUSED)
+            waiter->wait.why = WEFT_WAIT_ROOM;
+    }
+}
+
+static gint64
+next_booking(const WeftQueue *queue, gint64 after)
+{
+    gint64 next = WEFT_QUEUE_NEVER;
+    for (guint i = 0; i < queue->bookings->len; i++) {
+        const WeftBooked *booked = &g_array_index(queue->bookings, WeftBooked, i);
+        if (booked->end > after)
+            next = MIN(next, booked->end);
+    }
+    return next;
+}
+
+static gint64
+next_promise(const WeftQueue *queue)
+{
+    gint64 next = WEFT_QUEUE_NEVER;
+    for (guint i = 0; i < queue->promised->len; i++) {
+        const WeftWaiter *waiter = queue->promised->pdata[i];
+        if (waiter->promise.start < WEFT_FAR)
+            next = MIN(next, waiter->promise.start);
+    }
+    return next;
+}
+
+gint64
+weft_queue_run(WeftQueue *queue, gint64 now, const WeftQueueOps *ops, gpointer data)
+{
+    g_return_val_if_fail(!queue->ops, now);
+    queue->room = queue->room || next_booking(queue, queue->now) <= now;
+    queue->now = MAX(queue->now, now);
+    weft_fleet_sort(queue->fleet);
+    weft_queue_settle(queue);
+    if (queue->room || queue->doubt)
+        forgive(queue);
+    queue->ops = ops;
+    queue->data = data;
+    for (guint round = 0; round < ROUNDS; round++) {
+        if (!queue->doubt && !queue->room && queue->looks == 0 && next_promise(queue) > queue->now)
+            break;
+        gboolean room = queue->room || queue->doubt;
+        weft_queue_draw(queue);
+        if (queue->doubt)
+            begin_anew(queue);
+        queue->room = queue->doubt = FALSE;
+        queue->budget = BUDGET;
+        look_at_all(queue, room);
+        tidy(queue);
+    }
+    queue->ops = NULL;
+    return queue->order->len > 0 ? MIN(next_promise(queue), next_booking(queue, queue->now)) : WEFT_QUEUE_NEVER;
+}
