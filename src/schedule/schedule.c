@@ -106,11 +106,14 @@ knows_traffic(const WeftPlaceRequest *request)
 
 /* By the rule, would nodes that are placed so go by the bridge? */
 static gboolean
-suits_bridge(const WeftPlaceRequest *request, const WeftPlacement *placement)
+suits_bridge(const WeftPlaceRequest *request, WeftPlacement *placement)
 {
     const WeftPathRule *rule = request->rule ? request->rule : &weft_path_rule_published;
-    guint64 shm;
-    return !request->cluster->bandwidth && weft_path_rule_apply(rule, (guint)placement->between, &shm) == WEFT_PATH_BRIDGE;
+    guint64 shm = 0;
+    if (weft_path_rule_apply(rule, (guint)placement->between, &shm) != WEFT_PATH_BRIDGE)
+        return FALSE;
+    placement->shm = request->cluster->shm ? 0 : shm;
+    return TRUE;
 }
 
 static gboolean

@@ -382,11 +382,30 @@ test_pattern(void)
     g_assert_cmpint(placement.between, ==, 12); /* 2 of 16 */
     g_assert_cmpuint(placement.seats[0].path, ==, WEFT_PATH_BRIDGE);
     g_assert_cmpuint(placement.seats[0].n_rails, ==, 0);
+    g_assert_cmpuint(placement.shm, ==, 0);
     g_autofree char *all = place_avoiding(fleet, NODES(16, 1) ",\"pattern\":\"all\"", NULL, &placement);
     g_assert_cmpint(placement.between, ==, 53); /* 64 of 120 */
     g_assert_cmpuint(placement.seats[0].path, ==, WEFT_PATH_SRIOV);
     g_autofree char *forced = place_avoiding(fleet, NODES(16, 1) ",\"pattern\":\"ring\",\"path\":\"sriov\"", NULL, &placement);
     g_assert_cmpuint(placement.seats[0].path, ==, WEFT_PATH_SRIOV);
+}
+
+/* The site's own rule: the bridge up to half of the traffic, and memory beside it, unless the cluster asked for some itself. */
+static void
+test_rule(void)
+{
+    g_autoptr(WeftFleet) fleet = fleet_of("2");
+    const WeftPathRule rule = { .bridge_below = 60, .shm = 64 << 20 };
+    const char *const specs[] = { NODES(16, 1) ",\"pattern\":\"all\"", NODES(16, 1) ",\"pattern\":\"all\",\"shm\":\"1M\"" };
+    const guint64 shm[] = { 64 << 20, 0 };
+    for (guint i = 0; i < G_N_ELEMENTS(specs); i++) {
+        g_autoptr(WeftCluster) cluster = cluster_from(specs[i]);
+        WeftPlacement placement;
+        WeftPlaceRequest request = { .cluster = cluster, .counts = &(guint){ 16 }, .rule = &rule };
+        g_assert_true(weft_place(fleet, &request, &placement));
+        g_assert_cmpuint(placement.seats[0].path, ==, WEFT_PATH_BRIDGE);
+        g_assert_cmpuint(placement.shm, ==, shm[i]);
+    }
 }
 
 int
@@ -408,5 +427,6 @@ main(int argc, char **argv)
     g_test_add_func("/gang/mixed", test_mixed);
     g_test_add_func("/gang/rollback", test_rollback);
     g_test_add_func("/gang/pattern", test_pattern);
+    g_test_add_func("/gang/rule", test_rule);
     return g_test_run();
 }
