@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#define WHOLE_MAX 1e15
 #define MATRIX_MAX (8 << 20) /* bytes of a file; weftd takes less */
 
 /* NULL: it is no number. */
@@ -17,7 +18,7 @@ parse_number(const char *word)
     double number = g_ascii_strtod(word, &end);
     if (*end || !isfinite(number))
         return NULL;
-    gboolean whole = number == trunc(number) && fabs(number) < 1e15;
+    gboolean whole = number > -WHOLE_MAX && number < WHOLE_MAX && number == (double)(json_int_t)number;
     return whole ? json_integer((json_int_t)number) : json_real(number);
 }
 
