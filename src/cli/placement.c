@@ -121,15 +121,9 @@ print_why(json_t *lines)
 static void
 print_fit(const char *name, json_t *placement)
 {
-    json_t *nodes = json_object_get(placement, "nodes");
-    g_autofree char *count = weft_cli_count((gint64)json_array_size(nodes), "node");
-    g_autofree char *hosts = weft_cli_count(weft_cli_number(placement, "hosts"), "host");
-    g_autofree char *leaves = weft_cli_number(placement, "leaves") == 1
-                                  ? g_strdup("1 leaf switch")
-                                  : g_strdup_printf("%" G_GINT64_FORMAT " leaf switches", weft_cli_number(placement, "leaves"));
-    printf("cluster %s would get %s on %s below %s\n", name, count, hosts, leaves);
+    printf("cluster %s would be placed now\n", name);
     print_why(json_object_get(placement, "why"));
-    print_nodes(name, nodes);
+    print_nodes(name, json_object_get(placement, "nodes"));
 }
 
 static void

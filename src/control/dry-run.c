@@ -100,29 +100,51 @@ nodes_view(const WeftFleet *fleet, const GPtrArray *nodes, Numbers *numbers)
 }
 
 static json_t *
-fit_view(WeftFleet *fleet, const GPtrArray *nodes)
+lines_view(const GPtrArray *lines)
+{
+    json_t *texts = json_array();
+    for (guint i = 0; i < lines->len; i++)
+        json_array_append_new(texts, json_string(lines->pdata[i]));
+    return texts;
+}
+
+/* when: it would start now, unless the queue has promised its places to others: that is not known here. */
+static json_t *
+fit_view(WeftFleet *fleet, const WeftPlaceRequest *request, const WeftPlacement *placement)
 {
     g_autoptr(GHashTable) hosts = g_hash_table_new(g_str_hash, g_str_equal);
     g_autoptr(GHashTable) leaves = g_hash_table_new(g_str_hash, g_str_equal);
+    g_autoptr(GPtrArray) nodes = weft_placement_nodes(fleet, request, placement);
+    g_autoptr(GPtrArray) lines = weft_place_explain(fleet, request, placement);
+    json_t *hops = placement->hops == G_MAXUINT ? json_null() : json_integer(placement->hops);
+    json_t *between = placement->between < 0 ? json_null() : json_integer(placement->between);
     json_t *views = nodes_view(fleet, nodes, &(Numbers){ hosts, leaves });
-    return json_pack("{s:b, s:b, s:n, s:n, s:[], s:i, s:i, s:n, s:i, s:i, s:n, s:o}", "fits", TRUE, "never", FALSE, "reason",
-                     "when", "why", "leaves", (int)g_hash_table_size(leaves), "hosts", (int)g_hash_table_size(hosts), "hops",
-                     "split", 0, "remote", 0, "between", "nodes", views);
+    return json_pack("{s:b, s:b, s:n, s:n, s:o, s:i, s:i, s:o, s:i, s:i, s:o, s:o}", "fits", TRUE, "never", FALSE, "reason",
+                     "when", "why", lines_view(lines), "leaves", (int)placement->leaves, "hosts", (int)placement->hosts, "hops",
+                     hops, "split", (int)placement->split, "remote", (int)placement->remote, "between", between, "nodes",
+                     views);
+}
+
+static json_t *
+refusal_view(WeftFleet *fleet, const WeftPlaceRequest *request)
+{
+    g_autoptr(GError) error = NULL;
+    gboolean could = weft_place_explain_refusal(fleet, request, &error);
+    return json_pack("{s:b, s:b, s:s, s:n, s:[]}", "fits", FALSE, "never", !could, "reason", error->message, "when", "why");
 }
 
 json_t *
 weft_dry_run(WeftControl *control, const WeftCluster *cluster)
 {
-    g_autoptr(GError) error = NULL;
     g_autoptr(GHashTable) barred = g_hash_table_new(g_str_hash, g_str_equal);
     guint counts[WEFT_GROUPS_MAX] = { 0 };
     for (guint i = 0; i < cluster->groups->len; i++)
         counts[i] = ((const WeftGroup *)cluster->groups->pdata[i])->count;
     weft_subnets_add_servers(control->subnets, cluster, barred);
     WeftPlaceRequest request = { .cluster = cluster, .counts = counts, .avoid = barred };
+    WeftPlacement placement;
     weft_fleet_sort(control->fleet);
-    g_autoptr(GPtrArray) nodes = weft_schedule(control->fleet, &request, &error);
-    if (nodes)
-        return fit_view(control->fleet, nodes);
-    return json_pack("{s:b, s:b, s:s, s:n, s:[]}", "fits", FALSE, "never", FALSE, "reason", error->message, "when", "why");
+    if (weft_place(control->fleet, &request, &placement))
+        return fit_view(control->fleet, &request, &placement);
+    return refusal_view(control->fleet, &request);
 }

@@ -1,0 +1,136 @@
+"""weft create --dry-run: places with their reasons, and refusals with what is scarcest, word by word."""
+
+import json
+import os
+
+import pytest
+
+from harness.weft import SOURCE, Weft, host
+
+GOLDEN = SOURCE / "tests/golden/dry-run"
+SHAPE = ("--memory", "256M", "--image", "mpi", "--ssh-key", "none")
+# Three leaf switches of two hosts, each with 2 NUMA nodes of 3 cores for nodes and a GPU; the HCA is at the first of them.
+HOSTS = [host(f"n{i + 1}", labels={"rack": f"r{i // 2}"}) for i in range(6)]
+
+EMPTY = {
+    "compact": ["-n", "4"],
+    "compact-two-leaves": ["-n", "6", "--cores", "5"],
+    "spread": ["-n", "4", "--layout", "spread"],
+    "exclusive": ["-n", "3", "--exclusive"],
+    "exclusive-wide": ["-n", "8", "--cores", "3", "--exclusive"],
+    "numa-split": ["-n", "2", "--cores", "4"],
+    "numa-required": ["-n", "2", "--cores", "3", "--gpus", "1", "--numa", "required"],
+    "gpus-near": ["-n", "4", "--gpus", "1"],
+    "labels": ["-n", "2", "--label", "rack=r2"],
+    "passthrough": ["-n", "2", "--path", "passthrough", "--cores", "2"],
+    "pattern-on-one-host": ["-n", "4", "--pattern", "ring"],
+    "pattern-between-hosts": ["-n", "8", "--cores", "3", "--pattern", "stencil2d"],
+    "mixed": ["--group", "gpu:2,cores=2,gpus=1", "--group", "cpu:6,cores=3"],
+    "never-cores": ["-n", "1", "--cores", "9"],
+    "never-gpus": ["-n", "14", "--gpus", "1"],
+    "never-functions": ["-n", "30", "--path", "sriov"],
+    "never-memory": ["-n", "1", "--memory", "8G"],
+    "never-numa": ["-n", "2", "--cores", "4", "--numa", "required"],
+    "never-pages": ["-n", "1", "--memory", "1G", "--pages", "1G"],
+    "never-passthrough": ["-n", "7", "--path", "passthrough"],
+    "never-mixed": ["--group", "gpu:13,gpus=1", "--group", "cpu:2,cores=3"],
+    "never-labels": ["-n", "1", "--label", "rack=r9"],
+}
+
+# … where a cluster has 2 cores and the GPU of each NUMA node.
+BUSY = {
+    "busy-fits": ["-n", "2"],
+    "busy-numa-split": ["-n", "2", "--cores", "2"],
+    "busy-numa-required": ["-n", "2", "--cores", "2", "--numa", "required"],
+    "busy-gpus": ["-n", "1", "--gpus", "1"],
+    "busy-cores": ["-n", "7", "--cores", "2"],
+    "busy-exclusive": ["-n", "1", "--exclusive"],
+    "busy-passthrough": ["-n", "1", "--path", "passthrough"],
+    "busy-mixed": ["--group", "a:1,cores=1", "--group", "b:6,cores=2"],
+}
+
+
+@pytest.fixture(scope="module")
+def empty(request):
+    weft = Weft(changes={"hosts": HOSTS})
+    request.addfinalizer(weft.remove)
+    weft.start()
+    weft.client.wait_open(len(HOSTS))
+    yield weft
+    weft.stop()
+
+
+@pytest.fixture(scope="module")
+def busy(request):
+    weft = Weft(changes={"hosts": HOSTS})
+    request.addfinalizer(weft.remove)
+    weft.start()
+    weft.client.create("load", 12, cores=2, gpus=1, numa="required", path="bridge")
+    weft.client.wait_phase("load", "ready")
+    yield weft
+    weft.stop()
+
+
+def dry_run(weft, *arguments, **environment):
+    return weft.cli("create", "cfd", *SHAPE, "--dry-run", *arguments, env={"WEFT_TENANT": "acme"} | environment, check=False)
+
+
+def check(weft, name, arguments):
+    done = dry_run(weft, *arguments)
+    assert done.stderr == ""
+    text = f"$ weft create cfd --dry-run {' '.join(arguments)}\n{done.stdout}exit {done.returncode}\n"
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("WEFT_GOLDEN_REWRITE"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert path.exists(), f"{path} is missing; WEFT_GOLDEN_REWRITE=1 writes it"
+    assert text == path.read_text(encoding="utf-8")
+    assert done.returncode == (6 if name.startswith("never-") or ": no room now " in done.stdout else 0)
+    assert ("would never start" in done.stdout) == name.startswith("never-")
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_empty_site(empty, name):
+    check(empty, name, EMPTY[name])
+
+
+@pytest.mark.parametrize("name", BUSY)
+def test_busy_site(busy, name):
+    check(busy, name, BUSY[name])
+
+
+def test_each_golden_file_is_checked():
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == EMPTY.keys() | BUSY.keys()
+
+
+@pytest.mark.parametrize("name", [name for name in EMPTY if not name.startswith("never-")])
+def test_it_is_placed_as_it_was_told(site, name):
+    """On a site of its own, which is as empty: what the dry run tells is what is granted."""
+    weft = site(changes={"hosts": HOSTS})
+    weft.client.wait_open(len(HOSTS))
+    told = json.loads(dry_run(weft, *EMPTY[name], "--json").stdout)["nodes"]
+    weft.cli("create", "cfd", *SHAPE, *EMPTY[name], env={"WEFT_TENANT": "acme"})
+    granted = {node["rank"]: node for node in weft.client.nodes("cfd")}
+    assert granted.keys() == {node["rank"] for node in told}
+    for node in told:
+        real = granted[node["rank"]]
+        for field in ("group", "host", "core_ids", "memory_nodes", "gpu_ids", "path"):
+            assert node[field] == real[field], (field, node["rank"])
+        assert [(d["rail"], d["hca"], d["vf"]) for d in node["devices"]] == [(d["rail"], d["hca"], d["vf"]) for d in real["devices"]]
+
+
+def test_members_see_what_is_together(certificate, request):
+    weft = Weft(changes={"hosts": HOSTS, "api": {"tcp": "127.0.0.1:0", "tls_certificate": certificate["certificate"],
+                                                  "tls_key": certificate["key"]}})
+    request.addfinalizer(weft.remove)
+    weft.start()
+    weft.client.wait_open(len(HOSTS))
+    done = weft.cli("create", "cfd", *SHAPE, "-n", "3", "--cores", "4", "--dry-run",
+                    env={"WEFT_URL": f"https://127.0.0.1:{weft.tcp_port()}", "WEFT_CA": certificate["certificate"],
+                         "WEFT_TOKEN": weft.token("acme-member")})
+    table = done.stdout[done.stdout.index("NODE"):].splitlines()
+    assert table[0].split() == ["NODE", "GROUP", "HOST", "LEAF", "NUMA", "CORES", "MEMORY", "GPUS", "PATH"]
+    assert [line.split() for line in table[1:]] == [
+        ["cfd[0]", "nodes", "1", "1", "2", "4", "256M", "0", "sriov"], ["cfd[1]", "nodes", "2", "1", "2", "4", "256M", "0", "sriov"],
+        ["cfd[2]", "nodes", "3", "2", "2", "4", "256M", "0", "sriov"]]
+    weft.stop()
