@@ -239,8 +239,8 @@ start_job(WeftWork *work, const WeftNode *node, GError **error)
     g_autoptr(GArray) shared = shared_keys(work);
     spec.shared = shared;
     spec.image = image;
-    spec.shm = work->cluster->shm != 0;
-    spec.shm_size = work->cluster->shm;
+    spec.shm_size = work->cluster->shm ? work->cluster->shm : node->shm;
+    spec.shm = spec.shm_size != 0;
     spec.tcg = !inventory->kvm;
     g_autofree char *xml = weft_domain_xml_format(&spec, error);
     if (!xml)

@@ -19,6 +19,7 @@ static const WeftCodecField node_fields[] = {
     WEFT_FIELD(WeftNode, path, WORD, .words = weft_path_words),
     WEFT_FIELD(WeftNode, sl, UINT, WEFT_OPTIONAL, .max = WEFT_LANES_MAX),
     WEFT_FIELD(WeftNode, bandwidth, UINT64, WEFT_OPTIONAL, .max = WEFT_BANDWIDTH_MAX),
+    WEFT_FIELD(WeftNode, shm, UINT64, WEFT_OPTIONAL, .max = WEFT_SHM_MAX),
     WEFT_FIELD(WeftNode, exclusive, BOOL),
     WEFT_FIELD(WeftNode, phase, WORD, .words = weft_node_phase_words),
     WEFT_FIELD(WeftNode, reason, TEXT, WEFT_OPTIONAL),

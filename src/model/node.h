@@ -37,6 +37,7 @@ typedef struct WeftNode {
     WeftPath path;      /* never auto */
     guint sl;           /* service level of its cluster's lane; 0: best effort */
     guint64 bandwidth;  /* bits a second that it is guaranteed there, on each of its devices; 0: none */
+    guint64 shm;        /* bytes that it shares with others on its host by the rule for paths; 0: what its cluster asked for */
     gboolean exclusive; /* its host takes nodes of no other cluster */
     WeftNodePhase phase;
     char *reason; /* in weft's own words; NULL: none */

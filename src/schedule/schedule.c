@@ -208,14 +208,28 @@ weft_place(WeftFleet *fleet, const WeftPlaceRequest *request, WeftPlacement *ret
     return placed;
 }
 
+/* Bytes that nodes on the bridge share by the rule; 0: none, or the cluster's own. */
+static guint64
+shared_by_rule(const WeftPlaceRequest *request, const WeftPlacement *placement)
+{
+    const WeftPathRule *rule = request->rule ? request->rule : &weft_path_rule_published;
+    guint64 shm = 0;
+    if (placement->between >= 0 && !request->cluster->shm)
+        weft_path_rule_apply(rule, (guint)placement->between, &shm);
+    return shm;
+}
+
 GPtrArray *
 weft_placement_nodes(const WeftFleet *fleet, const WeftPlaceRequest *request, const WeftPlacement *placement)
 {
+    guint64 shm = shared_by_rule(request, placement);
     GPtrArray *nodes = g_ptr_array_new_full(placement->n, (GDestroyNotify)weft_node_free);
     for (guint i = 0; i < placement->n; i++) {
         const WeftSeat *seat = &placement->seats[i];
         const WeftGroup *group = request->cluster->groups->pdata[seat->group];
-        g_ptr_array_add(nodes, weft_slot_node(weft_fleet_slot(fleet, seat->host), seat, group));
+        WeftNode *node = weft_slot_node(weft_fleet_slot(fleet, seat->host), seat, group);
+        node->shm = group->path == WEFT_PATH_AUTO && node->path == WEFT_PATH_BRIDGE ? shm : 0;
+        g_ptr_array_add(nodes, node);
     }
     return nodes;
 }

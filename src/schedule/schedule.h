@@ -40,7 +40,7 @@ gboolean weft_place_explain_refusal(WeftFleet *fleet, const WeftPlaceRequest *re
 GPtrArray *weft_place_explain(WeftFleet *fleet, const WeftPlaceRequest *request, const WeftPlacement *placement);
 
 /* Both together: WeftNode skeletons in order of groups, with group, host, cores, memory, devices (without GUIDs), gpus, image,
- * path, sl, bandwidth and exclusive filled in; where bandwidth is asked for, all in one lane. WEFT_ERROR_EXHAUSTED: it does not
- * fit, and the message names what is scarcest. */
+ * path, sl, bandwidth, shm and exclusive filled in; where bandwidth is asked for, all in one lane. WEFT_ERROR_EXHAUSTED: it
+ * does not fit, and the message names what is scarcest. */
 GPtrArray *weft_schedule(WeftFleet *fleet, const WeftPlaceRequest *request, GError **error);
 GPtrArray *weft_placement_nodes(const WeftFleet *fleet, const WeftPlaceRequest *request, const WeftPlacement *placement);

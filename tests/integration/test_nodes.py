@@ -229,6 +229,27 @@ def test_disk_and_shared_memory_reach_the_hosts(weft, settle):
     settle(weft)
 
 
+def domain_of(weft, node):
+    return (weft.world.hosts / node["host"] / f"domains/weft-{node['id']}.xml").read_text(encoding="utf-8").replace('"', "'")
+
+
+@pytest.mark.parametrize("rule, count, path, shared", [
+    ({"shm": "2M"}, 2, "bridge", True),  # both on one host
+    ({}, 2, "bridge", False),
+    ({"bridge_below": 0, "shm": "2M"}, 2, "sriov", False),
+    ({"shm": "2M"}, 4, "sriov", False),  # two hosts, half of the ring between them
+    ({"bridge_below": 51, "shm": "2M"}, 4, "bridge", True),
+])
+def test_rule_chooses_path_and_shared_memory(site, rule, count, path, shared):
+    weft = site(hosts=2, changes={"paths": rule})
+    weft.client.create("cfd", count, pattern="ring", **WIDE)
+    weft.client.wait_phase("cfd", "ready", ready=count)
+    nodes = weft.client.nodes("cfd")
+    assert len({node["host"] for node in nodes}) == count // 2
+    assert {node["path"] for node in nodes} == {path}
+    assert ["<size unit='M'>2</size>" in domain_of(weft, node) for node in nodes] == [shared] * count
+
+
 def test_events_tell_where_the_time_goes(weft):
     """One line for each step, whatever the number of nodes."""
     add_image(weft, "own", DISK)
