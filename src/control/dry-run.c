@@ -141,7 +141,7 @@ weft_dry_run(WeftControl *control, const WeftCluster *cluster)
     for (guint i = 0; i < cluster->groups->len; i++)
         counts[i] = ((const WeftGroup *)cluster->groups->pdata[i])->count;
     weft_subnets_add_servers(control->subnets, cluster, barred);
-    WeftPlaceRequest request = { .cluster = cluster, .counts = counts, .avoid = barred };
+    WeftPlaceRequest request = { .cluster = cluster, .counts = counts, .avoid = barred, .rule = &control->options.path_rule };
     WeftPlacement placement;
     weft_fleet_sort(control->fleet);
     if (weft_place(control->fleet, &request, &placement))

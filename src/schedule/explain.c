@@ -34,13 +34,13 @@ say_leaf(GPtrArray *lines, const WeftIndex *index, guint n)
     guint could = realm->n_leaves - weft_offers_find(all, realm->n_leaves, n);
     if (could > 1)
         say(lines,
-            "%u leaf switches have room for all %u nodes: this is the one where they need fewest hosts and that has least to "
-            "spare",
-            could, n);
+            "%u leaf switches have room for all of it: this is the one where it needs fewest hosts and that has least to spare",
+            could);
     else if (could == 1)
-        say(lines, "it is the only leaf switch that has room for all %u node%s", n, plural(n));
+        say(lines, "it is the only leaf switch that has room for all of it");
     else
-        say(lines, "no leaf switch has room for all %u nodes; the roomiest takes %u", n, all[realm->n_leaves - 1].key);
+        say(lines, "no leaf switch has room for all of it; the roomiest takes %u node%s", all[realm->n_leaves - 1].key,
+            plural(all[realm->n_leaves - 1].key));
 }
 
 static void

@@ -7,7 +7,8 @@
 
 /* What a fabric's hosts have for a shape. */
 typedef struct Room {
-    guint hosts;                    /* open, and with the labels */
+    guint labelled;                 /* hosts with the labels */
+    guint hosts;                    /* … that are open */
     guint64 fit[WEFT_SCARCE_KINDS]; /* each resource by itself */
     guint64 together;               /* nodes that fit */
     guint64 empty;                  /* … were all of them empty and open */
@@ -46,6 +47,7 @@ find_room(const WeftTrial *trial, const WeftShape *shape)
         guint more[WEFT_SCARCE_KINDS];
         if (!labels_match(trial->request->cluster->labels, weft_slot_host(slot)))
             continue;
+        room.labelled++;
         room.empty += weft_slot_fit_empty(slot, shape);
         if (!weft_slot_is_open(slot))
             continue;
@@ -100,7 +102,9 @@ refuse_group(const WeftTrial *trial, const WeftTrialGroup *group, const Room *ro
     WeftScarce least = scarcest(room);
     gboolean never = room->empty < group->count;
     gboolean absent = room->incomplete && (least == WEFT_SCARCE_FUNCTIONS || least == WEFT_SCARCE_GPUS);
-    if (room->hosts == 0)
+    if (room->labelled == 0)
+        weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "no host of fabric %s has the wished labels", fabric);
+    else if (room->hosts == 0)
         weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
                           "no host can take nodes now: none is up, open and has the wished labels on fabric %s", fabric);
     else if (group->shape.path == WEFT_PATH_SRIOV && told->no_virtual && room->fit[WEFT_SCARCE_FUNCTIONS] == 0)

@@ -33,6 +33,15 @@ is_remote(const WeftHost *host, const WeftSeat *seat)
     return FALSE;
 }
 
+static guint
+count_remote(const WeftFleet *fleet, const WeftPlacement *placement)
+{
+    guint n = 0;
+    for (guint i = 0; i < placement->n; i++)
+        n += is_remote(weft_slot_host(weft_fleet_slot(fleet, placement->seats[i].host)), &placement->seats[i]);
+    return n;
+}
+
 static void
 sum_up(const WeftTrial *trial, WeftPlacement *ret)
 {
@@ -51,8 +60,8 @@ sum_up(const WeftTrial *trial, WeftPlacement *ret)
             leaves->at[leaves->n++] = leaf;
         board->used_leaves[leaf] = stamp;
         ret->split += seat->n_parts > 1;
-        ret->remote += is_remote(weft_slot_host(weft_fleet_slot(trial->fleet, seat->host)), seat);
     }
+    ret->remote = count_remote(trial->fleet, ret);
     ret->leaves = leaves->n;
     ret->hops = weft_gang_hops(trial->realm, leaves);
 }
@@ -95,6 +104,7 @@ drop_devices(const WeftTrial *trial, WeftPlacement *placement)
         seat->path = WEFT_PATH_BRIDGE;
         seat->n_rails = 0;
     }
+    placement->remote = count_remote(trial->fleet, placement);
 }
 
 static gboolean
