@@ -176,6 +176,19 @@ list_barred(const WeftWork *work, const WeftNode *replaced)
     return hosts;
 }
 
+/* A node whose path the rule has chosen: those that come later talk to it. */
+static const WeftNode *
+find_like(const WeftWork *work)
+{
+    for (guint i = 0; i < work->nodes->len && work->cluster->pattern != WEFT_PATTERN_NONE; i++) {
+        const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
+        const WeftGroup *group = work->cluster->groups->pdata[weft_node_group(node, work->cluster)];
+        if (group->path == WEFT_PATH_AUTO)
+            return node;
+    }
+    return NULL;
+}
+
 static void
 add_all(GHashTable *set, GHashTable *others)
 {
@@ -198,6 +211,7 @@ place_nodes(Placing *placing, const guint *counts, const WeftNode *replaced, GEr
     add_all(avoid, barred);
     const WeftPathRule *rule = &work->control->options.path_rule;
     WeftPlaceRequest request = { work->cluster, work->status->fabric, counts, avoid, work->status->sl, rule };
+    request.like = find_like(work);
     weft_fleet_sort(work->control->fleet);
     if (place_on(placing, &request, replaced, error))
         return TRUE;

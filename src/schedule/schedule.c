@@ -218,12 +218,12 @@ weft_place(WeftFleet *fleet, const WeftPlaceRequest *request, WeftPlacement *ret
     return placed;
 }
 
-/* Bytes that nodes on the bridge share by the rule; 0: none, or the cluster's own. */
+/* Bytes that nodes on the bridge share by the rule, or did so far; 0: none, or the cluster's own. */
 static guint64
 shared_by_rule(const WeftPlaceRequest *request, const WeftPlacement *placement)
 {
     const WeftPathRule *rule = request->rule ? request->rule : &weft_path_rule_published;
-    guint64 shm = 0;
+    guint64 shm = request->like ? request->like->shm : 0;
     if (placement->between >= 0 && !request->cluster->shm)
         weft_path_rule_apply(rule, (guint)placement->between, &shm);
     return shm;

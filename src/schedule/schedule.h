@@ -17,6 +17,7 @@ typedef struct WeftPlaceRequest {
     guint sl;                 /* of the lane that the cluster already has; 0: none yet */
     const WeftPathRule *rule; /* for path auto where the pattern is told; NULL: the published one */
     GHashTable *beside;       /* names of hosts where nodes of the cluster are: near these, if it is compact; NULL: none */
+    const WeftNode *like;     /* one that is there, of path auto: what comes later talks by its path; NULL: none */
 } WeftPlaceRequest;
 
 typedef struct WeftPlacement {

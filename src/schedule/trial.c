@@ -11,7 +11,8 @@ resolve_path(const WeftTrial *trial, const WeftGroup *group, gboolean bridge)
 {
     if (group->path != WEFT_PATH_AUTO)
         return group->path;
-    if (bridge || group->rails == 0 || trial->request->cluster->bridged)
+    const WeftNode *like = trial->request->like;
+    if (bridge || group->rails == 0 || trial->request->cluster->bridged || (like && like->path == WEFT_PATH_BRIDGE))
         return WEFT_PATH_BRIDGE;
     return weft_realm_gives_functions(trial->fleet, trial->realm) ? WEFT_PATH_SRIOV : WEFT_PATH_BRIDGE;
 }

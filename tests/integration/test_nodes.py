@@ -250,6 +250,18 @@ def test_rule_chooses_path_and_shared_memory(site, rule, count, path, shared):
     assert ["<size unit='M'>2</size>" in domain_of(weft, node) for node in nodes] == [shared] * count
 
 
+def test_later_nodes_talk_by_the_same_path(site):
+    """… though by themselves they would not: all of their messages go to another host."""
+    weft = site(hosts=2, changes={"paths": {"shm": "2M"}})
+    weft.client.create("cfd", 2, pattern="ring", **WIDE)
+    weft.client.wait_phase("cfd", "ready", ready=2)
+    weft.client.scale("cfd", 3)
+    weft.client.wait_phase("cfd", "ready", ready=3)
+    nodes = weft.client.nodes("cfd")
+    assert sorted((node["host"], node["path"]) for node in nodes) == [("n1", "bridge"), ("n1", "bridge"), ("n2", "bridge")]
+    assert all("<size unit='M'>2</size>" in domain_of(weft, node) for node in nodes)
+
+
 def test_events_tell_where_the_time_goes(weft):
     """One line for each step, whatever the number of nodes."""
     add_image(weft, "own", DISK)
