@@ -26,6 +26,19 @@ is_mixed(const Case *it)
     return it->cluster->groups->len > 1;
 }
 
+/* Where the memory of a core is no whole number of pages, a split node's parts are rounded: the solver knows only exact ones.
+ */
+static gboolean
+is_exact(const Case *it)
+{
+    for (guint g = 0; g < it->cluster->groups->len; g++) {
+        const WeftGroup *group = it->cluster->groups->pdata[g];
+        if (group->memory % (group->cores * (2ULL << 20)) != 0)
+            return FALSE;
+    }
+    return TRUE;
+}
+
 static void
 judge(Score *score, const ExactAsk *ask, const WeftPlacement *placement)
 {
@@ -70,7 +83,7 @@ instance(Score *scores, guint32 seed, guint most)
     g_autoptr(Case) it = case_request(seed, PREFILLS, limits, books);
     Score *score = &scores[is_mixed(it)];
     it->cluster->layout = WEFT_LAYOUT_COMPACT;
-    if (score->n >= most)
+    if (score->n >= most || !is_exact(it))
         return;
     WeftPlacement placement;
     ExactAsk ask = { .books = books, .request = &it->request, .patience = PATIENCE };

@@ -6,13 +6,11 @@
 
 #define TRIES_MAX 256 /* whole placements of one request */
 #define LEAVES_FEW 10 /* so many leaves or fewer: all sets of these may be tried */
-#define ORDERS_MAX 6
 
 typedef struct Mix {
     WeftTrial *trial;
     WeftIndex *indexes[WEFT_GROUPS_MAX]; /* as the fleet is, before anything is tried */
-    guint orders[ORDERS_MAX][WEFT_GROUPS_MAX];
-    guint n_orders;
+    WeftMixOrders orders;
     guint tries;
     gboolean found;
     guint hops, hosts; /* of the best so far */
@@ -44,8 +42,8 @@ scarcity(const Mix *mix, guint i)
 static void
 add_order(Mix *mix, const guint *order)
 {
-    if (mix->n_orders < ORDERS_MAX)
-        memcpy(mix->orders[mix->n_orders++], order, sizeof mix->orders[0]);
+    if (mix->orders.n < WEFT_ORDERS_MAX)
+        memcpy(mix->orders.orders[mix->orders.n++], order, sizeof mix->orders.orders[0]);
 }
 
 /* The scarcest first; then each of the others first, and the other way round. */
@@ -141,6 +139,19 @@ try_order(Mix *mix, const WeftLeafSet *leaves, const guint *order)
     return placed;
 }
 
+/* … host after host. */
+static gboolean
+try_hosts(Mix *mix, const WeftLeafSet *leaves)
+{
+    mix->tries++;
+    if (!weft_trial_fill_hosts(mix->trial, mix->indexes, leaves, &mix->orders))
+        return FALSE;
+    mix->now.n = mix->now_hosts = 0;
+    note_picks(mix, weft_board_stamp(mix->trial->board));
+    keep_if_better(mix, TRUE);
+    return TRUE;
+}
+
 static gboolean
 has_room(const Mix *mix, const WeftLeafSet *leaves)
 {
@@ -158,8 +169,10 @@ try_leaves(Mix *mix, const WeftLeafSet *leaves)
     look_anew(mix);
     if (leaves && !has_room(mix, leaves))
         return FALSE;
-    for (guint o = 0; o < mix->n_orders && mix->tries < TRIES_MAX; o++)
-        placed |= try_order(mix, leaves, mix->orders[o]);
+    if (leaves)
+        placed = try_hosts(mix, leaves);
+    for (guint o = 0; o < mix->orders.n && mix->tries < TRIES_MAX; o++)
+        placed |= try_order(mix, leaves, mix->orders.orders[o]);
     return placed;
 }
 
@@ -286,16 +299,32 @@ try_zones(Mix *mix, WeftLeafSet *set)
     shrink(mix, set);
 }
 
-/* In order of groups, whichever was placed first. */
+static guint
+place_of(const Mix *mix, const WeftSeat *seat)
+{
+    return g_array_index(mix->trial->fleet->places, WeftPlace, seat->host).place;
+}
+
+/* In order of groups and hosts, whichever was placed first: near ranks are near. */
 static void
 take_best(const Mix *mix)
 {
     WeftBoard *board = mix->trial->board;
-    board->n_seats = 0;
-    for (guint g = 0; g < mix->trial->n; g++)
-        for (guint i = 0; i < mix->n_seats; i++)
-            if (board->best[i].group == mix->trial->groups[g].group)
-                board->seats[board->n_seats++] = board->best[i];
+    guint *order = board->heads;
+    for (guint i = 0; i < mix->n_seats; i++) {
+        const WeftSeat *seat = &board->best[i];
+        guint place = place_of(mix, seat), j = i;
+        for (; j > 0; j--) {
+            const WeftSeat *before = &board->best[order[j - 1]];
+            if (before->group < seat->group || (before->group == seat->group && place_of(mix, before) <= place))
+                break;
+            order[j] = order[j - 1];
+        }
+        order[j] = i;
+    }
+    board->n_seats = mix->n_seats;
+    for (guint i = 0; i < mix->n_seats; i++)
+        board->seats[i] = board->best[order[i]];
 }
 
 gboolean

@@ -72,18 +72,24 @@ sort_picks(WeftPick *picks, guint n)
         }
 }
 
+WeftSlot *
+weft_trial_copy(WeftTrial *trial, guint number)
+{
+    const WeftSlot *slot = weft_fleet_slot(trial->fleet, number);
+    weft_board_reserve(trial->board, trial->realm->n, weft_slot_size(slot));
+    memcpy(trial->board->block, slot, weft_slot_size(slot));
+    return trial->board->block;
+}
+
 /* A slot to try on: the fleet's own, which is restored later, or a copy. */
 static WeftSlot *
 slot_to_try(WeftTrial *trial, guint number, gboolean kept)
 {
+    if (!kept)
+        return weft_trial_copy(trial, number);
     WeftSlot *slot = weft_fleet_slot(trial->fleet, number);
-    if (kept) {
-        weft_fleet_touch(trial->fleet, slot);
-        return slot;
-    }
-    weft_board_reserve(trial->board, trial->realm->n, weft_slot_size(slot));
-    memcpy(trial->board->block, slot, weft_slot_size(slot));
-    return trial->board->block;
+    weft_fleet_touch(trial->fleet, slot);
+    return slot;
 }
 
 gboolean

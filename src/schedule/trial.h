@@ -32,7 +32,20 @@ gboolean weft_trial_place(WeftTrial *trial);
 /* Seats for what board->picks says, behind those that are there. kept: also in the fleet, until it is rolled back. FALSE: a
  * host has less than it said. */
 gboolean weft_trial_seat(WeftTrial *trial, const WeftTrialGroup *group, gboolean kept);
+/* A copy of a host's slot to try on, until the next one. */
+WeftSlot *weft_trial_copy(WeftTrial *trial, guint number);
 /* Closes hosts for the time of a look ahead, which it begins; returns its mark (schedule.c). */
 guint weft_place_close_avoided(WeftFleet *fleet, GHashTable *avoid);
 /* … of a request with several groups (trial-mixed.c). */
 gboolean weft_trial_place_mixed(WeftTrial *trial);
+
+/* Orders of groups that are worth a try. */
+#define WEFT_ORDERS_MAX 6
+typedef struct WeftMixOrders {
+    guint n;
+    guint orders[WEFT_ORDERS_MAX][WEFT_GROUPS_MAX];
+} WeftMixOrders;
+/* All groups on these leaves, host after host (trial-hosts.c): to board->seats and board->picks. indexes: of each group, up to
+ * date. FALSE: it found no way. */
+gboolean
+weft_trial_fill_hosts(WeftTrial *trial, WeftIndex *const *indexes, const WeftLeafSet *leaves, const WeftMixOrders *orders);
