@@ -190,21 +190,37 @@ distance(const Pick *pick, guint numa)
     return remote ? remote + 1 : weft_slot_local(pick->slot, pick->shape, &pick->spare, numa) == 0;
 }
 
-/* The nearest, and of these the fullest, so that empty ones stay empty. */
+/* Free devices that it would sit beside and not use. */
+static guint
+idle_devices(const Pick *pick, guint numa)
+{
+    guint idle = pick->shape->gpus ? 0 : (guint)__builtin_popcount(pick->slot->gpus_free & pick->slot->numa[numa].gpus);
+    for (guint h = 0; pick->shape->rails == 0 && h < pick->slot->n_hcas; h++)
+        if (weft_slot_hcas(pick->slot)[h].numa == numa)
+            idle += weft_slot_hcas(pick->slot)[h].free;
+    return idle;
+}
+
+/* Of two NUMA nodes that are equally far, the fuller, so that empty ones stay empty. */
+static gboolean
+is_better(const Pick *pick, guint numa, guint than)
+{
+    guint a = pick->slot->numa[numa].free, b = pick->slot->numa[than].free;
+    return a < b || (a == b && idle_devices(pick, numa) < idle_devices(pick, than));
+}
+
 static gboolean
 pick_whole(Pick *pick)
 {
     const gboolean required = pick->shape->locality == WEFT_LOCALITY_REQUIRED;
-    guint best = G_MAXUINT, best_distance = required ? 1 : G_MAXUINT, best_free = 0;
+    guint best = G_MAXUINT, best_distance = required ? 1 : G_MAXUINT;
     for (guint i = 0; i < pick->slot->n_numa; i++) {
-        guint free = pick->slot->numa[i].free;
         if (weft_numa_whole(&pick->slot->numa[i], pick->shape) == 0)
             continue;
         guint far = distance(pick, i);
-        if (far < best_distance || (far == best_distance && free < best_free)) {
+        if (far < best_distance || (far == best_distance && best != G_MAXUINT && is_better(pick, i, best))) {
             best = i;
             best_distance = far;
-            best_free = free;
         }
     }
     if (best == G_MAXUINT)

@@ -143,6 +143,21 @@ test_fullest_first(void)
     assert_cores(&third, "0");
 }
 
+/* Of equally full ones, the one whose devices it would not leave idle. */
+static void
+test_idle_devices(void)
+{
+    g_auto(Case) c = case_of("\"numa\":[{\"cores\":4,\"pages\":{\"2M\":2048}},{\"cores\":4,\"pages\":{\"2M\":2048}},"
+                             "{\"cores\":4,\"pages\":{\"2M\":2048}}],\"gpus\":[{\"name\":\"g0\",\"numa\":0}],"
+                             "\"hcas\":[{\"name\":\"a\",\"numa\":1,\"rail\":0,\"port_guid\":\"0x1\",\"vfs\":3}]",
+                             NULL);
+    WeftShape bare = shape_of(1, 256 * M), gpu = shape_with(1, 256 * M, 0, 1, WEFT_LOCALITY_PREFERRED);
+    WeftShape vf = shape_with(1, 256 * M, 1, 0, WEFT_LOCALITY_PREFERRED);
+    g_assert_cmpuint(must_seat(c.slot, &bare).parts[0].numa, ==, 2);
+    g_assert_cmpuint(must_seat(c.slot, &gpu).parts[0].numa, ==, 0);
+    g_assert_cmpuint(must_seat(c.slot, &vf).parts[0].numa, ==, 1);
+}
+
 static void
 test_page_sizes(void)
 {
@@ -609,6 +624,7 @@ add_cases(void)
 {
     g_test_add_func("/slot/whole", test_whole);
     g_test_add_func("/slot/fullest-first", test_fullest_first);
+    g_test_add_func("/slot/idle-devices", test_idle_devices);
     g_test_add_func("/slot/page-sizes", test_page_sizes);
     g_test_add_func("/slot/joined", test_joined);
     g_test_add_func("/slot/joined-of-rests", test_joined_of_rests);
