@@ -18,7 +18,7 @@ static gboolean
 takes_key(const WeftSlot *slot, const WeftShape *shape, guint h)
 {
     const WeftSlotHca *hca = &weft_slot_hcas(slot)[h];
-    if (hca->places == 0 || hca->n_keys < hca->places || hca->tried)
+    if (hca->places == 0 || hca->n_keys < hca->places)
         return TRUE;
     const WeftTenancy *own = weft_ledger_find(slot->ledger, shape->cluster);
     return own && own->keys[h];

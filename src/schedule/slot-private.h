@@ -68,9 +68,8 @@ typedef struct WeftSlotHca {
     guint64 rate;       /* of its port, bits a second; 0: not known */
     guint64 tried_bits; /* promised to nodes that are only tried */
     guint32 places;     /* for P_Keys; 0: any number */
-    guint16 n_keys;
-    guint16 tried; /* nodes that are only tried: all of one cluster, so of one P_Key */
-    guint16 gpus;  /* below its PCIe root */
+    guint16 n_keys;     /* without that of nodes that are only tried: these are all of one cluster, which had room for it */
+    guint16 gpus;       /* below its PCIe root */
     guint8 root;
     guint8 numa;
     guint8 rail;

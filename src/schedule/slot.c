@@ -253,7 +253,7 @@ forget_taken(WeftSlot *slot)
     for (guint i = 0; i < slot->n_hcas; i++) {
         WeftSlotHca *hca = &weft_slot_hcas(slot)[i];
         hca->taken[0] = hca->taken[1] = hca->tried_bits = 0;
-        hca->n_keys = hca->tried = 0;
+        hca->n_keys = 0;
         count_functions(hca);
     }
     count_cores(slot);
@@ -310,18 +310,6 @@ mark_function(WeftSlotHca *hca, int vf, gboolean taken)
 }
 
 static void
-mark_tried(WeftSlotHca *hca, guint64 bandwidth, gboolean taken)
-{
-    if (taken) {
-        hca->tried++;
-        hca->tried_bits += bandwidth;
-        return;
-    }
-    hca->tried = (guint16)(hca->tried - MIN(hca->tried, 1));
-    hca->tried_bits -= MIN(hca->tried_bits, bandwidth);
-}
-
-static void
 mark_seat(WeftSlot *slot, const WeftSeat *seat, gboolean tried, gboolean taken)
 {
     mark_cores(slot, &seat->cores, taken);
@@ -333,7 +321,8 @@ mark_seat(WeftSlot *slot, const WeftSeat *seat, gboolean tried, gboolean taken)
         WeftSlotHca *hca = &weft_slot_hcas(slot)[seat->hca[rail]];
         mark_function(hca, seat->vf[rail], taken);
         if (tried)
-            mark_tried(hca, seat->bandwidth, taken);
+            hca->tried_bits =
+                taken ? hca->tried_bits + seat->bandwidth : hca->tried_bits - MIN(hca->tried_bits, seat->bandwidth);
     }
     guint16 gpus = (guint16)seat->gpus;
     slot->gpus_taken = taken ? slot->gpus_taken | gpus : slot->gpus_taken & (guint16)~gpus;
@@ -424,7 +413,6 @@ inherit_hcas(WeftSlot *slot, const WeftSlot *old)
         for (guint vf = 0; vf < before->vfs; vf++)
             if (bit_get(before->taken, vf))
                 mark_function(hca, (int)vf, TRUE);
-        hca->tried = before->tried;
         hca->tried_bits = before->tried_bits;
     }
     weft_ledger_unref(slot->ledger);

@@ -8,7 +8,7 @@ typedef struct Spot {
     guint8 cores[NUMA_MAX];
     guint8 functions[HCAS_MAX];
     guint8 gpus;
-    guint8 zero[3];
+    guint8 zero[2];
 } Spot;
 
 typedef struct Solver {

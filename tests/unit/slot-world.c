@@ -20,9 +20,9 @@ add_numa(World *w, guint index)
     WeftNuma numa = { 0 };
     gboolean housekeeping = world_pick(w, 3) == 0;
     for (guint i = 0; i < SIZES; i++)
-        if (world_pick(w, 3))
+        if (w->crowded || world_pick(w, 3))
             numa.pages[numa.n_pages++] = (WeftPages){ world_sizes[i], world_pick(w, world_sizes[i] == G ? 17 : 8193) };
-    for (guint n = world_pick(w, 10); n > 0; n--) {
+    for (guint n = w->crowded ? 9 : world_pick(w, 10); n > 0; n--) {
         WeftCore core = { (guint16)w->host->cores->len, (guint8)index, housekeeping, 1, { 0 } };
         housekeeping = FALSE;
         g_array_append_val(w->host->cores, core);
@@ -33,7 +33,7 @@ add_numa(World *w, guint index)
 static void
 add_devices(World *w)
 {
-    for (guint n = 1 + world_pick(w, HCAS_MAX), i = 0; i < n; i++) {
+    for (guint n = w->crowded ? HCAS_MAX : 1 + world_pick(w, HCAS_MAX), i = 0; i < n; i++) {
         WeftHca *hca = weft_hca_new();
         hca->name = g_strdup_printf("h%u", i);
         hca->driver = world_pick(w, 2);
@@ -46,7 +46,7 @@ add_devices(World *w)
         g_hash_table_insert(w->told.rates, &hca->port_guid, &w->rates[i]);
         g_ptr_array_add(w->host->hcas, hca);
     }
-    for (guint n = world_pick(w, 9), i = 0; i < n; i++) {
+    for (guint n = w->crowded ? GPUS_MAX : world_pick(w, GPUS_MAX + 1), i = 0; i < n; i++) {
         WeftGpu *gpu = g_new0(WeftGpu, 1);
         gpu->name = g_strdup_printf("g%u", i);
         gpu->numa = world_pick(w, w->host->numa->len);
@@ -63,9 +63,10 @@ world_new(guint32 seed, guint size)
     w->host = weft_host_new();
     w->host->name = g_strdup("n0");
     w->told.rates = g_hash_table_new(g_int64_hash, g_int64_equal);
-    w->told.pkeys = world_pick(w, 3);
-    w->told.no_virtual = world_pick(w, 8) ? NULL : (char *)"no";
-    for (guint n = 1 + world_pick(w, size), i = 0; i < n; i++)
+    w->crowded = world_pick(w, 12) == 0;
+    w->told.pkeys = w->crowded ? 0 : world_pick(w, 3);
+    w->told.no_virtual = w->crowded || world_pick(w, 8) ? NULL : (char *)"no";
+    for (guint n = 1 + world_pick(w, w->crowded ? 1 : size), i = 0; i < n; i++)
         add_numa(w, i);
     add_devices(w);
     w->slot = weft_slot_new(seed, w->host, &w->told);
@@ -87,9 +88,23 @@ world_free(World *w)
     g_free(w);
 }
 
+static WeftShape
+shape_of_devices(World *w)
+{
+    return (WeftShape){ .cores = 1,
+                        .memory = 64 * M,
+                        .rails = 1 + world_pick(w, 2),
+                        .gpus = 1 + world_pick(w, 3),
+                        .path = WEFT_PATH_SRIOV,
+                        .locality = world_pick(w, 4) ? WEFT_LOCALITY_REQUIRED : WEFT_LOCALITY_PREFERRED,
+                        .cluster = world_clusters[world_pick(w, CLUSTERS)] };
+}
+
 WeftShape
 world_shape(World *w)
 {
+    if (w->crowded)
+        return shape_of_devices(w);
     static const guint64 memories[] = { 64 * M, 512 * M, 1 * G, 1536 * M, 2 * G, 3 * G, 4 * G, 6 * G };
     WeftShape shape = { .cores = 1 + world_pick(w, 6), .memory = memories[world_pick(w, G_N_ELEMENTS(memories))] };
     shape.page_size = world_pick(w, 2) ? world_sizes[world_pick(w, SIZES)] : 0;

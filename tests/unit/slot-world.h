@@ -7,7 +7,8 @@
 #define G (1ULL << 30)
 #define M (1ULL << 20)
 #define NUMA_MAX 4
-#define HCAS_MAX 4
+#define GPUS_MAX 8
+#define HCAS_MAX 5
 #define SIZES 2
 #define CLUSTERS 4
 #define SHARE 50 /* of the only lane */
@@ -18,6 +19,7 @@ extern const char *const world_clusters[CLUSTERS]; /* the first: NULL, tried */
 
 typedef struct World {
     GRand *dice;
+    gboolean crowded; /* with devices, which are what nodes are about there */
     WeftHost *host;
     WeftFleetFabric told;
     guint64 rates[HCAS_MAX];

@@ -211,6 +211,32 @@ test_joined_of_rests(void)
     assert_cores(&seat, "0,10,11,12,13,14,15");
 }
 
+/* The last part comes from the smallest that has enough, so that the larger stays larger. */
+static void
+test_joined_keeps_the_larger(void)
+{
+    g_auto(Case) c = case_of("\"numa\":[{\"cores\":5,\"pages\":{\"2M\":4096}},{\"cores\":6,\"pages\":{\"2M\":4096}},"
+                             "{\"cores\":3,\"pages\":{\"2M\":4096}}]",
+                             NULL);
+    WeftShape shape = shape_of(8, G);
+    WeftSeat seat = must_seat(c.slot, &shape);
+    assert_cores(&seat, "5,6,7,8,9,10,11,12");
+}
+
+/* What is rounded up in one part must not cost the next node the memory of its cores. */
+static void
+test_rounding_spares_the_rest(void)
+{
+    g_auto(Case) c = case_of("\"numa\":[{\"cores\":2,\"pages\":{\"1G\":3}},{\"cores\":3,\"pages\":{\"1G\":5}},"
+                             "{\"cores\":3,\"pages\":{\"1G\":5}}]",
+                             NULL);
+    WeftShape shape = shape_of(4, 6 * G);
+    WeftSeat seat = must_seat(c.slot, &shape);
+    g_assert_cmpuint(seat.parts[0].pages, ==, 1); /* of 1.5 */
+    g_assert_cmpuint(seat.parts[1].pages, ==, 5); /* of 4.5 */
+    assert_fit(c.slot, &shape, 2);
+}
+
 static void
 test_split_is_rounded(void)
 {
@@ -300,6 +326,44 @@ test_unknown_roots(void)
     assert_fit(c.slot, &shape, 1);
 }
 
+/* GPUs of unknown root go where fewest of them are needed. */
+static void
+test_cheapest_root(void)
+{
+    g_auto(Case) c = case_of("\"numa\":[{\"cores\":8,\"pages\":{\"2M\":8192}}],"
+                             "\"hcas\":[{\"name\":\"a\",\"rail\":0,\"port_guid\":\"0x1\",\"vfs\":1,\"root\":\"r1\"},"
+                             "{\"name\":\"b\",\"rail\":0,\"port_guid\":\"0x2\",\"vfs\":1,\"root\":\"r2\"},"
+                             "{\"name\":\"c\",\"rail\":0,\"port_guid\":\"0x3\",\"vfs\":2,\"root\":\"r3\"},"
+                             "{\"name\":\"d\",\"rail\":0,\"port_guid\":\"0x4\",\"vfs\":3,\"root\":\"r3\"}],"
+                             "\"gpus\":[{\"name\":\"g0\"},{\"name\":\"g1\"},{\"name\":\"g2\",\"root\":\"r2\"},"
+                             "{\"name\":\"g3\",\"root\":\"r3\"}]",
+                             NULL);
+    WeftShape shape = shape_with(1, 256 * M, 1, 2, WEFT_LOCALITY_REQUIRED);
+    assert_fit(c.slot, &shape, 2);
+    shape.gpus = 3;
+    assert_fit(c.slot, &shape, 1);
+    shape.gpus = 1;
+    assert_fit(c.slot, &shape, 4);
+    WeftSeat seat = must_seat(c.slot, &shape);
+    weft_slot_take_seat(c.slot, &seat, NULL);
+    seat = must_seat(c.slot, &shape);
+    g_assert_cmpuint(seat.hca[0], ==, 3); /* of those below r3, the one with most to spare */
+}
+
+/* As few devices of other NUMA nodes as can be. */
+static void
+test_few_remote(void)
+{
+    g_auto(Case) c = case_of("\"numa\":[{\"cores\":4,\"pages\":{\"2M\":2048}},{\"cores\":8,\"pages\":{\"2M\":2048}},"
+                             "{\"cores\":0}],\"gpus\":[{\"name\":\"g0\",\"numa\":2}],"
+                             "\"hcas\":[{\"name\":\"a\",\"numa\":1,\"rail\":0,\"port_guid\":\"0x1\",\"vfs\":3}]",
+                             NULL);
+    WeftShape shape = shape_with(1, 256 * M, 1, 1, WEFT_LOCALITY_PREFERRED);
+    g_assert_cmpuint(must_seat(c.slot, &shape).parts[0].numa, ==, 1);
+    shape.locality = WEFT_LOCALITY_REQUIRED;
+    assert_fit(c.slot, &shape, 0);
+}
+
 /* Which root the first rail's function is of decides how many GPUs the others find. */
 static void
 test_several_rails(void)
@@ -387,6 +451,9 @@ test_absent(void)
     weft_slot_set_devices(c.slot, bare);
     assert_fit(c.slot, &vf, 0);
     assert_fit(c.slot, &gpu, 0);
+    vf.path = WEFT_PATH_PASSTHROUGH;
+    assert_fit(c.slot, &vf, 0);
+    vf.path = WEFT_PATH_SRIOV;
     g_assert_false(weft_slot_is_complete(c.slot));
     weft_slot_set_devices(c.slot, few);
     assert_fit(c.slot, &vf, 1);
@@ -443,9 +510,12 @@ test_keys(void)
     weft_slot_take_seat(c.slot, &more, "b");
     weft_slot_give_seat(c.slot, &b, "b");
     assert_fit(c.slot, &shape, 7);
+    WeftShape bare = shape_of(1, 256 * M);
+    WeftSeat beside = must_seat(c.slot, &bare);
+    weft_slot_take_seat(c.slot, &beside, "b");
     weft_slot_give_seat(c.slot, &more, "b");
     shape.cluster = NULL;
-    assert_fit(c.slot, &shape, 8);
+    assert_fit(c.slot, &shape, 8); /* b's last node there has no function */
 }
 
 static void
@@ -519,8 +589,12 @@ test_lanes(void)
     guint room[WEFT_SCARCE_KINDS];
     weft_slot_room(c.slot, &shape, room);
     g_assert_cmpuint(room[WEFT_SCARCE_BANDWIDTH], ==, 4);
-    weft_slot_give_seat(c.slot, &seat, "a");
     shape.lane.sl = 1;
+    WeftSeat more = must_seat(c.slot, &shape);
+    weft_slot_take_seat(c.slot, &more, "b");
+    weft_slot_give_seat(c.slot, &seat, "a");
+    assert_fit(c.slot, &shape, 3);
+    weft_slot_give_seat(c.slot, &more, "b");
     assert_fit(c.slot, &shape, 4);
     g_hash_table_unref(told.rates);
 }
@@ -580,6 +654,23 @@ test_shrunk(void)
     g_assert_false(weft_slot_seat_of(less.slot, stranger, &left));
 }
 
+/* As an older placement may have made it. */
+static void
+test_two_sizes_in_one_numa_node(void)
+{
+    g_auto(Case) c = case_of(TWO_SOCKETS, NULL);
+    g_autoptr(WeftNode) node = weft_node_new();
+    WeftSeat seat;
+    g_array_append_val(node->memory, ((WeftMemory){ 0, G, 1 }));
+    g_array_append_val(node->memory, ((WeftMemory){ 0, 2 * M, 2048 }));
+    g_assert_true(weft_slot_seat_of(c.slot, node, &seat));
+    weft_slot_take_seat(c.slot, &seat, "a");
+    WeftShape shape = shape_of(1, G);
+    assert_fit(c.slot, &shape, 4); /* of the other */
+    weft_slot_give_seat(c.slot, &seat, "a");
+    assert_fit(c.slot, &shape, 8);
+}
+
 static void
 test_snapshot_of_clusters(void)
 {
@@ -628,11 +719,15 @@ add_cases(void)
     g_test_add_func("/slot/page-sizes", test_page_sizes);
     g_test_add_func("/slot/joined", test_joined);
     g_test_add_func("/slot/joined-of-rests", test_joined_of_rests);
+    g_test_add_func("/slot/joined-keeps-the-larger", test_joined_keeps_the_larger);
+    g_test_add_func("/slot/rounding-spares-the-rest", test_rounding_spares_the_rest);
     g_test_add_func("/slot/split-is-rounded", test_split_is_rounded);
     g_test_add_func("/slot/anywhere", test_anywhere);
     g_test_add_func("/slot/housekeeping", test_housekeeping);
     g_test_add_func("/slot/roots", test_roots);
     g_test_add_func("/slot/unknown-roots", test_unknown_roots);
+    g_test_add_func("/slot/cheapest-root", test_cheapest_root);
+    g_test_add_func("/slot/few-remote", test_few_remote);
     g_test_add_func("/slot/several-rails", test_several_rails);
     g_test_add_func("/slot/most-to-spare", test_most_to_spare);
     g_test_add_func("/slot/whole-roots-stay", test_whole_roots_stay);
@@ -645,6 +740,7 @@ add_cases(void)
     g_test_add_func("/slot/lanes", test_lanes);
     g_test_add_func("/slot/inherit", test_inherit);
     g_test_add_func("/slot/shrunk", test_shrunk);
+    g_test_add_func("/slot/two-sizes-in-one-numa-node", test_two_sizes_in_one_numa_node);
     g_test_add_func("/slot/snapshot-of-clusters", test_snapshot_of_clusters);
     g_test_add_func("/slot/closed", test_closed);
 }
