@@ -82,6 +82,8 @@ weft_subnet_tell_fleet(WeftSubnet *subnet)
         g_hash_table_insert(told.ports, g_memdup2(guid, sizeof(guint64)),
                             GUINT_TO_POINTER(room_in(subnet, GPOINTER_TO_UINT(places))));
     told.leaves = g_hash_table_ref(subnet->leaves);
+    told.switches = subnet->switches ? g_hash_table_ref(subnet->switches) : NULL;
+    told.hops = subnet->hops ? g_array_ref(subnet->hops) : NULL;
     weft_subnet_tell_lanes(subnet, &told);
     weft_fleet_set_fabric(subnet->control->fleet, subnet->fabric->name, &told);
 }

@@ -121,6 +121,7 @@ static void
 take_map(WeftSubnet *subnet, const WeftFabricMap *map)
 {
     note_ports(subnet, map);
+    weft_subnet_note_hops(subnet, map);
     find_ports(subnet, map);
     weft_subnet_tell_fleet(subnet);
     weft_control_room_made(subnet->control);

@@ -60,6 +60,12 @@ typedef struct WeftSubnet {
     GHashTable *places;      /* port GUID to the size of its P_Key table */
     GHashTable *rates;       /* port GUID to bits a second (guint64 *) of its link */
     GHashTable *leaves;      /* port GUID to its switch's name; replaced, never changed: the fleet has it too */
+
+    /* subnet-hops.c; replaced likewise */
+    GHashTable *switches;   /* name of a switch to its row; NULL: not known */
+    GArray *hops;           /* as weft_fabric_map_distances() has them */
+    guint64 hops_sum;       /* of the switches and cables that were counted last */
+    GCancellable *counting; /* NULL: nothing is */
 } WeftSubnet;
 
 /* Who holds a number: a cluster by its key, the site ("") or a shared partition ("/<name>"). */
@@ -120,6 +126,11 @@ GHashTable *weft_subnet_leaves_new(void);
 void weft_subnet_read_map(WeftSubnet *subnet);
 /* What is being read of it is not taken any more. */
 void weft_subnet_forget_import(WeftSubnet *subnet);
+
+/* subnet-hops.c */
+/* Counts how far its switches are from each other, and tells the fleet later; until then it is as it was. */
+void weft_subnet_note_hops(WeftSubnet *subnet, const WeftFabricMap *map);
+void weft_subnet_end_hops(WeftSubnet *subnet);
 
 /* subnet-manager.c */
 void weft_subnet_greet(WeftSubnet *subnet);

@@ -100,6 +100,7 @@ subnet_free(gpointer data)
     weft_call_end(&subnet->greet);
     weft_call_end(&subnet->map);
     weft_subnet_forget_import(subnet);
+    weft_subnet_end_hops(subnet);
     g_clear_handle_id(&subnet->rested, g_source_remove);
     GHashTable *const tables[] = { subnet->pkeys,  subnet->resting, subnet->expected, subnet->suspects, subnet->port_suspects,
                                    subnet->places, subnet->rates,   subnet->leaves,   subnet->surplus };

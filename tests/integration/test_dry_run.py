@@ -5,12 +5,15 @@ import os
 
 import pytest
 
+from harness.nets import HOST_GUID, STEP, Net
+from harness.wait import until
 from harness.weft import SOURCE, Weft, host
 
 GOLDEN = SOURCE / "tests/golden/dry-run"
 SHAPE = ("--memory", "256M", "--image", "mpi", "--ssh-key", "none")
 # Three leaf switches of two hosts, each with 2 NUMA nodes of 3 cores for nodes and a GPU; the HCA is at the first of them.
-HOSTS = [host(f"n{i + 1}", labels={"rack": f"r{i // 2}"}) for i in range(6)]
+HOSTS = [host(f"n{i + 1}", labels={"rack": f"r{i // 2}"},
+              hcas=[{"name": "mlx5_0", "driver": "mlx5", "vfs": 4, "port_guid": f"0x{HOST_GUID + STEP * i + 1:016x}"}]) for i in range(6)]
 
 EMPTY = {
     "compact": ["-n", "4"],
@@ -49,6 +52,13 @@ BUSY = {
     "busy-mixed": ["--group", "a:1,cores=1", "--group", "b:6,cores=2"],
 }
 
+# … and empty again, with a map of the fabric: the leaf switches hang on one spine.
+MAPPED = {
+    "mapped-one-leaf": ["-n", "2", "--cores", "5"],
+    "mapped-two-leaves": ["-n", "3", "--cores", "3", "--gpus", "1", "--numa", "required"],
+    "mapped-pattern": ["-n", "12", "--cores", "3", "--pattern", "ring"],
+}
+
 
 @pytest.fixture(scope="module")
 def empty(request):
@@ -56,6 +66,24 @@ def empty(request):
     request.addfinalizer(weft.remove)
     weft.start()
     weft.client.wait_open(len(HOSTS))
+    yield weft
+    weft.stop()
+
+
+@pytest.fixture(scope="module")
+def mapped(request):
+    weft = Weft(changes={"hosts": HOSTS})
+    request.addfinalizer(weft.remove)
+    weft.start()
+    weft.client.wait_open(len(HOSTS))
+    net = Net().switch("spine1")
+    for leaf in ("leaf1", "leaf2", "leaf3"):
+        net.switch(leaf).link(leaf, "spine1")
+    for each in HOSTS:
+        net.host(each["name"]).link(each["name"], each["leaf"])
+    weft.client.expect(201, "POST", "/v1/fabrics/ib0/map", net.text().encode(), {"Content-Type": "application/octet-stream"})
+    wish = {"name": "far", "count": 6, "cores": 6, "memory": "256M", "image": "mpi"}
+    until(lambda: weft.client.expect(200, "POST", "/v1/placements?tenant=acme", wish)["hops"] == 2, "distances are known")
     yield weft
     weft.stop()
 
@@ -99,8 +127,13 @@ def test_busy_site(busy, name):
     check(busy, name, BUSY[name])
 
 
+@pytest.mark.parametrize("name", MAPPED)
+def test_mapped_site(mapped, name):
+    check(mapped, name, MAPPED[name])
+
+
 def test_each_golden_file_is_checked():
-    assert {path.stem for path in GOLDEN.glob("*.txt")} == EMPTY.keys() | BUSY.keys()
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == EMPTY.keys() | BUSY.keys() | MAPPED.keys()
 
 
 @pytest.mark.parametrize("name", [name for name in EMPTY if not name.startswith("never-")])
