@@ -325,7 +325,9 @@ room_on_rail(const WeftSlot *slot, const WeftShape *shape, guint rail, guint ret
         const WeftSlotHca *hca = &weft_slot_hcas(slot)[h];
         if (hca->rail != rail)
             continue;
-        functions += free_functions(hca, shape->path);
+        /* What no partition could name lacks a place for its P_Key, not a function. */
+        guint unnamed = shape->path == WEFT_PATH_PASSTHROUGH ? 1 : hca->free;
+        functions += hca->named ? free_functions(hca, shape->path) : unnamed;
         promises += shape->bandwidth ? promises_left(slot, shape, h) : 0;
     }
     ret_room[WEFT_SCARCE_FUNCTIONS] = (guint)MIN(ret_room[WEFT_SCARCE_FUNCTIONS], functions);
