@@ -3,6 +3,7 @@
 #define M ((guint64)1 << 20)
 #define G ((guint64)1 << 30)
 #define NO_WAY 255
+#define SMALL 24 /* hosts that a fleet has at most, unless more are asked for */
 
 enum { OF_FLEET, OF_HOST, OF_PORTS, OF_FABRIC, OF_REQUEST, OF_GROUP };
 
@@ -326,11 +327,11 @@ Books *
 case_fleet(guint32 seed, CaseLimits limits)
 {
     g_autoptr(GRand) dice = case_rand(seed, OF_FLEET, 0);
-    Plan plan = { 1 + pick(dice, 6), chance(dice, 40), chance(dice, 10), chance(dice, 10) };
-    guint hosts = 1 + pick(dice, 24);
+    Plan plan = { 1 + pick(dice, MAX(6, limits.hosts / 10)), chance(dice, 40), chance(dice, 10), chance(dice, 10) };
+    guint hosts = limits.hosts > SMALL ? limits.hosts : 1 + pick(dice, SMALL);
     Books *books = books_new();
     for (guint i = 0; i < MIN(hosts, limits.hosts); i++)
-        if (!(limits.absent >> i & 1))
+        if (i >= 64 || !(limits.absent >> i & 1))
             add_host(books, seed, i, &plan);
     for (guint i = 0; i < (plan.two_fabrics ? 2U : 1U); i++) {
         g_autoptr(GRand) own = case_rand(seed, OF_FABRIC, i);
@@ -438,6 +439,7 @@ case_request(guint32 seed, guint step, CaseLimits limits, const Books *books)
     it->cluster->layout = chance(dice, 25) ? WEFT_LAYOUT_SPREAD : WEFT_LAYOUT_COMPACT;
     it->cluster->exclusive = chance(dice, 12);
     it->cluster->bandwidth = chance(dice, 15) && has_lanes(books) ? 1000000000ULL * (1 + pick(dice, 5)) : 0;
+    it->cluster->pattern = chance(dice, 6) ? WEFT_PATTERN_ALL + pick(dice, WEFT_PATTERN_MATRIX - WEFT_PATTERN_ALL) : 0;
     guint groups = chance(dice, 55) ? 1 : 2 + pick(dice, 2);
     double most = chance(dice, 75) ? 0.25 : 1.1; /* most find a place, the others nearly one */
     guint cores = (guint)(free_cores(books) * g_rand_double_range(dice, 0, most)) / groups;

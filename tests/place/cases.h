@@ -4,7 +4,7 @@
 #include "books.h"
 
 typedef struct CaseLimits {
-    guint hosts;    /* at most */
+    guint hosts;    /* at most; more than 24: so many */
     guint nodes;    /* of a request's group, at most */
     guint64 absent; /* hosts that are left out, by bits */
 } CaseLimits;

@@ -66,13 +66,22 @@ is_there(const BookHost *host, guint hca, int vf)
     return found && vf < (int)found->vfs;
 }
 
+/* Where it is known who talks to whom, auto may be the bridge after all. */
+static gboolean
+may_be_bridged(const Look *look)
+{
+    return look->group->path == WEFT_PATH_AUTO && look->it->cluster->pattern != WEFT_PATTERN_NONE &&
+           look->seat->path == WEFT_PATH_BRIDGE;
+}
+
 static char *
 check_devices(const Look *look)
 {
     const WeftSeat *seat = look->seat;
-    guint rails = look->path == WEFT_PATH_BRIDGE ? 0 : look->group->rails;
-    if (seat->path != look->path || seat->n_rails != rails)
-        return WRONG("path %u with %u rails instead of %u with %u", seat->path, seat->n_rails, look->path, rails);
+    WeftPath path = may_be_bridged(look) ? WEFT_PATH_BRIDGE : look->path;
+    guint rails = path == WEFT_PATH_BRIDGE ? 0 : look->group->rails;
+    if (seat->path != path || seat->n_rails != rails)
+        return WRONG("path %u with %u rails instead of %u with %u", seat->path, seat->n_rails, path, rails);
     for (guint rail = 0; rail < rails; rail++) {
         guint hca = seat->hca[rail];
         if (hca >= look->host->host->hcas->len || (seat->vf[rail] < 0) != (look->path == WEFT_PATH_PASSTHROUGH))
@@ -194,8 +203,11 @@ farthest(const Books *books, GHashTable *leaves, const BookHost *any)
 }
 
 static char *
-check_numbers(const Books *books, const WeftFleet *fleet, const WeftPlacement *placement)
+check_numbers(const Books *books, const WeftFleet *fleet, const Case *it, const WeftPlacement *placement)
 {
+    gboolean ranked = it->cluster->pattern != WEFT_PATTERN_NONE && !it->request.fabric;
+    if (ranked ? placement->between < 0 || placement->between > 100 : placement->between != -1)
+        return WRONG("tells of %d %% between hosts", placement->between);
     g_autoptr(GHashTable) leaves = g_hash_table_new(g_str_hash, g_str_equal), hosts = g_hash_table_new(NULL, NULL);
     const BookHost *host = NULL;
     guint split = 0, remote = 0;
@@ -241,7 +253,7 @@ checks_placement(const Books *books, const WeftFleet *fleet, const Case *it, con
     for (guint g = 0; g < it->cluster->groups->len; g++)
         if (counts[g] != it->counts[g])
             return WRONG("%u nodes of group %u instead of %u", counts[g], g, it->counts[g]);
-    return check_numbers(books, fleet, placement);
+    return check_numbers(books, fleet, it, placement);
 }
 
 /* --- near or far --- */
@@ -330,9 +342,52 @@ check_spread(const Bins *bins, guint hosts)
     return NULL;
 }
 
+/* Distances between all leaves of a fabric, n × n. */
+static guint *
+distances(const Books *books, const char *fabric, guint *ret_n)
+{
+    g_autoptr(GHashTable) leaves = g_hash_table_new(g_str_hash, g_str_equal);
+    for (guint i = 0; i < books->hosts->len; i++)
+        if (strcmp(((const BookHost *)books->hosts->pdata[i])->host->fabric, fabric) == 0)
+            g_hash_table_add(leaves, (gpointer)books_leaf(books, books->hosts->pdata[i]));
+    g_autofree gpointer *names = g_hash_table_get_keys_as_array(leaves, ret_n);
+    guint n = *ret_n, *hops = g_new0(guint, n * n);
+    for (guint i = 0; i < n * n; i++)
+        hops[i] = i / n == i % n ? 0 : books_hops(books, fabric, names[i / n], names[i % n]);
+    return hops;
+}
+
+/* In a tree, whatever its depth, two leaves that are near to a third are as near to each other. */
+static gboolean
+is_tree(const Books *books, const char *fabric)
+{
+    guint n;
+    g_autofree guint *hops = distances(books, fabric, &n);
+    for (guint a = 0; a < n; a++)
+        for (guint b = 0; b < n; b++)
+            for (guint c = 0; c < n; c++)
+                if (hops[a * n + c] > MAX(hops[a * n + b], hops[b * n + c]))
+                    return FALSE;
+    return TRUE;
+}
+
+/* The solver is asked for the rest only where it could say something else. */
+static char *
+check_near(const ExactAsk *ask, const WeftPlacement *placement)
+{
+    guint hops;
+    if (placement->leaves == 1 || !is_tree(ask->books, ask->fabric) ||
+        exact_nearest(ask, placement->leaves, &hops) != EXACT_YES || hops >= placement->hops)
+        return NULL;
+    return WRONG("its leaves are %u cables from each other, and there are some at %u", placement->hops, hops);
+}
+
 char *
 checks_layout(const Books *books, const WeftFleet *fleet, const Case *it, const WeftPlacement *placement)
 {
+    const WeftGroup *group = it->cluster->groups->pdata[placement->seats[0].group];
+    if (group->path == WEFT_PATH_AUTO && it->cluster->pattern != WEFT_PATTERN_NONE)
+        return NULL; /* the solver does not know what the path will be */
     guint hosts = books->hosts->len;
     g_autofree Bin *on_hosts = g_new0(Bin, hosts), *on_leaves = g_new0(Bin, hosts);
     g_autofree guint *leaf = g_new0(guint, hosts);
@@ -344,7 +399,9 @@ checks_layout(const Books *books, const WeftFleet *fleet, const Case *it, const 
     if (it->cluster->layout == WEFT_LAYOUT_SPREAD)
         return check_spread(&bins, hosts);
     guint least = fewest(on_leaves, bins.n_leaves, placement->n);
-    return placement->leaves > least ? WRONG("is on %u leaves, and %u have room for all", placement->leaves, least) : NULL;
+    if (placement->leaves > least)
+        return WRONG("is on %u leaves, and %u have room for all", placement->leaves, least);
+    return check_near(&ask, placement);
 }
 
 /* --- what could be better --- */

@@ -10,7 +10,8 @@
 /* Before it is noted in the books: whose hosts, how many of each group, each node as it was wished for, and the numbers that
  * placement tells beside it. */
 char *checks_placement(const Books *books, const WeftFleet *fleet, const Case *it, const WeftPlacement *placement);
-/* … of equal nodes of a new cluster: compact on the fewest leaves, spread over as many as can be, and evenly. */
+/* … of equal nodes of a new cluster: compact on the fewest leaves, the nearest where the fabric is a tree;
+ * spread over as many as can be, and evenly. */
 char *checks_layout(const Books *books, const WeftFleet *fleet, const Case *it, const WeftPlacement *placement);
 /* After it was noted: no node is split or far from its devices while there is still room for it to be better. */
 char *checks_locality(const Books *books, const Case *it);

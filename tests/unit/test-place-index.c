@@ -1,0 +1,133 @@
+/* Indexes that are kept up with a fleet while gangs come and go, beside those of a fleet that is made anew: fleets large enough
+ * that an index is mended and not made again. */
+#include "checks.h"
+
+#define FLEETS 6
+#define HOSTS 400
+#define WISHES 12 /* that are asked for again and again: each has an index of its own */
+#define STEPS 240
+#define COMPARED 12 /* every so many steps */
+
+enum { FOR_STEPS = 200 };
+
+typedef struct Life {
+    guint32 seed;
+    Books *books;
+    WeftFleet *fleet;
+    GPtrArray *wishes; /* Case */
+    GPtrArray *gangs;  /* char *, ids of clusters */
+    guint placed;
+} Life;
+
+static guint
+pick(GRand *dice, guint n)
+{
+    return (guint)g_rand_int_range(dice, 0, (gint32)n);
+}
+
+static void
+come(Life *life, Case *it, guint step)
+{
+    WeftPlacement placement;
+    g_free(it->cluster->id);
+    it->cluster->id = g_strdup_printf("%012u", step + 1);
+    if (!weft_place(life->fleet, &it->request, &placement))
+        return;
+    books_take(life->books, life->fleet, placement.seats, placement.n, it->cluster->id);
+    weft_fleet_take_seats(life->fleet, placement.seats, placement.n, it->cluster->id);
+    g_ptr_array_add(life->gangs, g_strdup(it->cluster->id));
+    life->placed++;
+}
+
+static void
+go(Life *life, guint which)
+{
+    const char *cluster = life->gangs->pdata[which];
+    for (guint h = 0; h < life->books->hosts->len; h++) {
+        const BookHost *host = life->books->hosts->pdata[h];
+        for (guint i = 0; i < host->seats->len; i++) {
+            BookSeat seat = g_array_index(host->seats, BookSeat, i);
+            seat.seat.host = weft_fleet_number(life->fleet, host->host->name);
+            if (strcmp(seat.cluster, cluster) == 0)
+                weft_fleet_give_seats(life->fleet, &seat.seat, 1, cluster);
+        }
+    }
+    books_give(life->books, cluster);
+    g_ptr_array_remove_index_fast(life->gangs, which);
+}
+
+static char *
+place_text(WeftFleet *fleet, const Case *it)
+{
+    WeftPlacement placement;
+    return weft_place(fleet, &it->request, &placement) ? checks_text(fleet, &placement) : g_strdup("no place");
+}
+
+static void
+compare(const Life *life, guint step)
+{
+    g_autoptr(WeftFleet) anew = books_fleet(life->books, NULL);
+    for (guint i = 0; i < life->wishes->len; i++) {
+        g_autofree char *kept = place_text(life->fleet, life->wishes->pdata[i]);
+        g_autofree char *made = place_text(anew, life->wishes->pdata[i]);
+        if (strcmp(kept, made) != 0)
+            g_test_fail_printf("fleet %u, step %u, wish %u: %s\nmade anew: %s", life->seed, step, i, kept, made);
+    }
+}
+
+/* Wishes that say where they may not be, or whose cluster is there, are for test-place: they hide what hosts have. */
+static void
+make_wishes(Life *life)
+{
+    const CaseLimits limits = { HOSTS, 24, 0 };
+    for (guint i = 0; i < WISHES; i++) {
+        Case *it = case_request(life->seed, i, limits, life->books);
+        g_clear_pointer(&it->avoid, g_hash_table_unref);
+        it->request.avoid = NULL;
+        g_ptr_array_add(life->wishes, it);
+    }
+}
+
+static void
+live(Life *life)
+{
+    g_autoptr(GRand) dice = case_rand(life->seed, FOR_STEPS, 0);
+    for (guint step = 0; step < STEPS && !g_test_failed(); step++) {
+        if (life->gangs->len && pick(dice, 4) == 0)
+            go(life, pick(dice, life->gangs->len));
+        else
+            come(life, life->wishes->pdata[pick(dice, WISHES)], step);
+        if (step % COMPARED == COMPARED - 1)
+            compare(life, step);
+    }
+}
+
+static void
+test_kept(void)
+{
+    for (guint32 seed = 1; seed <= FLEETS && !g_test_failed(); seed++) {
+        Life life = { .seed = seed,
+                      .books = case_fleet(seed, (CaseLimits){ HOSTS, 0, 0 }),
+                      .wishes = g_ptr_array_new_with_free_func((GDestroyNotify)case_free),
+                      .gangs = g_ptr_array_new_with_free_func(g_free) };
+        life.fleet = books_fleet(life.books, NULL);
+        make_wishes(&life);
+        live(&life);
+        g_autofree char *wrong = books_check(life.books);
+        g_assert_cmpstr(wrong, ==, NULL);
+        g_test_message("fleet %u: %u gangs came, %u are there", seed, life.placed, life.gangs->len);
+        g_assert_cmpuint(life.placed, >, STEPS / 8);
+        g_ptr_array_unref(life.wishes);
+        g_ptr_array_unref(life.gangs);
+        weft_fleet_free(life.fleet);
+        books_free(life.books);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/place/index/kept", test_kept);
+    return g_test_run();
+}
