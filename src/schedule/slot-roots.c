@@ -7,7 +7,7 @@
 #include "slot-private.h"
 
 #define WAYS_MAX 256
-#define STEPS_MAX 2000
+#define STEPS_MAX 1000
 
 /* Functions of a rail below one root. */
 typedef struct Branch {
@@ -52,7 +52,7 @@ add_branch(Tree *tree, const WeftSlotHca *hca, guint8 h, guint8 functions, const
     branch->functions = (guint16)(branch->functions + functions);
 }
 
-/* Returns for how many nodes there are functions and GPUs, whatever their roots are. */
+/* Returns for how many nodes there are functions, and GPUs below the root of any of them. */
 static guint
 make_tree(Tree *tree, const WeftSlot *slot, const WeftShape *shape, const WeftSpare *spare, guint numa)
 {
@@ -67,13 +67,16 @@ make_tree(Tree *tree, const WeftSlot *slot, const WeftShape *shape, const WeftSp
         if (hca->rail < shape->rails && hca->numa == numa && spare->functions[h])
             add_branch(tree, hca, h, spare->functions[h], spare);
     }
+    guint16 gpus = 0;
     for (guint rail = 0; rail < shape->rails; rail++) {
         guint functions = 0;
-        for (guint i = 0; i < tree->n[rail]; i++)
+        for (guint i = 0; i < tree->n[rail]; i++) {
             functions += tree->branches[rail][i].functions;
+            gpus |= tree->branches[rail][i].gpus;
+        }
         most = MIN(most, functions);
     }
-    return most;
+    return MIN(most, popcount(gpus) / shape->gpus);
 }
 
 /* --- one rail --- */
@@ -247,15 +250,11 @@ has_one_way(const Tree *tree)
 static guint
 count_ways(Tree *tree, guint most)
 {
-    if (!has_one_way(tree)) {
-        Search search;
-        search_ways(&search, tree, most);
-        return search.best;
-    }
-    guint16 gpus = 0;
-    for (guint rail = 0; rail < tree->rails; rail++)
-        gpus |= tree->branches[rail][0].gpus;
-    return MIN(most, popcount(gpus) / tree->gpus_each);
+    Search search;
+    if (has_one_way(tree))
+        return most;
+    search_ways(&search, tree, most);
+    return search.best;
 }
 
 /* --- both --- */
