@@ -34,7 +34,7 @@ best_split(Solver *s, const Spot *spot, guint numa, guint size, guint cores, gui
     guint best = 0;
     if (cores == 0)
         return pages ? 0 : 1 + best_of(s, spot);
-    for (guint x = 0; numa < s->w->host->numa->len && x <= MIN(cores, spot->cores[numa]); x++) {
+    for (guint x = 0; numa < MIN(s->w->host->numa->len, NUMA_MAX) && x <= MIN(cores, spot->cores[numa]); x++) {
         guint share = x * pages_of(s, size), all = s->shape->cores;
         for (guint y = share / all; y <= (share + all - 1) / all; y++) {
             Spot next = *spot;
