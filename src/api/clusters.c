@@ -396,6 +396,8 @@ weft_handle_cluster_scale(WeftRequest *request, GError **error)
     g_autoptr(WeftTenant) tenant = weft_store_load_tenant(request->store, cluster->tenant, NULL, error);
     if (!tenant || !read_scale(request, cluster, error) || !check_quotas(request, tenant, before, cluster, error))
         return FALSE;
+    if (weft_cluster_count(cluster) > weft_cluster_count(before))
+        cluster->scaled = weft_clock_now();
     WeftReply *reply = cluster_reply(request, 200, cluster, error);
     if (!reply)
         return FALSE;

@@ -49,6 +49,15 @@ gboolean weft_handle_image_remove(WeftRequest *request, GError **error);
 /* Names the images that its groups start from, and has the transaction, unless it is NULL, expect that they stay until then. */
 gboolean weft_settle_images(WeftRequest *request, WeftCluster *cluster, WeftTxn *txn, GError **error);
 
+/* queue.c */
+gboolean weft_handle_queue(WeftRequest *request, GError **error);
+
+/* reservations.c */
+gboolean weft_handle_reservation_list(WeftRequest *request, GError **error);
+gboolean weft_handle_reservation_add(WeftRequest *request, GError **error);
+gboolean weft_handle_reservation_get(WeftRequest *request, GError **error);
+gboolean weft_handle_reservation_remove(WeftRequest *request, GError **error);
+
 /* usage.c */
 gboolean weft_handle_usage(WeftRequest *request, GError **error);
 

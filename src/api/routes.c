@@ -23,6 +23,7 @@ const WeftRoute weft_routes[] = {
     { "POST",   "/v1/placements",                 WEFT_ROLE_MEMBER,   weft_handle_placement_try,      WEFT_BODY_REQUIRED, { "tenant" } },
 
     { "GET",    "/v1/events",                     WEFT_ROLE_VIEWER,   weft_handle_event_list,         WEFT_BODY_NONE,     { "tenant", "limit", "after" } },
+    { "GET",    "/v1/queue",                      WEFT_ROLE_VIEWER,   weft_handle_queue,              WEFT_BODY_NONE,     { "tenant" } },
     { "GET",    "/v1/usage",                      WEFT_ROLE_VIEWER,   weft_handle_usage,              WEFT_BODY_NONE,     { "tenant", "from", "to" } },
 
     { "GET",    "/v1/hosts",                      WEFT_ROLE_OPERATOR, weft_handle_host_list,          WEFT_BODY_NONE,     { "limit", "after" } },
@@ -33,6 +34,10 @@ const WeftRoute weft_routes[] = {
     { "POST",   "/v1/hosts/:host/undrain",        WEFT_ROLE_OPERATOR, weft_handle_host_undrain,       WEFT_BODY_OPTIONAL },
     { "GET",    "/v1/hosts/:host/doctor",         WEFT_ROLE_OPERATOR, weft_handle_host_doctor },
     { "GET",    "/v1/doctor",                     WEFT_ROLE_OPERATOR, weft_handle_doctor },
+    { "GET",    "/v1/reservations",               WEFT_ROLE_OPERATOR, weft_handle_reservation_list,   WEFT_BODY_NONE,     { "limit", "after" } },
+    { "POST",   "/v1/reservations",               WEFT_ROLE_OPERATOR, weft_handle_reservation_add,    WEFT_BODY_REQUIRED },
+    { "GET",    "/v1/reservations/:reservation",  WEFT_ROLE_OPERATOR, weft_handle_reservation_get },
+    { "DELETE", "/v1/reservations/:reservation",  WEFT_ROLE_OPERATOR, weft_handle_reservation_remove },
     { "GET",    "/v1/fabrics",                    WEFT_ROLE_OPERATOR, weft_handle_fabric_list,        WEFT_BODY_NONE,     { "limit", "after" } },
     { "GET",    "/v1/fabrics/:fabric",            WEFT_ROLE_OPERATOR, weft_handle_fabric_get },
     { "GET",    "/v1/fabrics/:fabric/partitions", WEFT_ROLE_OPERATOR, weft_handle_fabric_partitions },

@@ -326,6 +326,16 @@ weft_view_tenant(WeftStore *store, const WeftTenant *tenant, GError **error)
 }
 
 json_t *
+weft_view_reservation(const WeftReservation *reservation)
+{
+    g_autofree char *hosts = weft_reservation_hosts(reservation);
+    gboolean active = reservation->start <= weft_clock_now();
+    return json_pack("{s:s, s:s, s:s?, s:o, s:o, s:b, s:s?, s:o}", "name", reservation->name, "hosts", hosts, "tenant",
+                     reservation->tenant, "start", time_view(reservation->start), "end", time_view(reservation->end), "active",
+                     (int)active, "creator", reservation->creator, "created", time_view(reservation->created));
+}
+
+json_t *
 weft_view_principal(const WeftPrincipal *principal)
 {
     return json_pack("{s:s, s:s?, s:s, s:s?, s:s}", "name", principal->name, "tenant", principal->tenant, "role",

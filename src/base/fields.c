@@ -5,6 +5,8 @@
 #include "size.h"
 #include "text.h"
 
+#include <math.h>
+
 const char weft_required_text[] = "";
 
 static const char *
@@ -187,14 +189,24 @@ weft_fields_int(WeftFields *fields, const char *name, gint64 min, gint64 max, gi
     return fields->error ? fallback : number;
 }
 
+/* In YAML what is no whole number is a text. */
+static gboolean
+read_real(const json_t *value, double *ret_number)
+{
+    const char *text = json_string_value(value);
+    char *end = NULL;
+    *ret_number = text ? g_ascii_strtod(text, &end) : json_number_value(value);
+    return text ? end != text && *end == '\0' && isfinite(*ret_number) : json_is_number(value);
+}
+
 double
 weft_fields_real(WeftFields *fields, const char *name, double min, double max, double fallback)
 {
+    double number;
     json_t *value = look_up(fields, name, FALSE);
     if (!value)
         return fallback;
-    double number = json_number_value(value);
-    if (!json_is_number(value))
+    if (!read_real(value, &number))
         fail_type(fields, name, "a number", value);
     else if (number < min || number > max)
         weft_fields_fail(fields, name, "must be %g to %g, is %g", min, max, number);

@@ -34,6 +34,7 @@ const char *weft_fields_string(WeftFields *fields, const char *name, const char 
 
 guint64 weft_fields_uint(WeftFields *fields, const char *name, guint64 min, guint64 max, guint64 fallback);
 gint64 weft_fields_int(WeftFields *fields, const char *name, gint64 min, gint64 max, gint64 fallback);
+/* A number, or a text of one: YAML has only whole numbers here. */
 double weft_fields_real(WeftFields *fields, const char *name, double min, double max, double fallback);
 /* A number of bytes or a text as weft_size_parse() takes it. */
 guint64 weft_fields_size(WeftFields *fields, const char *name, guint64 min, guint64 max, guint64 fallback);

@@ -254,6 +254,20 @@ weft_cli_age_field(json_t *object, const char *name)
     return g_strdup_printf("%" G_GINT64_FORMAT "d", seconds / 86400);
 }
 
+char *
+weft_cli_until_field(json_t *object, const char *name)
+{
+    gint64 when = 0;
+    const char *text = json_string_value(json_object_get(object, name));
+    if (!text || !weft_clock_parse(text, &when, NULL))
+        return g_strdup("-");
+    gint64 left = when - weft_clock_now();
+    if (left < G_USEC_PER_SEC)
+        return g_strdup("now");
+    g_autofree char *duration = weft_duration_format(left - left % G_USEC_PER_SEC);
+    return g_strconcat("in ", duration, NULL);
+}
+
 gint64
 weft_cli_number(json_t *object, const char *name)
 {

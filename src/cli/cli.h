@@ -22,7 +22,8 @@ typedef enum {
     WEFT_NAMES_TENANTS,
     WEFT_NAMES_PRINCIPALS,
     WEFT_NAMES_IMAGES,
-    WEFT_NAMES_FABRICS
+    WEFT_NAMES_FABRICS,
+    WEFT_NAMES_RESERVATIONS
 } WeftNames;
 
 /* One row of the table of verbs. Options write into static variables of the verb's file: a process runs one verb. */
@@ -81,4 +82,6 @@ char *weft_cli_field(json_t *object, const char *name);
 char *weft_cli_size_field(json_t *object, const char *name);
 /* How long ago a time field was: "3m", "2h", "5d". */
 char *weft_cli_age_field(json_t *object, const char *name);
+/* In how long a time field will be: "in 2 h 5 m", "now"; "-" for null. */
+char *weft_cli_until_field(json_t *object, const char *name);
 gint64 weft_cli_number(json_t *object, const char *name);

@@ -136,6 +136,40 @@ print_cluster(json_t *cluster)
     print_inside(cluster);
 }
 
+/* Its place in the queue, should it be there. */
+static json_t *
+find_wait(json_t *queue, json_t *cluster)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach (json_object_get(queue, "items"), i, item) {
+        if (json_equal(json_object_get(item, "id"), json_object_get(cluster, "id")))
+            return item;
+    }
+    return NULL;
+}
+
+/* Only those that are not whole can wait. What the queue cannot tell just now is left out. */
+static void
+print_wait(WeftCli *cli, json_t *cluster)
+{
+    if (weft_cli_number(cluster, "nodes") >= weft_cli_number(cluster, "count") ||
+        json_is_true(json_object_get(cluster, "deleting")))
+        return;
+    const char *tenant = json_string_value(json_object_get(cluster, "tenant"));
+    g_autofree char *path = weft_client_query(g_strdup("/v1/queue"), "tenant", tenant);
+    json_t *queue = weft_client_get(cli->client, path, NULL);
+    json_t *wait = find_wait(queue, cluster);
+    if (wait) {
+        gboolean promised = json_is_string(json_object_get(wait, "when"));
+        g_autofree char *when = weft_cli_until_field(wait, "when");
+        print_line("queue",
+                   g_strdup_printf("place %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT "%s%s", weft_cli_number(wait, "place"),
+                                   weft_cli_number(queue, "waiting"), promised ? ", starts " : "", promised ? when : ""));
+    }
+    json_decref(queue);
+}
+
 /* Operators see the hosts. */
 static void
 print_nodes(json_t *nodes)
@@ -254,8 +288,10 @@ show(WeftCli *cli, const char *text, GError **error)
         weft_cli_print_json(join(cluster, nodes));
         return TRUE;
     }
-    if (cluster)
+    if (cluster) {
         print_cluster(cluster);
+        print_wait(cli, cluster);
+    }
     if (json_array_size(nodes) > 0)
         print_nodes(nodes);
     json_decref(cluster);

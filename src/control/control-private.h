@@ -2,6 +2,7 @@
 #pragma once
 
 #include "control.h"
+#include "expiry.h"
 #include "fleet.h"
 #include "images.h"
 #include "jobs.h"
@@ -14,6 +15,7 @@
 
 typedef struct WeftHosts WeftHosts;
 typedef struct WeftSubnets WeftSubnets;
+typedef struct WeftTurns WeftTurns;
 typedef struct WeftWork WeftWork;
 
 struct WeftControl {
@@ -27,8 +29,10 @@ struct WeftControl {
     WeftLinks *links;
     WeftImages *images;
     WeftGate *gate;
+    WeftTurns *turns;
+    WeftExpiry *expiry;
     GHashTable *works;   /* cluster key to WeftWork: those with something to do */
-    GHashTable *waiting; /* set of WeftWork: those that wait for room */
+    GHashTable *waiting; /* set of WeftWork: those with nodes that should be elsewhere, and wait for room */
     gboolean room_made;  /* … and are to be woken */
     GQueue awake;        /* WeftWork, each once */
     GSource *pump;       /* steps the awake */
@@ -66,8 +70,13 @@ void weft_work_free(WeftWork *work);
 void weft_control_wake(WeftControl *control, const char *cluster_key);
 /* … because the record of its wish changed. */
 void weft_control_wish_changed(WeftControl *control, const char *cluster_key);
-/* Room was made: wakes those that wait for it. */
+/* Nodes went: wakes those that wait for room. */
 void weft_control_room_made(WeftControl *control);
+/* Hosts or fabrics changed, for better or worse. */
+void weft_control_room_changed(WeftControl *control);
+/* Its nodes are to be stopped and released; it waits again then. Nothing happens unless it is one that gives way. why: in words
+ * for its tenant, static. */
+void weft_control_preempt(WeftControl *control, const char *cluster_key, const char *why);
 /* A node that was ready has no running domain any more. */
 void weft_control_node_gone(WeftControl *control, const WeftNode *node, const char *reason);
 /* Its guest began anew, and knows nothing of the others. boot: which it is now; NULL: another. */
@@ -93,6 +102,8 @@ WeftHosts *weft_hosts_new(WeftControl *control, GError **error);
 void weft_hosts_free(WeftHosts *hosts);
 /* The record of a host appeared, changed or went. deleted: it went; should one be there, it is another. */
 void weft_hosts_changed(WeftHosts *hosts, const char *name, gboolean deleted);
+/* Has every host answered once, or not answered? */
+gboolean weft_hosts_are_heard(const WeftHosts *hosts);
 WeftSeen weft_hosts_seen(const WeftHosts *hosts, const char *name);
 /* Is a look late, or did it fail, and is it not lost yet? */
 gboolean weft_hosts_is_silent(const WeftHosts *hosts, const char *name);

@@ -1,4 +1,4 @@
-#include "control-private.h"
+#include "turns.h"
 
 #include "clock.h"
 #include "wakeup.h"
@@ -8,7 +8,7 @@
 #define PRUNE_BATCH 500
 #define PRUNE_PAUSE 1000  /* milliseconds between two full batches */
 #define LINKS_RESTING 512 /* a cluster of that size greets and meets over the same links */
-#define ROOM_WAKES 32     /* so many that wait are looked at when there is room; the others try again by themselves */
+#define ROOM_WAKES 32     /* so many whose nodes wait are looked at when there is room; the others try again by themselves */
 
 const WeftControlOptions weft_control_defaults = {
     .workers = 32,
@@ -30,6 +30,7 @@ const WeftControlOptions weft_control_defaults = {
     .request_age = 24 * 3600 * (gint64)G_USEC_PER_SEC,
     .link_idle = 60 * G_USEC_PER_SEC,
     .path_rule = WEFT_PATH_RULE_PUBLISHED,
+    .expiry_warning = 10 * 60 * G_USEC_PER_SEC,
 };
 
 /* --- commits --- */
@@ -74,6 +75,13 @@ weft_control_room_made(WeftControl *control)
     weft_wakeup_ask(control->pump);
 }
 
+void
+weft_control_room_changed(WeftControl *control)
+{
+    weft_control_room_made(control);
+    weft_turns_doubt(control->turns);
+}
+
 static int
 compare_age(gconstpointer a, gconstpointer b)
 {
@@ -102,11 +110,14 @@ pump(gpointer data)
     WeftWork *work;
     while ((work = g_queue_pop_head(&control->awake))) {
         weft_work_step(work);
+        weft_turns_read(control->turns);
         if (g_get_monotonic_time() > end) {
             weft_wakeup_ask(control->pump);
             break;
         }
     }
+    /* Behind them: nodes that lost their hosts have room first. */
+    weft_turns_run(control->turns);
 }
 
 static void
@@ -118,6 +129,10 @@ store_changed(const WeftChange *changes, gsize n, gpointer data)
             weft_control_wish_changed(control, changes[i].key);
         else if (changes[i].kind == WEFT_KIND_HOST)
             weft_hosts_changed(control->hosts, changes[i].key, changes[i].deleted);
+        else if (changes[i].kind == WEFT_KIND_TENANT)
+            weft_turns_tenant_changed(control->turns, changes[i].key);
+        else if (changes[i].kind == WEFT_KIND_RESERVATION)
+            weft_bookings_changed(control->turns);
         else if (changes[i].kind == WEFT_KIND_IMAGE)
             weft_images_changed(control->images);
         else if (changes[i].kind == WEFT_KIND_FABRIC_MAP)
@@ -176,6 +191,7 @@ prune(gpointer data)
     gboolean more = prune_events(control, txn);
     more |= prune_requests(control, txn);
     weft_subnets_prune(control->subnets, txn, PRUNE_BATCH);
+    weft_bookings_prune(control->turns, txn);
     if (!weft_txn_is_empty(txn))
         weft_control_commit_quietly(control, g_steal_pointer(&txn));
     control->prune_timer = g_timeout_add(more ? PRUNE_PAUSE : prune_interval(&control->options), prune, control);
@@ -216,7 +232,7 @@ wake_clusters(WeftControl *control, GError **error)
     g_autoptr(GPtrArray) records = weft_store_list(control->store, &query, error);
     for (guint i = 0; records && i < records->len; i++)
         weft_control_wake(control, ((WeftRecord *)records->pdata[i])->key);
-    return records != NULL;
+    return records && weft_turns_load(control->turns, records->len, error);
 }
 
 static void
@@ -273,12 +289,13 @@ weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, cons
     control->links = weft_links_new(control->jobs, &limits, &(WeftLinkListener){ stream_lost, guest_rebooted, control });
     control->images = weft_images_new(control);
     control->gate = weft_control_gate_new(control);
+    control->turns = weft_turns_new(control);
 
     advance_clock(control);
     control->hosts = weft_hosts_new(control, error);
     control->subnets = control->hosts ? weft_subnets_new(control, fabrics, error) : NULL;
     if (!control->subnets || !load_nodes(control, error) || !weft_subnets_begin(control->subnets, error) ||
-        !wake_clusters(control, error))
+        !(control->expiry = weft_expiry_new(control, error)) || !wake_clusters(control, error))
         return NULL;
     hv->ops->watch(hv, host_hinted, control);
     control->watch = weft_store_watch(store, store_changed, control);
@@ -307,6 +324,8 @@ weft_control_free(WeftControl *control)
     g_queue_clear(&control->awake);
     g_hash_table_unref(control->works);
     g_hash_table_unref(control->waiting);
+    weft_expiry_free(control->expiry);
+    weft_turns_free(control->turns);
     g_source_unref(control->pump);
     weft_fleet_free(control->fleet);
     g_free(control->prune_after);

@@ -7,6 +7,7 @@
 #include "gate.h"
 #include "hypervisor.h"
 #include "path-rule.h"
+#include "queue.h"
 #include "store.h"
 
 #include <glib.h>
@@ -31,6 +32,8 @@ typedef struct WeftControlOptions {
     gint64 request_age;
     gint64 link_idle;          /* how long a stream to a node stays open that nobody uses */
     WeftPathRule path_rule;    /* for clusters with path auto that tell their pattern */
+    gint64 expiry_warning;     /* how long before its walltime is over a cluster is told */
+    WeftQueueOptions queue;    /* in which order those that wait get room */
     const char *images;        /* folder of the images' files, by their digest */
     gboolean bare;             /* a node whose image is not known starts from nothing: for the fake */
     const guint8 *secret;      /* the site's, WEFT_SECRET_LENGTH bytes; NULL: no node has a seed */
@@ -38,6 +41,7 @@ typedef struct WeftControlOptions {
     GHashTable *options_files; /* fabric (char *) to the path of its manager's opensm.conf, for the doctor; NULL: none */
 } WeftControlOptions;
 
+/* All but queue, whose defaults are weft_queue_defaults. */
 extern const WeftControlOptions weft_control_defaults;
 
 typedef struct WeftControl WeftControl;

@@ -1,10 +1,10 @@
 #include "gate.h"
 #include "clock.h"
-#include "control-private.h"
 #include "doctor.h"
 #include "dry-run.h"
 #include "errors.h"
 #include "fabric-view.h"
+#include "turns.h"
 #include "yaml.h"
 
 #include <unistd.h>
@@ -379,6 +379,16 @@ gate_place(WeftGate *gate, const char *wish, GCancellable *cancellable, WeftGate
     end_soon(call, error);
 }
 
+/* --- who waits --- */
+
+static void
+gate_queue(WeftGate *gate, const char *tenant, GCancellable *cancellable, WeftGateReported reported, gpointer data)
+{
+    Call *call = call_report(gate, cancellable, reported, data);
+    call->report = weft_turns_view(call->control->turns, tenant);
+    end_soon(call, NULL);
+}
+
 /* --- life --- */
 
 static const WeftGateOps ops = { .open = gate_open,
@@ -388,7 +398,8 @@ static const WeftGateOps ops = { .open = gate_open,
                                  .partitions = gate_partitions,
                                  .tables = gate_tables,
                                  .topology = gate_topology,
-                                 .place = gate_place };
+                                 .place = gate_place,
+                                 .queue = gate_queue };
 
 WeftGate *
 weft_control_gate_new(WeftControl *control)

@@ -29,6 +29,7 @@ remove_host(WeftHosts *hosts, WeftWatch *host)
 {
     host->removed = TRUE;
     weft_watch_update_open(host);
+    weft_watch_heard(host);
     weft_hosts_dequeue(hosts, host);
     if (is_busy(host))
         return;
@@ -59,6 +60,7 @@ add_host(WeftHosts *hosts, const char *name)
     host->reported = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     weft_watch_facts_new(host);
     g_hash_table_insert(hosts->by_name, host->name, host);
+    hosts->unheard++;
     g_ptr_array_add(hosts->round, host);
     weft_hosts_enqueue(hosts, host);
     return host;
@@ -108,7 +110,7 @@ weft_hosts_changed(WeftHosts *hosts, const char *name, gboolean deleted)
         weft_watch_wake_clusters(host, nodes, TRUE);
     }
     if (host->answered && !host->evicting)
-        weft_control_room_made(hosts->control);
+        weft_control_room_changed(hosts->control);
 }
 
 /* --- at the start --- */

@@ -93,6 +93,7 @@ mute(WeftWatch *host, const WeftJob *job, const GError *error)
         g_autofree char *reason = weft_watch_mute_text(host);
         weft_watch_tell_state(host, reason, "host-mute");
     }
+    weft_watch_heard(host);
     g_autoptr(GPtrArray) nodes = host->inventory ? NULL : weft_watch_nodes(host);
     weft_watch_wake_clusters(host, nodes, FALSE);
 }
@@ -109,11 +110,12 @@ spoke(WeftWatch *host, WeftInventory *inventory)
     weft_fleet_set_devices(host->control->fleet, host->name, inventory->hardware);
     discover(host);
     weft_watch_update_open(host);
+    weft_watch_heard(host);
     if (!first)
         return;
     g_autoptr(GPtrArray) nodes = weft_watch_nodes(host);
     weft_watch_wake_clusters(host, nodes, FALSE);
-    weft_control_room_made(host->control);
+    weft_control_room_changed(host->control);
 }
 
 static void

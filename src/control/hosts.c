@@ -1,6 +1,7 @@
 #include "hosts.h"
 
 #include "clock.h"
+#include "turns.h"
 
 #define TICK_MILLISECONDS 50
 
@@ -28,12 +29,31 @@ weft_hosts_revision(const WeftHosts *hosts, const char *name)
     return host ? host->revision : -1;
 }
 
-void
-weft_watch_update_open(const WeftWatch *host)
+gboolean
+weft_hosts_are_heard(const WeftHosts *hosts)
 {
-    weft_fleet_set_open(host->control->fleet, host->name,
-                        host->answered && host->clean && host->described && host->inventory && host->state == WEFT_HOST_UP &&
-                            !host->draining && !host->evicting && !host->removed);
+    return hosts->unheard == 0;
+}
+
+void
+weft_watch_heard(WeftWatch *host)
+{
+    if (host->heard)
+        return;
+    host->heard = TRUE;
+    if (--host->control->hosts->unheard == 0)
+        weft_turns_begin(host->control->turns);
+}
+
+void
+weft_watch_update_open(WeftWatch *host)
+{
+    gboolean open = host->answered && host->clean && host->described && host->inventory && host->state == WEFT_HOST_UP &&
+                    !host->draining && !host->evicting && !host->removed;
+    weft_fleet_set_open(host->control->fleet, host->name, open);
+    if (host->open && !open)
+        weft_turns_doubt(host->control->turns);
+    host->open = open;
 }
 
 /* --- its nodes --- */
@@ -197,7 +217,7 @@ host_answered(WeftWatch *host, const WeftContents *contents)
     weft_watch_ask_guests(host, nodes);
     if (returned) {
         weft_watch_wake_clusters(host, nodes, host->evicting || spoke || doubted);
-        weft_control_room_made(host->control);
+        weft_control_room_changed(host->control);
     }
     if (again)
         weft_hosts_hint(host->control->hosts, host->name);
@@ -225,6 +245,7 @@ host_silent(WeftWatch *host, const char *reason)
     gint64 grace = host->control->options.host_grace;
     host->answered = FALSE;
     weft_watch_update_open(host);
+    weft_watch_heard(host);
     weft_watch_look_failed(host, reason);
     if (host->state == WEFT_HOST_LOST && !host->unwritten)
         return;

@@ -23,6 +23,7 @@ typedef struct WeftWatch {
     gint64 since;        /* of the state */
     gboolean answered;   /* the last look was answered */
     gboolean clean;      /* … and nothing stale was there */
+    gboolean open;       /* it takes new nodes */
     gboolean queued;     /* to be looked at soon */
     gboolean scanning;
     gboolean doubted;     /* … as one that did not answer the last time */
@@ -45,6 +46,7 @@ typedef struct WeftWatch {
     gboolean inspect;         /* to be asked */
     gboolean doubts_guests;   /* its ready nodes are to be asked whether their guests are the same still */
     gboolean kept_told;       /* that its hardware is less than its nodes hold */
+    gboolean heard;           /* it has answered once and told what it is able to, or has not answered */
 } WeftWatch;
 
 struct WeftHosts {
@@ -58,12 +60,15 @@ struct WeftHosts {
     guint flying_doubted;
     guint timer;
     guint questions; /* to guests, under way */
+    guint unheard;   /* of which nothing was heard yet */
 };
 
 /* hosts.c */
 WeftWatch *weft_hosts_find(const WeftHosts *hosts, const char *name);
+/* Something was heard of it, be it that it does not answer. */
+void weft_watch_heard(WeftWatch *host);
 /* Is it open to new nodes? Tells the fleet. */
-void weft_watch_update_open(const WeftWatch *host);
+void weft_watch_update_open(WeftWatch *host);
 GPtrArray *weft_watch_nodes(const WeftWatch *host);
 void weft_watch_wake_clusters(const WeftWatch *host, const GPtrArray *nodes, gboolean ready_too);
 void weft_hosts_enqueue(WeftHosts *hosts, WeftWatch *host);

@@ -117,15 +117,23 @@ retire_surplus(const WeftPlanInput *input, guint group, guint surplus, WeftActio
     }
 }
 
+/* All nodes go before it asks for new ones. */
+static gboolean
+gives_way(const WeftPlanInput *input)
+{
+    return input->status && input->status->phase == WEFT_CLUSTER_PREEMPTED && input->n_nodes > 0;
+}
+
 static void
 plan_counts(const WeftPlanInput *input, WeftPlan *plan)
 {
+    gboolean none = input->cluster->deleted || gives_way(input);
     guint have[WEFT_GROUPS_MAX] = { 0 };
     for (guint i = 0; i < input->n_nodes; i++)
         if (is_wanted_phase(input->nodes[i].node))
             have[weft_node_group(input->nodes[i].node, input->cluster)]++;
     for (guint g = 0; g < input->cluster->groups->len; g++) {
-        guint want = input->cluster->deleted ? 0 : ((const WeftGroup *)input->cluster->groups->pdata[g])->count;
+        guint want = none ? 0 : ((const WeftGroup *)input->cluster->groups->pdata[g])->count;
         if (have[g] > want)
             retire_surplus(input, g, have[g] - want, plan->actions);
         else
@@ -175,23 +183,26 @@ phase_before_ready(const WeftPlanInput *input)
     if (is_wired(input))
         return WEFT_CLUSTER_STARTING;
     /* Its members changed before it ever was ready: back to the fabric, not to the queue. */
-    gboolean began =
-        input->status && input->status->phase != WEFT_CLUSTER_QUEUED && input->status->phase != WEFT_CLUSTER_PLACED;
+    gboolean began = input->status && input->status->phase != WEFT_CLUSTER_QUEUED &&
+                     input->status->phase != WEFT_CLUSTER_PLACED && input->status->phase != WEFT_CLUSTER_PREEMPTED;
     return began ? WEFT_CLUSTER_WIRING : WEFT_CLUSTER_PLACED;
 }
 
 WeftClusterPhase
 weft_plan_phase(const WeftPlanInput *input)
 {
-    guint ready = 0;
+    guint ready = 0, staying = 0;
     gboolean broken = input->status && input->status->phase == WEFT_CLUSTER_HEALING;
     for (guint i = 0; i < input->n_nodes; i++) {
         WeftNodePhase phase = input->nodes[i].node->phase;
+        staying += phase != WEFT_NODE_STOPPING;
         ready += phase == WEFT_NODE_READY && input->status && input->nodes[i].node->met == input->status->generation;
         broken |= phase == WEFT_NODE_FAILED || phase == WEFT_NODE_LOST || weft_node_has_rebooted(input->nodes[i].node);
     }
     if (input->cluster->deleted)
         return WEFT_CLUSTER_STOPPING;
+    if (input->status && input->status->phase == WEFT_CLUSTER_PREEMPTED && staying == 0)
+        return WEFT_CLUSTER_PREEMPTED;
     if (ready == input->n_nodes && ready == weft_cluster_count(input->cluster) && is_wired(input))
         /* They may be ready before the store took that they start. */
         return weft_cluster_phase_may_follow(input->status->phase, WEFT_CLUSTER_READY) ? WEFT_CLUSTER_READY

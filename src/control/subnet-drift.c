@@ -190,7 +190,7 @@ forget_foreign(WeftSubnet *subnet, GHashTable *present)
         any = TRUE;
     }
     if (any)
-        weft_control_room_made(subnet->control);
+        weft_control_room_changed(subnet->control);
 }
 
 /* They take places in the tables of ports, wherever their numbers lie. */

@@ -28,7 +28,7 @@ meet(WeftSubnet *subnet, const WeftManager *manager)
     subnet->manager = manager_copy(manager);
     weft_subnet_tell_fleet(subnet);
     if (first)
-        weft_control_room_made(subnet->control);
+        weft_control_room_changed(subnet->control);
 }
 
 static void

@@ -124,7 +124,7 @@ take_map(WeftSubnet *subnet, const WeftFabricMap *map)
     weft_subnet_note_hops(subnet, map);
     find_ports(subnet, map);
     weft_subnet_tell_fleet(subnet);
-    weft_control_room_made(subnet->control);
+    weft_control_room_changed(subnet->control);
 }
 
 /* thread: worker. */

@@ -36,7 +36,7 @@ rest_over(gpointer data)
 {
     WeftSubnet *subnet = data;
     subnet->rested = 0;
-    weft_control_room_made(subnet->control);
+    weft_control_room_changed(subnet->control);
     return G_SOURCE_REMOVE;
 }
 

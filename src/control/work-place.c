@@ -2,6 +2,7 @@
 #include "errors.h"
 #include "id.h"
 #include "schedule.h"
+#include "turns.h"
 #include "work.h"
 
 /* A placement on its way into a transaction. */
@@ -32,17 +33,23 @@ free_rank(const WeftWork *work, guint from)
     return from;
 }
 
+/* In the fleet, for its cluster. */
+static void
+take(const WeftWork *work, WeftNode *node)
+{
+    node->cluster = g_strdup(work->cluster->id);
+    node->cluster_name = g_strdup(work->cluster->name);
+    node->tenant = g_strdup(work->cluster->tenant);
+    weft_fleet_take(work->control->fleet, node);
+}
+
 /* Fills in what placement does not know: who the node is. Random numbers, never used twice: a stale domain that comes back with
  * its host can never be taken for its replacement. */
 static void
 give_identity(WeftWork *work, WeftNode *node, guint rank)
 {
-    const WeftCluster *cluster = work->cluster;
     const WeftFabric *fabric = weft_subnets_fabric(work->control->subnets, work->status->fabric);
-    node->id = weft_node_id(cluster->id, work->status->next_serial++);
-    node->cluster = g_strdup(cluster->id);
-    node->cluster_name = g_strdup(cluster->name);
-    node->tenant = g_strdup(cluster->tenant);
+    node->id = weft_node_id(work->cluster->id, work->status->next_serial++);
     node->rank = rank;
     node->phase = WEFT_NODE_CLAIMED;
     node->since = weft_clock_now();
@@ -70,7 +77,6 @@ claim(Placing *placing, WeftNode *node, guint rank)
     WeftWork *work = placing->work;
     WeftControl *control = work->control;
     give_identity(work, node, rank);
-    weft_fleet_take(control->fleet, node);
     if (g_hash_table_add(placing->hosts, node->host))
         weft_txn_expect(placing->txn, WEFT_KIND_HOST, node->host, weft_hosts_revision(control->hosts, node->host));
     weft_txn_put_new_node(placing->txn, node, weft_fleet_host(control->fleet, node->host));
@@ -87,24 +93,6 @@ set_pkey(WeftWork *work, guint pkey)
     work->pkey_new = TRUE;
 }
 
-/* The first placement chooses the fabric, and with it the partition. */
-static gboolean
-ensure_partition(WeftWork *work, const WeftNode *first, GError **error)
-{
-    WeftClusterStatus *status = work->status;
-    if (status->pkey)
-        return TRUE;
-    const char *fabric = weft_fleet_host(work->control->fleet, first->host)->fabric;
-    guint pkey = weft_subnets_take_pkey(work->control->subnets, fabric, work->key, error);
-    if (!pkey)
-        return FALSE;
-    g_free(status->fabric);
-    status->fabric = g_strdup(fabric);
-    status->sl = first->sl;
-    set_pkey(work, pkey);
-    return TRUE;
-}
-
 /* --- hosts that failed it --- */
 
 #define SHUN_DELAYS 10 /* of the longest between two tries */
@@ -117,21 +105,19 @@ shun(WeftWork *work, const WeftNodeWork *item)
     g_hash_table_insert(work->shunned, g_strdup(item->node->host), g_memdup2(&shun, sizeof shun));
 }
 
-/* Set of the hosts to pass over. */
-static GHashTable *
-list_shunned(WeftWork *work)
+gboolean
+weft_work_add_shunned(WeftWork *work, GHashTable *hosts)
 {
-    GHashTable *hosts = g_hash_table_new(g_str_hash, g_str_equal);
     gint64 now = g_get_monotonic_time();
     GHashTableIter iter;
     gpointer host, shun;
     g_hash_table_iter_init(&iter, work->shunned);
     while (g_hash_table_iter_next(&iter, &host, &shun))
         if (((WeftShun *)shun)->until > now)
-            g_hash_table_add(hosts, host);
+            g_hash_table_add(hosts, g_strdup(host));
         else
             g_hash_table_iter_remove(&iter);
-    return hosts;
+    return g_hash_table_size(work->shunned) > 0;
 }
 
 /* So many different hosts cannot run it as it is that others will not either. */
@@ -147,38 +133,24 @@ is_refused_everywhere(const WeftWork *work)
     return n >= work->control->options.starts_max;
 }
 
-/* --- placing --- */
-
-static gboolean
-place_on(Placing *placing, const WeftPlaceRequest *request, const WeftNode *replaced, GError **error)
+/* What serves a partition that it asks for, and what has nodes of clusters that it must be apart from. */
+void
+weft_work_add_barred(const WeftWork *work, GHashTable *hosts)
 {
-    WeftWork *work = placing->work;
-    g_autoptr(GPtrArray) nodes = weft_schedule(work->control->fleet, request, error);
-    if (!nodes || !ensure_partition(work, nodes->pdata[0], error))
-        return FALSE;
-    g_ptr_array_set_free_func(nodes, NULL);
-    guint next = 0;
-    for (guint i = 0; i < nodes->len; i++) {
-        next = replaced ? replaced->rank : free_rank(work, next);
-        claim(placing, nodes->pdata[i], next);
-    }
-    return TRUE;
+    g_autoptr(GHashTable) servers = g_hash_table_new(g_str_hash, g_str_equal);
+    weft_subnets_add_servers(work->control->subnets, work->cluster, servers);
+    GHashTableIter iter;
+    gpointer name;
+    g_hash_table_iter_init(&iter, servers);
+    while (g_hash_table_iter_next(&iter, &name, NULL))
+        g_hash_table_add(hosts, g_strdup(name));
+    weft_turns_add_apart(work->control->turns, work, hosts);
 }
 
-/* Set of the hosts where it cannot be at all: the one that a node is to leave, and what serves a partition that it asks for. */
-static GHashTable *
-list_barred(const WeftWork *work, const WeftNode *replaced)
-{
-    GHashTable *hosts = g_hash_table_new(g_str_hash, g_str_equal);
-    if (replaced)
-        g_hash_table_add(hosts, replaced->host);
-    weft_subnets_add_servers(work->control->subnets, work->cluster, hosts);
-    return hosts;
-}
+/* --- in its turn --- */
 
-/* A node whose path the rule has chosen: those that come later talk to it. */
-static const WeftNode *
-find_like(const WeftWork *work)
+const WeftNode *
+weft_work_like(const WeftWork *work)
 {
     for (guint i = 0; i < work->nodes->len && work->cluster->pattern != WEFT_PATTERN_NONE; i++) {
         const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
@@ -189,38 +161,187 @@ find_like(const WeftWork *work)
     return NULL;
 }
 
-static void
-add_all(GHashTable *set, GHashTable *others)
+gboolean
+weft_work_grant(WeftWork *work, GPtrArray *nodes, GError **error)
 {
-    GHashTableIter iter;
-    gpointer name;
-    g_hash_table_iter_init(&iter, others);
-    while (g_hash_table_iter_next(&iter, &name, NULL))
-        g_hash_table_add(set, name);
+    WeftControl *control = work->control;
+    const WeftNode *first = nodes->pdata[0];
+    WeftGrant grant = { .nodes = nodes };
+    if (!work->status || !work->status->pkey) {
+        const char *fabric = weft_fleet_host(control->fleet, first->host)->fabric;
+        grant.pkey = weft_subnets_take_pkey(control->subnets, fabric, work->key, error);
+        if (!grant.pkey)
+            return FALSE;
+    }
+    for (guint i = 0; i < nodes->len; i++)
+        take(work, nodes->pdata[i]);
+    g_ptr_array_ref(nodes);
+    work->grant = g_memdup2(&grant, sizeof grant);
+    weft_work_wake(work);
+    return TRUE;
 }
 
-/* With a node to replace: one node of its rank, anywhere but on its host. Hosts that failed the cluster are taken only by nodes
- * that have nowhere else to be: one that failed itself better stays where it is. */
+static void
+grant_free(WeftWork *work)
+{
+    g_ptr_array_unref(work->grant->nodes);
+    g_clear_pointer(&work->grant, g_free);
+}
+
+static const char *
+granted_fabric(const WeftWork *work)
+{
+    const WeftNode *first = work->grant->nodes->pdata[0];
+    const WeftHost *host = weft_fleet_host(work->control->fleet, first->host);
+    return host ? host->fabric : NULL;
+}
+
+void
+weft_work_revoke(WeftWork *work)
+{
+    WeftGrant *grant = work->grant;
+    if (!grant)
+        return;
+    for (guint i = 0; i < grant->nodes->len; i++)
+        weft_fleet_give(work->control->fleet, grant->nodes->pdata[i]);
+    weft_subnets_return_pkey(work->control->subnets, granted_fabric(work), grant->pkey);
+    grant_free(work);
+    weft_turns_hold(work->control->turns, work);
+}
+
+/* Hosts may have gone, and wishes changed, since it was granted. */
 static gboolean
-place_nodes(Placing *placing, const guint *counts, const WeftNode *replaced, GError **error)
+is_grant_good(const WeftWork *work, const WeftPlan *plan)
+{
+    guint counts[WEFT_GROUPS_MAX] = { 0 };
+    const GPtrArray *nodes = work->grant->nodes;
+    for (guint i = 0; i < nodes->len; i++) {
+        const WeftNode *node = nodes->pdata[i];
+        if (weft_hosts_revision(work->control->hosts, node->host) < 0)
+            return FALSE;
+        counts[weft_node_group(node, work->cluster)]++;
+    }
+    return memcmp(counts, plan->missing, sizeof counts) == 0;
+}
+
+/* The first placement chooses the fabric, and with it the partition; one that has no nodes any more chooses its lane anew. */
+static void
+settle_partition(WeftWork *work)
+{
+    WeftClusterStatus *status = work->status;
+    if (work->grant->pkey) {
+        g_free(status->fabric);
+        status->fabric = g_strdup(granted_fabric(work));
+        set_pkey(work, work->grant->pkey);
+    }
+    status->sl = ((const WeftNode *)work->grant->nodes->pdata[0])->sl;
+    if (status->placed)
+        return;
+    status->placed = weft_clock_now();
+    status->ends = work->cluster->walltime ? status->placed + (gint64)work->cluster->walltime * G_USEC_PER_SEC : 0;
+}
+
+static void
+claim_granted(Placing *placing)
 {
     WeftWork *work = placing->work;
-    g_autoptr(GHashTable) avoid = list_shunned(work);
-    g_autoptr(GHashTable) barred = list_barred(work, replaced);
-    gboolean any = g_hash_table_size(avoid) > 0;
-    add_all(avoid, barred);
+    GPtrArray *nodes = work->grant->nodes;
+    guint next = 0;
+    settle_partition(work);
+    for (guint i = 0; i < nodes->len; i++) {
+        next = free_rank(work, next);
+        claim(placing, nodes->pdata[i], next);
+    }
+    g_ptr_array_set_free_func(nodes, NULL);
+    grant_free(work);
+    weft_rest_clear(&work->place);
+}
+
+void
+weft_work_waits(WeftWork *work, const char *reason)
+{
+    if (g_strcmp0(work->place.what, reason) == 0 && work->status)
+        return;
+    weft_rest_say(&work->place, WEFT_DEED_STOP, reason, NULL);
+    weft_work_wake(work);
+}
+
+static guint
+count_missing(const WeftPlan *plan)
+{
+    guint n = 0;
+    for (guint g = 0; g < WEFT_GROUPS_MAX; g++)
+        n += plan->missing[g];
+    return n;
+}
+
+static void
+place_missing(Placing *placing, const WeftPlan *plan)
+{
+    WeftWork *work = placing->work;
+    if (work->grant && !is_grant_good(work, plan))
+        weft_work_revoke(work);
+    if (work->grant) {
+        claim_granted(placing);
+    } else if (count_missing(plan) > 0) {
+        weft_turns_ask(work->control->turns, work, plan->missing);
+    } else {
+        weft_turns_withdraw(work->control->turns, work);
+        if (work->status->phase != WEFT_CLUSTER_PREEMPTED)
+            weft_rest_clear(&work->place);
+    }
+}
+
+/* --- at once: in place of others --- */
+
+/* One node of the rank of the replaced one. */
+static gboolean
+place_on(Placing *placing, const WeftPlaceRequest *request, const WeftNode *replaced, GError **error)
+{
+    WeftWork *work = placing->work;
+    g_autoptr(GPtrArray) nodes = weft_schedule(work->control->fleet, request, error);
+    if (!nodes)
+        return FALSE;
+    WeftNode *node = g_ptr_array_steal_index(nodes, 0);
+    take(work, node);
+    claim(placing, node, replaced->rank);
+    return TRUE;
+}
+
+/* Set of the hosts where the heir cannot be: others are kept for somebody, or it would be where it is to leave. */
+static GHashTable *
+list_barred(const WeftWork *work, const WeftNode *replaced)
+{
+    GHashTable *hosts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_hash_table_add(hosts, g_strdup(replaced->host));
+    weft_work_add_barred(work, hosts);
+    weft_bookings_add(work->control->turns, work->cluster->tenant, hosts);
+    return hosts;
+}
+
+/* Anywhere but on its host. Hosts that failed the cluster are taken only by nodes that have nowhere else to be: one that failed
+ * itself better stays where it is. */
+static gboolean
+place_heir(Placing *placing, const guint *counts, const WeftNode *replaced, GError **error)
+{
+    WeftWork *work = placing->work;
+    g_autoptr(GHashTable) avoid = list_barred(work, replaced);
+    gboolean any = weft_work_add_shunned(work, avoid);
     const WeftPathRule *rule = &work->control->options.path_rule;
     WeftPlaceRequest request = { work->cluster, work->status->fabric, counts, avoid, work->status->sl, rule };
-    request.like = find_like(work);
+    request.like = weft_work_like(work);
     weft_fleet_sort(work->control->fleet);
     if (place_on(placing, &request, replaced, error))
         return TRUE;
-    if (!any || (replaced && replaced->phase == WEFT_NODE_FAILED))
+    if (!any || replaced->phase == WEFT_NODE_FAILED)
         return FALSE;
     g_clear_error(error);
+    g_autoptr(GHashTable) barred = list_barred(work, replaced);
     request.avoid = barred;
     return place_on(placing, &request, replaced, error);
 }
+
+/* --- another number --- */
 
 /* Nodes that run, or are about to, have the old number in their definition, and are on its network: they are started anew. */
 static void
@@ -282,7 +403,7 @@ replace(Placing *placing, WeftNodeWork *item)
     if (!closed)
         shun(work, item);
     gboolean hopeless = (closed && placing->full[group]) || (item->refused && is_refused_everywhere(work));
-    if (hopeless || !place_nodes(placing, counts, item->node, &error)) {
+    if (hopeless || !place_heir(placing, counts, item->node, &error)) {
         placing->full[group] |= closed;
         stay(work, item, error);
         return;
@@ -298,33 +419,6 @@ replace(Placing *placing, WeftNodeWork *item)
     weft_work_retire(work, item);
 }
 
-static guint
-count_missing(const WeftPlan *plan)
-{
-    guint n = 0;
-    for (guint g = 0; g < WEFT_GROUPS_MAX; g++)
-        n += plan->missing[g];
-    return n;
-}
-
-static void
-place_missing(Placing *placing, const WeftPlan *plan)
-{
-    WeftWork *work = placing->work;
-    g_autoptr(GError) error = NULL;
-    if (!weft_rest_is_over(&work->place))
-        return;
-    gboolean waiting = count_missing(plan) > 0 && !place_nodes(placing, plan->missing, NULL, &error);
-    weft_work_set_waiting(work, waiting || weft_work_has_homeless(work));
-    if (!waiting) {
-        weft_rest_clear(&work->place);
-        return;
-    }
-    /* Room that is made ends the rest at once; it is for what nobody tells. */
-    weft_rest_wait(&work->place, &work->control->options.backoff);
-    weft_rest_say(&work->place, WEFT_DEED_STOP, error->message, NULL);
-}
-
 gboolean
 weft_work_place(WeftWork *work, const WeftPlan *plan)
 {
@@ -334,12 +428,16 @@ weft_work_place(WeftWork *work, const WeftPlan *plan)
     guint n = work->nodes->len; /* new ones are added behind */
 
     weft_work_update_status(work);
+    weft_work_set_waiting(work, weft_work_has_homeless(work));
     place_missing(&placing, plan);
+    guint granted = placing.placed;
     for (guint i = 0; i < n; i++)
         if (plan->actions[i] == WEFT_DO_REPLACE)
             replace(&placing, work->nodes->pdata[i]);
     if (placing.placed == 0)
         return FALSE;
+    if (placing.placed > granted)
+        weft_turns_hold(work->control->turns, work);
 
     work->status->generation++;
     work->status_dirty = TRUE;

@@ -1,6 +1,7 @@
 #include "clock.h"
 #include "errors.h"
 #include "text.h"
+#include "turns.h"
 #include "work.h"
 
 #include <string.h>
@@ -93,9 +94,19 @@ weft_work_set_waiting(WeftWork *work, gboolean waiting)
 
 /* --- reading --- */
 
+/* What it asks for, or was granted, is no longer what it wants. */
+static void
+leave_queue(WeftWork *work)
+{
+    weft_turns_withdraw(work->control->turns, work);
+    weft_work_revoke(work);
+}
+
 void
 weft_work_unload(WeftWork *work)
 {
+    if (work->nodes && !work->control->closing)
+        leave_queue(work);
     g_clear_pointer(&work->cluster, weft_cluster_free);
     g_clear_pointer(&work->status, weft_cluster_status_free);
     g_clear_pointer(&work->nodes, g_ptr_array_unref);
@@ -155,14 +166,20 @@ load(WeftWork *work, GError **error)
         return FALSE;
     /* Only the wish is new: what is known of the nodes stays. A cluster of the same name that is another one is loaded anew. */
     gboolean same = work->cluster && strcmp(work->cluster->id, cluster->id) == 0;
-    if (!same)
+    if (same)
+        leave_queue(work);
+    else
         weft_work_unload(work);
     g_clear_pointer(&work->cluster, weft_cluster_free);
     work->cluster = g_steal_pointer(&cluster);
     if (work->wish_stale)
         try_anew(work);
     work->wish_stale = FALSE;
-    return same || (load_status(work, error) && load_nodes(work, error));
+    if (!same && (!load_status(work, error) || !load_nodes(work, error)))
+        return FALSE;
+    weft_turns_note_wish(work->control->turns, work->key, work->cluster);
+    weft_turns_hold(work->control->turns, work);
+    return TRUE;
 }
 
 WeftLoad
@@ -174,8 +191,10 @@ weft_work_refresh(WeftWork *work)
     if (load(work, &error))
         return WEFT_WORK_LOADED;
     weft_work_unload(work);
-    if (g_error_matches(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))
+    if (g_error_matches(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
+        weft_turns_note_wish(work->control->turns, work->key, NULL);
         return WEFT_WORK_GONE;
+    }
     g_warning("cluster %s: cannot be read, trying again: %s", work->key, error->message);
     weft_work_wake_at(work, g_get_monotonic_time() + G_USEC_PER_SEC);
     return WEFT_WORK_LATER;
@@ -260,6 +279,29 @@ set_phase(WeftWork *work, WeftClusterPhase phase)
     status->since = weft_clock_now();
     status->was_ready |= phase == WEFT_CLUSTER_READY;
     work->status_dirty = TRUE;
+}
+
+/* It comes back as if it had never been: with all new nodes, and its whole walltime. What failed it is forgotten. */
+void
+weft_work_preempt(WeftWork *work)
+{
+    WeftClusterStatus *status = work->status;
+    WeftTxn *txn = weft_txn_new("cluster-preempted");
+    leave_queue(work);
+    try_anew(work);
+    set_phase(work, WEFT_CLUSTER_PREEMPTED);
+    status->was_ready = FALSE;
+    status->placed = status->ends = 0;
+    status->generation++;
+    work->status_dirty = TRUE;
+    for (guint i = 0; i < work->nodes->len; i++) {
+        WeftNodeWork *item = work->nodes->pdata[i];
+        if (item->node->phase != WEFT_NODE_STOPPING)
+            weft_work_retire(work, item);
+    }
+    weft_rest_say(&work->place, WEFT_DEED_STOP, work->preempt, NULL);
+    weft_turns_hold(work->control->turns, work);
+    weft_work_commit(work, txn);
 }
 
 /* TRUE: it was another one. */
@@ -425,11 +467,16 @@ take_over(WeftWork *work, gint64 revision)
     }
     if (work->status_writing)
         work->status_revision = revision;
+    if (work->status && work->status->phase == WEFT_CLUSTER_PREEMPTED)
+        work->preempt = NULL;
+    weft_expiry_set(work->control->expiry, work->key, work->finishing ? NULL : work->status);
     if (work->finishing)
         weft_subnets_free_pkey(work->control->subnets, work->status ? work->status->fabric : NULL,
                                work->status ? work->status->pkey : 0);
-    if (room)
-        weft_control_room_made(work->control);
+    if (!room)
+        return;
+    weft_turns_hold(work->control->turns, work);
+    weft_control_room_made(work->control);
 }
 
 /* Nothing of it happened: what was reserved for it is free again, and the store tells how things are. */
@@ -437,14 +484,17 @@ static void
 undo(WeftWork *work, const GError *error)
 {
     gboolean taken = g_error_matches(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED);
-    for (guint i = 0; i < work->nodes->len; i++) {
-        const WeftNodeWork *item = work->nodes->pdata[i];
-        if (item->revision == 0)
-            weft_fleet_give(work->control->fleet, item->node);
+    for (guint i = work->nodes->len; i-- > 0;) {
+        WeftNodeWork *item = work->nodes->pdata[i];
+        if (item->revision)
+            continue;
+        weft_fleet_give(work->control->fleet, item->node);
         /* Placement thought it free: it shall know better the next time. */
-        if (item->revision == 0 && taken)
+        if (taken)
             weft_hosts_recount(work->control->hosts, item->node->host);
+        g_ptr_array_remove_index(work->nodes, i);
     }
+    weft_turns_hold(work->control->turns, work);
     if (work->pkey_new)
         weft_subnets_return_pkey(work->control->subnets, work->status->fabric, work->status->pkey);
     weft_work_unload(work);

@@ -1,6 +1,7 @@
 #include "work.h"
 
 #include "clock.h"
+#include "turns.h"
 #include "wakeup.h"
 
 #define STEPS_AT_ONCE 64 /* then others get their turn */
@@ -133,6 +134,14 @@ weft_control_rewire(WeftControl *control, const char *cluster_key)
 {
     WeftWork *work = work_get(control, cluster_key);
     work->rewire = TRUE;
+    weft_work_wake(work);
+}
+
+void
+weft_control_preempt(WeftControl *control, const char *cluster_key, const char *why)
+{
+    WeftWork *work = work_get(control, cluster_key);
+    work->preempt = why;
     weft_work_wake(work);
 }
 
@@ -418,12 +427,33 @@ settle(WeftWork *work)
         put_away(work);
 }
 
+/* One that does not give way, or has nothing to give, is left alone. */
+static gboolean
+give_way(WeftWork *work)
+{
+    gboolean holds = FALSE, asked = work->preempt && work->cluster->preemptible && !work->cluster->deleted;
+    for (guint i = 0; i < work->nodes->len; i++)
+        holds |= ((const WeftNodeWork *)work->nodes->pdata[i])->node->phase != WEFT_NODE_STOPPING;
+    if (asked && holds) {
+        weft_work_preempt(work);
+        return TRUE;
+    }
+    if (asked)
+        weft_work_revoke(work);
+    work->preempt = NULL;
+    return FALSE;
+}
+
 static void
 act(WeftWork *work, const WeftPlan *plan)
 {
     if (plan->finish) {
         finish(work);
         return;
+    }
+    if (work->fatal) {
+        weft_turns_withdraw(work->control->turns, work);
+        weft_work_revoke(work);
     }
     if (mark_nodes(work, plan) || (!work->fatal && weft_work_place(work, plan)) || release(work, plan))
         return;
@@ -433,7 +463,9 @@ act(WeftWork *work, const WeftPlan *plan)
     weft_work_connect(work);
     run_steps(work, plan);
     rest_until_first(work);
-    settle(work);
+    /* Most find their places at once: then nobody needs to be told that they waited. */
+    if (work->nodes->len > 0 || !weft_turns_is_fresh(work->control->turns, work))
+        settle(work);
 }
 
 void
@@ -457,6 +489,8 @@ weft_work_step(WeftWork *work)
         break;
     }
     hear_reports(work);
+    if (give_way(work))
+        return;
     g_autofree WeftNodeView *views = NULL;
     WeftPlanInput input = weft_work_input(work, &views);
     g_auto(WeftPlan) plan = { 0 };

@@ -28,6 +28,12 @@ typedef struct WeftShun {
     gboolean refused;
 } WeftShun;
 
+/* Places that were granted, and are not in the store yet. They are taken in the fleet. */
+typedef struct WeftGrant {
+    GPtrArray *nodes; /* WeftNode */
+    guint pkey;       /* its partition's number from now on; 0: it has one */
+} WeftGrant;
+
 /* A host of the cluster, and the partition's network there. */
 typedef struct WeftJoin {
     char *host;
@@ -82,6 +88,8 @@ struct WeftWork {
     gboolean wiring;
     gboolean rewire;           /* the fabric is not as it was told */
     gboolean pkey_taken;       /* … and never will be: the site uses its number */
+    const char *preempt;       /* it is to give way, and why; NULL: it is not */
+    WeftGrant *grant;          /* NULL: none */
     guint64 wiring_generation; /* what the fabric is being told */
     WeftRest wire;
     WeftRest place;
@@ -113,11 +121,25 @@ WeftNodeWork *weft_work_add(WeftWork *work, WeftNode *node, gint64 revision);
 WeftNodeWork *weft_work_find(const WeftWork *work, const char *node_id);
 /* Is there a node that should be elsewhere, and no room for it? */
 gboolean weft_work_has_homeless(const WeftWork *work);
-/* Does it wait for room? Only while it is loaded. */
+/* Retires all its nodes, and lets it wait anew. */
+void weft_work_preempt(WeftWork *work);
+/* Have some of its nodes nowhere to be? Only while it is loaded. */
 void weft_work_set_waiting(WeftWork *work, gboolean waiting);
 
 /* work-place.c: finding room. TRUE when a commit is under way. */
 gboolean weft_work_place(WeftWork *work, const WeftPlan *plan);
+/* Its turn has come: it may have these places (WeftNode), which are taken for it; they are claimed as soon as can be. EXHAUSTED: it
+ * cannot, since no partition number is free. */
+gboolean weft_work_grant(WeftWork *work, GPtrArray *nodes, GError **error);
+/* It does not want them any more. */
+void weft_work_revoke(WeftWork *work);
+/* Adds names of hosts to a set that owns them: where it cannot be at all, and those that failed it (FALSE: none has). */
+void weft_work_add_barred(const WeftWork *work, GHashTable *hosts);
+gboolean weft_work_add_shunned(WeftWork *work, GHashTable *hosts);
+/* One of its nodes whose path the rule has chosen: those that come later talk to it. NULL: none. */
+const WeftNode *weft_work_like(const WeftWork *work);
+/* Why it waits for its turn. */
+void weft_work_waits(WeftWork *work, const char *reason);
 
 /* Takes another partition number: the site uses the one that it has. */
 void weft_work_renumber(WeftWork *work);

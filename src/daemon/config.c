@@ -33,6 +33,14 @@ typedef struct Duration {
     gsize offset; /* of a gint64 in WeftConfig */
 } Duration;
 
+typedef struct Weight {
+    const char *name;
+    gsize offset; /* of a double in WeftConfig */
+} Weight;
+
+#define WEIGHT_MAX 1e9
+#define DEPTH_MAX 100000
+
 #define AT(member) offsetof(WeftConfig, member)
 
 /* clang-format off */
@@ -75,6 +83,24 @@ static const Duration control_durations[] = {
     { "event_age",      AT(control.event_age) },
     { "request_age",    AT(control.request_age) },
     { "link_idle",      AT(control.link_idle) },
+    { "expiry_warning", AT(control.expiry_warning) },
+    { NULL },
+};
+
+static const Weight queue_weights[] = {
+    { "priority", AT(control.queue.priority) },
+    { "age",      AT(control.queue.age) },
+    { "share",    AT(control.queue.share) },
+    { NULL },
+};
+
+static const Number queue_numbers[] = {
+    { "depth", AT(control.queue.depth), 1, DEPTH_MAX },
+    { NULL },
+};
+
+static const Duration queue_durations[] = {
+    { "half_life", AT(control.queue.half_life) },
     { NULL },
 };
 
@@ -226,6 +252,17 @@ read_paths(WeftFields *f, WeftConfig *config)
     g_autofree char *size = weft_size_format(rule->shm);
     if (rule->shm && (rule->shm < WEFT_SHM_MIN || rule->shm & (rule->shm - 1)))
         weft_fields_fail(f, "shm", "%s is no power of two from 1M to 256M; write 64M, for instance, or 0 for none", size);
+}
+
+static void
+read_queue(WeftFields *f, WeftConfig *config)
+{
+    for (const Weight *weight = queue_weights; weight->name; weight++) {
+        double *value = &G_STRUCT_MEMBER(double, config, weight->offset);
+        *value = weft_fields_real(f, weight->name, 0, WEIGHT_MAX, *value);
+    }
+    read_numbers(f, queue_numbers, config);
+    read_durations(f, queue_durations, config);
 }
 
 static void
@@ -442,6 +479,7 @@ read_all(WeftConfig *config, json_t *json, GError **error)
     read_section(&top, "api", read_api, config);
     read_section(&top, "control", read_control, config);
     read_section(&top, "paths", read_paths, config);
+    read_section(&top, "queue", read_queue, config);
     read_section(&top, "hypervisor", read_hypervisor, config);
     read_section(&top, "fabric", read_fabric, config);
     read_list(&top, "fabrics", FABRICS_MAX, add_fabric, config);
@@ -465,6 +503,7 @@ config_new(void)
     config->hypervisor_world = g_strdup(STATE_FOLDER "fake/hosts");
     config->fabric_world = g_strdup(STATE_FOLDER "fake/fabric");
     config->control = weft_control_defaults;
+    config->control.queue = weft_queue_defaults;
     config->api = weft_api_defaults;
     config->api.socket_path = g_strdup(weft_api_defaults.socket_path);
     config->fabrics = g_ptr_array_new_with_free_func((GDestroyNotify)weft_fabric_free);

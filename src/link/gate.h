@@ -67,6 +67,13 @@ typedef struct WeftGateOps {
      *
      * From leaves on only where it fits. */
     void (*place)(WeftGate *gate, const char *wish, GCancellable *cancellable, WeftGateReported reported, gpointer data);
+    /* Who waits for room, in their order; tenant NULL: of all, else of this one only, at the places that they have among all:
+     *
+     *     { "items": [ { "place": from 1, "id", "name", "tenant", "nodes", "cores", "priority", "preemptible", "since",
+     * "points": by which they are ordered, "share": the part of these that its tenant's usage makes, "why": a word of
+     *           weft_wait_words, "reason": in words for the tenant, "when": it is promised to start, or null }, … ],
+     *       "waiting": of all, "statistics": { "runs", "started", "preempted", "microseconds" } since weftd started } */
+    void (*queue)(WeftGate *gate, const char *tenant, GCancellable *cancellable, WeftGateReported reported, gpointer data);
 } WeftGateOps;
 
 struct WeftGate {

@@ -83,6 +83,7 @@ static const WeftCodecField grant_fields[] = {
     WEFT_FIELD(WeftCluster, tenant, TEXT),
     WEFT_FIELD(WeftCluster, creator, TEXT),
     WEFT_FIELD(WeftCluster, created, UINT64),
+    WEFT_FIELD(WeftCluster, scaled, UINT64, WEFT_OPTIONAL),
     WEFT_FIELD(WeftCluster, deleted, BOOL),
     WEFT_FIELD(WeftCluster, bridged, BOOL),
     {},

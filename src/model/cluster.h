@@ -83,11 +83,12 @@ typedef struct WeftCluster {
     gboolean preemptible; /* gives way to those that are not and find no room; it waits anew then */
     char *creator;        /* principal */
     gint64 created;
+    gint64 scaled;    /* when more nodes were last asked for; 0: never */
     gboolean deleted; /* the wish is that it be gone */
     gboolean bridged; /* path auto is the bridge: where it may be, no host had virtual functions when it was asked for */
 } WeftCluster;
 
-/* What a user may write; id, tenant, creator, created, deleted and bridged are not among it:
+/* What a user may write; id, tenant, creator, created, scaled, deleted and bridged are not among it:
  *
  *     { "name": "cfd", "count": 8, "cores": 4, "memory": "8G", "image": "mpi", "path": "auto", "gpus": 0, "rails": 1,
  *       "pages": "2M" (or "transparent", the same as "4K"), "fabric": "ib0", "bandwidth": "10G", "labels": {…},

@@ -28,23 +28,25 @@ const char *const weft_node_phase_words[WEFT_NODE_PHASES + 1] = {
 /* Several steps may be committed together, so a phase may be skipped on the way up, but ready is only ever reached from a
  * phase in which nodes were looked at. Before it was ever ready a cluster is placed, wired and started (and queued again,
  * should it then want others for which there is no room); afterwards it scales and heals, and stays in that phase until it is
- * ready again. Whoever is stopping can only be deleted: a delete wins. */
+ * ready again. Whoever holds something may have to give way; it is placed anew then. Whoever is stopping can only be deleted: a
+ * delete wins. */
 static const guint cluster_next[WEFT_CLUSTER_PHASES] = {
     [WEFT_CLUSTER_QUEUED] = C(PLACED) | C(WIRING) | C(STARTING) | C(STOPPING) | C(FAILED),
-    [WEFT_CLUSTER_PLACED] = C(QUEUED) | C(WIRING) | C(STARTING) | C(STOPPING) | C(FAILED),
-    [WEFT_CLUSTER_WIRING] = C(QUEUED) | C(STARTING) | C(STOPPING) | C(FAILED),
-    [WEFT_CLUSTER_STARTING] = C(QUEUED) | C(WIRING) | C(READY) | C(STOPPING) | C(FAILED),
+    [WEFT_CLUSTER_PLACED] = C(QUEUED) | C(WIRING) | C(STARTING) | C(PREEMPTED) | C(STOPPING) | C(FAILED),
+    [WEFT_CLUSTER_WIRING] = C(QUEUED) | C(STARTING) | C(PREEMPTED) | C(STOPPING) | C(FAILED),
+    [WEFT_CLUSTER_STARTING] = C(QUEUED) | C(WIRING) | C(READY) | C(PREEMPTED) | C(STOPPING) | C(FAILED),
     [WEFT_CLUSTER_READY] =
         C(SCALING) | C(HEALING) | C(MIGRATING) | C(CHECKPOINTING) | C(SUSPENDED) | C(PREEMPTED) | C(STOPPING) | C(FAILED),
-    [WEFT_CLUSTER_SCALING] = C(READY) | C(HEALING) | C(STOPPING) | C(FAILED),
-    [WEFT_CLUSTER_HEALING] = C(READY) | C(SCALING) | C(STOPPING) | C(FAILED),
+    [WEFT_CLUSTER_SCALING] = C(READY) | C(HEALING) | C(PREEMPTED) | C(STOPPING) | C(FAILED),
+    [WEFT_CLUSTER_HEALING] = C(READY) | C(SCALING) | C(PREEMPTED) | C(STOPPING) | C(FAILED),
     [WEFT_CLUSTER_MIGRATING] = C(READY) | C(HEALING) | C(SUSPENDED) | C(PREEMPTED) | C(STOPPING) | C(FAILED),
     [WEFT_CLUSTER_CHECKPOINTING] = C(READY) | C(HEALING) | C(SUSPENDED) | C(PREEMPTED) | C(STOPPING) | C(FAILED),
     [WEFT_CLUSTER_SUSPENDED] = C(QUEUED) | C(PLACED) | C(WIRING) | C(STARTING) | C(STOPPING),
     [WEFT_CLUSTER_PREEMPTED] = C(QUEUED) | C(PLACED) | C(WIRING) | C(STARTING) | C(STOPPING),
     [WEFT_CLUSTER_STOPPING] = C(DELETED),
     [WEFT_CLUSTER_DELETED] = 0,
-    [WEFT_CLUSTER_FAILED] = C(QUEUED) | C(PLACED) | C(WIRING) | C(STARTING) | C(SCALING) | C(HEALING) | C(STOPPING),
+    [WEFT_CLUSTER_FAILED] =
+        C(QUEUED) | C(PLACED) | C(WIRING) | C(STARTING) | C(SCALING) | C(HEALING) | C(PREEMPTED) | C(STOPPING),
 };
 
 /* A ready one that reboots is up until it has met the others again. A lost node is failed again when its host comes back before
@@ -58,7 +60,7 @@ static const guint node_next[WEFT_NODE_PHASES] = {
     [WEFT_NODE_STOPPING] = 0,
 };
 
-static const guint settled = C(READY) | C(SUSPENDED) | C(PREEMPTED) | C(FAILED) | C(DELETED);
+static const guint settled = C(READY) | C(SUSPENDED) | C(FAILED) | C(DELETED);
 
 gboolean
 weft_cluster_phase_may_follow(WeftClusterPhase from, WeftClusterPhase to)

@@ -20,6 +20,7 @@
 #define IMAGE "image/%s"
 #define PKEY "fabric/%s/pkey/%u"
 #define PKEY_REST "%s/0x%04x" /* the key of its record */
+#define RESERVATIONS "reservations"
 
 char *
 weft_cluster_key(const char *tenant, const char *name)
@@ -87,6 +88,7 @@ DECODE_AND_LOAD(WeftImage, image, WEFT_KIND_IMAGE, weft_image_from_json(json, ""
 DECODE_AND_LOAD(WeftCluster, cluster, WEFT_KIND_CLUSTER, weft_cluster_from_json(json, error))
 DECODE_AND_LOAD(WeftClusterStatus, cluster_status, WEFT_KIND_CLUSTER_STATUS, weft_cluster_status_from_json(json, error))
 DECODE_AND_LOAD(WeftNode, node, WEFT_KIND_NODE, weft_node_from_json(json, error))
+DECODE_AND_LOAD(WeftReservation, reservation, WEFT_KIND_RESERVATION, weft_reservation_from_json(json, error))
 DECODE(WeftEvent, event, weft_event_from_json(json, error))
 DECODE(WeftUsage, usage, weft_usage_from_json(json, error))
 
@@ -220,6 +222,13 @@ weft_txn_put_token(WeftTxn *txn, const WeftToken *token, gint64 expected)
     weft_txn_put(txn, WEFT_KIND_TOKEN, token->id, token->tenant, token->principal, weft_token_to_json(token), expected);
     weft_txn_claim(txn, TOKEN_HASH, token->hash);
     weft_txn_share(txn, 1, WEFT_TOKENS_MAX, TOKENS, token->principal);
+}
+
+void
+weft_txn_put_reservation(WeftTxn *txn, const WeftReservation *reservation, gint64 expected)
+{
+    weft_txn_put(txn, WEFT_KIND_RESERVATION, reservation->name, NULL, NULL, weft_reservation_to_json(reservation), expected);
+    weft_txn_share(txn, 1, WEFT_RESERVATIONS_MAX, RESERVATIONS);
 }
 
 void

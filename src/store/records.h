@@ -6,6 +6,7 @@
 #include "host.h"
 #include "image.h"
 #include "node.h"
+#include "reservation.h"
 #include "store.h"
 #include "tenant.h"
 #include "topology.h"
@@ -18,6 +19,7 @@
  *   host, host status         "<name>"                     a host claims its ports' GUIDs, so that no other port has them,
  *                                                          and is counted as one that may have VFs or has none
  *   fabric, tenant, image     "<name>"                     a fabric claims the P_Keys of what is shared on it
+ *   reservation               "<name>"                     is counted as one of all
  *   P_Key that rests          "<fabric>/<number, 0x0000>"  scope fabric; { "freed": when }
  *   fabric map                "<fabric>"                   { "map": as in topology's map.h }, put by the API
  *   token                     "<id>"                       scope tenant, place principal; claims "token/<hash>"
@@ -39,6 +41,7 @@ WeftImage *weft_store_load_image(WeftStore *store, const char *key, gint64 *ret_
 WeftCluster *weft_store_load_cluster(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftClusterStatus *weft_store_load_cluster_status(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftNode *weft_store_load_node(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
+WeftReservation *weft_store_load_reservation(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 
 /* The record that holds what only one can have; NULL and no error: none does. */
 WeftRecord *weft_store_cluster_of_id(WeftStore *store, const char *id, GError **error);
@@ -65,6 +68,7 @@ WeftImage *weft_record_image(const WeftRecord *record, GError **error);
 WeftCluster *weft_record_cluster(const WeftRecord *record, GError **error);
 WeftClusterStatus *weft_record_cluster_status(const WeftRecord *record, GError **error);
 WeftNode *weft_record_node(const WeftRecord *record, GError **error);
+WeftReservation *weft_record_reservation(const WeftRecord *record, GError **error);
 WeftEvent *weft_record_event(const WeftRecord *record, GError **error);
 WeftUsage *weft_record_usage(const WeftRecord *record, GError **error);
 
@@ -76,6 +80,8 @@ void weft_txn_put_tenant(WeftTxn *txn, const WeftTenant *tenant, gint64 expected
 void weft_txn_put_principal(WeftTxn *txn, const WeftPrincipal *principal, gint64 expected);
 #define WEFT_TOKENS_MAX 100 /* of one principal */
 void weft_txn_put_token(WeftTxn *txn, const WeftToken *token, gint64 expected);
+/* One of WEFT_RESERVATIONS_MAX. */
+void weft_txn_put_reservation(WeftTxn *txn, const WeftReservation *reservation, gint64 expected);
 void weft_txn_put_image(WeftTxn *txn, const WeftImage *image, gint64 expected);
 /* Claims the tenant's quotas within its limits. A cluster whose wish is to be gone keeps its claims until it is. */
 void weft_txn_put_cluster(WeftTxn *txn, const WeftCluster *cluster, const WeftTenant *tenant, gint64 expected);

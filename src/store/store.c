@@ -12,6 +12,7 @@ const char *const weft_kind_words[WEFT_KINDS + 1] = {
     [WEFT_KIND_CLUSTER] = "cluster",
     [WEFT_KIND_CLUSTER_STATUS] = "cluster-status",
     [WEFT_KIND_NODE] = "node",
+    [WEFT_KIND_RESERVATION] = "reservation",
     [WEFT_KIND_EVENT] = "event",
     [WEFT_KIND_USAGE] = "usage",
     [WEFT_KIND_REQUEST] = "request",

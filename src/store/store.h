@@ -34,6 +34,7 @@ typedef enum {
     WEFT_KIND_CLUSTER,
     WEFT_KIND_CLUSTER_STATUS,
     WEFT_KIND_NODE,
+    WEFT_KIND_RESERVATION,
     WEFT_KIND_EVENT,
     WEFT_KIND_USAGE,
     WEFT_KIND_REQUEST, /* answers to requests with an idempotency key */

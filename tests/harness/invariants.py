@@ -80,6 +80,7 @@ def expected_claims(dump):
         "cluster": cluster_claims,
         "cluster-status": lambda value: [(f"fabric/{value['fabric']}/pkey/{value['pkey']}", 0)] if value.get("pkey") else [],
         "principal": principal_claims,
+        "reservation": lambda _: [("reservations", 1)],
         "token": lambda value: [(f"token/{value['hash']}", 0), (f"principal/{value['principal']}/tokens", 1)],
     }
     for kind, make in makers.items():
@@ -109,7 +110,27 @@ def ledger(dump):
             sums[resource] += amount
     if dump.meters != dict(sums):
         wrong.append(f"meters {dump.meters} are not the sums {dict(sums)}")
-    return wrong + capacity(dump)
+    return wrong + capacity(dump) + neighbours(dump)
+
+
+def neighbours(dump):
+    """Who wants its hosts for itself alone has them so, and who must be apart is."""
+    there = defaultdict(set)
+    hosts = defaultdict(set)
+    alone = defaultdict(set)
+    for node in dump.values("node").values():
+        there[node["host"]].add(node["cluster"])
+        hosts[node["cluster"]].add(node["host"])
+        if node.get("exclusive"):
+            alone[node["host"]].add(node["cluster"])
+    wrong = [f"host {name} is exclusively of {alone[name]}, and has nodes of {there[name]}" for name in alone if len(there[name]) > 1]
+    clusters = dump.values("cluster")
+    for key, cluster in clusters.items():
+        for name in cluster.get("apart", []):
+            other = clusters.get(f"{cluster['tenant']}/{name}")
+            both = hosts[cluster["id"]] & hosts[other["id"]] if other else set()
+            wrong += [f"clusters {key} and {name} are both on {host}" for host in both]
+    return wrong
 
 
 def capacity(dump):
@@ -306,7 +327,7 @@ def counts(dump):
             wrong.append(f"cluster {key} has no status yet")
         elif cluster.get("deleted"):
             wrong.append(f"cluster {key} is still being deleted")
-        elif status["phase"] in ("queued", "failed"):
+        elif status["phase"] in ("queued", "preempted", "failed"):
             continue
         elif status["phase"] != "ready":
             wrong.append(f"cluster {key} is {status['phase']}: {status.get('reason')}")

@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 import subprocess
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from harness.weft import Client, build_folder
@@ -13,7 +14,7 @@ PRINCIPALS = {"viewer": "umbrella-viewer", "member": "umbrella-member", "operato
 # Whatever the routes of a kind are called with: an object of the other tenant, and one that nobody has.
 FOREIGN_CLUSTER, FOREIGN_TENANT, FOREIGN_PRINCIPAL = "secret-plan", "acme", "acme-member"
 NOBODY = {":cluster": "nobody-has-this", ":tenant": "nobody", ":principal": "nobody", ":token": "0nobodyhas00", ":host": "nohost",
-          ":image": "nothing", ":digest": "0" * 64, ":fabric": "nofabric"}
+          ":image": "nothing", ":digest": "0" * 64, ":fabric": "nofabric", ":reservation": "nothing"}
 BODIES = {
     ("POST", "/v1/clusters"): {"name": "mine", "count": 1, "cores": 1, "memory": "256M", "image": "mpi"},
     ("PATCH", "/v1/clusters/:cluster"): {"count": 2},
@@ -22,6 +23,7 @@ BODIES = {
     ("POST", "/v1/hosts/:host/drain"): {"evict": False},
     ("POST", "/v1/hosts/:host/undrain"): {},
     ("POST", "/v1/fabrics/:fabric/map"): {},
+    ("POST", "/v1/reservations"): {"name": "mine", "hosts": "n1", "duration": "1h"},
     ("POST", "/v1/images"): {"name": "stolen"},
     ("PATCH", "/v1/blobs/:digest"): {},
     ("POST", "/v1/tenants"): {"name": "stolen"},
@@ -49,9 +51,11 @@ def two_tenants(request, certificate):
     weft.client.create("ours", 1, tenant="umbrella")
     weft.client.wait_phase("ours", "ready", tenant="umbrella")
     token = weft.client.expect(201, "POST", "/v1/tokens", {"principal": FOREIGN_PRINCIPAL, "note": "hidden-note"})
+    tomorrow = (datetime.now(timezone.utc) + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    weft.client.expect(201, "POST", "/v1/reservations", {"name": "firmware", "hosts": "n1", "start": tomorrow, "duration": "1h"})
     clients = {role: weft.tls_client(weft.token(name), certificate["certificate"]) for role, name in PRINCIPALS.items()}
     foreign = {":cluster": [made["id"], FOREIGN_CLUSTER], ":tenant": [FOREIGN_TENANT], ":principal": [FOREIGN_PRINCIPAL],
-               ":token": [token["id"]], ":host": ["n1"], ":image": ["mpi"], ":digest": ["1" * 64], ":fabric": ["ib0"]}
+               ":token": [token["id"]], ":host": ["n1"], ":image": ["mpi"], ":digest": ["1" * 64], ":fabric": ["ib0"], ":reservation": ["firmware"]}
     secrets = [FOREIGN_CLUSTER, made["id"], token["id"], "hidden-note", FOREIGN_PRINCIPAL, made["created"]]
     secrets += [node[field] for node in weft.client.nodes(FOREIGN_CLUSTER) for field in ("id", "mac")]
     secrets += [guid for node in weft.client.nodes(FOREIGN_CLUSTER) for guid in node["guids"]]
@@ -110,7 +114,7 @@ def test_foreign_is_as_absent(two_tenants, route, role):
     assert weft.dump().values("cluster") == before
 
 
-@pytest.mark.parametrize("path", ["/v1/clusters", "/v1/events", "/v1/usage", "/v1/tenants", "/v1/tokens", "/v1/whoami"])
+@pytest.mark.parametrize("path", ["/v1/clusters", "/v1/events", "/v1/queue", "/v1/usage", "/v1/tenants", "/v1/tokens", "/v1/whoami"])
 @pytest.mark.parametrize("role", ["viewer", "member"])
 def test_lists_show_only_ones_own(two_tenants, path, role):
     _, clients, _, secrets = two_tenants

@@ -136,15 +136,18 @@ def test_answers_are_as_described(weft, ask):
     assert ask("PATCH", "/v1/tenants/initech", {"quota": {"nodes": None}}).status == 200
     assert ask("PATCH", "/v1/tenants/initech", {"share": 2.5, "priority_max": 100}).status == 200
     assert ask("POST", "/v1/principals", {"name": "milton", "tenant": "initech", "role": "viewer"}).status == 201
+    assert ask("POST", "/v1/reservations", {"name": "firmware", "hosts": "n[3-4]", "duration": "1h", "tenant": "acme"}).status == 201
+    weft.client.create("large", 4, cores=6, layout="spread")
     token = ask("POST", "/v1/tokens", {"principal": "milton", "note": "stapler", "expires_in": "1d"})
     assert token.status == 201
     for path in ("/v1/clusters", "/v1/clusters?name=cfd", "/v1/clusters/cfd?tenant=acme", "/v1/clusters/cfd/nodes?tenant=acme",
-                 "/v1/clusters/cfd/events?tenant=acme", "/v1/events?limit=5", "/v1/usage", "/v1/hosts", "/v1/hosts/n1", "/v1/hosts/n9",
+                 "/v1/clusters/cfd/events?tenant=acme", "/v1/events?limit=5", "/v1/queue", "/v1/queue?tenant=acme", "/v1/usage",
+                 "/v1/reservations", "/v1/reservations/firmware", "/v1/hosts", "/v1/hosts/n1", "/v1/hosts/n9",
                  "/v1/fabrics", "/v1/fabrics/ib0", "/v1/fabrics/ib0/partitions", "/v1/fabrics/ib0/tables", "/v1/fabrics/ib0/topology",
                  "/v1/tenants",
                  "/v1/tenants/initech", "/v1/principals", "/v1/tokens"):
         assert ask("GET", path).status == 200, path
-    for path in ("/v1/tokens/" + token.json["id"], "/v1/principals/milton", "/v1/tenants/initech", "/v1/hosts/n9"):
+    for path in ("/v1/tokens/" + token.json["id"], "/v1/principals/milton", "/v1/tenants/initech", "/v1/hosts/n9", "/v1/reservations/firmware"):
         assert ask("DELETE", path).status == 204, path
     assert ask("DELETE", "/v1/clusters/cfd?tenant=acme").status == 202
     assert ask("GET", "/v1/clusters/absent?tenant=acme").status == 404

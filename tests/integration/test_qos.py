@@ -120,10 +120,16 @@ def test_a_full_lane_makes_others_wait_until_there_is_room(lanes, settle):
     # Nor does scaling find room: it stays in its lane.
     weft.client.scale("first", 3)
     wait_reason(weft, "first", "scarcest: bandwidth that is not guaranteed yet")
+    # One more would fit, but that room is kept for who came before.
     weft.client.scale("first", 2)
+    wait_reason(weft, "first", "promised to those before it")
+    weft.client.delete("large")
     weft.client.wait_phase("first", "ready", ready=2, sl=3)
     assert promises(weft) == {("n1", "mlx5_0", 3): 20 * G}
 
+    weft.client.wait_gone("large")
+    weft.client.create("large", 1, bandwidth="15G", path="sriov")
+    wait_reason(weft, "large", "scarcest: bandwidth that is not guaranteed yet")
     weft.client.delete("first")
     weft.client.wait_phase("large", "ready", sl=3)
     weft.client.wait_gone("first")

@@ -94,6 +94,59 @@ def failing_talks(site):
     create(site)
 
 
+# --- the queue ---
+
+
+def ready(name):
+    return lambda site: (site.client.cluster(name) or {}).get("phase") == "ready"
+
+
+def tells(kind):
+    return lambda site: any(event["type"] == kind for event in site.client.events())
+
+
+def expire(site):
+    site.call("POST", "/v1/clusters?tenant=acme", spec("cfd", 2, walltime="2s"))
+    site.until(lambda: site.client.cluster("cfd") is None, "cfd is gone")
+
+
+def has_expired(site):
+    is_gone(site)
+    site.until(lambda: tells("cluster-expired")(site), "that is told")
+
+
+def with_yielding(site):
+    """It has all there is, and gives way."""
+    site.call("POST", "/v1/clusters?tenant=acme", spec("cfd", 4, cores=6, preemptible=True))
+    site.until(lambda: ready("cfd")(site), "cfd is ready")
+
+
+def preempt(site):
+    site.call("POST", "/v1/clusters?tenant=umbrella", spec("urgent", 1, cores=6, priority=10))
+    site.until(lambda: (site.client.cluster("urgent", "umbrella") or {}).get("phase") == "ready", "urgent is ready")
+    site.call("DELETE", "/v1/clusters/urgent?tenant=umbrella")
+
+
+def came_back(site):
+    has_nodes(4)(site)
+    site.until(lambda: tells("cluster-preempted")(site), "that it gave way is told")
+    assert site.alive(lambda: site.client.cluster("urgent", "umbrella")) is None
+
+
+def reserve(site):
+    """One begins, sends away who gives way, and is over; another is called off."""
+    site.call("POST", "/v1/reservations", {"name": "firmware", "hosts": "n[1-2]", "duration": "2s"})
+    site.call("POST", "/v1/reservations", {"name": "course", "hosts": "n3", "duration": "1h", "tenant": "acme"})
+    site.call("DELETE", "/v1/reservations/course")
+    site.until(lambda: not site.client.items("/v1/reservations"), "both are over")
+
+
+def is_unreserved(site):
+    has_nodes(4)(site)
+    assert not site.weft.dump().values("reservation")
+    site.until(lambda: tells("reservation-ended")(site), "that is told")
+
+
 # --- images ---
 
 DIGEST = hashlib.sha256(DISK).hexdigest()
@@ -428,6 +481,9 @@ OPERATIONS = [
     Operation("failing-start", failing_start, check=has_nodes(3)),
     Operation("failing-fabric", failing_fabric, with_cluster(2), has_nodes(3)),
     Operation("failing-talks", failing_talks, check=has_nodes(3)),
+    Operation("expire", expire, check=has_expired, changes={"control": {"expiry_warning": "500ms"}}),
+    Operation("preempt", preempt, with_yielding, came_back),
+    Operation("reserve", reserve, with_yielding, is_unreserved, changes={"control": {"pkey_rest": "300ms"}}),
     Operation("image", create_from_image, check=has_image),
     Operation("bad-hosts", create_among_bad_hosts, check=is_on_the_good_one),
     Operation("mute-hosts", create, check=has_nodes(3), before=mute_hosts),

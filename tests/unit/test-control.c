@@ -18,7 +18,7 @@ typedef struct Case {
     /* what is known: a letter for each node, its phase (c u r f l s), then flags of the node behind it:
      * b busy, z resting, x stopped, o runs, i has no image there, n its host has the network still, m has not met the
      * present members, B was ready before, L host lost, S silent, E evicting, ! started too often; ranks count up. A ~ at the
-     * end: some host has not the right peers. */
+     * end: some host has not the right peers; a ^ before it all: it was preempted. */
     const char *nodes;
     gboolean wired;
     gboolean was_ready;
@@ -83,6 +83,12 @@ static const Case cases[] = {
     { "deleted", 2, TRUE, "sx sL", TRUE, TRUE, "-- 0f", WEFT_CLUSTER_STOPPING },
     { "deleted but for a network", 2, TRUE, "sx sxn", TRUE, TRUE, "-- 0", WEFT_CLUSTER_STOPPING },
     { "deleted while a step still runs", 2, TRUE, "sx sLb", TRUE, TRUE, "-- 0", WEFT_CLUSTER_STOPPING },
+    { "who gives way", 2, FALSE, "^ s sx", FALSE, FALSE, "k- 0w", WEFT_CLUSTER_PREEMPTED },
+    { "… should it not have gone that far", 2, FALSE, "^ r sx", FALSE, FALSE, "R- 0w", WEFT_CLUSTER_PLACED },
+    { "… asks for no new ones before all have gone", 2, FALSE, "^ sx sx", TRUE, FALSE, "FF 0", WEFT_CLUSTER_PREEMPTED },
+    { "… then for all", 2, FALSE, "^", TRUE, FALSE, " 2", WEFT_CLUSTER_PREEMPTED },
+    { "… whatever is there of it still", 2, FALSE, "^ c c", FALSE, FALSE, "RR 0w", WEFT_CLUSTER_PLACED },
+    { "… or it is deleted meanwhile", 2, TRUE, "^ sx", TRUE, FALSE, "- 0f", WEFT_CLUSTER_STOPPING },
     { "delete a lost one", 1, TRUE, "lL", FALSE, TRUE, "R 0w", WEFT_CLUSTER_STOPPING },
 };
 
@@ -153,8 +159,10 @@ test_plan(gconstpointer data)
 {
     const Case *c = data;
     g_autoptr(WeftCluster) cluster = cluster_of(c);
-    g_auto(GStrv) words = g_strsplit(c->nodes, " ", -1);
-    guint n = c->nodes[0] ? g_strv_length(words) : 0;
+    gboolean preempted = c->nodes[0] == '^';
+    const char *listed = preempted ? c->nodes + strspn(c->nodes, "^ ") : c->nodes;
+    g_auto(GStrv) words = g_strsplit(listed, " ", -1);
+    guint n = listed[0] ? g_strv_length(words) : 0;
     gboolean connected = n == 0 || words[n - 1][0] != '~';
     n -= !connected;
     WeftNodeView views[8];
@@ -163,7 +171,9 @@ test_plan(gconstpointer data)
     WeftClusterStatus status = { .pkey = 1, .generation = GENERATION, .wired = c->wired ? GENERATION : 1 };
     status.was_ready = c->was_ready;
     status.phase = c->was_ready ? WEFT_CLUSTER_READY : WEFT_CLUSTER_QUEUED;
-    WeftPlanInput input = { cluster, n ? &status : NULL, views, n, 3, connected };
+    if (preempted)
+        status.phase = WEFT_CLUSTER_PREEMPTED;
+    WeftPlanInput input = { cluster, n || preempted ? &status : NULL, views, n, 3, connected };
 
     g_auto(WeftPlan) plan = { 0 };
     weft_plan(&input, &plan);

@@ -104,6 +104,7 @@ set_up(Env *env, gconstpointer data)
     put_host(env, "n2");
     env->fabrics = g_hash_table_new(g_str_hash, g_str_equal);
     WeftControlOptions options = weft_control_defaults;
+    options.queue = weft_queue_defaults;
     options.images = g_intern_string(images);
     options.backoff = (WeftBackoff){ 20 * 1000, 20 * 1000 };
     env->control = weft_control_new(env->store, env->hv, env->fabrics, &options, &error);

@@ -7,6 +7,7 @@
 #include "node.h"
 #include "partition.h"
 #include "phase.h"
+#include "reservation.h"
 #include "tenant.h"
 #include "topology.h"
 #include "yaml.h"
@@ -107,9 +108,45 @@ READ_BACK(WeftHostStatus, host_status)
 READ_BACK(WeftImage, image, "")
 READ_BACK(WeftNode, node)
 READ_BACK(WeftPrincipal, principal, "principals[1]")
+READ_BACK(WeftReservation, reservation)
 READ_BACK(WeftTenant, tenant, "tenants[1]")
 READ_BACK(WeftToken, token)
 READ_BACK(WeftUsage, usage)
+
+#define NOON 1769860800000000 /* 2026-01-31T12:00:00Z */
+
+/* What an operator wrote at noon, and what the store has of it. */
+static json_t *
+read_back_reservation_spec(json_t *json, GError **error)
+{
+    g_autoptr(WeftReservation) reservation = weft_reservation_from_spec(json, NOON, error);
+    if (!reservation)
+        return NULL;
+    json_t *record = weft_reservation_to_json(reservation);
+    g_autoptr(WeftReservation) again = weft_reservation_from_json(record, error);
+    g_assert_true(g_strv_equal((const char *const *)reservation->hosts, (const char *const *)again->hosts));
+    return record;
+}
+
+static void
+test_reservations(void)
+{
+    char *some[] = { "n1", "n3", "n10", NULL }, *more[] = { "n2", "n10", NULL }, *others[] = { "n01", "n4", NULL };
+    WeftReservation a = { .hosts = some, .start = 10, .end = 20 }, b = { .hosts = more, .start = 19, .end = 30 };
+    WeftReservation c = { .hosts = others, .start = 10, .end = 20, .tenant = "acme" };
+    g_assert_cmpstr(weft_reservation_overlaps(&a, &b), ==, "n10");
+    g_assert_cmpstr(weft_reservation_overlaps(&b, &a), ==, "n10");
+    g_assert_null(weft_reservation_overlaps(&a, &c));
+    b.start = 20;
+    g_assert_null(weft_reservation_overlaps(&a, &b));
+    g_assert_null(weft_reservation_overlaps(&b, &a));
+
+    g_assert_true(weft_reservation_bars(&a, "acme", 10));
+    g_assert_false(weft_reservation_bars(&a, "acme", 9));
+    g_assert_false(weft_reservation_bars(&a, "acme", 20));
+    g_assert_false(weft_reservation_bars(&c, "acme", 15));
+    g_assert_true(weft_reservation_bars(&c, "umbrella", 15));
+}
 
 static void
 assert_equal_clusters(const WeftCluster *a, const WeftCluster *b)
@@ -133,6 +170,7 @@ assert_equal_clusters(const WeftCluster *a, const WeftCluster *b)
     for (guint i = 0; i < a->apart->len; i++)
         g_assert_cmpstr(g_ptr_array_index(a->apart, i), ==, g_ptr_array_index(b->apart, i));
     SAME(a, b, created);
+    SAME(a, b, scaled);
     SAME(a, b, deleted);
     SAME(a, b, bridged);
     g_assert_cmpuint(a->ssh_keys->len, ==, b->ssh_keys->len);
@@ -171,6 +209,7 @@ read_back_spec(json_t *json, GError **error)
     cluster->tenant = g_strdup("acme");
     cluster->creator = g_strdup("alice");
     cluster->created = 1769860800123456;
+    cluster->scaled = cluster->groups->len > 1 ? 1769860800123457 : 0;
     cluster->deleted = cluster->groups->len > 1;
     json_t *stored = weft_cluster_to_json(cluster);
     g_autoptr(WeftCluster) again = weft_cluster_from_json(stored, error);
@@ -178,7 +217,7 @@ read_back_spec(json_t *json, GError **error)
     assert_equal_clusters(cluster, again);
     g_autoptr(WeftCluster) copy = weft_cluster_copy(cluster);
     assert_equal_clusters(cluster, copy);
-    const char *granted[] = { "id", "tenant", "creator", "created", "deleted" };
+    const char *granted[] = { "id", "tenant", "creator", "created", "scaled", "deleted" };
     for (guint i = 0; i < G_N_ELEMENTS(granted); i++)
         json_object_del(stored, granted[i]);
     return stored;
@@ -548,19 +587,19 @@ test_phases(void)
     static const char clusters[] = "\n"
         /*             qpwsrshmcsp sdf */
         "queued        xxxx.......x.x\n"
-        "placed        xxxx.......x.x\n"
-        "wiring        x.xx.......x.x\n"
-        "starting      x.xxx......x.x\n"
+        "placed        xxxx......xx.x\n"
+        "wiring        x.xx......xx.x\n"
+        "starting      x.xxx.....xx.x\n"
         "ready         ....xxxxxxxx.x\n"
-        "scaling       ....xxx....x.x\n"
-        "healing       ....xxx....x.x\n"
+        "scaling       ....xxx...xx.x\n"
+        "healing       ....xxx...xx.x\n"
         "migrating     ....x.xx.xxx.x\n"
         "checkpointing ....x.x.xxxx.x\n"
         "suspended     xxxx.....x.x..\n"
         "preempted     xxxx......xx..\n"
         "stopping      ...........xx.\n"
         "deleted       ............x.\n"
-        "failed        xxxx.xx....x.x\n";
+        "failed        xxxx.xx...xx.x\n";
     static const char nodes[] = "\n"
         "claimed       xxxxxx\n"
         "up            .xxxxx\n"
@@ -582,7 +621,7 @@ test_settled(void)
     for (guint phase = 0; phase < WEFT_CLUSTER_PHASES; phase++)
         if (weft_cluster_phase_is_settled(phase))
             g_string_append_printf(settled, "%s ", weft_cluster_phase_words[phase]);
-    g_assert_cmpstr(settled->str, ==, "ready suspended preempted deleted failed ");
+    g_assert_cmpstr(settled->str, ==, "ready suspended deleted failed ");
 }
 
 static void
@@ -681,6 +720,8 @@ static const Golden goldens[] = {
     { "image", 17, read_back_image },
     { "node", 20, read_back_node },
     { "principal", 9, read_back_principal },
+    { "reservation", 4, read_back_reservation },
+    { "reservation-spec", 22, read_back_reservation_spec },
     { "spec", 154, read_back_spec },
     { "tenant", 19, read_back_tenant },
     { "token", 4, read_back_token },
@@ -799,6 +840,7 @@ main(int argc, char **argv)
         g_autofree char *path = g_strconcat("/model/golden/", goldens[i].folder, NULL);
         g_test_add_data_func(path, &goldens[i], test_golden);
     }
+    g_test_add_func("/model/reservations", test_reservations);
     g_test_add_func("/model/host/cores", test_host_cores);
     g_test_add_func("/model/cluster/demand", test_demand);
     g_test_add_func("/model/cluster/scale", test_scale);

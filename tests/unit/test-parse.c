@@ -441,7 +441,7 @@ test_fields_taken(void)
           " 'list': [1, 2], 'labels': {'a': 1}}",
           "n - 1024 1024 7 1 9 -1 1 0 1 red 2 1" },
         { "{'name': 'n', 'nice': -20, 'share': 2, 'length': '2h'}", "n - 4 2048 7 8 9 -20 2 7200 1 green 0 0" },
-        { "{'name': 'n', 'nice': 19, 'share': 0.5, 'length': 90}", "n - 4 2048 7 8 9 19 0.5 90 1 green 0 0" },
+        { "{'name': 'n', 'nice': 19, 'share': '0.5', 'length': 90}", "n - 4 2048 7 8 9 19 0.5 90 1 green 0 0" },
     };
     for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
         GError *error = NULL;
@@ -484,7 +484,10 @@ static const struct {
     { "'nice': 1.5", "nice: must be a whole number, is a fraction" },
     { "'share': 0.4", "share: must be 0.5 to 2, is 0.4" },
     { "'share': 3", "share: must be 0.5 to 2, is 3" },
-    { "'share': '1'", "share: must be a number, is a text" },
+    { "'share': '1x'", "share: must be a number, is a text" },
+    { "'share': ''", "share: must be a number, is a text" },
+    { "'share': 'inf'", "share: must be a number, is a text" },
+    { "'share': '3'", "share: must be 0.5 to 2, is 3" },
     { "'length': 0", "length: must be 1 s to 2 h, is 0 ms" },
     { "'length': '3h'", "length: must be 1 s to 2 h, is 3 h" },
     { "'length': 9223372036854775807", "length: must be 1 s to 2 h, is 106751991 d 4 h" },

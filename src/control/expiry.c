@@ -1,0 +1,212 @@
+#include "expiry.h"
+
+#include "clock.h"
+#include "control-private.h"
+#include "errors.h"
+
+#define PAUSE_MAX (60 * G_USEC_PER_SEC) /* the clock on the wall may be set meanwhile */
+#define RETRY_AFTER G_USEC_PER_SEC
+
+typedef struct Entry {
+    char *key;
+    gint64 ends;
+    gint64 due; /* when something is to be done: told beforehand, or ended */
+} Entry;
+
+struct WeftExpiry {
+    WeftControl *control;
+    GSequence *order;   /* Entry, by when they are due */
+    GHashTable *by_key; /* GSequenceIter */
+    guint timer;
+};
+
+static void
+entry_free(gpointer data)
+{
+    Entry *entry = data;
+    g_free(entry->key);
+    g_free(entry);
+}
+
+static int
+compare(gconstpointer a, gconstpointer b, gpointer data)
+{
+    const Entry *x = a, *y = b;
+    return x->due != y->due ? (x->due < y->due ? -1 : 1) : strcmp(x->key, y->key);
+}
+
+static gboolean rang(gpointer data);
+
+static void
+set_timer(WeftExpiry *expiry)
+{
+    GSequenceIter *first = g_sequence_get_begin_iter(expiry->order);
+    g_clear_handle_id(&expiry->timer, g_source_remove);
+    if (g_sequence_iter_is_end(first))
+        return;
+    gint64 left = ((const Entry *)g_sequence_get(first))->due - weft_clock_now();
+    expiry->timer = g_timeout_add((guint)(CLAMP(left, 0, PAUSE_MAX) / 1000 + 1), rang, expiry);
+}
+
+static void
+set_due(WeftExpiry *expiry, GSequenceIter *iter, gint64 due)
+{
+    ((Entry *)g_sequence_get(iter))->due = due;
+    g_sequence_sort_changed(iter, compare, NULL);
+    set_timer(expiry);
+}
+
+/* --- what is due --- */
+
+typedef struct Writing {
+    WeftControl *control;
+    char *key;
+    gint64 ends;
+} Writing;
+
+/* Somebody else wrote the wish meanwhile, or the store could not: it is looked at again. */
+static void
+written(gint64 revision, const GError *error, gpointer data)
+{
+    g_autofree Writing *writing = data;
+    g_autofree char *key = writing->key;
+    WeftExpiry *expiry = writing->control->expiry;
+    GSequenceIter *iter = g_hash_table_lookup(expiry->by_key, key);
+    Entry *entry = iter ? g_sequence_get(iter) : NULL;
+    if (!entry || entry->ends != writing->ends)
+        return;
+    if (!error) {
+        weft_expiry_set(expiry, key, NULL);
+        return;
+    }
+    if (!g_error_matches(error, WEFT_ERROR, WEFT_ERROR_CONFLICT))
+        g_warning("cluster %s: its end cannot be written, trying again: %s", key, error->message);
+    set_due(expiry, iter, weft_clock_now() + RETRY_AFTER);
+}
+
+static void
+end(WeftExpiry *expiry, const Entry *entry, WeftCluster *cluster, gint64 revision)
+{
+    g_autofree char *walltime = weft_duration_format((gint64)cluster->walltime * G_USEC_PER_SEC);
+    Writing writing = { expiry->control, g_strdup(entry->key), entry->ends };
+    WeftTxn *txn = weft_txn_new("cluster-expired");
+    cluster->deleted = TRUE;
+    weft_txn_put_cluster(txn, cluster, NULL, revision);
+    weft_txn_tell(txn, "cluster-expired", cluster, NULL, "its walltime of %s is over; it is removed", walltime);
+    weft_control_commit(expiry->control, txn, written, g_memdup2(&writing, sizeof writing));
+}
+
+static void
+warn(WeftExpiry *expiry, const Entry *entry, const WeftCluster *cluster)
+{
+    g_autofree char *left = weft_duration_format(expiry->control->options.expiry_warning);
+    g_autofree char *ends = weft_clock_format(entry->ends);
+    WeftTxn *txn = weft_txn_new("cluster-expiring");
+    weft_txn_tell(txn, "cluster-expiring", cluster, NULL, "its walltime is over in %s, at %s; it is removed then", left, ends);
+    weft_control_commit_quietly(expiry->control, txn);
+}
+
+static void
+act(WeftExpiry *expiry, GSequenceIter *iter)
+{
+    g_autoptr(GError) error = NULL;
+    gint64 revision;
+    Entry *entry = g_sequence_get(iter);
+    g_autoptr(WeftCluster) cluster = weft_store_load_cluster(expiry->control->store, entry->key, &revision, &error);
+    if (!cluster && !g_error_matches(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
+        set_due(expiry, iter, weft_clock_now() + RETRY_AFTER);
+    } else if (!cluster || cluster->deleted) {
+        weft_expiry_set(expiry, entry->key, NULL);
+    } else if (entry->due < entry->ends) {
+        warn(expiry, entry, cluster);
+        set_due(expiry, iter, entry->ends);
+    } else {
+        end(expiry, entry, cluster, revision);
+        set_due(expiry, iter, G_MAXINT64);
+    }
+}
+
+static gboolean
+rang(gpointer data)
+{
+    WeftExpiry *expiry = data;
+    expiry->timer = 0;
+    for (;;) {
+        GSequenceIter *first = g_sequence_get_begin_iter(expiry->order);
+        if (g_sequence_iter_is_end(first) || ((const Entry *)g_sequence_get(first))->due > weft_clock_now())
+            break;
+        act(expiry, first);
+    }
+    set_timer(expiry);
+    return G_SOURCE_REMOVE;
+}
+
+/* --- what ends when --- */
+
+/* A warning is for those that live much longer than it, and told by whoever sees the moment: never twice. */
+static gint64
+first_due(const WeftExpiry *expiry, const WeftClusterStatus *status)
+{
+    gint64 before = expiry->control->options.expiry_warning, warning = status->ends - before;
+    gboolean warned = status->ends - status->placed > 2 * before && warning > weft_clock_now();
+    return warned ? warning : status->ends;
+}
+
+void
+weft_expiry_set(WeftExpiry *expiry, const char *key, const WeftClusterStatus *status)
+{
+    gint64 ends = status ? status->ends : 0;
+    GSequenceIter *iter = g_hash_table_lookup(expiry->by_key, key);
+    const Entry *known = iter ? g_sequence_get(iter) : NULL;
+    if (known ? known->ends == ends : ends == 0)
+        return;
+    if (known) {
+        g_hash_table_remove(expiry->by_key, known->key);
+        g_sequence_remove(iter);
+    }
+    if (ends) {
+        Entry *entry = g_new0(Entry, 1);
+        *entry = (Entry){ .key = g_strdup(key), .ends = ends, .due = first_due(expiry, status) };
+        g_hash_table_insert(expiry->by_key, entry->key, g_sequence_insert_sorted(expiry->order, entry, compare, NULL));
+    }
+    set_timer(expiry);
+}
+
+static gboolean
+load(WeftExpiry *expiry, GError **error)
+{
+    WeftQuery query = { .kind = WEFT_KIND_CLUSTER_STATUS };
+    g_autoptr(GPtrArray) records = weft_store_list(expiry->control->store, &query, error);
+    for (guint i = 0; records && i < records->len; i++) {
+        const WeftRecord *record = records->pdata[i];
+        g_autoptr(WeftClusterStatus) status = weft_record_cluster_status(record, error);
+        if (!status)
+            return FALSE;
+        weft_expiry_set(expiry, record->key, status);
+    }
+    return records != NULL;
+}
+
+WeftExpiry *
+weft_expiry_new(WeftControl *control, GError **error)
+{
+    WeftExpiry *expiry = g_new0(WeftExpiry, 1);
+    expiry->control = control;
+    expiry->order = g_sequence_new(entry_free);
+    expiry->by_key = g_hash_table_new(g_str_hash, g_str_equal);
+    if (load(expiry, error))
+        return expiry;
+    weft_expiry_free(expiry);
+    return NULL;
+}
+
+void
+weft_expiry_free(WeftExpiry *expiry)
+{
+    if (!expiry)
+        return;
+    g_clear_handle_id(&expiry->timer, g_source_remove);
+    g_hash_table_unref(expiry->by_key);
+    g_sequence_free(expiry->order);
+    g_free(expiry);
+}

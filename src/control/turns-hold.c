@@ -1,0 +1,147 @@
+#include "turns.h"
+
+#include "clock.h"
+#include "work.h"
+
+/* --- what runs --- */
+
+static void
+add_seat(const WeftTurns *turns, const WeftNode *node, GArray *seats)
+{
+    WeftSeat seat;
+    if (weft_fleet_seat_of(turns->control->fleet, node, &seat))
+        g_array_append_val(seats, seat);
+}
+
+/* What is being removed is as good as gone. */
+static gint64
+end_of(const WeftWork *work, gint64 now)
+{
+    const WeftClusterStatus *status = work->status;
+    if (work->cluster->deleted || (status && status->phase == WEFT_CLUSTER_PREEMPTED && !work->grant))
+        return now;
+    if (status && status->ends)
+        return status->ends;
+    return work->cluster->walltime ? now + (gint64)work->cluster->walltime * G_USEC_PER_SEC : WEFT_QUEUE_NEVER;
+}
+
+void
+weft_turns_hold(WeftTurns *turns, const WeftWork *work)
+{
+    const WeftCluster *cluster = work->cluster;
+    gint64 now = weft_clock_now();
+    g_autoptr(GArray) seats = g_array_new(FALSE, FALSE, sizeof(WeftSeat));
+    for (guint i = 0; i < work->nodes->len; i++)
+        add_seat(turns, ((const WeftNodeWork *)work->nodes->pdata[i])->node, seats);
+    for (guint i = 0; work->grant && i < work->grant->nodes->len; i++)
+        add_seat(turns, work->grant->nodes->pdata[i], seats);
+    WeftHold hold = { .key = work->key,
+                      .cluster = cluster->id,
+                      .tenant = cluster->tenant,
+                      .priority = cluster->priority,
+                      .preemptible = cluster->preemptible,
+                      .since = work->status && work->status->placed ? work->status->placed : now,
+                      .end = end_of(work, now),
+                      .seats = (const WeftSeat *)(gpointer)seats->data,
+                      .n = seats->len };
+    if (seats->len)
+        weft_queue_hold(turns->queue, &hold);
+    else
+        weft_queue_release(turns->queue, work->key);
+    weft_turns_wake(turns);
+    weft_turns_moved(turns, work);
+}
+
+/* --- who must be apart from whom --- */
+
+static gboolean
+names(const GPtrArray *list, const char *name)
+{
+    return list && g_ptr_array_find_with_equal_func((GPtrArray *)list, name, g_str_equal, NULL);
+}
+
+/* Keys (char *) of clusters of its tenant that it names, or that name it. */
+static GPtrArray *
+list_related(const WeftTurns *turns, const char *key)
+{
+    GPtrArray *related = g_ptr_array_new_with_free_func(g_free);
+    gsize prefix = (gsize)(strchr(key, '/') - key) + 1;
+    const GPtrArray *own = g_hash_table_lookup(turns->aparts, key);
+    for (guint i = 0; own && i < own->len; i++)
+        g_ptr_array_add(related, g_strdup_printf("%.*s%s", (int)prefix, key, (const char *)own->pdata[i]));
+    GHashTableIter iter;
+    gpointer other, list;
+    g_hash_table_iter_init(&iter, turns->aparts);
+    while (g_hash_table_iter_next(&iter, &other, &list))
+        if (strncmp(other, key, prefix) == 0 && names(list, key + prefix))
+            g_ptr_array_add(related, g_strdup(other));
+    return related;
+}
+
+static void
+review_related(WeftTurns *turns, const char *key)
+{
+    g_autoptr(GPtrArray) related = list_related(turns, key);
+    for (guint i = 0; i < related->len; i++) {
+        WeftWaiter *waiter = g_hash_table_lookup(turns->by_key, related->pdata[i]);
+        if (waiter)
+            weft_waiter_review(turns, waiter);
+    }
+}
+
+void
+weft_turns_note_wish(WeftTurns *turns, const char *key, const WeftCluster *cluster)
+{
+    if (!cluster || cluster->apart->len == 0) {
+        g_hash_table_remove(turns->aparts, key);
+        return;
+    }
+    GPtrArray *list = g_ptr_array_new_with_free_func(g_free);
+    for (guint i = 0; i < cluster->apart->len; i++)
+        g_ptr_array_add(list, g_strdup(cluster->apart->pdata[i]));
+    g_hash_table_insert(turns->aparts, g_strdup(key), list);
+    review_related(turns, key);
+}
+
+void
+weft_turns_moved(WeftTurns *turns, const WeftWork *work)
+{
+    if (g_hash_table_size(turns->aparts))
+        review_related(turns, work->key);
+}
+
+/* --- where those are --- */
+
+static void
+add_loaded(const WeftWork *work, GHashTable *hosts)
+{
+    for (guint i = 0; i < work->nodes->len; i++)
+        g_hash_table_add(hosts, g_strdup(((const WeftNodeWork *)work->nodes->pdata[i])->node->host));
+    for (guint i = 0; work->grant && i < work->grant->nodes->len; i++)
+        g_hash_table_add(hosts, g_strdup(((const WeftNode *)work->grant->nodes->pdata[i])->host));
+}
+
+static void
+add_stored(WeftStore *store, const char *key, GHashTable *hosts)
+{
+    g_autoptr(WeftCluster) cluster = weft_store_load_cluster(store, key, NULL, NULL);
+    WeftQuery query = { .kind = WEFT_KIND_NODE, .scope = cluster ? cluster->id : "" };
+    g_autoptr(GPtrArray) records = cluster ? weft_store_list(store, &query, NULL) : NULL;
+    for (guint i = 0; records && i < records->len; i++)
+        g_hash_table_add(hosts, g_strdup(((const WeftRecord *)records->pdata[i])->place));
+}
+
+void
+weft_turns_add_apart(WeftTurns *turns, const WeftWork *work, GHashTable *hosts)
+{
+    if (g_hash_table_size(turns->aparts) == 0)
+        return;
+    g_autoptr(GPtrArray) related = list_related(turns, work->key);
+    for (guint i = 0; i < related->len; i++) {
+        const WeftWork *other = g_hash_table_lookup(turns->control->works, related->pdata[i]);
+        if (other && other->nodes)
+            add_loaded(other, hosts);
+        else
+            add_stored(turns->control->store, related->pdata[i], hosts);
+    }
+}
