@@ -256,18 +256,22 @@ static void
 print(guint hosts, guint nodes, const Times *times)
 {
     guint n = times->micros->len, placed = n - times->refused, scans = times->scans->len;
+    if (placed == 0) {
+        printf("%7u hosts  %4u nodes  no room\n", hosts, nodes);
+        return;
+    }
     double median = (double)bench_percentile(times->micros, 50) / 1000,
            scan = (double)bench_percentile(times->scans, 50) / 1000;
     printf("%7u hosts  %4u nodes  median %9.1f µs  p99 %9.1f µs  leaves %6.2f  refused %3u  allocations %.2f + %.0f  |  "
            "plain scan %9.1f µs  leaves %6.2f  %7.1f times\n",
-           hosts, nodes, median, (double)bench_percentile(times->micros, 99) / 1000,
-           placed ? (double)times->leaves / placed : 0, times->refused, (double)times->allocations / n,
-           (double)times->upkeep / n, scan, scans ? (double)times->scan_leaves / scans : 0, scan / median);
+           hosts, nodes, median, (double)bench_percentile(times->micros, 99) / 1000, (double)times->leaves / placed,
+           times->refused, (double)times->allocations / n, (double)times->upkeep / n, scan,
+           scans ? (double)times->scan_leaves / scans : 0, scan / median);
 }
 
-/* The median in microseconds. */
+/* The median in microseconds. *allocations: those while places were found are added. */
 static double
-measure(Load *load, guint hosts, guint nodes, guint decisions)
+measure(Load *load, guint nodes, guint decisions, guint64 *allocations)
 {
     g_autoptr(GPtrArray) old = old_gangs(load, nodes);
     Times times = { .micros = g_array_new(FALSE, FALSE, sizeof(gint64)), .scans = g_array_new(FALSE, FALSE, sizeof(gint64)) };
@@ -279,7 +283,8 @@ measure(Load *load, guint hosts, guint nodes, guint decisions)
     }
     bench_sort(times.micros);
     bench_sort(times.scans);
-    print(hosts, nodes, &times);
+    print(weft_fleet_size(load->fleet), nodes, &times);
+    *allocations += times.allocations;
     double median = (double)bench_percentile(times.micros, 50) / 1000;
     while (old->len)
         go(load, old, 0);
@@ -291,7 +296,7 @@ measure(Load *load, guint hosts, guint nodes, guint decisions)
 static gboolean
 verdict(const char *what, double found, double most)
 {
-    gboolean reached = found > 0 && found <= most;
+    gboolean reached = found <= most;
     printf("%s: %.1f, to reach at most %.1f: %s\n", what, found, most, reached ? "reached" : "MISSED");
     return reached;
 }
@@ -303,6 +308,7 @@ bench_speed(int argc, char **argv)
     static const char *const usual[] = { "1000", "10000", "100000" };
     guint decisions = argc > 0 ? (guint)g_ascii_strtoull(argv[0], NULL, 10) : DECISIONS;
     double of[2] = { 0 }; /* 64 nodes on 10,000 and 100,000 hosts */
+    guint64 allocations = 0;
     guint n = argc > 1 ? (guint)argc - 1 : G_N_ELEMENTS(usual);
     for (guint i = 0; i < n; i++) {
         guint hosts = (guint)g_ascii_strtoull(argc > 1 ? argv[i + 1] : usual[i], NULL, 10);
@@ -310,14 +316,14 @@ bench_speed(int argc, char **argv)
         printf("%7u hosts, %u gangs on them, %.1f %% of the cores taken\n", hosts, load->gangs->len,
                100.0 * (double)load->taken / (double)load->cores);
         for (guint g = 0; g < G_N_ELEMENTS(gangs); g++) {
-            double median = measure(load, hosts, gangs[g], decisions);
+            double median = measure(load, gangs[g], decisions, &allocations);
             fill(load, FILL);
             if (gangs[g] == 64 && (hosts == 10000 || hosts == 100000))
                 of[hosts == 100000] = median;
         }
         load_free(load);
     }
-    gboolean reached = TRUE;
+    gboolean reached = verdict("allocations while places are found", (double)allocations, 0);
     if (of[0] > 0)
         reached &= verdict("64 nodes on 10,000 hosts, median in µs", of[0], MOST_MICROS);
     if (of[1] > 0)
