@@ -2,6 +2,8 @@
  */
 #include "schedule-bench.h"
 
+#include <errno.h>
+
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) || __has_feature(thread_sanitizer)
 #define SANITIZED
@@ -34,25 +36,25 @@ malloc(size_t size)
 }
 
 void *
-calloc(size_t n, size_t size)
+calloc(size_t nmemb, size_t size)
 {
     calls++;
-    return __libc_calloc(n, size);
+    return __libc_calloc(nmemb, size);
 }
 
 void *
-realloc(void *block, size_t size)
+realloc(void *ptr, size_t size)
 {
     calls++;
-    return __libc_realloc(block, size);
+    return __libc_realloc(ptr, size);
 }
 
 int
-posix_memalign(void **ret_block, size_t alignment, size_t size)
+posix_memalign(void **memptr, size_t alignment, size_t size)
 {
     calls++;
-    *ret_block = __libc_memalign(alignment, size);
-    return *ret_block ? 0 : 12; /* ENOMEM */
+    *memptr = __libc_memalign(alignment, size);
+    return *memptr ? 0 : ENOMEM;
 }
 
 guint64

@@ -259,7 +259,7 @@ reorder(WeftRealm *realm, const guint *order)
     for (guint leaf = 0; leaf < realm->n_leaves; leaf++) {
         guint old = order[leaf];
         realm->leaf_first[leaf] = place;
-        if (rows)
+        if (rows && realm->rows)
             memcpy(realm->rows + leaf * realm->rails, rows + old * realm->rails, realm->rails * sizeof *rows);
         for (guint i = first[old]; i < first[old + 1]; i++, place++) {
             realm->numbers[place] = numbers[i];

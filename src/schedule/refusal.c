@@ -140,27 +140,38 @@ refuse_groups(const WeftTrial *trial, GError **error)
 }
 
 static gboolean
+refuse_in_lane(WeftTrial *trial, GError **error)
+{
+    if (weft_trial_begin(trial, FALSE))
+        return refuse_groups(trial, error);
+    weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
+                      "bandwidth is guaranteed on fabric devices only, and fabric %s has none to give", trial->realm->fabric);
+    return TRUE;
+}
+
+/* With a guarantee the reason is that of the last lane that was tried. */
+static gboolean
 refuse_in_realm(WeftFleet *fleet, WeftRealm *realm, const WeftPlaceRequest *request, GError **error)
 {
     WeftTrial trial = { .fleet = fleet, .realm = realm, .board = fleet->board, .request = request };
     const WeftLane *lanes[WEFT_LANES_MAX];
     guint64 bandwidth = request->cluster->bandwidth;
-    if (bandwidth) {
-        guint n = weft_fleet_lanes(fleet, realm, bandwidth, request->sl, lanes, error);
-        if (n == 0)
-            return TRUE;
-        trial.lane = lanes[n - 1];
-    }
+    guint n = bandwidth ? weft_fleet_lanes(fleet, realm, bandwidth, request->sl, lanes, error) : 0;
+    if (bandwidth && n == 0)
+        return TRUE;
     if (realm->told->closed) {
         weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "fabric %s takes no nodes now: %s", realm->fabric, realm->told->closed);
         return TRUE;
     }
-    if (!weft_trial_begin(&trial, FALSE)) {
-        weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
-                          "bandwidth is guaranteed on fabric devices only, and fabric %s has none to give", realm->fabric);
-        return TRUE;
+    if (!bandwidth)
+        return refuse_in_lane(&trial, error);
+    gboolean possible = FALSE;
+    for (guint i = 0; i < n; i++) {
+        g_clear_error(error);
+        trial.lane = lanes[i];
+        possible |= refuse_in_lane(&trial, error);
     }
-    return refuse_groups(&trial, error);
+    return possible;
 }
 
 /* The reason is that of the last fabric that was tried. */

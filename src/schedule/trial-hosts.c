@@ -122,7 +122,7 @@ weft_trial_fill_hosts(WeftTrial *trial, WeftIndex *const *indexes, const WeftLea
     board->n_seats = board->n_picks = 0;
     while (left) {
         Bid bid;
-        const guint *order = NULL;
+        const guint *order = orders->orders[0];
         guint taken[WEFT_GROUPS_MAX];
         collect_bids(&filling, indexes, leaves);
         if (!choose(&filling, &bid, &order))

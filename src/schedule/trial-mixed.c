@@ -9,6 +9,7 @@
 
 typedef struct Mix {
     WeftTrial *trial;
+    guint n;                             /* groups */
     WeftIndex *indexes[WEFT_GROUPS_MAX]; /* as the fleet is, before anything is tried */
     WeftMixOrders orders;
     guint tries;
@@ -26,7 +27,7 @@ static void
 look_anew(Mix *mix)
 {
     WeftTrial *trial = mix->trial;
-    for (guint i = 0; i < trial->n; i++)
+    for (guint i = 0; i < mix->n; i++)
         mix->indexes[i] = weft_index_get(trial->fleet, trial->realm, &trial->groups[i].shape, trial->request->cluster->labels);
 }
 
@@ -50,7 +51,7 @@ add_order(Mix *mix, const guint *order)
 static void
 make_orders(Mix *mix)
 {
-    guint n = mix->trial->n, order[WEFT_GROUPS_MAX] = { 0 }, other[WEFT_GROUPS_MAX] = { 0 };
+    guint n = mix->n, order[WEFT_GROUPS_MAX] = { 0 }, other[WEFT_GROUPS_MAX] = { 0 };
     for (guint i = 0; i < n; i++) {
         guint j = i;
         for (; j > 0 && scarcity(mix, order[j - 1]) < scarcity(mix, i); j--)
@@ -131,7 +132,7 @@ try_order(Mix *mix, const WeftLeafSet *leaves, const guint *order)
     mix->tries++;
     mix->now.n = mix->now_hosts = 0;
     trial->board->n_seats = 0;
-    for (guint i = 0; i < trial->n && placed; i++)
+    for (guint i = 0; i < mix->n && placed; i++)
         placed = place_group(mix, order[i], leaves, used);
     if (placed)
         keep_if_better(mix, leaves != NULL);
@@ -155,7 +156,7 @@ try_hosts(Mix *mix, const WeftLeafSet *leaves)
 static gboolean
 has_room(const Mix *mix, const WeftLeafSet *leaves)
 {
-    for (guint i = 0; i < mix->trial->n; i++)
+    for (guint i = 0; i < mix->n; i++)
         if (weft_gang_capacity(mix->indexes[i], leaves) < mix->trial->groups[i].count)
             return FALSE;
     return TRUE;
@@ -185,7 +186,7 @@ list_leaves(const Mix *mix, WeftLeafSet *ret_leaves)
     ret_leaves->n = 0;
     for (guint leaf = 0; leaf < mix->trial->realm->n_leaves && ret_leaves->n < WEFT_NODES_MAX; leaf++) {
         gboolean any = FALSE;
-        for (guint i = 0; i < mix->trial->n; i++)
+        for (guint i = 0; i < mix->n; i++)
             any |= mix->indexes[i]->capacity[leaf] > 0;
         if (any)
             ret_leaves->at[ret_leaves->n++] = leaf;
@@ -213,7 +214,7 @@ static double
 worth(const Mix *mix, guint leaf, const guint64 *missing)
 {
     double sum = 0;
-    for (guint i = 0; i < mix->trial->n; i++)
+    for (guint i = 0; i < mix->n; i++)
         sum += (double)MIN(missing[i], mix->indexes[i]->capacity[leaf]) / mix->trial->groups[i].count;
     return sum;
 }
@@ -241,18 +242,18 @@ best_leaf(const Mix *mix, const WeftZone *zone, const WeftLeafSet *set, const gu
 static void
 grow(Mix *mix, const WeftZone *zone, WeftLeafSet *set)
 {
-    guint64 missing[WEFT_GROUPS_MAX];
+    guint64 missing[WEFT_GROUPS_MAX] = { 0 };
     set->n = 0;
-    for (guint i = 0; i < mix->trial->n; i++)
+    for (guint i = 0; i < mix->n; i++)
         missing[i] = mix->trial->groups[i].count;
     while (set->n < WEFT_NODES_MAX && mix->tries < TRIES_MAX) {
         guint leaf = best_leaf(mix, zone, set, missing);
-        for (guint i = 0; leaf == G_MAXUINT && i < mix->trial->n; i++)
+        for (guint i = 0; leaf == G_MAXUINT && i < mix->n; i++)
             missing[i] = mix->trial->groups[i].count; /* by numbers it is enough, and yet it is not */
         if (leaf == G_MAXUINT && (leaf = best_leaf(mix, zone, set, missing)) == G_MAXUINT)
             return;
         set->at[set->n++] = leaf;
-        for (guint i = 0; i < mix->trial->n; i++)
+        for (guint i = 0; i < mix->n; i++)
             missing[i] -= MIN(missing[i], mix->indexes[i]->capacity[leaf]);
         if (try_leaves(mix, set))
             return;
@@ -277,7 +278,7 @@ shrink(Mix *mix, WeftLeafSet *set)
 static gboolean
 zone_has_room(const Mix *mix, const WeftZone *zone)
 {
-    for (guint i = 0; i < mix->trial->n; i++) {
+    for (guint i = 0; i < mix->n; i++) {
         guint64 sum = 0;
         for (guint leaf = zone->first; leaf < zone->first + zone->n; leaf++)
             sum += mix->indexes[i]->capacity[leaf];
@@ -330,10 +331,10 @@ take_best(const Mix *mix)
 gboolean
 weft_trial_place_mixed(WeftTrial *trial)
 {
-    Mix mix = { .trial = trial };
+    Mix mix = { .trial = trial, .n = trial->n };
     WeftBoard *board = trial->board;
     look_anew(&mix);
-    for (guint i = 0; i < trial->n; i++)
+    for (guint i = 0; i < mix.n; i++)
         if (mix.indexes[i]->total < trial->groups[i].count)
             return FALSE;
     make_orders(&mix);

@@ -356,7 +356,7 @@ count_devices(Count *count, const WeftSeat *seat)
 {
     for (guint rail = 0; rail < seat->n_rails; rail++) {
         guint hca = seat->hca[rail];
-        int vf = seat->vf[rail];
+        gint8 vf = seat->vf[rail];
         if (hca >= count->host->host->hcas->len || vf >= (int)hca_of(count->host, hca)->vfs)
             return g_strdup_printf("there is no function %d of HCA %u", vf, hca);
         if (hca_of(count->host, hca)->rail != rail)

@@ -40,9 +40,8 @@ spot_init(Spot *spot, Model *model, const ExactAsk *ask, const BookHost *host)
     }
     for (guint h = 0; h < host->host->hcas->len; h++) {
         spot->hcas[h] = model_row(model, GLP_UP, MAX(1, spot->room.vfs[h]));
-        if (ask->sl)
-            spot->lanes[h] = model_row(
-                model, GLP_UP, (double)(books_lane_room(ask->books, host, h, ask->sl) / ask->request->cluster->bandwidth));
+        guint64 guarantees = ask->sl ? books_lane_room(ask->books, host, h, ask->sl) / ask->request->cluster->bandwidth : 0;
+        spot->lanes[h] = ask->sl ? model_row(model, GLP_UP, (double)guarantees) : 0;
     }
     add_gpus(spot);
 }
@@ -94,9 +93,10 @@ add_local(const Paged *paged, guint numa)
     int size = size_in(paged->spot, numa, paged->page);
     if (size < 0)
         return;
+    guint64 pages = group->memory / paged->page;
     int column = model_column(paged->spot->model, paged->wish->most);
     model_put(paged->spot->model, paged->spot->cores[numa], column, group->cores);
-    model_put(paged->spot->model, paged->spot->pages[numa][size], column, (double)(group->memory / paged->page));
+    model_put(paged->spot->model, paged->spot->pages[numa][size], column, (double)pages);
     model_put(paged->spot->model, paged->row, column, 1);
 }
 
@@ -111,8 +111,9 @@ add_split(const Paged *paged, const guint *cores)
         if (!cores[n])
             continue;
         int size = size_in(spot, n, paged->page);
+        guint64 pages = group->memory * cores[n] / group->cores / paged->page;
         model_put(spot->model, spot->cores[n], column, cores[n]);
-        model_put(spot->model, spot->pages[n][size], column, (double)(group->memory * cores[n] / group->cores / paged->page));
+        model_put(spot->model, spot->pages[n][size], column, (double)pages);
     }
 }
 
@@ -142,9 +143,10 @@ static void
 add_anywhere(const Paged *paged, guint unused)
 {
     const Spot *spot = paged->spot;
+    guint64 each = paged->wish->group->memory / paged->page;
     int nodes = model_column(spot->model, paged->wish->most), sum = model_row(spot->model, GLP_FX, 0);
     model_put(spot->model, paged->row, nodes, 1);
-    model_put(spot->model, sum, nodes, -(double)(paged->wish->group->memory / paged->page));
+    model_put(spot->model, sum, nodes, -(double)each);
     for (guint n = 0; n < spot->host->host->numa->len; n++) {
         int size = size_in(spot, n, paged->page);
         if (size < 0)
