@@ -89,6 +89,9 @@ void weft_control_pkey_taken(WeftControl *control, const char *cluster_key);
 gboolean weft_control_is_working(WeftControl *control, const char *cluster_key);
 /* The ports through which a node, should it be a member, is in its cluster's partition (work-wire.c). */
 void weft_control_add_members(WeftControl *control, const WeftNode *node, WeftPartition *partition);
+/* Adds names of hosts where a cluster cannot be at all to a set that owns them: what serves a partition that it asks for, and
+ * what has nodes of clusters that it must be apart from (work-place.c). */
+void weft_control_add_barred(WeftControl *control, const WeftCluster *cluster, GHashTable *hosts);
 /* When the cluster of one that waits for room was created. */
 gint64 weft_work_created(const WeftWork *work);
 /* Looks for room at once, whenever it meant to try again. */

@@ -1,6 +1,7 @@
 #include "dry-run.h"
 
 #include "schedule.h"
+#include "turns.h"
 
 /* Gives equal names equal numbers, from 1 in the order in which they come. */
 static guint
@@ -136,11 +137,12 @@ refusal_view(WeftFleet *fleet, const WeftPlaceRequest *request)
 json_t *
 weft_dry_run(WeftControl *control, const WeftCluster *cluster)
 {
-    g_autoptr(GHashTable) barred = g_hash_table_new(g_str_hash, g_str_equal);
+    g_autoptr(GHashTable) barred = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     guint counts[WEFT_GROUPS_MAX] = { 0 };
     for (guint i = 0; i < cluster->groups->len; i++)
         counts[i] = ((const WeftGroup *)cluster->groups->pdata[i])->count;
-    weft_subnets_add_servers(control->subnets, cluster, barred);
+    weft_control_add_barred(control, cluster, barred);
+    weft_bookings_add(control->turns, cluster->tenant, barred);
     WeftPlaceRequest request = { .cluster = cluster, .counts = counts, .avoid = barred, .rule = &control->options.path_rule };
     WeftPlacement placement;
     weft_fleet_sort(control->fleet);

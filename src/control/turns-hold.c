@@ -60,13 +60,12 @@ names(const GPtrArray *list, const char *name)
     return list && g_ptr_array_find_with_equal_func((GPtrArray *)list, name, g_str_equal, NULL);
 }
 
-/* Keys (char *) of clusters of its tenant that it names, or that name it. */
+/* Keys (char *) of clusters of its tenant that it names (own; NULL: none), or that name it. */
 static GPtrArray *
-list_related(const WeftTurns *turns, const char *key)
+list_related(const WeftTurns *turns, const char *key, const GPtrArray *own)
 {
     GPtrArray *related = g_ptr_array_new_with_free_func(g_free);
     gsize prefix = (gsize)(strchr(key, '/') - key) + 1;
-    const GPtrArray *own = g_hash_table_lookup(turns->aparts, key);
     for (guint i = 0; own && i < own->len; i++)
         g_ptr_array_add(related, g_strdup_printf("%.*s%s", (int)prefix, key, (const char *)own->pdata[i]));
     GHashTableIter iter;
@@ -81,7 +80,7 @@ list_related(const WeftTurns *turns, const char *key)
 static void
 review_related(WeftTurns *turns, const char *key)
 {
-    g_autoptr(GPtrArray) related = list_related(turns, key);
+    g_autoptr(GPtrArray) related = list_related(turns, key, g_hash_table_lookup(turns->aparts, key));
     for (guint i = 0; i < related->len; i++) {
         WeftWaiter *waiter = g_hash_table_lookup(turns->by_key, related->pdata[i]);
         if (waiter)
@@ -132,11 +131,12 @@ add_stored(WeftStore *store, const char *key, GHashTable *hosts)
 }
 
 void
-weft_turns_add_apart(WeftTurns *turns, const WeftWork *work, GHashTable *hosts)
+weft_turns_add_apart(WeftTurns *turns, const WeftCluster *cluster, GHashTable *hosts)
 {
-    if (g_hash_table_size(turns->aparts) == 0)
+    if (g_hash_table_size(turns->aparts) == 0 && cluster->apart->len == 0)
         return;
-    g_autoptr(GPtrArray) related = list_related(turns, work->key);
+    g_autofree char *key = weft_cluster_key(cluster->tenant, cluster->name);
+    g_autoptr(GPtrArray) related = list_related(turns, key, cluster->apart);
     for (guint i = 0; i < related->len; i++) {
         const WeftWork *other = g_hash_table_lookup(turns->control->works, related->pdata[i]);
         if (other && other->nodes)

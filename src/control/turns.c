@@ -88,7 +88,7 @@ static GHashTable *
 list_avoided(WeftWaiter *waiter)
 {
     GHashTable *hosts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    weft_work_add_barred(waiter->work, hosts);
+    weft_control_add_barred(waiter->work->control, waiter->work->cluster, hosts);
     waiter->shuns = waiter->shuns && weft_work_add_shunned(waiter->work, hosts);
     return hosts;
 }

@@ -85,9 +85,8 @@ void weft_turns_run(WeftTurns *turns);
 void weft_turns_hold(WeftTurns *turns, const WeftWork *work);
 /* Its wish is as it says now; NULL: there is none of that key any more. */
 void weft_turns_note_wish(WeftTurns *turns, const char *key, const WeftCluster *cluster);
-/* Adds the names (borrowed from what is loaded, or copied into the set's own, which owns all of them) of hosts with nodes of
- * clusters that it must be apart from. hosts owns its names. */
-void weft_turns_add_apart(WeftTurns *turns, const WeftWork *work, GHashTable *hosts);
+/* Adds the names of hosts with nodes of clusters that it must be apart from; hosts owns its names. */
+void weft_turns_add_apart(WeftTurns *turns, const WeftCluster *cluster, GHashTable *hosts);
 /* Nodes of that cluster came or went: who must be apart from it is told. */
 void weft_turns_moved(WeftTurns *turns, const WeftWork *work);
 

@@ -133,18 +133,17 @@ is_refused_everywhere(const WeftWork *work)
     return n >= work->control->options.starts_max;
 }
 
-/* What serves a partition that it asks for, and what has nodes of clusters that it must be apart from. */
 void
-weft_work_add_barred(const WeftWork *work, GHashTable *hosts)
+weft_control_add_barred(WeftControl *control, const WeftCluster *cluster, GHashTable *hosts)
 {
     g_autoptr(GHashTable) servers = g_hash_table_new(g_str_hash, g_str_equal);
-    weft_subnets_add_servers(work->control->subnets, work->cluster, servers);
+    weft_subnets_add_servers(control->subnets, cluster, servers);
     GHashTableIter iter;
     gpointer name;
     g_hash_table_iter_init(&iter, servers);
     while (g_hash_table_iter_next(&iter, &name, NULL))
         g_hash_table_add(hosts, g_strdup(name));
-    weft_turns_add_apart(work->control->turns, work, hosts);
+    weft_turns_add_apart(control->turns, cluster, hosts);
 }
 
 /* --- in its turn --- */
@@ -314,7 +313,7 @@ list_barred(const WeftWork *work, const WeftNode *replaced)
 {
     GHashTable *hosts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     g_hash_table_add(hosts, g_strdup(replaced->host));
-    weft_work_add_barred(work, hosts);
+    weft_control_add_barred(work->control, work->cluster, hosts);
     weft_bookings_add(work->control->turns, work->cluster->tenant, hosts);
     return hosts;
 }

@@ -128,13 +128,12 @@ void weft_work_set_waiting(WeftWork *work, gboolean waiting);
 
 /* work-place.c: finding room. TRUE when a commit is under way. */
 gboolean weft_work_place(WeftWork *work, const WeftPlan *plan);
-/* Its turn has come: it may have these places (WeftNode), which are taken for it; they are claimed as soon as can be. EXHAUSTED: it
- * cannot, since no partition number is free. */
+/* Its turn has come: it may have these places (WeftNode), which are taken for it; they are claimed as soon as can be.
+ * EXHAUSTED: it cannot, since no partition number is free. */
 gboolean weft_work_grant(WeftWork *work, GPtrArray *nodes, GError **error);
 /* It does not want them any more. */
 void weft_work_revoke(WeftWork *work);
-/* Adds names of hosts to a set that owns them: where it cannot be at all, and those that failed it (FALSE: none has). */
-void weft_work_add_barred(const WeftWork *work, GHashTable *hosts);
+/* Adds names of hosts that failed it to a set that owns them; FALSE: none has. */
 gboolean weft_work_add_shunned(WeftWork *work, GHashTable *hosts);
 /* One of its nodes whose path the rule has chosen: those that come later talk to it. NULL: none. */
 const WeftNode *weft_work_like(const WeftWork *work);

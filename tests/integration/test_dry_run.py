@@ -167,3 +167,23 @@ def test_members_see_what_is_together(certificate, request):
         ["cfd[0]", "nodes", "1", "1", "2", "4", "256M", "0", "sriov"], ["cfd[1]", "nodes", "2", "1", "2", "4", "256M", "0", "sriov"],
         ["cfd[2]", "nodes", "3", "2", "2", "4", "256M", "0", "sriov"]]
     weft.stop()
+
+
+def test_clusters_that_keep_apart(site):
+    """Whoever names the other: the dry run knows as the real one does."""
+    weft = site(changes={"hosts": HOSTS})
+    weft.client.wait_open(len(HOSTS))
+    weft.client.create("db", 1)
+    weft.client.create("web", 1, apart=["db", "cfd"])
+    for name in ("db", "web"):
+        weft.client.wait_phase(name, "ready")
+    db, web = ({node["host"] for node in weft.client.nodes(name)} for name in ("db", "web"))
+    assert not db & web
+
+    def hosts(name, *arguments):
+        done = weft.cli("create", name, *SHAPE, "--dry-run", "--json", *arguments, env={"WEFT_TENANT": "acme"})
+        return {node["host"] for node in json.loads(done.stdout)["nodes"]}
+
+    assert hosts("other", "-n", "22") >= db | web, "functions of all hosts are needed"
+    assert not hosts("cfd", "-n", "19") & web
+    assert not hosts("other", "-n", "16", "--apart", "db", "--apart", "web") & (db | web)
