@@ -400,6 +400,20 @@ weft_fleet_give_seats(WeftFleet *fleet, const WeftSeat *seats, guint n, const ch
 }
 
 gboolean
+weft_fleet_has_room(WeftFleet *fleet, const WeftSeat *seats, guint n)
+{
+    guint mark = weft_fleet_begin(fleet), i = 0;
+    for (; i < n; i++) {
+        const WeftSlot *slot = weft_fleet_slot(fleet, seats[i].host);
+        if (!slot || !weft_slot_has_room(slot, &seats[i]))
+            break;
+        weft_fleet_take_seats(fleet, &seats[i], 1, NULL);
+    }
+    weft_fleet_rollback(fleet, mark);
+    return i == n;
+}
+
+gboolean
 weft_fleet_seat_of(const WeftFleet *fleet, const WeftNode *node, WeftSeat *ret_seat)
 {
     const WeftSlot *slot = find(fleet, node->host);

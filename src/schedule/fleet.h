@@ -71,6 +71,8 @@ void weft_fleet_empty(WeftFleet *fleet, const char *host);
 /* The same by seats. cluster: id, under which they are taken. */
 void weft_fleet_take_seats(WeftFleet *fleet, const WeftSeat *seats, guint n, const char *cluster);
 void weft_fleet_give_seats(WeftFleet *fleet, const WeftSeat *seats, guint n, const char *cluster);
+/* Is all that they have free? See weft_slot_has_room(). */
+gboolean weft_fleet_has_room(WeftFleet *fleet, const WeftSeat *seats, guint n);
 /* What the node holds; FALSE: its host is not there. */
 gboolean weft_fleet_seat_of(const WeftFleet *fleet, const WeftNode *node, WeftSeat *ret_seat);
 

@@ -72,10 +72,18 @@ take_over(WeftWaiter *waiter, const WeftAsk *ask)
     waiter->ask = *ask;
     waiter->ask.key = waiter->key;
     waiter->ask.request.counts = waiter->counts;
-    waiter->cores = 0;
+    waiter->cores = waiter->nodes = waiter->node_cores = 0;
     for (guint i = 0; i < groups; i++) {
+        guint cores = ((const WeftGroup *)ask->request.cluster->groups->pdata[i])->cores;
         waiter->counts[i] = ask->request.counts[i];
-        waiter->cores += (guint64)waiter->counts[i] * ((const WeftGroup *)ask->request.cluster->groups->pdata[i])->cores;
+        waiter->cores += (guint64)waiter->counts[i] * cores;
+        waiter->nodes += waiter->counts[i];
+        if (waiter->counts[i] > 0)
+            waiter->node_cores = waiter->node_cores == 0 || waiter->node_cores == cores ? cores : 1;
+    }
+    if (waiter->node_cores <= 1) {
+        waiter->node_cores = 1;
+        waiter->nodes = (guint)waiter->cores;
     }
 }
 
@@ -88,7 +96,8 @@ weft_waiter_new(WeftQueue *queue, const WeftAsk *ask)
     waiter->kind = find_kind(&ask->request);
     waiter->unlike = is_unlike(&ask->request);
     waiter->tenant = weft_queue_sharer(queue, ask->request.cluster->tenant);
-    waiter->promise.seats = g_array_new(FALSE, FALSE, sizeof(WeftSeat));
+    waiter->pledge.seats = g_array_new(FALSE, FALSE, sizeof(WeftSeat));
+    waiter->pledge.spots = g_array_new(FALSE, FALSE, sizeof(WeftSpot));
     waiter->ahead = ++queue->stamp;
     return waiter;
 }
@@ -98,7 +107,8 @@ weft_waiter_free(WeftWaiter *waiter)
 {
     if (!waiter)
         return;
-    g_array_unref(waiter->promise.seats);
+    g_array_unref(waiter->pledge.seats);
+    g_array_unref(waiter->pledge.spots);
     g_free(waiter->kind);
     g_free(waiter->key);
     g_free(waiter);

@@ -47,6 +47,8 @@ weft_queue_end(WeftQueue *queue, WeftRunner *runner, gint64 end)
 {
     draw(queue, runner, FALSE);
     remove_runner(queue, runner);
+    if (end < runner->end)
+        weft_queue_note_freed(queue, &(WeftFreed){ runner->cores, runner->n }, TRUE);
     runner->end = end;
     insert_runner(queue, runner);
     draw(queue, runner, TRUE);
@@ -60,16 +62,16 @@ weft_runner_free(WeftRunner *runner)
     g_free(runner->key);
     g_free(runner->cluster);
     g_free(runner->seats);
+    g_array_unref(runner->spots);
     g_free(runner);
 }
 
 static guint64
-count_cores(const WeftSeat *seats, guint n)
+count_cores(const GArray *spots)
 {
     guint64 cores = 0;
-    for (guint i = 0; i < n; i++)
-        for (guint w = 0; w < G_N_ELEMENTS(seats[i].cores.words); w++)
-            cores += (guint)__builtin_popcountll(seats[i].cores.words[w]);
+    for (guint i = 0; i < spots->len; i++)
+        cores += (guint)__builtin_popcountll(g_array_index(spots, WeftSpot, i).bits);
     return cores;
 }
 
@@ -86,7 +88,9 @@ runner_new(WeftQueue *queue, const WeftHold *hold)
     runner->end = hold->end < WEFT_FAR ? hold->end : WEFT_FAR + hold->since;
     runner->seats = g_memdup2(hold->seats, hold->n * sizeof *hold->seats);
     runner->n = hold->n;
-    runner->cores = count_cores(hold->seats, hold->n);
+    runner->spots = g_array_new(FALSE, FALSE, sizeof(WeftSpot));
+    weft_spots_set(runner->spots, hold->seats, hold->n);
+    runner->cores = count_cores(runner->spots);
     return runner;
 }
 
@@ -96,6 +100,7 @@ add_runner(WeftQueue *queue, WeftRunner *runner)
     g_hash_table_insert(queue->runners, runner->key, runner);
     insert_runner(queue, runner);
     draw(queue, runner, TRUE);
+    weft_cells_change(&queue->cells, runner->spots, TRUE);
     queue->yielding += runner->preemptible;
     queue->share |= runner->tenant->active++ == 0;
 }
@@ -105,6 +110,7 @@ drop_runner(WeftQueue *queue, WeftRunner *runner)
 {
     draw(queue, runner, FALSE);
     remove_runner(queue, runner);
+    weft_cells_change(&queue->cells, runner->spots, FALSE);
     queue->yielding -= runner->preemptible;
     queue->share |= --runner->tenant->active == 0;
     g_hash_table_remove(queue->runners, runner->key);
@@ -133,7 +139,10 @@ replace(WeftQueue *queue, WeftRunner *old, WeftRunner *runner)
     if (old->leaving)
         runner->end = MIN(runner->end, old->end);
     queue->doubt = queue->doubt || runner->end > old->end || !has_same_seats(old, runner);
-    queue->room = queue->room || runner->end < old->end;
+    if (runner->end < old->end) {
+        queue->room = TRUE;
+        weft_queue_note_freed(queue, &(WeftFreed){ runner->cores, runner->n }, TRUE);
+    }
     weft_queue_meter(queue, old->tenant, -(gint64)old->cores, queue->settled);
     weft_queue_meter(queue, runner->tenant, (gint64)runner->cores, queue->settled);
     drop_runner(queue, old);
@@ -162,6 +171,7 @@ weft_queue_release(WeftQueue *queue, const char *key)
         return;
     queue->room = TRUE;
     runner->tenant->ending += (gint64)runner->cores;
+    g_array_append_val(queue->ended, ((WeftEnded){ runner->end, { runner->cores, runner->n } }));
     if (runner->heir && --runner->heir->victims == 0)
         weft_queue_look_at(queue, runner->heir);
     drop_runner(queue, runner);

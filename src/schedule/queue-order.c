@@ -162,7 +162,7 @@ note_passes(WeftQueue *queue)
             waiter->ahead = ++queue->stamp;
             weft_queue_look_at(queue, waiter);
         }
-        if (waiter->promise.made)
+        if (waiter->pledge.made)
             first = MIN(first, waiter->index);
     }
 }

@@ -22,8 +22,7 @@ static GPtrArray *
 find_candidates(const WeftQueue *queue, const WeftWaiter *waiter)
 {
     g_autoptr(GPtrArray) candidates = g_ptr_array_new();
-    guint64 cores = 0;
-    weft_fleet_cores(queue->fleet, &cores);
+    guint64 cores = queue->cells.total;
     for (guint i = 0; i < queue->by_end->len; i++) {
         WeftRunner *runner = queue->by_end->pdata[i];
         if (!runner->preemptible || runner->leaving || runner->priority > waiter->ask.priority)
@@ -54,8 +53,15 @@ take(WeftQueue *queue, const WeftRunner *runner)
 static gboolean
 fits(WeftQueue *queue, const WeftWaiter *waiter, WeftPlacement *ret_placement)
 {
+    gint64 end = weft_waiter_end(waiter, queue->now + WEFT_OVERRUN);
     guint mark = weft_fleet_begin(queue->fleet);
-    weft_queue_honour(queue, waiter, queue->now, weft_waiter_end(waiter, queue->now + WEFT_OVERRUN), FALSE);
+    weft_queue_list_honoured(queue, waiter, queue->now, end, FALSE);
+    for (guint i = 0; i < queue->honoured->len; i++) {
+        const WeftWaiter *other = queue->honoured->pdata[i];
+        weft_fleet_take_seats(queue->fleet, (const WeftSeat *)other->pledge.seats->data, other->pledge.seats->len,
+                              other->ask.request.cluster->id);
+    }
+    weft_queue_close_booked(queue, waiter, queue->now, end);
     gboolean placed = weft_place(queue->fleet, &waiter->ask.request, ret_placement);
     weft_fleet_rollback(queue->fleet, mark);
     return placed;
@@ -65,11 +71,12 @@ fits(WeftQueue *queue, const WeftWaiter *waiter, WeftPlacement *ret_placement)
 static gboolean
 give_enough(WeftQueue *queue, const WeftWaiter *waiter, GPtrArray *victims, WeftPlacement *ret_placement)
 {
-    guint64 free = 0;
+    guint64 free = queue->cells.total;
     guint tries = 0, skip = 0;
     for (guint i = 0; i < victims->len; i++) {
-        give(queue, victims->pdata[i]);
-        weft_fleet_cores(queue->fleet, &free);
+        const WeftRunner *victim = victims->pdata[i];
+        give(queue, victim);
+        free += victim->cores;
         gboolean last = i + 1 == victims->len;
         if (free < waiter->cores || (skip > 0 && skip-- && !last))
             continue;
@@ -126,7 +133,7 @@ gboolean
 weft_queue_preempt(WeftQueue *queue, WeftWaiter *waiter)
 {
     if (queue->yielding == 0 || waiter->ask.preemptible || waiter->victims > 0 ||
-        (waiter->promise.made && waiter->promise.start <= queue->now + WEFT_OVERRUN))
+        (waiter->pledge.made && waiter->pledge.start <= queue->now + WEFT_OVERRUN))
         return FALSE;
     g_autoptr(GPtrArray) victims = find_candidates(queue, waiter);
     if (!victims)

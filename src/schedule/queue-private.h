@@ -23,13 +23,29 @@ typedef struct WeftSharer {
     double points; /* for its share, in steps of a hundredth: by these the queue is ordered */
 } WeftSharer;
 
-/* Places and a time that were promised, or are tried. */
-typedef struct WeftPromise {
+/* Cores of a host that a seat has. */
+typedef struct WeftSpot {
+    guint32 host;
+    guint16 word;
+    guint16 seat; /* which of them all */
+    guint64 bits;
+} WeftSpot;
+
+/* Places and a time that were promised. */
+typedef struct WeftPledge {
     gint64 start;
     gint64 end;
     guint64 made; /* stamp; 0: none is promised */
     GArray *seats;
-} WeftPromise;
+    GArray *spots;           /* WeftSpot, of these */
+    WeftPlacement placement; /* … and this is what they amount to */
+} WeftPledge;
+
+/* What has become free in all. From one time to another no more nodes than cores / their cores + seats found room by it. */
+typedef struct WeftFreed {
+    guint64 cores;
+    guint64 seats;
+} WeftFreed;
 
 /* An ask that waits. */
 typedef struct WeftWaiter {
@@ -39,14 +55,19 @@ typedef struct WeftWaiter {
     char *kind;      /* all that its places depend on, but for the counts */
     gboolean unlike; /* … and more, so that nothing follows from how others of the kind fared */
     guint64 cores;
+    guint nodes;      /* of so many … */
+    guint node_cores; /* … cores each; where they are not alike, each of its cores counts as one */
     WeftSharer *tenant;
     double score; /* orders: its points but for what all gain alike while they wait */
     WeftWait wait;
-    WeftPromise promise;
+    WeftPledge pledge;
     guint64 ahead; /* stamp: it has come before others, and promises to those behind it that are older yield, once; 0: they do
                       not */
     guint victims; /* holds that are leaving for it */
     guint index;   /* in the order, before it was last sorted */
+    guint lack;    /* nodes: at any time at which it was looked for, at least so many found no place … */
+    WeftFreed surprise; /* … and this was what had become free then */
+    WeftFreed freed;
     gboolean look; /* something about it is new */
     gboolean lost; /* there is no time at which it would fit, as things are */
     gboolean gone; /* it does not wait any more, and is freed after the run */
@@ -66,14 +87,20 @@ typedef struct WeftRunner {
     guint64 cores;
     WeftSeat *seats;
     guint n;
+    GArray *spots; /* WeftSpot, of these */
 } WeftRunner;
+
+/* One that was released: when it should have been, and what it had. */
+typedef struct WeftEnded {
+    gint64 end;
+    WeftFreed freed;
+} WeftEnded;
 
 typedef struct WeftBooked {
     char *tenant; /* NULL: nobody */
     gint64 start;
     gint64 end;
     char **hosts;
-    guint64 cores; /* of these hosts */
 } WeftBooked;
 
 /* Free cores of the fleet from this time on. At most so many: what is free may lie where nobody can use it together. */
@@ -82,6 +109,25 @@ typedef struct WeftStep {
     gint64 free;
     gboolean gain; /* something ends here, so that it is worth a try */
 } WeftStep;
+
+/* Which cores are free where: now; then, when some holds have ended; and what of that is not promised. */
+typedef struct WeftCells {
+    guint n;     /* hosts */
+    guint words; /* of each */
+    guint64 *free;
+    guint64 *then;
+    guint64 *left;
+    guint32 *then_for; /* by host: the look that these are of; else they are as those before them */
+    guint32 *left_for;
+    guint32 look;
+    guint32 look_then;
+    guint32 look_left;
+    guint cores;     /* of a node that is looked for */
+    gint64 fit_then; /* so many of them fit */
+    gint64 fit_left;
+    guint64 total;                     /* cores that are free now */
+    guint32 hosts[WEFT_CORES_MAX + 1]; /* by the number of their free cores */
+} WeftCells;
 
 struct WeftQueue {
     WeftFleet *fleet;
@@ -93,6 +139,7 @@ struct WeftQueue {
     GPtrArray *arrived;  /* … that came while the order was being gone through */
     GPtrArray *gone;     /* … that went meanwhile; owned */
     GPtrArray *promised; /* … with a promise */
+    GPtrArray *honoured; /* … of them, those that the one that is looked at must heed */
     GHashTable *runners; /* by key; owned */
     GPtrArray *by_end;   /* WeftRunner */
     guint yielding;      /* holds that are preemptible */
@@ -106,14 +153,17 @@ struct WeftQueue {
     gint64 shared;       /* when the points for shares were last found out */
     gboolean share;      /* they have to be */
 
-    gboolean doubt;   /* promises are to be made anew */
-    gboolean room;    /* there may be more room than there was */
-    guint looks;      /* waiters that are new in something */
-    guint64 least;    /* nobody that waits asks for fewer cores */
-    guint64 capacity; /* cores in all */
-    GArray *steps;    /* WeftStep: the plan */
-    GArray *trial;    /* … the plan without some */
-    GArray *hosts;    /* guint32 by number: the stamp of whom it was last marked for */
+    gboolean doubt; /* promises are to be made anew */
+    gboolean room;  /* there may be more room than there was */
+    guint looks;    /* waiters that are new in something */
+    guint64 least;  /* nobody that waits asks for fewer cores */
+    WeftCells cells;
+    WeftFreed surprise; /* what became free, but was not expected to */
+    WeftFreed freed;    /* … with what was */
+    GArray *ended;      /* WeftEnded: holds that were released since the last run */
+    GArray *steps;      /* WeftStep: the plan */
+    GArray *trial;      /* … the plan without some */
+    GArray *hosts;      /* guint32 by number: the stamp of whom it was last marked for */
     guint32 marks;
     GPtrArray *misses; /* WeftWaiter that found no room now, in this look */
     int budget;        /* placements that may still be tried in vain, for those that have no right to be looked at */
@@ -146,25 +196,58 @@ gint64 weft_runner_end(const WeftQueue *queue, const WeftRunner *runner);
 void weft_queue_draw(WeftQueue *queue);
 /* So many more cores are free between the two times. */
 void weft_steps_add(GArray *steps, gint64 start, gint64 end, gint64 cores);
-/* The first step from that one on at which something ends and the waiter has cores enough until its end; the plan's length:
- * there is none. */
-guint weft_steps_find(const GArray *steps, guint from, const WeftWaiter *waiter);
+/* The first step from that one on, and before that time, at which something ends and the waiter has cores enough until its end;
+ * the plan's length: there is none. lack: becomes less where one lacked cores for fewer nodes. */
+guint weft_steps_find(const GArray *steps, guint from, gint64 before, const WeftWaiter *waiter, guint *lack);
 
-/* --- the plan in places (queue-plan.c) --- */
+/* --- the plan in bits (queue-cells.c) --- */
+
+void weft_spots_set(GArray *spots, const WeftSeat *seats, guint n);
+/* As the fleet is. */
+void weft_cells_read(WeftCells *cells, const WeftFleet *fleet);
+void weft_cells_clear(WeftCells *cells);
+void weft_cells_change(WeftCells *cells, const GArray *spots, gboolean taken);
+/* Looks ahead for nodes of so many cores: first what is given until then, then, as often as wished, what is taken of it. */
+void weft_cells_begin(WeftCells *cells, guint cores);
+void weft_cells_give(WeftCells *cells, const GArray *spots);
+void weft_cells_look(WeftCells *cells);
+void weft_cells_take(WeftCells *cells, const GArray *spots);
+void weft_cells_bar(WeftCells *cells, guint host);
+/* Are all of these cores left? */
+gboolean weft_cells_has(const WeftCells *cells, const GArray *spots);
+/* Is anything left on the host? If not, nobody can tell whether anything was given there. */
+gboolean weft_cells_has_left(const WeftCells *cells, guint host);
+/* Would one of these cores be free if they were not taken, where things are given only on hosts with something left? */
+gboolean weft_cells_counts(const WeftCells *cells, const WeftSpot *spot);
+/* Was nothing taken on any of these hosts? */
+gboolean weft_cells_is_clear(const WeftCells *cells, const WeftSeat *seats, guint n);
+
+/* --- promises (queue-plan.c) --- */
+
+/* placement NULL: as promised before, and only the time is another. */
+void weft_queue_promise(WeftQueue *queue, WeftWaiter *waiter, gint64 start, const WeftPlacement *placement);
+void weft_queue_unpromise(WeftQueue *queue, WeftWaiter *waiter);
+void weft_queue_note_freed(WeftQueue *queue, const WeftFreed *freed, gboolean surprise);
+/* Does what the one is promised yield to the other? */
+gboolean weft_waiter_yields(const WeftWaiter *other, const WeftWaiter *waiter);
+gboolean weft_booked_bars(const WeftBooked *booked, const WeftWaiter *waiter, gint64 start, gint64 end);
+/* To queue->honoured: those whose promises the waiter must not break between the two times. yield: but for those that yield. */
+void weft_queue_list_honoured(WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end, gboolean yield);
+/* Closes what is booked for others between the two times; between begin and rollback. */
+void weft_queue_close_booked(const WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end);
+/* Those that yield what they were promised to the waiter, which starts then, there, are looked at anew. */
+void weft_queue_take_promises(WeftQueue *queue, WeftWaiter *waiter, gint64 start, const WeftPlacement *placement);
+/* Marks hosts of seats; and tells whether others have one of those that were marked last. */
+void weft_queue_mark(WeftQueue *queue, const WeftSeat *seats, guint n);
+gboolean weft_queue_is_marked(const WeftQueue *queue, const WeftSeat *seats, guint n);
+
+/* --- when and where (queue-seek.c) --- */
 
 /* Looks for the first time from now on, and before that one, at which there is room for the waiter. Those that yield to it lose
  * their promise and are looked at anew. FALSE: there is none. */
 gboolean weft_queue_seek(WeftQueue *queue, WeftWaiter *waiter, gint64 before, WeftPlacement *ret_placement, gint64 *ret_start);
-/* Take from the fleet what the waiter cannot have between the two times; between begin and rollback. yield: without the
- * promises that yield to it. */
-void weft_queue_honour(const WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end, gboolean yield);
-void weft_queue_close_booked(const WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end);
-/* placement NULL: as promised before, and only the time is another. */
-void weft_queue_promise(WeftQueue *queue, WeftWaiter *waiter, gint64 start, const WeftPlacement *placement);
-void weft_queue_unpromise(WeftQueue *queue, WeftWaiter *waiter);
-/* Marks hosts of seats; and tells whether others have one of those that were marked last. */
-void weft_queue_mark(WeftQueue *queue, const WeftSeat *seats, guint n);
-gboolean weft_queue_is_marked(const WeftQueue *queue, const WeftSeat *seats, guint n);
+/* Can it start now where it was promised, and be in nobody's way? */
+gboolean weft_queue_stands(WeftQueue *queue, const WeftWaiter *waiter);
 
 /* --- holds (queue-hold.c) --- */
 

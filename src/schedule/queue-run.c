@@ -48,11 +48,21 @@ give_up(WeftQueue *queue, WeftWaiter *waiter)
         waiter->wait.why = WEFT_WAIT_NEVER;
 }
 
+static gboolean
+start_as_promised(WeftQueue *queue, WeftWaiter *waiter)
+{
+    WeftPlacement placement = waiter->pledge.placement;
+    if (!weft_queue_stands(queue, waiter))
+        return FALSE;
+    start(queue, waiter, &placement);
+    return TRUE;
+}
+
 /* Its time has come. If it cannot start, somebody is late: then it keeps its turn, and those behind it yield. */
 static void
 keep_promise(WeftQueue *queue, WeftWaiter *waiter)
 {
-    if (settle(queue, waiter, queue->now + 1))
+    if (settle(queue, waiter, queue->now + 1) || start_as_promised(queue, waiter))
         return;
     if (waiter->victims > 0) {
         weft_queue_promise(queue, waiter, queue->now + WEFT_OVERRUN, NULL);
@@ -69,8 +79,8 @@ keep_promise(WeftQueue *queue, WeftWaiter *waiter)
 static gboolean
 is_due(const WeftQueue *queue, const WeftWaiter *waiter)
 {
-    return waiter->promise.made &&
-           (waiter->promise.start <= queue->now || (waiter->wait.why == WEFT_WAIT_VICTIMS && waiter->victims == 0));
+    return waiter->pledge.made &&
+           (waiter->pledge.start <= queue->now || (waiter->wait.why == WEFT_WAIT_VICTIMS && waiter->victims == 0));
 }
 
 static gboolean
@@ -114,8 +124,8 @@ consider(WeftQueue *queue, WeftWaiter *waiter, gboolean ranked)
         waiter->wait.why = WEFT_WAIT_ROOM;
     if (is_due(queue, waiter))
         keep_promise(queue, waiter);
-    else if (waiter->promise.made)
-        settle(queue, waiter, waiter->promise.start);
+    else if (waiter->pledge.made)
+        settle(queue, waiter, waiter->pledge.start);
     else if (!ranked || waiter->lost)
         fill_gap(queue, waiter);
     else if (!settle(queue, waiter, WEFT_QUEUE_NEVER))
@@ -135,7 +145,17 @@ is_out(const WeftWaiter *waiter)
 static gboolean
 has_right(const WeftQueue *queue, const WeftWaiter *waiter, gboolean ranked)
 {
-    return waiter->look || is_due(queue, waiter) || (ranked && !waiter->promise.made && !waiter->lost);
+    return waiter->look || is_due(queue, waiter) || (ranked && !waiter->pledge.made && !waiter->lost);
+}
+
+/* Has enough become free since it was last looked at that it could fit where it did not? What was expected to become free is
+ * in the plan already. */
+static gboolean
+may_gain(const WeftQueue *queue, const WeftWaiter *waiter)
+{
+    gboolean planned = waiter->pledge.made != 0;
+    const WeftFreed *now = planned ? &queue->surprise : &queue->freed, *then = planned ? &waiter->surprise : &waiter->freed;
+    return (now->cores - then->cores) / waiter->node_cores + now->seats - then->seats >= waiter->lack;
 }
 
 static void
@@ -164,10 +184,10 @@ look_at_all(WeftQueue *queue, gboolean room)
         if (!ranked && promises == 0 && queue->looks == 0 &&
             (!may || g_array_index(queue->steps, WeftStep, 0).free < (gint64)queue->least))
             return;
-        promises -= waiter->promise.made && promises > 0;
+        promises -= waiter->pledge.made && promises > 0;
         if (rank > 2 * depth && waiter->victims == 0)
             weft_queue_unpromise(queue, waiter);
-        if (may || has_right(queue, waiter, ranked))
+        if (has_right(queue, waiter, ranked) || (may && may_gain(queue, waiter)))
             look(queue, waiter, ranked);
         least = waiter->gone ? least : MIN(least, waiter->cores);
     }
@@ -181,10 +201,12 @@ begin_anew(WeftQueue *queue)
     for (guint i = 0; i < queue->order->len; i++) {
         WeftWaiter *waiter = queue->order->pdata[i];
         waiter->lost = FALSE;
-        if (waiter->wait.why == WEFT_WAIT_NEVER)
+        waiter->lack = 0;
+        if (waiter->victims > 0)
+            continue;
+        if (waiter->wait.why == WEFT_WAIT_NEVER || waiter->wait.why == WEFT_WAIT_VICTIMS)
             waiter->wait.why = WEFT_WAIT_ROOM;
-        if (waiter->victims == 0)
-            weft_queue_unpromise(queue, waiter);
+        weft_queue_unpromise(queue, waiter);
     }
 }
 
@@ -207,6 +229,26 @@ tidy(WeftQueue *queue)
 }
 
 /* --- a run --- */
+
+/* What ended when it should is no surprise. */
+static void
+note_ends(WeftQueue *queue, gint64 before)
+{
+    for (guint i = 0; i < queue->ended->len; i++) {
+        const WeftEnded *ended = &g_array_index(queue->ended, WeftEnded, i);
+        weft_queue_note_freed(queue, &ended->freed, ended->end <= before || ended->end > queue->now);
+    }
+    g_array_set_size(queue->ended, 0);
+}
+
+/* Hosts that were booked can be had. */
+static void
+note_booking(WeftQueue *queue)
+{
+    queue->room = TRUE;
+    for (guint i = 0; i < queue->order->len; i++)
+        ((WeftWaiter *)queue->order->pdata[i])->lack = 0;
+}
 
 /* Those that were refused are tried again: something else has changed since. */
 static void
@@ -237,8 +279,8 @@ next_promise(const WeftQueue *queue)
     gint64 next = WEFT_QUEUE_NEVER;
     for (guint i = 0; i < queue->promised->len; i++) {
         const WeftWaiter *waiter = queue->promised->pdata[i];
-        if (waiter->promise.start < WEFT_FAR)
-            next = MIN(next, waiter->promise.start);
+        if (waiter->pledge.start < WEFT_FAR)
+            next = MIN(next, waiter->pledge.start);
     }
     return next;
 }
@@ -247,10 +289,13 @@ gint64
 weft_queue_run(WeftQueue *queue, gint64 now, const WeftQueueOps *ops, gpointer data)
 {
     g_return_val_if_fail(!queue->ops, now);
-    queue->room = queue->room || next_booking(queue, queue->now) <= now;
-    queue->now = MAX(queue->now, now);
+    gint64 before = queue->now;
+    queue->now = MAX(before, now);
     weft_fleet_sort(queue->fleet);
     weft_queue_settle(queue);
+    note_ends(queue, before);
+    if (next_booking(queue, before) <= queue->now)
+        note_booking(queue);
     if (queue->room || queue->doubt)
         forgive(queue);
     queue->ops = ops;
@@ -259,6 +304,8 @@ weft_queue_run(WeftQueue *queue, gint64 now, const WeftQueueOps *ops, gpointer d
         if (!queue->doubt && !queue->room && queue->looks == 0 && next_promise(queue) > queue->now)
             break;
         gboolean room = queue->room || queue->doubt;
+        if (queue->doubt)
+            weft_cells_read(&queue->cells, queue->fleet);
         weft_queue_draw(queue);
         if (queue->doubt)
             begin_anew(queue);

@@ -59,19 +59,28 @@ weft_steps_add(GArray *steps, gint64 start, gint64 end, gint64 cores)
     step_at(steps, to)->gain = TRUE;
 }
 
+/* How many nodes of the waiter so many cores are too few for. */
+static void
+note_lack(const WeftWaiter *waiter, gint64 free, guint *lack)
+{
+    gint64 lacking = (gint64)waiter->cores - MAX(free, 0);
+    *lack = MIN(*lack, (guint)((lacking + waiter->node_cores - 1) / waiter->node_cores));
+}
+
 guint
-weft_steps_find(const GArray *steps, guint from, const WeftWaiter *waiter)
+weft_steps_find(const GArray *steps, guint from, gint64 before, const WeftWaiter *waiter, guint *lack)
 {
     gint64 cores = (gint64)waiter->cores;
-    for (guint i = from; i < steps->len; i++) {
-        if (step_at(steps, i)->free < cores || (i > 0 && !step_at(steps, i)->gain))
+    for (guint i = from; i < steps->len && step_at(steps, i)->time < before; i++) {
+        if (i > 0 && !step_at(steps, i)->gain)
             continue;
         gint64 end = weft_waiter_end(waiter, step_at(steps, i)->time);
-        guint next = i + 1;
+        guint next = i;
         while (next < steps->len && step_at(steps, next)->time < end && step_at(steps, next)->free >= cores)
             next++;
         if (next == steps->len || step_at(steps, next)->time >= end)
             return i;
+        note_lack(waiter, step_at(steps, next)->free, lack);
         i = next; /* nothing that starts before it reaches its end */
     }
     return steps->len;
@@ -107,13 +116,11 @@ draw_holds(WeftQueue *queue, gint64 free)
 void
 weft_queue_draw(WeftQueue *queue)
 {
-    guint64 free = 0;
-    queue->capacity = weft_fleet_cores(queue->fleet, &free);
     g_array_set_size(queue->steps, 0);
-    draw_holds(queue, (gint64)free);
+    draw_holds(queue, (gint64)queue->cells.total);
     for (guint i = 0; i < queue->promised->len; i++) {
         const WeftWaiter *waiter = queue->promised->pdata[i];
-        weft_steps_add(queue->steps, waiter->promise.start, waiter->promise.end, -(gint64)waiter->cores);
+        weft_steps_add(queue->steps, waiter->pledge.start, waiter->pledge.end, -(gint64)waiter->cores);
     }
     for (guint i = 0; i < queue->bookings->len; i++) {
         const WeftBooked *booked = &g_array_index(queue->bookings, WeftBooked, i);

@@ -34,6 +34,7 @@ weft_queue_new(WeftFleet *fleet, const WeftQueueOptions *options)
     queue->arrived = g_ptr_array_new();
     queue->gone = g_ptr_array_new_with_free_func((GDestroyNotify)weft_waiter_free);
     queue->promised = g_ptr_array_new();
+    queue->honoured = g_ptr_array_new();
     queue->misses = g_ptr_array_new();
     queue->runners = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)weft_runner_free);
     queue->by_end = g_ptr_array_new();
@@ -44,6 +45,8 @@ weft_queue_new(WeftFleet *fleet, const WeftQueueOptions *options)
     queue->steps = g_array_new(FALSE, FALSE, sizeof(WeftStep));
     queue->trial = g_array_new(FALSE, FALSE, sizeof(WeftStep));
     queue->hosts = g_array_new(FALSE, TRUE, sizeof(guint32));
+    queue->ended = g_array_new(FALSE, FALSE, sizeof(WeftEnded));
+    queue->doubt = TRUE;
     return queue;
 }
 
@@ -52,16 +55,17 @@ weft_queue_free(WeftQueue *queue)
 {
     if (!queue)
         return;
-    GPtrArray *lists[] = { queue->order,  queue->arrived, queue->gone,   queue->promised,
-                           queue->misses, queue->by_end,  queue->tenants };
+    GPtrArray *lists[] = { queue->order,    queue->arrived, queue->gone,   queue->promised,
+                           queue->honoured, queue->misses,  queue->by_end, queue->tenants };
     for (guint i = 0; i < G_N_ELEMENTS(lists); i++)
         g_ptr_array_unref(lists[i]);
-    GArray *arrays[] = { queue->bookings, queue->steps, queue->trial, queue->hosts };
+    GArray *arrays[] = { queue->bookings, queue->steps, queue->trial, queue->hosts, queue->ended };
     for (guint i = 0; i < G_N_ELEMENTS(arrays); i++)
         g_array_unref(arrays[i]);
     g_hash_table_unref(queue->waiters);
     g_hash_table_unref(queue->runners);
     g_hash_table_unref(queue->sharers);
+    weft_cells_clear(&queue->cells);
     g_free(queue);
 }
 
@@ -91,7 +95,7 @@ weft_queue_withdraw(WeftQueue *queue, const char *key)
     WeftWaiter *waiter = g_hash_table_lookup(queue->waiters, key);
     if (!waiter)
         return;
-    if (waiter->promise.made) {
+    if (waiter->pledge.made) {
         queue->room = TRUE;
         for (guint i = 0; i < queue->order->len; i++)
             ((WeftWaiter *)queue->order->pdata[i])->lost = FALSE;
@@ -106,18 +110,6 @@ weft_queue_doubt(WeftQueue *queue)
 }
 
 /* --- bookings --- */
-
-static guint64
-cores_of(const WeftQueue *queue, char **hosts)
-{
-    guint64 cores = 0;
-    for (char **name = hosts; *name; name++) {
-        const WeftHost *host = weft_fleet_host(queue->fleet, *name);
-        for (guint i = 0; host && i < host->cores->len; i++)
-            cores += !g_array_index(host->cores, WeftCore, i).housekeeping;
-    }
-    return cores;
-}
 
 static gboolean
 is_same_booking(const WeftBooked *booked, const WeftBooking *booking)
@@ -139,8 +131,7 @@ weft_queue_book(WeftQueue *queue, const WeftBooking *bookings, guint n)
         WeftBooked booked = { .tenant = g_strdup(bookings[i].tenant),
                               .start = bookings[i].start,
                               .end = bookings[i].end,
-                              .hosts = g_strdupv(bookings[i].hosts),
-                              .cores = cores_of(queue, bookings[i].hosts) };
+                              .hosts = g_strdupv(bookings[i].hosts) };
         g_array_append_val(queue->bookings, booked);
     }
     queue->doubt = TRUE;
@@ -158,9 +149,7 @@ weft_queue_length(const WeftQueue *queue)
 static gboolean
 has_room(const WeftQueue *queue, const WeftWaiter *waiter)
 {
-    guint64 free = 0;
-    weft_fleet_cores(queue->fleet, &free);
-    if (free < waiter->cores)
+    if (queue->cells.total < waiter->cores)
         return FALSE;
     WeftPlacement placement;
     guint mark = weft_fleet_begin(queue->fleet);

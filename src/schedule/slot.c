@@ -358,6 +358,50 @@ weft_slot_give_seat(WeftSlot *slot, const WeftSeat *seat, const char *cluster)
     count_keys(slot);
 }
 
+/* --- a seat of before --- */
+
+static gboolean
+has_cores(const WeftSlot *slot, const WeftBits *cores)
+{
+    for (guint i = 0; i < G_N_ELEMENTS(cores->words); i++)
+        if (cores->words[i] & ~(i < slot->n_words ? weft_slot_free_words(slot)[i] : 0))
+            return FALSE;
+    return TRUE;
+}
+
+static gboolean
+has_function(const WeftSlot *slot, const WeftSeat *seat, guint rail)
+{
+    if (seat->hca[rail] >= slot->n_hcas)
+        return FALSE;
+    const WeftSlotHca *hca = &weft_slot_hcas(slot)[seat->hca[rail]];
+    int vf = seat->vf[rail];
+    if (!hca->named || (hca->places && hca->n_keys >= hca->places))
+        return FALSE;
+    if (vf < 0)
+        return !(hca->taken[0] | hca->taken[1] | hca->absent[0] | hca->absent[1]);
+    return hca->gives && vf < hca->vfs && !bit_get(hca->taken, (guint)vf) && !bit_get(hca->absent, (guint)vf);
+}
+
+gboolean
+weft_slot_has_room(const WeftSlot *slot, const WeftSeat *seat)
+{
+    guint settled = slot->nodes - slot->tried;
+    if (!slot->open || seat->bandwidth || slot->exclusive || (seat->exclusive && settled) || !has_cores(slot, &seat->cores) ||
+        seat->gpus & ~(guint32)slot->gpus_free)
+        return FALSE;
+    for (guint i = 0; i < seat->n_parts; i++) {
+        const WeftSeatPart *part = &seat->parts[i];
+        if (part->numa >= slot->n_numa || part->size >= slot->numa[part->numa].n_sizes ||
+            weft_numa_free_pages(&slot->numa[part->numa], part->size) < part->pages)
+            return FALSE;
+    }
+    for (guint rail = 0; rail < seat->n_rails; rail++)
+        if (!has_function(slot, seat, rail))
+            return FALSE;
+    return TRUE;
+}
+
 /* --- a new description --- */
 
 static int
@@ -519,6 +563,13 @@ guint
 weft_slot_free_cores(const WeftSlot *slot)
 {
     return slot->free_cores;
+}
+
+void
+weft_slot_free_bits(const WeftSlot *slot, WeftBits *ret_cores)
+{
+    *ret_cores = (WeftBits){ 0 };
+    memcpy(ret_cores->words, weft_slot_free_words(slot), slot->n_words * sizeof *ret_cores->words);
 }
 
 guint

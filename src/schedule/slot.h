@@ -50,6 +50,8 @@ gboolean weft_slot_seat(const WeftSlot *slot, const WeftShape *shape, WeftSeat *
  * already stays so (a plan may look at an interval in which one comes after the other). */
 void weft_slot_take_seat(WeftSlot *slot, const WeftSeat *seat, const char *cluster);
 void weft_slot_give_seat(WeftSlot *slot, const WeftSeat *seat, const char *cluster);
+/* Is all that the seat has free there, and the host open? FALSE also where bandwidth is guaranteed: links are not looked at. */
+gboolean weft_slot_has_room(const WeftSlot *slot, const WeftSeat *seat);
 /* FALSE: it has nothing there that the host knows. */
 gboolean weft_slot_seat_of(const WeftSlot *slot, const WeftNode *node, WeftSeat *ret_seat);
 /* A skeleton as weft_schedule() returns it. */
@@ -83,6 +85,8 @@ guint weft_slot_cores(const WeftSlot *slot); /* that nodes may have */
 guint weft_slot_free_cores(const WeftSlot *slot);
 guint weft_slot_nodes(const WeftSlot *slot); /* that hold something there, tried ones too */
 guint weft_slot_free_gpus(const WeftSlot *slot);
+/* Cores that are free. */
+void weft_slot_free_bits(const WeftSlot *slot, WeftBits *ret_cores);
 /* Has it a node of this cluster? */
 gboolean weft_slot_has(const WeftSlot *slot, const char *cluster);
 /* Is there all that is described? */

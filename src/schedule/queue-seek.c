@@ -1,0 +1,217 @@
+/* When, and where: the times at which something ends are gone through. Counting cores rules most of them out, the bits of the
+ * cores nearly all that are left, and where both say yes the fleet is made what it would be, and placement is asked. */
+#include "queue-private.h"
+
+#define PATIENCE 8 /* times at which placement is tried one after the other; then ever more are passed over */
+
+typedef struct Search {
+    WeftQueue *queue;
+    WeftWaiter *waiter;
+    gboolean yield;  /* there are promises that yield to it */
+    gboolean yields; /* it was found where they do */
+    guint lack;      /* nodes that had no place, where it came nearest */
+    guint given;     /* holds, by their ends, that have ended at the time that is looked at */
+    guint overs;     /* … of these, so many should have before now */
+    gboolean over;   /* … and have, then */
+} Search;
+
+/* --- in bits --- */
+
+static const WeftRunner *
+runner_at(const Search *search, guint i)
+{
+    return search->queue->by_end->pdata[i];
+}
+
+static void
+give_until(Search *search, gint64 time)
+{
+    WeftQueue *queue = search->queue;
+    for (; search->given < queue->by_end->len && runner_at(search, search->given)->end <= time; search->given++)
+        if (runner_at(search, search->given)->end <= queue->now)
+            search->overs = search->given + 1;
+        else
+            weft_cells_give(&queue->cells, runner_at(search, search->given)->spots);
+    if (time < queue->now + WEFT_OVERRUN || search->over)
+        return;
+    search->over = TRUE;
+    for (guint i = 0; i < search->overs; i++)
+        weft_cells_give(&queue->cells, runner_at(search, i)->spots);
+}
+
+/* Takes what the waiter cannot have between the two times. */
+static void
+take_honoured(WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end)
+{
+    WeftCells *cells = &queue->cells;
+    weft_cells_look(cells);
+    for (guint i = 0; i < queue->honoured->len; i++)
+        weft_cells_take(cells, ((const WeftWaiter *)queue->honoured->pdata[i])->pledge.spots);
+    for (guint i = 0; i < queue->bookings->len; i++) {
+        const WeftBooked *booked = &g_array_index(queue->bookings, WeftBooked, i);
+        if (weft_booked_bars(booked, waiter, start, end))
+            for (char **host = booked->hosts; *host; host++)
+                weft_cells_bar(cells, weft_fleet_number(queue->fleet, *host));
+    }
+}
+
+static gboolean
+has_cores(Search *search, gint64 start, gint64 end)
+{
+    take_honoured(search->queue, search->waiter, start, end);
+    gint64 lack = (gint64)search->waiter->nodes - search->queue->cells.fit_left;
+    if (lack <= 0)
+        return TRUE;
+    search->lack = MIN(search->lack, (guint)lack);
+    return FALSE;
+}
+
+/* --- in the fleet --- */
+
+/* Gives what has ended by then, … */
+static void
+give_seats(const Search *search)
+{
+    const WeftQueue *queue = search->queue;
+    for (guint i = search->over ? 0 : search->overs; i < search->given; i++) {
+        const WeftRunner *runner = runner_at(search, i);
+        guint last = G_MAXUINT;
+        for (guint s = 0; s < runner->spots->len; s++) {
+            const WeftSpot *spot = &g_array_index(runner->spots, WeftSpot, s);
+            if (spot->seat == last || !weft_cells_has_left(&queue->cells, spot->host))
+                continue;
+            last = spot->seat;
+            weft_fleet_give_seats(queue->fleet, &runner->seats[last], 1, runner->cluster);
+        }
+    }
+}
+
+/* … and takes what is promised of all that is free, as far as it makes a difference. */
+static void
+take_seats(const Search *search)
+{
+    const WeftQueue *queue = search->queue;
+    for (guint i = 0; i < queue->honoured->len; i++) {
+        const WeftWaiter *other = queue->honoured->pdata[i];
+        guint last = G_MAXUINT;
+        for (guint s = 0; s < other->pledge.spots->len; s++) {
+            const WeftSpot *spot = &g_array_index(other->pledge.spots, WeftSpot, s);
+            if (spot->seat == last || !weft_cells_counts(&queue->cells, spot))
+                continue;
+            last = spot->seat;
+            weft_fleet_take_seats(queue->fleet, &g_array_index(other->pledge.seats, WeftSeat, last), 1,
+                                  other->ask.request.cluster->id);
+        }
+    }
+}
+
+static gboolean
+has_place(Search *search, gint64 start, gint64 end, WeftPlacement *ret_placement)
+{
+    WeftQueue *queue = search->queue;
+    const WeftPlaceRequest *request = &search->waiter->ask.request;
+    gboolean fits = TRUE;
+    if (start <= queue->now) /* it may well find one where nothing is promised */
+        fits = weft_place(queue->fleet, request, ret_placement);
+    if (fits && (start > queue->now || !weft_cells_is_clear(&queue->cells, ret_placement->seats, ret_placement->n))) {
+        guint mark = weft_fleet_begin(queue->fleet);
+        give_seats(search);
+        take_seats(search);
+        weft_queue_close_booked(queue, search->waiter, start, end);
+        fits = weft_place(queue->fleet, request, ret_placement);
+        weft_fleet_rollback(queue->fleet, mark);
+    }
+    if (fits)
+        return TRUE;
+    queue->budget--;
+    search->lack = MIN(search->lack, 1);
+    return FALSE;
+}
+
+/* --- both --- */
+
+/* Nobody loses a promise where there is another place at that time. */
+static gboolean
+try_at(Search *search, gint64 start, WeftPlacement *ret_placement)
+{
+    gint64 end = weft_waiter_end(search->waiter, start);
+    give_until(search, start);
+    for (search->yields = FALSE;; search->yields = TRUE) {
+        weft_queue_list_honoured(search->queue, search->waiter, start, end, search->yields);
+        if (has_cores(search, start, end) && has_place(search, start, end, ret_placement))
+            return TRUE;
+        if (search->yields || !search->yield)
+            return FALSE;
+    }
+}
+
+/* The plan in numbers, without what is promised to the waiter itself and to those that yield to it. */
+static const GArray *
+steps_for(Search *search)
+{
+    WeftQueue *queue = search->queue;
+    const GArray *steps = queue->steps;
+    for (guint i = 0; i < queue->promised->len; i++) {
+        const WeftWaiter *other = queue->promised->pdata[i];
+        gboolean yields = other != search->waiter && weft_waiter_yields(other, search->waiter);
+        if (other != search->waiter && !yields)
+            continue;
+        search->yield = search->yield || yields;
+        if (steps == queue->steps) {
+            g_array_set_size(queue->trial, 0);
+            g_array_append_vals(queue->trial, steps->data, steps->len);
+            steps = queue->trial;
+        }
+        weft_steps_add(queue->trial, other->pledge.start, other->pledge.end, (gint64)other->cores);
+    }
+    return steps;
+}
+
+static gboolean
+search_steps(Search *search, gint64 before, WeftPlacement *ret_placement, gint64 *ret_start)
+{
+    const GArray *steps = steps_for(search);
+    WeftQueue *queue = search->queue;
+    guint tries = 0;
+    for (guint i = weft_steps_find(steps, 0, before, search->waiter, &search->lack); i < steps->len;
+         i = weft_steps_find(steps, i + 1, before, search->waiter, &search->lack)) {
+        int budget = queue->budget;
+        *ret_start = g_array_index(steps, WeftStep, i).time;
+        if (try_at(search, *ret_start, ret_placement))
+            return TRUE;
+        tries += queue->budget < budget;
+        if (before < WEFT_QUEUE_NEVER && queue->budget <= 0)
+            return FALSE;
+        if (tries > PATIENCE && i + 2 < steps->len) /* the last one is the emptiest, and not passed over */
+            i = MIN(i + (1U << MIN(tries - PATIENCE, 16)), steps->len - 2);
+    }
+    return FALSE;
+}
+
+gboolean
+weft_queue_seek(WeftQueue *queue, WeftWaiter *waiter, gint64 before, WeftPlacement *ret_placement, gint64 *ret_start)
+{
+    Search search = { .queue = queue, .waiter = waiter, .lack = G_MAXUINT };
+    weft_cells_begin(&queue->cells, waiter->node_cores);
+    gboolean found = search_steps(&search, before, ret_placement, ret_start);
+    waiter->lack = search.lack; /* of those that were passed over too: then placement had been tried, and the lack is one */
+    waiter->freed = queue->freed;
+    waiter->surprise = queue->surprise;
+    if (found && search.yields)
+        weft_queue_take_promises(queue, waiter, *ret_start, ret_placement);
+    return found;
+}
+
+/* Placement may find no room for what was promised: of what several are to have one after the other it counts all but the cores
+ * as if they had it at once. */
+gboolean
+weft_queue_stands(WeftQueue *queue, const WeftWaiter *waiter)
+{
+    const WeftPlacement *placement = &waiter->pledge.placement;
+    gint64 end = weft_waiter_end(waiter, queue->now);
+    weft_cells_begin(&queue->cells, waiter->node_cores);
+    weft_queue_list_honoured(queue, waiter, queue->now, end, FALSE);
+    take_honoured(queue, waiter, queue->now, end);
+    return weft_cells_has(&queue->cells, waiter->pledge.spots) &&
+           weft_fleet_has_room(queue->fleet, placement->seats, placement->n);
+}
