@@ -48,13 +48,13 @@ judge(Score *score, const ExactAsk *ask, const WeftPlacement *placement)
         score->undecided++;
         return;
     }
-    gboolean few = placement->leaves <= leaves;
+    gboolean few = placement->leaves <= leaves, both = placement->leaves < leaves || (few && placement->hosts <= hosts);
     score->n++;
     score->leaves += few;
-    score->both += few && placement->hosts <= hosts;
+    score->both += both;
     score->near += few && placement->hops <= hops;
     score->worst = MAX(score->worst, placement->leaves - MIN(leaves, placement->leaves));
-    if (g_getenv("WEFT_BENCH_TELL") && !(few && placement->hosts <= hosts))
+    if (g_getenv("WEFT_BENCH_TELL") && !both)
         printf("%u leaves, %u hosts, %u hops; best %u, %u, %u\n", placement->leaves, placement->hosts, placement->hops, leaves,
                hosts, hops);
 }
@@ -83,6 +83,7 @@ instance(Score *scores, guint32 seed, guint most)
     g_autoptr(Case) it = case_request(seed, PREFILLS, limits, books);
     Score *score = &scores[is_mixed(it)];
     it->cluster->layout = WEFT_LAYOUT_COMPACT;
+    it->cluster->pattern = WEFT_PATTERN_NONE; /* of which the path may depend */
     if (score->n >= most || !is_exact(it))
         return;
     WeftPlacement placement;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define BIDS_MAX 8 /* hosts that are tried before one is chosen */
+#define BIDS_MAX WEFT_FIRSTS /* hosts that are tried before one is chosen */
 
 /* What a host would take. */
 typedef struct Bid {
@@ -91,12 +91,12 @@ seat_on(const Filling *filling, guint place, const guint *order, guint *ret_take
     return n;
 }
 
-/* The bid that holds best what it promised; its order too. FALSE: none takes anything. */
+/* The bid, from that on, that holds best what it promised; its order too. FALSE: none takes anything. */
 static gboolean
-choose(const Filling *filling, Bid *ret_bid, const guint **ret_order)
+choose(const Filling *filling, guint from, Bid *ret_bid, const guint **ret_order)
 {
     *ret_bid = (Bid){ .worth = 0 };
-    for (guint b = 0; b < filling->n_bids && is_better(&filling->bids[b], ret_bid); b++)
+    for (guint b = from; b < filling->n_bids && is_better(&filling->bids[b], ret_bid); b++)
         for (guint o = 0; o < filling->orders->n; o++) {
             Bid bid = filling->bids[b];
             guint taken[WEFT_GROUPS_MAX];
@@ -111,7 +111,8 @@ choose(const Filling *filling, Bid *ret_bid, const guint **ret_order)
 }
 
 gboolean
-weft_trial_fill_hosts(WeftTrial *trial, WeftIndex *const *indexes, const WeftLeafSet *leaves, const WeftMixOrders *orders)
+weft_trial_fill_hosts(WeftTrial *trial, WeftIndex *const *indexes, const WeftLeafSet *leaves, const WeftMixOrders *orders,
+                      guint first)
 {
     WeftBoard *board = trial->board;
     Filling filling = { .trial = trial, .orders = orders };
@@ -125,7 +126,7 @@ weft_trial_fill_hosts(WeftTrial *trial, WeftIndex *const *indexes, const WeftLea
         const guint *order = orders->orders[0];
         guint taken[WEFT_GROUPS_MAX];
         collect_bids(&filling, indexes, leaves);
-        if (!choose(&filling, &bid, &order))
+        if (!choose(&filling, board->n_picks ? 0 : first, &bid, &order))
             return FALSE;
         guint n = seat_on(&filling, bid.place, order, taken);
         for (guint i = 0; i < trial->n; i++)

@@ -142,15 +142,26 @@ try_order(Mix *mix, const WeftLeafSet *leaves, const guint *order)
 
 /* … host after host. */
 static gboolean
-try_hosts(Mix *mix, const WeftLeafSet *leaves)
+try_hosts(Mix *mix, const WeftLeafSet *leaves, guint first)
 {
-    mix->tries++;
-    if (!weft_trial_fill_hosts(mix->trial, mix->indexes, leaves, &mix->orders))
+    if (!weft_trial_fill_hosts(mix->trial, mix->indexes, leaves, &mix->orders, first))
         return FALSE;
     mix->now.n = mix->now_hosts = 0;
     note_picks(mix, weft_board_stamp(mix->trial->board));
     keep_if_better(mix, TRUE);
     return TRUE;
+}
+
+/* Hosts that there must be at least, were all as roomy as the roomiest. */
+static guint
+least_hosts(const Mix *mix)
+{
+    guint least = 1;
+    for (guint i = 0; i < mix->n; i++) {
+        guint max = MAX(mix->indexes[i]->max, 1);
+        least = MAX(least, (mix->trial->groups[i].count + max - 1) / max);
+    }
+    return least;
 }
 
 static gboolean
@@ -171,9 +182,13 @@ try_leaves(Mix *mix, const WeftLeafSet *leaves)
     if (leaves && !has_room(mix, leaves))
         return FALSE;
     if (leaves)
-        placed = try_hosts(mix, leaves);
+        placed = try_hosts(mix, leaves, 0);
     for (guint o = 0; o < mix->orders.n && mix->tries < TRIES_MAX; o++)
         placed |= try_order(mix, leaves, mix->orders.orders[o]);
+    if (leaves && placed)
+        look_anew(mix);
+    for (guint first = 1; leaves && placed && first < WEFT_FIRSTS && mix->hosts > least_hosts(mix); first++)
+        try_hosts(mix, leaves, first);
     return placed;
 }
 

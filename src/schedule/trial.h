@@ -46,6 +46,7 @@ typedef struct WeftMixOrders {
     guint orders[WEFT_ORDERS_MAX][WEFT_GROUPS_MAX];
 } WeftMixOrders;
 /* All groups on these leaves, host after host (trial-hosts.c): to board->seats and board->picks. indexes: of each group, up to
- * date. FALSE: it found no way. */
-gboolean
-weft_trial_fill_hosts(WeftTrial *trial, WeftIndex *const *indexes, const WeftLeafSet *leaves, const WeftMixOrders *orders);
+ * date. first: 0, the best host is the first one; 1, the next best, and so on below WEFT_FIRSTS. FALSE: it found no way. */
+#define WEFT_FIRSTS 8
+gboolean weft_trial_fill_hosts(WeftTrial *trial, WeftIndex *const *indexes, const WeftLeafSet *leaves,
+                               const WeftMixOrders *orders, guint first);
