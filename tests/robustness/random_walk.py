@@ -75,10 +75,25 @@ class Walk:
         self.model.serial += 1
         tenant, name = self.random.choice(TENANTS), f"c{self.model.serial}"
         count = self.random.randint(1, min(4, self.model.room()))
-        body = {"name": name, "count": count, "cores": self.random.randint(1, 2), "memory": "128M", "image": "mpi"}
+        body = {"name": name, "count": count, "cores": self.random.randint(1, 2), "memory": "128M", "image": "mpi",
+                "priority": self.random.randint(-5, 5), "preemptible": self.random.random() < 0.4}
         self.site.call("POST", f"/v1/clusters?tenant={tenant}", body)
         self.model.clusters[tenant, name] = count
         return f"create {tenant}/{name} {count}"
+
+    def create_brief(self):
+        """It ends by itself: the model does not know of it."""
+        self.model.serial += 1
+        body = {"name": f"b{self.model.serial}", "count": 1, "cores": 1, "memory": "128M", "image": "mpi", "walltime": "1s"}
+        self.site.call("POST", f"/v1/clusters?tenant={self.random.choice(TENANTS)}", body)
+        return f"create {body['name']} for 1 s"
+
+    def reserve(self):
+        """Sends away who gives way, for a second."""
+        self.model.serial += 1
+        name, host = f"r{self.model.serial}", f"n{self.random.randint(1, HOSTS)}"
+        self.site.call("POST", "/v1/reservations", {"name": name, "hosts": host, "duration": "1s"}, accept=(409,))
+        return f"reserve {host}"
 
     def pick(self):
         return self.random.choice(sorted(self.model.clusters)) if self.model.clusters else None
@@ -194,7 +209,7 @@ class Walk:
         self.kills += 1
         return f"kill at {name}:{times}"
 
-    OPERATIONS = ((create, 16), (scale, 14), (delete, 8), (lose, 3), (drain, 3), (evict, 3), (bring_back, 8), (end_domain, 8), (reboot, 6), (foreign, 1),
+    OPERATIONS = ((create, 16), (create_brief, 3), (reserve, 3), (scale, 14), (delete, 8), (lose, 3), (drain, 3), (evict, 3), (bring_back, 8), (end_domain, 8), (reboot, 6), (foreign, 1),
                   (fault, 8), (kill_now, 4), (kill_soon, 12), (kill_at, 6))
 
     # --- quiet points ---
