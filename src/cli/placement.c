@@ -140,7 +140,7 @@ print_start(json_t *placement)
 {
     g_autofree char *when = weft_cli_field(placement, "when");
     if (json_is_string(json_object_get(placement, "when")))
-        printf("by the queue it would start at %s\n", when);
+        printf("by the queue it would start at %s at the latest\n", when);
 }
 
 gboolean

@@ -1,5 +1,7 @@
 #include "dry-run.h"
 
+#include "clock.h"
+#include "errors.h"
 #include "schedule.h"
 #include "turns.h"
 
@@ -109,7 +111,6 @@ lines_view(const GPtrArray *lines)
     return texts;
 }
 
-/* when: it would start now, unless the queue has promised its places to others: that is not known here. */
 static json_t *
 fit_view(WeftFleet *fleet, const WeftPlaceRequest *request, const WeftPlacement *placement)
 {
@@ -126,27 +127,43 @@ fit_view(WeftFleet *fleet, const WeftPlaceRequest *request, const WeftPlacement 
                      views);
 }
 
+/* There is no room now, or it is promised. when: it would start by the queue; WEFT_QUEUE_NEVER: nobody knows. */
 static json_t *
-refusal_view(WeftFleet *fleet, const WeftPlaceRequest *request)
+refusal_view(WeftControl *control, const WeftPlaceRequest *request, gint64 when)
 {
     g_autoptr(GError) error = NULL;
-    gboolean could = weft_place_explain_refusal(fleet, request, &error);
-    return json_pack("{s:b, s:b, s:s, s:n, s:[]}", "fits", FALSE, "never", !could, "reason", error->message, "when", "why");
+    WeftPlacement placement;
+    gboolean could = TRUE;
+    weft_bookings_add(control->turns, request->cluster->tenant, request->avoid);
+    if (weft_place(control->fleet, request, &placement))
+        weft_error_refuse(&error, WEFT_ERROR_EXHAUSTED,
+                          "there is room, which is promised to those before it, or kept by a reservation");
+    else
+        could = weft_place_explain_refusal(control->fleet, request, &error);
+    json_t *start = when == WEFT_QUEUE_NEVER ? json_null() : json_integer(when);
+    return json_pack("{s:b, s:b, s:s, s:o, s:[]}", "fits", FALSE, "never", !could, "reason", error->message, "when", start,
+                     "why");
 }
 
 json_t *
 weft_dry_run(WeftControl *control, const WeftCluster *cluster)
 {
     g_autoptr(GHashTable) barred = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_autofree char *key = weft_cluster_key(cluster->tenant, cluster->name);
     guint counts[WEFT_GROUPS_MAX] = { 0 };
     for (guint i = 0; i < cluster->groups->len; i++)
         counts[i] = ((const WeftGroup *)cluster->groups->pdata[i])->count;
     weft_control_add_barred(control, cluster, barred);
-    weft_bookings_add(control->turns, cluster->tenant, barred);
-    WeftPlaceRequest request = { .cluster = cluster, .counts = counts, .avoid = barred, .rule = &control->options.path_rule };
+    WeftAsk ask = { .key = key,
+                    .request = { .cluster = cluster, .counts = counts, .avoid = barred, .rule = &control->options.path_rule },
+                    .since = cluster->created,
+                    .priority = cluster->priority,
+                    .walltime = (gint64)cluster->walltime * G_USEC_PER_SEC,
+                    .preemptible = cluster->preemptible };
     WeftPlacement placement;
-    weft_fleet_sort(control->fleet);
-    if (weft_place(control->fleet, &request, &placement))
-        return fit_view(control->fleet, &request, &placement);
-    return refusal_view(control->fleet, &request);
+    gint64 now = weft_clock_now(), when = WEFT_QUEUE_NEVER;
+    gboolean found = weft_queue_foresee(control->turns->queue, &ask, now, &placement, &when);
+    if (found && when <= now)
+        return fit_view(control->fleet, &ask.request, &placement);
+    return refusal_view(control, &ask.request, found ? when : WEFT_QUEUE_NEVER);
 }

@@ -58,9 +58,9 @@ typedef struct WeftGateOps {
     /* Where a cluster would be placed now; nothing is taken. wish: its record, as text:
      *
      *     { "fits", "never": not even if nothing else were there, "reason": why it does not fit, or null,
-     *       "when": microseconds as of weft_clock_now() at which it would start by the queue, or null where that is not known,
-     *       "why": [ text, … ], "leaves", "hosts", "hops" or null, "split", "remote", "between" or null: as WeftPlacement,
-     *       "nodes": [ { "rank", "group", "path", "cores", "memory", "gpus", "numa_nodes": so many, "host_number",
+     *       "when": microseconds as of weft_clock_now() at which it would start by the queue, at the latest; null: now, or
+     * nobody knows, "why": [ text, … ], "leaves", "hosts", "hops" or null, "split", "remote", "between" or null: as
+     * WeftPlacement, "nodes": [ { "rank", "group", "path", "cores", "memory", "gpus", "numa_nodes": so many, "host_number",
      *         "leaf_number": from 1, equal where these are, "host", "leaf" or null, "core_ids": [ … ], "memory_nodes": [ {
      *         "numa", "page_size", "pages" }, … ], "devices": [ { "rail", "hca", "vf" or null, "guid": null }, … ], "gpu_ids":
      * [ … ] }, … ] }

@@ -106,6 +106,11 @@ typedef struct WeftQueueOps {
  * promise that is due, or a booking that ends; WEFT_QUEUE_NEVER: not. */
 gint64 weft_queue_run(WeftQueue *queue, gint64 now, const WeftQueueOps *ops, gpointer data);
 
+/* When somebody who came now would start at the latest, and where: if all promises are kept, and nobody gives way. Nothing
+ * changes. *ret_when <= now: at once; WEFT_QUEUE_NEVER: nobody knows. FALSE: there is no time at which it would fit, as things
+ * are. */
+gboolean weft_queue_foresee(WeftQueue *queue, const WeftAsk *ask, gint64 now, WeftPlacement *ret_placement, gint64 *ret_when);
+
 guint weft_queue_length(const WeftQueue *queue);
 /* NULL: it does not wait. */
 const WeftWait *weft_queue_wait(const WeftQueue *queue, const char *key);

@@ -2,6 +2,7 @@
 
 import json
 import os
+from datetime import datetime
 
 import pytest
 
@@ -187,3 +188,48 @@ def test_clusters_that_keep_apart(site):
     assert hosts("other", "-n", "22") >= db | web, "functions of all hosts are needed"
     assert not hosts("cfd", "-n", "19") & web
     assert not hosts("other", "-n", "16", "--apart", "db", "--apart", "web") & (db | web)
+
+
+def told(weft, *arguments):
+    done = weft.cli("create", "cfd", *SHAPE, "--dry-run", "--json", *arguments, env={"WEFT_TENANT": "acme"}, check=False)
+    return json.loads(done.stdout)
+
+
+def is_then(one, other):
+    """The same time, but for the moment between two looks at the clock."""
+    return one and other and abs((datetime.fromisoformat(one) - datetime.fromisoformat(other)).total_seconds()) < 60
+
+
+def test_it_is_told_when_it_would_start(site):
+    """36 cores: 24 are held for an hour. Somebody waits for 30 of them, and whoever comes later must not delay that."""
+    weft = site(changes={"hosts": HOSTS})
+    weft.client.wait_open(len(HOSTS))
+    weft.client.create("load", 4, cores=6, exclusive=True, walltime="1h")
+    ends = weft.client.wait_phase("load", "ready")["ends"]
+    alone = told(weft, "-n", "5", "--cores", "6")
+    assert (alone["fits"], alone["never"]) == (False, False) and is_then(alone["when"], ends)
+    assert alone["reason"].startswith("no room now for 5 nodes of 6 cores")
+    assert told(weft, "-n", "1", "--cores", "6")["fits"]
+
+    weft.client.create("big", 5, cores=6)
+    until(lambda: is_then(weft.client.get("/v1/queue")["items"][0]["when"], ends), "it is promised a time")
+    before = weft.client.get("/v1/queue")["items"]
+    late = told(weft, "-n", "2", "--cores", "6")
+    assert (late["fits"], late["when"]) == (False, None), "it would be after big, of which nobody knows the end"
+    assert late["reason"] == "there is room, which is promised to those before it, or kept by a reservation"
+    assert told(weft, "-n", "2", "--cores", "6", "--time", "30m")["fits"], "it has gone before big comes"
+    done = dry_run(weft, "-n", "6", "--cores", "6", "--time", "30m")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (6, "cluster cfd would wait: no room now for 6 nodes of 6 cores, 256M, "
+                                                              "0 GPUs, path sriov; scarcest: cores")
+    after = weft.client.get("/v1/queue")["items"]
+    assert [(item["name"], item["when"], item["why"]) for item in after] == [(item["name"], item["when"], item["why"]) for item in before]
+
+
+def test_reserved_hosts_are_not_told_to_others(site):
+    weft = site(changes={"hosts": HOSTS})
+    weft.client.wait_open(len(HOSTS))
+    weft.cli("reservation", "add", "maintenance", "--hosts", "n[1-4]", "--start", "1h", "--for", "2h")
+    assert {node["host"] for node in told(weft, "-n", "2", "--cores", "6")["nodes"]} == {"n5", "n6"}
+    assert told(weft, "-n", "6", "--cores", "6", "--time", "30m")["fits"]
+    kept = told(weft, "-n", "6", "--cores", "6", "--time", "2h")
+    assert not kept["fits"] and is_then(kept["when"], weft.client.get("/v1/reservations")["items"][0]["end"])
