@@ -98,7 +98,7 @@ static const struct {
 static void
 offer_values(WeftCli *cli, const GOptionEntry *option, const char *begun)
 {
-    for (gsize i = 0; i < G_N_ELEMENTS(named_values); i++)
+    for (gsize i = 0; option->arg != G_OPTION_ARG_FILENAME && i < G_N_ELEMENTS(named_values); i++)
         if (strcmp(option->long_name, named_values[i].option) == 0)
             offer_names(cli, named_values[i].names, begun);
     if (!option->arg_description || !strchr(option->arg_description, '|'))

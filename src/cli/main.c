@@ -24,7 +24,7 @@ static const WeftVerb *const host_files[] = { weft_hosts_verbs,  weft_host_verbs
                                               weft_fabric_verbs, weft_harden_verbs, weft_qos_verbs,
                                               weft_image_verbs,  weft_doctor_verbs, NULL };
 static const WeftVerb *const people_files[] = { weft_tenant_verbs, weft_user_verbs, weft_token_verbs, weft_usage_verbs, NULL };
-static const WeftVerb *const self_files[] = { weft_version_verbs, weft_lab_verbs, NULL };
+static const WeftVerb *const self_files[] = { weft_version_verbs, weft_lab_verbs, weft_simulate_verbs, NULL };
 
 const WeftSection weft_sections[] = {
     { "Clusters", cluster_files }, { "Nodes", node_files },  { "Hosts", host_files },

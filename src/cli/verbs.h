@@ -31,6 +31,7 @@ extern const WeftVerb weft_token_verbs[];
 extern const WeftVerb weft_usage_verbs[];
 extern const WeftVerb weft_version_verbs[];
 extern const WeftVerb weft_lab_verbs[];
+extern const WeftVerb weft_simulate_verbs[];
 
 /* Sections of the list of verbs. */
 typedef struct WeftSection {
