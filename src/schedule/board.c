@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define MAPS 5 /* by place or leaf */
+#define MAPS 6 /* by place or leaf */
 
 static void
 list_maps(WeftBoard *board, guint32 **ret_maps[MAPS])
@@ -11,7 +11,8 @@ list_maps(WeftBoard *board, guint32 **ret_maps[MAPS])
     ret_maps[1] = &board->used;
     ret_maps[2] = &board->leaf_stamps;
     ret_maps[3] = &board->used_leaves;
-    ret_maps[4] = &board->ranks;
+    ret_maps[4] = &board->far;
+    ret_maps[5] = &board->ranks;
 }
 
 WeftBoard *

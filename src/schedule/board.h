@@ -33,6 +33,7 @@ typedef struct WeftBoard {
     guint32 *used;        /* by place: earlier groups of this trial are there */
     guint32 *leaf_stamps; /* by leaf */
     guint32 *used_leaves; /* … likewise */
+    guint32 *far;         /* by leaf: cables to the set that is made */
     guint32 *ranks;       /* by place: its index in top, if it is there */
     guint32 stamp;        /* the latest that was given */
     gpointer block;       /* a slot to try on */

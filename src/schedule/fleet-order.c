@@ -4,15 +4,12 @@
 
 #include <string.h>
 
-#define FAR 255 /* in the table of distances: no way */
-
 /* --- leaves of hosts --- */
 
-const char *
-weft_slot_leaf(const WeftSlot *slot, guint rail)
+/* The leaf switch of a rail, as the host is described and its fabric tells; NULL: not known. */
+static const char *
+leaf_of_rail(const WeftHost *host, const WeftFleetFabric *told, guint rail)
 {
-    const WeftHost *host = weft_slot_host(slot);
-    const WeftFleetFabric *told = weft_slot_fabric(slot);
     for (guint i = 0; i < host->hcas->len; i++) {
         const WeftHca *hca = host->hcas->pdata[i];
         if (hca->rail != rail)
@@ -27,14 +24,25 @@ weft_slot_leaf(const WeftSlot *slot, guint rail)
 
 /* "": not known. Such hosts count as one leaf. */
 static const char *
-leaf_of(const WeftSlot *slot)
+leaf_of_host(const WeftHost *host, const WeftFleetFabric *told)
 {
-    const WeftHost *host = weft_slot_host(slot);
     guint first = WEFT_RAILS_MAX;
     for (guint i = 0; i < host->hcas->len; i++)
         first = MIN(first, ((const WeftHca *)host->hcas->pdata[i])->rail);
-    const char *leaf = host->leaf ? host->leaf : weft_slot_leaf(slot, first);
+    const char *leaf = host->leaf ? host->leaf : leaf_of_rail(host, told, first);
     return leaf ? leaf : "";
+}
+
+static const char *
+leaf_of(const WeftSlot *slot)
+{
+    return leaf_of_host(weft_slot_host(slot), weft_slot_fabric(slot));
+}
+
+const char *
+weft_slot_leaf(const WeftSlot *slot, guint rail)
+{
+    return leaf_of_rail(weft_slot_host(slot), weft_slot_fabric(slot), rail);
 }
 
 const char *
@@ -50,239 +58,17 @@ weft_realm_leaf_name(const WeftFleet *fleet, const WeftRealm *realm, guint leaf)
     return leaf_of(weft_fleet_slot(fleet, realm->numbers[realm->leaf_first[leaf]]));
 }
 
-/* A host, and by what it is sorted. */
-typedef struct Entry {
-    WeftSlot *slot;
-    const char *leaf;
-} Entry;
-
-static int
-compare_entries(gconstpointer a, gconstpointer b)
+gboolean
+weft_slot_would_stay(const WeftSlot *slot, const WeftHost *host, const WeftFleetFabric *told)
 {
-    const Entry *s = a, *t = b;
-    const WeftHost *x = weft_slot_host(s->slot), *y = weft_slot_host(t->slot);
-    int order = weft_slot_fabric(s->slot) == weft_slot_fabric(t->slot) ? 0 : weft_natural_compare(x->fabric, y->fabric);
-    if (order == 0 && strcmp(s->leaf, t->leaf) != 0)
-        order = weft_natural_compare(s->leaf, t->leaf);
-    return order ? order : weft_natural_compare(x->name, y->name);
-}
-
-/* --- distances --- */
-
-static guint
-hops_of_rows(const WeftRealm *realm, int a, int b)
-{
-    guint n = g_hash_table_size(realm->told->switches);
-    guint hops = a < 0 || b < 0 ? FAR : g_array_index(realm->told->hops, guint8, (guint)a * n + (guint)b);
-    return hops == FAR ? G_MAXUINT : hops;
-}
-
-guint
-weft_realm_hops(const WeftRealm *realm, guint a, guint b)
-{
-    if (a == b)
-        return 0;
-    if (!realm->rows)
-        return G_MAXUINT;
-    guint most = hops_of_rows(realm, realm->rows[a * realm->rails], realm->rows[b * realm->rails]);
-    for (guint rail = 1; rail < realm->rails; rail++) {
-        int x = realm->rows[a * realm->rails + rail], y = realm->rows[b * realm->rails + rail];
-        if (x >= 0 && y >= 0)
-            most = MAX(most, hops_of_rows(realm, x, y));
-    }
-    return most;
-}
-
-/* The switch of a rail that a leaf's hosts hang on, as the first of them tells that has one; -1: not known. */
-static int
-find_row(const WeftRealm *realm, const WeftFleet *fleet, guint leaf, guint rail)
-{
-    const char *name = NULL;
-    for (guint i = realm->leaf_first[leaf]; i < realm->leaf_first[leaf + 1] && !name; i++) {
-        const WeftSlot *slot = weft_fleet_slot(fleet, realm->numbers[i]);
-        name = rail ? weft_slot_leaf(slot, rail) : leaf_of(slot);
-    }
-    gpointer row;
-    gboolean known = name && g_hash_table_lookup_extended(realm->told->switches, name, NULL, &row);
-    return known ? GPOINTER_TO_INT(row) : -1;
-}
-
-static void
-find_rows(WeftRealm *realm, const WeftFleet *fleet)
-{
-    const WeftFleetFabric *told = realm->told;
-    if (!told->switches || !told->hops)
-        return;
-    realm->rails = 1;
-    for (guint i = 0; i < realm->n; i++) {
-        const WeftHost *host = weft_slot_host(weft_fleet_slot(fleet, realm->numbers[i]));
-        for (guint h = 0; h < host->hcas->len; h++)
-            realm->rails = MAX(realm->rails, ((const WeftHca *)host->hcas->pdata[h])->rail + 1);
-    }
-    realm->rows = g_new(int, realm->n_leaves * realm->rails);
-    for (guint leaf = 0; leaf < realm->n_leaves; leaf++)
-        for (guint rail = 0; rail < realm->rails; rail++)
-            realm->rows[leaf * realm->rails + rail] = find_row(realm, fleet, leaf, rail);
-}
-
-/* --- zones --- */
-
-/* While leaves are brought into order: zone_of by level and leaf, as they are numbered first. */
-typedef struct Grouping {
-    WeftRealm *realm;
-    guint n_levels;
-    guint hops[WEFT_LEVELS_MAX];
-    guint *zone_of[WEFT_LEVELS_MAX];
-} Grouping;
-
-/* The distances that there are, the least first; those in between of very many are left out. */
-static void
-find_levels(Grouping *grouping)
-{
-    const WeftRealm *realm = grouping->realm;
-    gboolean there[FAR] = { FALSE };
-    for (guint a = 0; realm->rows && a < realm->n_leaves; a++)
-        for (guint b = a + 1; b < realm->n_leaves; b++) {
-            guint hops = weft_realm_hops(realm, a, b);
-            if (hops < FAR)
-                there[hops] = TRUE;
-        }
-    for (guint hops = 0; hops < FAR && grouping->n_levels < WEFT_LEVELS_MAX - 1; hops++)
-        if (there[hops])
-            grouping->hops[grouping->n_levels++] = hops;
-}
-
-/* Is every leaf of the item at most so far from every leaf of the zone? Items are zones of the level below. */
-static gboolean
-is_within(const WeftRealm *realm, const GArray *zone, const GArray *item, guint hops)
-{
-    for (guint i = 0; i < zone->len; i++)
-        for (guint j = 0; j < item->len; j++)
-            if (weft_realm_hops(realm, g_array_index(zone, guint, i), g_array_index(item, guint, j)) > hops)
-                return FALSE;
+    const WeftHost *now = weft_slot_host(slot);
+    const WeftFleetFabric *fabric = weft_slot_fabric(slot);
+    if (strcmp(leaf_of_host(now, fabric), leaf_of_host(host, told)) != 0)
+        return FALSE;
+    for (guint rail = 0; rail < WEFT_RAILS_MAX; rail++)
+        if (g_strcmp0(leaf_of_rail(now, fabric, rail), leaf_of_rail(host, told, rail)) != 0)
+            return FALSE;
     return TRUE;
-}
-
-/* Takes the items over. In a tree one member of a zone speaks for all: only where it agrees, all are looked at. */
-static GPtrArray *
-merge(WeftRealm *realm, GPtrArray *items, guint hops)
-{
-    GPtrArray *zones = g_ptr_array_new_with_free_func((GDestroyNotify)g_array_unref);
-    for (guint i = 0; i < items->len; i++) {
-        GArray *item = items->pdata[i], *into = NULL;
-        for (guint z = 0; z < zones->len && !into; z++) {
-            GArray *zone = zones->pdata[z];
-            if (weft_realm_hops(realm, g_array_index(zone, guint, 0), g_array_index(item, guint, 0)) > hops)
-                continue;
-            if (is_within(realm, zone, item, hops))
-                into = zone;
-            else
-                realm->irregular = TRUE;
-        }
-        if (into)
-            g_array_append_vals(into, item->data, item->len);
-        else
-            g_ptr_array_add(zones, g_array_ref(item));
-    }
-    g_ptr_array_unref(items);
-    return zones;
-}
-
-static GPtrArray *
-single_leaves(guint n)
-{
-    GPtrArray *items = g_ptr_array_new_with_free_func((GDestroyNotify)g_array_unref);
-    for (guint leaf = 0; leaf < n; leaf++) {
-        GArray *item = g_array_new(FALSE, FALSE, sizeof(guint));
-        g_array_append_val(item, leaf);
-        g_ptr_array_add(items, item);
-    }
-    return items;
-}
-
-static void
-group_leaves(Grouping *grouping)
-{
-    WeftRealm *realm = grouping->realm;
-    find_levels(grouping);
-    GPtrArray *items = single_leaves(realm->n_leaves);
-    for (guint l = 0; l < grouping->n_levels; l++) {
-        items = merge(realm, items, grouping->hops[l]);
-        grouping->zone_of[l] = g_new(guint, realm->n_leaves);
-        for (guint z = 0; z < items->len; z++) {
-            const GArray *zone = items->pdata[z];
-            for (guint i = 0; i < zone->len; i++)
-                grouping->zone_of[l][g_array_index(zone, guint, i)] = z;
-        }
-    }
-    gboolean whole = items->len <= 1;
-    g_ptr_array_unref(items);
-    if (whole && grouping->n_levels)
-        return;
-    grouping->hops[grouping->n_levels] = G_MAXUINT;
-    grouping->zone_of[grouping->n_levels++] = g_new0(guint, realm->n_leaves);
-}
-
-static int
-compare_leaves(gconstpointer a, gconstpointer b, gpointer data)
-{
-    const Grouping *grouping = data;
-    guint x = *(const guint *)a, y = *(const guint *)b;
-    for (guint l = grouping->n_levels; l-- > 0;)
-        if (grouping->zone_of[l][x] != grouping->zone_of[l][y])
-            return grouping->zone_of[l][x] < grouping->zone_of[l][y] ? -1 : 1;
-    return x < y ? -1 : x > y;
-}
-
-static WeftLevel
-make_level(const Grouping *grouping, guint l, const guint *order)
-{
-    guint n = grouping->realm->n_leaves;
-    WeftLevel level = { grouping->hops[l], 0, g_new(WeftZone, n), g_new(guint, n) };
-    for (guint i = 0; i < n; i++) {
-        if (i == 0 || grouping->zone_of[l][order[i]] != grouping->zone_of[l][order[i - 1]])
-            level.zones[level.n++] = (WeftZone){ i, 0 };
-        level.zones[level.n - 1].n++;
-        level.zone_of[i] = level.n - 1;
-    }
-    return level;
-}
-
-/* Numbers the leaves, and with them the hosts, so that zones lie together. */
-static void
-reorder(WeftRealm *realm, const guint *order)
-{
-    g_autofree guint *numbers = g_memdup2(realm->numbers, realm->n * sizeof *numbers);
-    g_autofree guint *first = g_memdup2(realm->leaf_first, (realm->n_leaves + 1) * sizeof *first);
-    g_autofree int *rows = g_memdup2(realm->rows, realm->rows ? realm->n_leaves * realm->rails * sizeof *rows : 0);
-    guint place = 0;
-    for (guint leaf = 0; leaf < realm->n_leaves; leaf++) {
-        guint old = order[leaf];
-        realm->leaf_first[leaf] = place;
-        if (rows && realm->rows)
-            memcpy(realm->rows + leaf * realm->rails, rows + old * realm->rails, realm->rails * sizeof *rows);
-        for (guint i = first[old]; i < first[old + 1]; i++, place++) {
-            realm->numbers[place] = numbers[i];
-            realm->leaf_of[place] = leaf;
-        }
-    }
-}
-
-static void
-make_zones(WeftRealm *realm)
-{
-    Grouping grouping = { .realm = realm };
-    group_leaves(&grouping);
-    g_autofree guint *order = g_new(guint, realm->n_leaves);
-    for (guint i = 0; i < realm->n_leaves; i++)
-        order[i] = i;
-    g_qsort_with_data(order, (int)realm->n_leaves, sizeof *order, compare_leaves, &grouping);
-    realm->n_levels = grouping.n_levels;
-    for (guint l = 0; l < grouping.n_levels; l++) {
-        realm->levels[l] = make_level(&grouping, l, order);
-        g_free(grouping.zone_of[l]);
-    }
-    reorder(realm, order);
 }
 
 /* --- realms --- */
@@ -291,26 +77,11 @@ void
 weft_realm_free(WeftRealm *realm)
 {
     g_ptr_array_unref(realm->indexes);
-    for (guint l = 0; l < realm->n_levels; l++) {
-        g_free(realm->levels[l].zones);
-        g_free(realm->levels[l].zone_of);
-    }
+    weft_realm_clear_zones(realm);
     g_free(realm->numbers);
     g_free(realm->leaf_of);
     g_free(realm->leaf_first);
-    g_free(realm->rows);
     g_free(realm);
-}
-
-WeftRealm *
-weft_fleet_realm(const WeftFleet *fleet, const char *fabric)
-{
-    for (guint i = 0; i < fleet->realms->len; i++) {
-        WeftRealm *realm = fleet->realms->pdata[i];
-        if (strcmp(realm->fabric, fabric) == 0)
-            return realm;
-    }
-    return NULL;
 }
 
 gboolean
@@ -324,34 +95,38 @@ weft_realm_gives_functions(WeftFleet *fleet, WeftRealm *realm)
 
 /* Leaves are numbered as they come, and with them the hosts. */
 static void
-add_hosts(WeftRealm *realm, const Entry *entries)
+add_hosts(WeftRealm *realm, const WeftFleet *fleet, const guint *numbers)
 {
-    realm->numbers = g_new(guint, realm->n);
+    const char *last = NULL;
+    realm->numbers = g_memdup2(numbers, realm->n * sizeof *numbers);
     realm->leaf_of = g_new(guint, realm->n);
     realm->leaf_first = g_new(guint, realm->n + 1);
     for (guint i = 0; i < realm->n; i++) {
-        if (i == 0 || strcmp(entries[i - 1].leaf, entries[i].leaf) != 0)
+        const char *leaf = leaf_of(weft_fleet_slot(fleet, numbers[i]));
+        if (!last || strcmp(last, leaf) != 0)
             realm->leaf_first[realm->n_leaves++] = i;
-        realm->numbers[i] = weft_slot_number(entries[i].slot);
         realm->leaf_of[i] = realm->n_leaves - 1;
+        last = leaf;
     }
     realm->leaf_first[realm->n_leaves] = realm->n;
 }
 
-/* Of n sorted hosts of one fabric. */
+/* Of n sorted hosts of one fabric. before: the one that it replaces; NULL: none. */
 static WeftRealm *
-realm_new(WeftFleet *fleet, const Entry *entries, guint n)
+realm_new(WeftFleet *fleet, const guint *numbers, guint n, WeftRealm *before)
 {
     WeftRealm *realm = g_new0(WeftRealm, 1);
+    const WeftSlot *first = weft_fleet_slot(fleet, *numbers);
     gpointer name = NULL;
-    g_hash_table_lookup_extended(fleet->fabrics, weft_slot_host(entries->slot)->fabric, &name, NULL);
+    g_hash_table_lookup_extended(fleet->fabrics, weft_slot_host(first)->fabric, &name, NULL);
     realm->fabric = name;
-    realm->told = weft_slot_fabric(entries->slot);
+    realm->told = weft_slot_fabric(first);
     realm->indexes = g_ptr_array_new_with_free_func((GDestroyNotify)weft_index_free);
     realm->n = n;
-    add_hosts(realm, entries);
-    find_rows(realm, fleet);
-    make_zones(realm);
+    if (before)
+        g_ptr_array_set_size(before->indexes, 0);
+    add_hosts(realm, fleet, numbers);
+    weft_realm_make_zones(realm, fleet, before);
     for (guint i = 0; i < n; i++) {
         WeftPlace *place = &g_array_index(fleet->places, WeftPlace, realm->numbers[i]);
         place->realm = realm;
@@ -360,25 +135,131 @@ realm_new(WeftFleet *fleet, const Entry *entries, guint n)
     return realm;
 }
 
+/* --- sorting --- */
+
+/* A host, and by what it is sorted. */
+typedef struct Entry {
+    guint number;
+    const WeftSlot *slot;
+    const char *leaf;
+} Entry;
+
+static Entry
+entry_of(const WeftFleet *fleet, guint number)
+{
+    const WeftSlot *slot = weft_fleet_slot(fleet, number);
+    return (Entry){ number, slot, leaf_of(slot) };
+}
+
+static int
+compare_entries(gconstpointer a, gconstpointer b)
+{
+    const Entry *s = a, *t = b;
+    const WeftHost *x = weft_slot_host(s->slot), *y = weft_slot_host(t->slot);
+    int order = weft_slot_fabric(s->slot) == weft_slot_fabric(t->slot) ? 0 : weft_natural_compare(x->fabric, y->fabric);
+    if (order == 0 && strcmp(s->leaf, t->leaf) != 0)
+        order = weft_natural_compare(s->leaf, t->leaf);
+    return order ? order : weft_natural_compare(x->name, y->name);
+}
+
+/* Those that have a place keep their order. */
+static GArray *
+list_placed(const WeftFleet *fleet)
+{
+    GArray *placed = g_array_sized_new(FALSE, FALSE, sizeof(guint), fleet->slots->len);
+    for (guint i = 0; i < fleet->order->len; i++) {
+        guint number = g_array_index(fleet->order, guint, i);
+        if (g_array_index(fleet->places, WeftPlace, number).realm)
+            g_array_append_val(placed, number);
+    }
+    return placed;
+}
+
+static GArray *
+list_others(const WeftFleet *fleet)
+{
+    GArray *others = g_array_new(FALSE, FALSE, sizeof(Entry));
+    for (guint i = 0; i < fleet->slots->len; i++)
+        if (weft_fleet_slot(fleet, i) && !g_array_index(fleet->places, WeftPlace, i).realm) {
+            Entry entry = entry_of(fleet, i);
+            g_array_append_val(others, entry);
+        }
+    g_array_sort(others, compare_entries);
+    return others;
+}
+
+/* How many of the sorted hosts from that one on come before the entry. */
+static guint
+count_before(const WeftFleet *fleet, const GArray *placed, guint from, const Entry *entry)
+{
+    guint low = from, high = placed->len;
+    while (low < high) {
+        guint middle = low + (high - low) / 2;
+        Entry other = entry_of(fleet, g_array_index(placed, guint, middle));
+        if (compare_entries(&other, entry) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low - from;
+}
+
+/* Puts those that came or moved between the others: few do at a time, and names are compared for these only. */
+static void
+sort_hosts(WeftFleet *fleet)
+{
+    g_autoptr(GArray) placed = list_placed(fleet);
+    g_autoptr(GArray) others = list_others(fleet);
+    guint from = 0;
+    g_array_set_size(fleet->order, 0);
+    for (guint i = 0; i < others->len; i++) {
+        const Entry *entry = &g_array_index(others, Entry, i);
+        guint n = count_before(fleet, placed, from, entry);
+        g_array_append_vals(fleet->order, &g_array_index(placed, guint, from), n);
+        g_array_append_val(fleet->order, entry->number);
+        from += n;
+    }
+    g_array_append_vals(fleet->order, &g_array_index(placed, guint, from), placed->len - from);
+}
+
+/* … of the fabric; NULL: there was none. */
+static WeftRealm *
+take_realm(GPtrArray *realms, const WeftFleetFabric *told)
+{
+    for (guint i = 0; i < realms->len; i++)
+        if (((const WeftRealm *)realms->pdata[i])->told == told)
+            return g_ptr_array_steal_index(realms, i);
+    return NULL;
+}
+
+/* Realms of which no host came, went or moved stay, with their indexes. */
+static void
+make_realms(WeftFleet *fleet)
+{
+    g_autoptr(GPtrArray) before = g_steal_pointer(&fleet->realms);
+    const guint *numbers = (const guint *)fleet->order->data;
+    guint n = fleet->order->len, next;
+    fleet->realms = g_ptr_array_new_with_free_func((GDestroyNotify)weft_realm_free);
+    for (guint i = 0; i < n; i = next) {
+        const WeftFleetFabric *told = weft_slot_fabric(weft_fleet_slot(fleet, numbers[i]));
+        for (next = i + 1; next < n && weft_slot_fabric(weft_fleet_slot(fleet, numbers[next])) == told;)
+            next++;
+        WeftRealm *realm = take_realm(before, told);
+        if (!realm || realm->stale || realm->n != next - i) {
+            WeftRealm *old = realm;
+            realm = realm_new(fleet, numbers + i, next - i, old);
+            g_clear_pointer(&old, weft_realm_free);
+        }
+        g_ptr_array_add(fleet->realms, realm);
+    }
+}
+
 void
 weft_fleet_sort(WeftFleet *fleet)
 {
     if (fleet->sorted)
         return;
-    g_autofree Entry *entries = g_new(Entry, fleet->slots->len);
-    guint n = 0, next;
-    for (guint i = 0; i < fleet->slots->len; i++) {
-        WeftSlot *slot = weft_fleet_slot(fleet, i);
-        g_array_index(fleet->places, WeftPlace, i).realm = NULL;
-        if (slot)
-            entries[n++] = (Entry){ slot, leaf_of(slot) };
-    }
-    qsort(entries, n, sizeof *entries, compare_entries);
-    g_ptr_array_set_size(fleet->realms, 0);
-    for (guint i = 0; i < n; i = next) {
-        for (next = i + 1; next < n && weft_slot_fabric(entries[next].slot) == weft_slot_fabric(entries[i].slot);)
-            next++;
-        g_ptr_array_add(fleet->realms, realm_new(fleet, entries + i, next - i));
-    }
+    sort_hosts(fleet);
+    make_realms(fleet);
     fleet->sorted = TRUE;
 }

@@ -29,12 +29,17 @@ typedef struct WeftRealm {
     guint *numbers; /* of the hosts, by place */
     guint *leaf_of; /* by place */
     guint n_leaves;
-    guint *leaf_first; /* places; one more than there are leaves */
-    int *rows;         /* of each leaf's switches in told->hops, by leaf and rail; -1: not known */
+    guint *leaf_first;    /* places; one more than there are leaves */
+    guint *order;         /* of the leaves by their names, as they are numbered here */
+    GHashTable *switches; /* as told: name to row in hops; NULL: distances are not known */
+    guint n_switches;
+    GArray *hops;
+    int *rows; /* of each leaf's switches in hops, by leaf and rail; -1: not known */
     guint rails;
     guint n_levels; /* the last one is a zone of all */
     WeftLevel levels[WEFT_LEVELS_MAX];
     gboolean irregular;       /* zones overlap: it is no tree */
+    gboolean stale;           /* its hosts or distances changed since it was made */
     gboolean gives_functions; /* a host has some that can be given, now or when they are free */
     gboolean gives_known;
     GPtrArray *indexes; /* WeftIndex, the latest used last */
@@ -42,7 +47,7 @@ typedef struct WeftRealm {
 
 /* Where a host is in the order. */
 typedef struct WeftPlace {
-    WeftRealm *realm; /* NULL: not sorted yet */
+    WeftRealm *realm; /* NULL: it came or moved, and is not sorted yet, or has gone */
     guint place;
     guint kept; /* the innermost look ahead that has a copy of its slot; 0: none */
 } WeftPlace;
@@ -59,6 +64,7 @@ struct WeftFleet {
     guint64 log_start;   /* changes before the first in the log */
     GHashTable *fabrics; /* name to WeftFleetFabric */
     GPtrArray *realms;   /* WeftRealm, by the name of the fabric */
+    GArray *order;       /* guint: hosts by fabric, leaf and name, when they were sorted last */
     gboolean sorted;
     guint mark;              /* of the innermost weft_fleet_begin(); 0: none */
     GArray *journal;         /* what the rollback restores */
@@ -84,16 +90,23 @@ weft_fleet_version(const WeftFleet *fleet, guint number)
 /* --- order (fleet-order.c) --- */
 
 void weft_realm_free(WeftRealm *realm);
-/* NULL: no host is on it. */
-WeftRealm *weft_fleet_realm(const WeftFleet *fleet, const char *fabric);
 /* The leaf switch of a rail; NULL: not known. */
 const char *weft_slot_leaf(const WeftSlot *slot, guint rail);
-/* Cables between two leaves, on the rail where they are most; G_MAXUINT: not known. */
-guint weft_realm_hops(const WeftRealm *realm, guint a, guint b);
+/* Would it be on the same leaves, were it described and told of so? */
+gboolean weft_slot_would_stay(const WeftSlot *slot, const WeftHost *host, const WeftFleetFabric *told);
 /* The name of a leaf; "": not known. */
 const char *weft_realm_leaf_name(const WeftFleet *fleet, const WeftRealm *realm, guint leaf);
 
 gboolean weft_realm_gives_functions(WeftFleet *fleet, WeftRealm *realm);
+
+/* --- distances (fleet-zones.c) --- */
+
+/* Brings its leaves, which are in order of names, into that of zones. before: what it replaces, from which it takes over what
+ * still holds; NULL: nothing. */
+void weft_realm_make_zones(WeftRealm *realm, const WeftFleet *fleet, WeftRealm *before);
+void weft_realm_clear_zones(WeftRealm *realm);
+/* Cables between two leaves, on the rail where they are most; G_MAXUINT: not known. */
+guint weft_realm_hops(const WeftRealm *realm, guint a, guint b);
 
 /* --- lanes (fleet-lanes.c) --- */
 

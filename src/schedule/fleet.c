@@ -82,6 +82,17 @@ weft_fleet_rollback(WeftFleet *fleet, guint mark)
     }
 }
 
+/* Its place in the order has to be found anew. */
+static void
+unsort(WeftFleet *fleet, guint number)
+{
+    WeftPlace *place = &g_array_index(fleet->places, WeftPlace, number);
+    if (place->realm)
+        place->realm->stale = TRUE;
+    place->realm = NULL;
+    fleet->sorted = FALSE;
+}
+
 /* Which functions there are may have changed. */
 static void
 doubt_functions(WeftFleet *fleet)
@@ -126,11 +137,29 @@ get_fabric(WeftFleet *fleet, const char *name)
     return fabric;
 }
 
+/* What is told now is known at other leaves, or these are as far from each other as they were not. */
+static void
+unsort_fabric(WeftFleet *fleet, const WeftFleetFabric *fabric, const WeftFleetFabric *told)
+{
+    for (guint i = 0; fabric->leaves != told->leaves && i < fleet->slots->len; i++) {
+        const WeftSlot *slot = weft_fleet_slot(fleet, i);
+        if (slot && weft_slot_fabric(slot) == fabric && !weft_slot_would_stay(slot, weft_slot_host(slot), told))
+            unsort(fleet, i);
+    }
+    if (fabric->hops == told->hops && fabric->switches == told->switches)
+        return;
+    for (guint i = 0; i < fleet->realms->len; i++) {
+        WeftRealm *realm = fleet->realms->pdata[i];
+        realm->stale |= realm->told == fabric;
+    }
+    fleet->sorted = FALSE;
+}
+
 void
 weft_fleet_set_fabric(WeftFleet *fleet, const char *name, const WeftFleetFabric *told)
 {
     WeftFleetFabric *fabric = get_fabric(fleet, name);
-    fleet->sorted = fleet->sorted && fabric->leaves == told->leaves && fabric->hops == told->hops;
+    unsort_fabric(fleet, fabric, told);
     fabric_clear(fabric);
     *fabric = *told;
     doubt_functions(fleet);
@@ -159,6 +188,7 @@ weft_fleet_new(void)
     fleet->log = g_array_new(FALSE, FALSE, sizeof(guint32));
     fleet->fabrics = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, fabric_free);
     fleet->realms = g_ptr_array_new_with_free_func((GDestroyNotify)weft_realm_free);
+    fleet->order = g_array_new(FALSE, FALSE, sizeof(guint));
     fleet->journal = g_array_new(FALSE, FALSE, sizeof(Before));
     fleet->blocks = g_byte_array_new();
     fleet->board = weft_board_new();
@@ -183,6 +213,7 @@ weft_fleet_free(WeftFleet *fleet)
     g_array_unref(fleet->places);
     g_array_unref(fleet->log);
     g_ptr_array_unref(fleet->realms);
+    g_array_unref(fleet->order);
     g_hash_table_unref(fleet->fabrics);
     g_array_unref(fleet->journal);
     g_byte_array_unref(fleet->blocks);
@@ -217,25 +248,15 @@ drop(WeftFleet *fleet, guint number)
     g_clear_pointer((WeftHost **)&fleet->hosts->pdata[number], weft_host_free);
 }
 
-/* Would the order be the same? */
-static gboolean
-is_where_it_was(const WeftSlot *old, const WeftSlot *slot)
-{
-    if (weft_slot_fabric(old) != weft_slot_fabric(slot))
-        return FALSE;
-    for (guint rail = 0; rail < WEFT_RAILS_MAX; rail++)
-        if (g_strcmp0(weft_slot_leaf(old, rail), weft_slot_leaf(slot, rail)) != 0)
-            return FALSE;
-    return TRUE;
-}
-
 void
 weft_fleet_put_host(WeftFleet *fleet, WeftHost *host)
 {
     guint number = give_number(fleet, host->name);
-    WeftSlot *slot = weft_slot_new(number, host, get_fabric(fleet, host->fabric));
+    const WeftFleetFabric *fabric = get_fabric(fleet, host->fabric);
+    WeftSlot *slot = weft_slot_new(number, host, fabric);
     const WeftSlot *old = weft_fleet_slot(fleet, number);
-    fleet->sorted = fleet->sorted && old && is_where_it_was(old, slot);
+    if (!old || weft_slot_fabric(old) != fabric || !weft_slot_would_stay(old, host, fabric))
+        unsort(fleet, number);
     doubt_functions(fleet);
     if (old) {
         weft_slot_inherit(slot, old);
@@ -254,7 +275,7 @@ weft_fleet_remove_host(WeftFleet *fleet, const char *name)
     if (number == G_MAXUINT || !weft_fleet_slot(fleet, number))
         return;
     drop(fleet, number);
-    fleet->sorted = FALSE;
+    unsort(fleet, number);
 }
 
 /* NULL: there is none. */

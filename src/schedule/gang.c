@@ -2,7 +2,9 @@
 
 #include <string.h>
 
-#define LEAVES_TRIED 64 /* leaves, or sets of these, whose hosts are counted before one is chosen */
+#define LEAVES_TRIED 64      /* leaves, or sets of these, whose hosts are counted before one is chosen */
+#define SEEDS_TRIED 16       /* leaves around which near ones are looked for, where these are few; */
+#define HOPS_COUNTED 1000000 /* else so many, but one, that not more distances are looked at */
 
 /* A leaf's hosts, the least first. */
 static const WeftOffer *
@@ -78,10 +80,26 @@ weft_gang_capacity(const WeftIndex *index, const WeftLeafSet *leaves)
     return sum;
 }
 
+/* Are all in one zone? */
+static gboolean
+is_together(const WeftLevel *level, const WeftLeafSet *leaves)
+{
+    for (guint i = 1; i < leaves->n; i++)
+        if (level->zone_of[leaves->at[i]] != level->zone_of[leaves->at[0]])
+            return FALSE;
+    return TRUE;
+}
+
 guint
 weft_gang_hops(const WeftRealm *realm, const WeftLeafSet *leaves)
 {
     guint most = 0;
+    if (leaves->n > 1 && !realm->irregular) {
+        const WeftLevel *level = realm->levels;
+        while (!is_together(level, leaves))
+            level++;
+        return level->hops;
+    }
     for (guint i = 0; i < leaves->n; i++)
         for (guint j = i + 1; j < leaves->n; j++)
             most = MAX(most, weft_realm_hops(realm, leaves->at[i], leaves->at[j]));
@@ -206,31 +224,48 @@ take_tight(const Grove *grove, WeftLeafSet *set)
     }
 }
 
+/* Adds the leaf, and notes how far the others are from the set now. */
+static void
+add_near(const Grove *grove, guint leaf, WeftLeafSet *set)
+{
+    guint32 *far = grove->board->far;
+    for (guint i = 0; i < grove->n; i++) {
+        guint other = grove->leaves[i].at, hops = weft_realm_hops(grove->index->realm, leaf, other);
+        far[other] = set->n ? MAX(far[other], hops) : hops;
+    }
+    far[leaf] = G_MAXUINT; /* it is not to be found again */
+    set->at[set->n++] = leaf;
+}
+
 /* From the seed on, each time the nearest with which enough can be had. */
 static void
 take_near(const Grove *grove, guint seed, WeftLeafSet *set)
 {
-    const WeftIndex *index = grove->index;
-    guint64 held = index->capacity[seed];
-    set->n = 1;
-    set->at[0] = seed;
-    while (set->n < grove->k) {
-        guint64 rest = top_sum(grove->leaves, grove->n, grove->k - set->n - 1);
-        guint nearest = G_MAXUINT, next = G_MAXUINT;
-        for (guint i = grove->n; i-- > 0 && held + rest + grove->leaves[i].key >= grove->nodes;) {
-            guint leaf = grove->leaves[i].at, far = 0;
-            for (guint j = 0; j < set->n && far != G_MAXUINT; j++)
-                far = set->at[j] == leaf ? G_MAXUINT : MAX(far, weft_realm_hops(index->realm, leaf, set->at[j]));
-            if (far < nearest) {
-                nearest = far;
-                next = leaf;
-            }
-        }
-        if (next == G_MAXUINT)
+    const guint32 *far = grove->board->far;
+    guint64 held = 0;
+    set->n = 0;
+    for (guint next = seed; next != G_MAXUINT;) {
+        add_near(grove, next, set);
+        if (set->n == grove->k)
             return;
-        set->at[set->n++] = next;
-        held += index->capacity[next];
+        held += grove->index->capacity[next];
+        guint64 rest = top_sum(grove->leaves, grove->n, grove->k - set->n - 1);
+        guint nearest = next = G_MAXUINT;
+        for (guint i = grove->n; i-- > 0 && held + rest + grove->leaves[i].key >= grove->nodes;)
+            if (far[grove->leaves[i].at] < nearest) {
+                next = grove->leaves[i].at;
+                nearest = far[next];
+            }
     }
+}
+
+static guint
+count_seeds(const Grove *grove)
+{
+    if (!grove->index->realm->irregular)
+        return 0;
+    guint64 few = HOPS_COUNTED / ((guint64)grove->k * grove->n);
+    return (guint)MIN(grove->n, CLAMP(few, 1, SEEDS_TRIED));
 }
 
 /* How many sets of k there are of n, or more than are tried. */
@@ -290,7 +325,7 @@ choose_several(const Grove *grove, WeftLeafSet *ret_leaves)
     consider(grove, set, &best, ret_leaves);
     take_top(grove, set);
     consider(grove, set, &best, ret_leaves);
-    for (guint i = 0; grove->index->realm->irregular && i < grove->n && i < LEAVES_TRIED / 4; i++) {
+    for (guint i = 0; i < count_seeds(grove); i++) {
         take_near(grove, grove->leaves[grove->n - 1 - i].at, set);
         consider(grove, set, &best, ret_leaves);
     }

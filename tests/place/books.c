@@ -232,18 +232,30 @@ take_all(WeftFleet *fleet, const BookHost *host)
     }
 }
 
+void
+books_bring(const Books *books, WeftFleet *fleet, const BookHost *host)
+{
+    books_put(books, fleet, host);
+    take_all(fleet, host);
+}
+
+void
+books_tell(const Books *books, WeftFleet *fleet, const char *fabric)
+{
+    WeftFleetFabric copy = copy_fabric(g_hash_table_lookup(books->fabrics, fabric));
+    weft_fleet_set_fabric(fleet, fabric, &copy);
+}
+
 WeftFleet *
 books_fleet(const Books *books, const guint *order)
 {
     GHashTableIter iter;
-    gpointer name, told;
+    gpointer name;
     WeftFleet *fleet = weft_fleet_new();
     for (guint i = 0; i < books->hosts->len; i++)
         books_put(books, fleet, books->hosts->pdata[order ? order[i] : i]);
-    for (g_hash_table_iter_init(&iter, books->fabrics); g_hash_table_iter_next(&iter, &name, &told);) {
-        WeftFleetFabric copy = copy_fabric(told);
-        weft_fleet_set_fabric(fleet, name, &copy);
-    }
+    for (g_hash_table_iter_init(&iter, books->fabrics); g_hash_table_iter_next(&iter, &name, NULL);)
+        books_tell(books, fleet, name);
     weft_fleet_sort(fleet);
     for (guint i = 0; i < books->hosts->len; i++)
         take_all(fleet, books->hosts->pdata[order ? order[i] : i]);

@@ -40,8 +40,12 @@ BookHost *books_add(Books *books, WeftHost *host);
 BookHost *books_find(const Books *books, const char *name);
 /* A fleet with the same contents. order: of its hosts, as indices into the books'; NULL: as they are. */
 WeftFleet *books_fleet(const Books *books, const guint *order);
-/* The host as the fleet is to have it, which takes it over. */
+/* The host as the fleet is to have it. */
 void books_put(const Books *books, WeftFleet *fleet, const BookHost *host);
+/* … and all that is taken there, of which the fleet knows nothing yet. */
+void books_bring(const Books *books, WeftFleet *fleet, const BookHost *host);
+/* Tells the fleet what is known of a fabric. */
+void books_tell(const Books *books, WeftFleet *fleet, const char *fabric);
 
 /* Notes what is placed in a fleet with the same hosts. */
 void books_take(Books *books, const WeftFleet *fleet, const WeftSeat *seats, guint n, const char *cluster);

@@ -192,6 +192,71 @@ test_irregular(void)
     g_assert_cmpuint(placement.hops, ==, 1);
 }
 
+/* Three switches in a row are no tree either: b and c are nearer to each other than a and c. */
+static void
+test_row(void)
+{
+    g_autoptr(WeftFleet) fleet = fleet_of("223");
+    const char *const hops[] = { "012", "101", "210" };
+    set_hops(fleet, hops, 3);
+    WeftPlacement placement;
+    g_autofree char *where = place_avoiding(fleet, NODES(5, 8), NULL, &placement);
+    g_assert_cmpstr(where, ==, "b1 b2 c1 c2 c3");
+    g_assert_cmpuint(placement.hops, ==, 1);
+}
+
+/* A leaf that the map does not know is far from all, and takes nodes all the same. */
+static void
+test_unknown_leaf(void)
+{
+    g_autoptr(WeftFleet) fleet = fleet_of("2222");
+    const char *const hops[] = { "042", "404", "240" }; /* of d nothing is told */
+    set_hops(fleet, hops, 3);
+    WeftPlacement placement;
+    g_autofree char *near = place_avoiding(fleet, NODES(4, 8), NULL, &placement);
+    g_assert_cmpstr(near, ==, "a1 a2 c1 c2");
+    g_assert_cmpuint(placement.hops, ==, 2);
+    g_autofree char *all = place_avoiding(fleet, NODES(8, 8), NULL, &placement);
+    g_assert_nonnull(all);
+    g_assert_cmpuint(placement.leaves, ==, 4);
+    g_assert_cmpuint(placement.hops, ==, G_MAXUINT);
+}
+
+/* A host that is described on another leaf is there, whether it has adapters, and whether these say where they hang. */
+static void
+test_moves(void)
+{
+    static const char *const more[] = { "", ",\"hcas\":[]",
+                                        ",\"hcas\":[{\"name\":\"h0\",\"port_guid\":\"0xff\",\"vfs\":8,\"leaf\":\"z\"}]" };
+    for (guint i = 0; i < G_N_ELEMENTS(more); i++) {
+        g_autoptr(WeftFleet) fleet = fleet_of("22");
+        add_host(fleet, "c1", "c", more[i]);
+        assert_place(fleet, NODES(1, 8) ",\"path\":\"bridge\"", "c1");
+        add_host(fleet, "c1", "b", more[i]);
+        assert_place(fleet, NODES(3, 8) ",\"path\":\"bridge\"", "b1 b2 c1");
+        add_host(fleet, "c1", "a", more[i]);
+        assert_place(fleet, NODES(3, 8) ",\"path\":\"bridge\"", "a1 a2 c1");
+    }
+}
+
+/* What is told of distances anew holds from then on, though no host moved. */
+static void
+test_cables_change(void)
+{
+    g_autoptr(WeftFleet) fleet = fleet_of("222");
+    const char *const first[] = { "024", "204", "440" }, *const then[] = { "044", "402", "420" };
+    set_hops(fleet, first, 3);
+    assert_place(fleet, NODES(4, 8), "a1 a2 b1 b2");
+    set_hops(fleet, then, 3);
+    assert_place(fleet, NODES(4, 8), "b1 b2 c1 c2");
+    add_host(fleet, "c3", "c", "");
+    assert_place(fleet, NODES(5, 8), "b1 b2 c1 c2 c3");
+    add_host(fleet, "d1", "d", "");
+    assert_place(fleet, NODES(5, 8), "b1 b2 c1 c2 c3");
+    weft_fleet_remove_host(fleet, "b2");
+    assert_place(fleet, NODES(5, 8), "a1 a2 c1 c2 c3");
+}
+
 /* What was given back is found again by the same index, and a host that is closed is not. */
 static void
 test_keeps_up(void)
@@ -417,6 +482,10 @@ main(int argc, char **argv)
     g_test_add_func("/gang/leaves/several", test_several_leaves);
     g_test_add_func("/gang/leaves/nearest", test_nearest);
     g_test_add_func("/gang/leaves/irregular", test_irregular);
+    g_test_add_func("/gang/leaves/row", test_row);
+    g_test_add_func("/gang/leaves/unknown", test_unknown_leaf);
+    g_test_add_func("/gang/leaves/moves", test_moves);
+    g_test_add_func("/gang/leaves/cables-change", test_cables_change);
     g_test_add_func("/gang/leaves/keeps-up", test_keeps_up);
     g_test_add_func("/gang/leaves/beside", test_beside);
     g_test_add_func("/gang/hosts/best-fit", test_best_fit);

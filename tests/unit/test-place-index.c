@@ -1,5 +1,5 @@
-/* Indexes that are kept up with a fleet while gangs come and go, beside those of a fleet that is made anew: fleets large enough
- * that an index is mended and not made again. */
+/* Indexes and the order of hosts that are kept up while gangs come and go and hosts change, beside those of a fleet that is
+ * made anew: fleets large enough that an index is mended and not made again. */
 #include "checks.h"
 
 #define FLEETS 6
@@ -56,6 +56,78 @@ go(Life *life, guint which)
     g_ptr_array_remove_index_fast(life->gangs, which);
 }
 
+/* --- hosts change --- */
+
+/* Described on another leaf, where another host is; or nobody says where. */
+static void
+move(Life *life, BookHost *host, GRand *dice)
+{
+    const BookHost *other = life->books->hosts->pdata[pick(dice, life->books->hosts->len)];
+    g_free(host->host->leaf);
+    host->host->leaf = pick(dice, 4) ? g_strdup(other->host->leaf) : NULL;
+    books_put(life->books, life->fleet, host);
+}
+
+/* Described on the fabric of another one. */
+static void
+change_fabric(Life *life, BookHost *host, GRand *dice)
+{
+    const BookHost *other = life->books->hosts->pdata[pick(dice, life->books->hosts->len)];
+    g_autofree char *fabric = g_steal_pointer(&host->host->fabric);
+    host->host->fabric = g_strdup(other->host->fabric);
+    books_put(life->books, life->fleet, host);
+}
+
+static void
+label(Life *life, BookHost *host, GRand *dice)
+{
+    g_hash_table_insert(host->host->labels, g_strdup("rack"), g_strdup_printf("r%u", pick(dice, 3)));
+    books_put(life->books, life->fleet, host);
+}
+
+/* It goes, others are placed without it, and it comes back. */
+static void
+go_and_return(Life *life, BookHost *host, GRand *dice)
+{
+    const Case *it = life->wishes->pdata[pick(dice, WISHES)];
+    WeftPlacement placement;
+    weft_fleet_remove_host(life->fleet, host->host->name);
+    if (pick(dice, 2) && weft_place(life->fleet, &it->request, &placement))
+        for (guint i = 0; i < placement.n; i++)
+            g_assert_cmpstr(weft_fleet_name(life->fleet, placement.seats[i].host), !=, host->host->name);
+    books_bring(life->books, life->fleet, host);
+}
+
+/* A port hangs on another switch than it did, by the word of the fabric, and the map is told as a whole. */
+static void
+tell_map(Life *life, BookHost *host, GRand *dice)
+{
+    WeftFleetFabric *told = g_hash_table_lookup(life->books->fabrics, host->host->fabric);
+    const WeftHca *hca = host->host->hcas->len ? host->host->hcas->pdata[0] : NULL;
+    if (!told)
+        return;
+    if (told->leaves && hca)
+        g_hash_table_insert(told->leaves, g_memdup2(&hca->port_guid, sizeof hca->port_guid),
+                            g_strdup_printf("leaf%u", pick(dice, 40)));
+    if (told->hops && pick(dice, 4) == 0)
+        g_array_index(told->hops, guint8, 1) = g_array_index(told->hops, guint8, g_hash_table_size(told->switches)) =
+            (guint8)(1 + pick(dice, 6));
+    books_tell(life->books, life->fleet, host->host->fabric);
+}
+
+static void
+lose_devices(Life *life, BookHost *host, GRand *dice)
+{
+    if (!host->found)
+        host->found = weft_host_copy(host->host);
+    if (host->found->hcas->len)
+        g_ptr_array_remove_index(host->found->hcas, pick(dice, host->found->hcas->len));
+    weft_fleet_set_devices(life->fleet, host->host->name, host->found);
+}
+
+static void (*const changes[])(Life *, BookHost *, GRand *) = { move,          move,     change_fabric, label,
+                                                                go_and_return, tell_map, lose_devices };
+
 static char *
 place_text(WeftFleet *fleet, const Case *it)
 {
@@ -93,6 +165,8 @@ live(Life *life)
 {
     g_autoptr(GRand) dice = case_rand(life->seed, FOR_STEPS, 0);
     for (guint step = 0; step < STEPS && !g_test_failed(); step++) {
+        if (pick(dice, 4) == 0)
+            changes[pick(dice, G_N_ELEMENTS(changes))](life, life->books->hosts->pdata[pick(dice, HOSTS)], dice);
         if (life->gangs->len && pick(dice, 4) == 0)
             go(life, pick(dice, life->gangs->len));
         else
