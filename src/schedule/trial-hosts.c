@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-#define BIDS_MAX WEFT_FIRSTS /* hosts that are tried before one is chosen */
+#define BIDS_MAX WEFT_FIRSTS /* hosts that are tried before one is chosen, */
+#define BIDS_LARGE 2         /* and of requests of more nodes */
+#define NODES_SMALL 64       /* than these */
 
 /* What a host would take. */
 typedef struct Bid {
@@ -19,6 +21,7 @@ typedef struct Filling {
     guint missing[WEFT_GROUPS_MAX];
     Bid bids[BIDS_MAX]; /* the best first */
     guint n_bids;
+    guint most; /* bids that are kept */
 } Filling;
 
 static double
@@ -51,12 +54,12 @@ add_bid(Filling *filling, WeftIndex *const *indexes, guint place)
     guint at = filling->n_bids;
     while (at > 0 && is_better(&bid, &filling->bids[at - 1]))
         at--;
-    if (bid.worth == 0 || at == BIDS_MAX)
+    if (bid.worth == 0 || at == filling->most)
         return;
-    guint behind = MIN(filling->n_bids, BIDS_MAX - 1) - at;
+    guint behind = MIN(filling->n_bids, filling->most - 1) - at;
     memmove(&filling->bids[at + 1], &filling->bids[at], behind * sizeof bid);
     filling->bids[at] = bid;
-    filling->n_bids = MIN(filling->n_bids + 1, BIDS_MAX);
+    filling->n_bids = MIN(filling->n_bids + 1, filling->most);
 }
 
 static void
@@ -119,6 +122,7 @@ weft_trial_fill_hosts(WeftTrial *trial, WeftIndex *const *indexes, const WeftLea
     guint left = 0;
     for (guint i = 0; i < trial->n; i++)
         left += filling.missing[i] = trial->groups[i].count;
+    filling.most = left > NODES_SMALL ? BIDS_LARGE : BIDS_MAX;
     weft_board_stamp(board);
     board->n_seats = board->n_picks = 0;
     while (left) {

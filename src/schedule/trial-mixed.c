@@ -4,15 +4,18 @@
 
 #include <string.h>
 
-#define TRIES_MAX 256 /* whole placements of one request */
-#define LEAVES_FEW 10 /* so many leaves or fewer: all sets of these may be tried */
+#define TRIES_MAX 256  /* whole placements of one request, */
+#define TRIES_LEAST 16 /* even if it is large */
+#define NODES_MAX 8192 /* in all that is tried */
+#define SINGLES 8      /* leaves that are tried for all */
+#define LEAVES_FEW 10  /* so many leaves or fewer: all sets of these may be tried */
 
 typedef struct Mix {
     WeftTrial *trial;
     guint n;                             /* groups */
     WeftIndex *indexes[WEFT_GROUPS_MAX]; /* as the fleet is, before anything is tried */
     WeftMixOrders orders;
-    guint tries;
+    guint tries; /* that are left */
     gboolean found;
     guint hops, hosts; /* of the best so far */
     guint n_seats;
@@ -129,7 +132,7 @@ try_order(Mix *mix, const WeftLeafSet *leaves, const guint *order)
     guint mark = weft_fleet_begin(trial->fleet);
     guint32 used = weft_board_stamp(trial->board);
     gboolean placed = TRUE;
-    mix->tries++;
+    mix->tries--;
     mix->now.n = mix->now_hosts = 0;
     trial->board->n_seats = 0;
     for (guint i = 0; i < mix->n && placed; i++)
@@ -144,6 +147,7 @@ try_order(Mix *mix, const WeftLeafSet *leaves, const guint *order)
 static gboolean
 try_hosts(Mix *mix, const WeftLeafSet *leaves, guint first)
 {
+    mix->tries -= mix->tries > 0;
     if (!weft_trial_fill_hosts(mix->trial, mix->indexes, leaves, &mix->orders, first))
         return FALSE;
     mix->now.n = mix->now_hosts = 0;
@@ -178,16 +182,14 @@ static gboolean
 try_leaves(Mix *mix, const WeftLeafSet *leaves)
 {
     gboolean placed = FALSE;
-    look_anew(mix);
     if (leaves && !has_room(mix, leaves))
         return FALSE;
     if (leaves)
         placed = try_hosts(mix, leaves, 0);
-    for (guint o = 0; o < mix->orders.n && mix->tries < TRIES_MAX; o++)
+    for (guint o = 0; o < mix->orders.n && mix->tries; o++)
         placed |= try_order(mix, leaves, mix->orders.orders[o]);
-    if (leaves && placed)
-        look_anew(mix);
-    for (guint first = 1; leaves && placed && first < WEFT_FIRSTS && mix->hosts > least_hosts(mix); first++)
+    look_anew(mix);
+    for (guint first = 1; leaves && placed && first < WEFT_FIRSTS && mix->tries && mix->hosts > least_hosts(mix); first++)
         try_hosts(mix, leaves, first);
     return placed;
 }
@@ -213,7 +215,7 @@ static void
 try_sets(Mix *mix, const WeftLeafSet *all, WeftLeafSet *set)
 {
     for (guint k = 1; k <= all->n && !mix->found; k++)
-        for (guint bits = 1; bits < 1U << all->n && mix->tries < TRIES_MAX; bits++) {
+        for (guint bits = 1; bits < 1U << all->n && mix->tries; bits++) {
             if ((guint)__builtin_popcount(bits) != k)
                 continue;
             set->n = 0;
@@ -224,54 +226,116 @@ try_sets(Mix *mix, const WeftLeafSet *all, WeftLeafSet *set)
         }
 }
 
-/* How much of what is still missing the leaf would bring, as parts of the groups. */
-static double
-worth(const Mix *mix, guint leaf, const guint64 *missing)
-{
-    double sum = 0;
-    for (guint i = 0; i < mix->n; i++)
-        sum += (double)MIN(missing[i], mix->indexes[i]->capacity[leaf]) / mix->trial->groups[i].count;
-    return sum;
-}
+/* What a leaf would bring. */
+typedef struct Gain {
+    guint leaf;
+    double worth;  /* of what is missing, as parts of the groups */
+    guint64 spare; /* nodes that fit there, whatever is missing */
+} Gain;
 
-/* The leaf of the zone that brings most and is not in the set; G_MAXUINT: none brings anything. */
-static guint
-best_leaf(const Mix *mix, const WeftZone *zone, const WeftLeafSet *set, const guint64 *missing)
+static Gain
+gain_of(const Mix *mix, guint leaf, const guint64 *missing)
 {
-    guint best = G_MAXUINT;
-    double most = 0;
-    for (guint leaf = zone->first; leaf < zone->first + zone->n; leaf++) {
-        double brings = worth(mix, leaf, missing);
-        gboolean there = FALSE;
-        for (guint i = 0; i < set->n && brings > most && !there; i++)
-            there = set->at[i] == leaf;
-        if (brings > most && !there) {
-            most = brings;
-            best = leaf;
-        }
+    Gain gain = { .leaf = leaf };
+    for (guint i = 0; i < mix->n; i++) {
+        guint32 capacity = mix->indexes[i]->capacity[leaf];
+        gain.worth += (double)MIN(missing[i], capacity) / mix->trial->groups[i].count;
+        gain.spare += capacity;
     }
-    return best;
+    return gain;
 }
 
-/* Leaf after leaf, the one that brings most, until all groups have their place. */
-static void
-grow(Mix *mix, const WeftZone *zone, WeftLeafSet *set)
+static gboolean
+is_better(const Gain *a, const Gain *b)
 {
-    guint64 missing[WEFT_GROUPS_MAX] = { 0 };
+    return a->worth != b->worth ? a->worth > b->worth : a->worth > 0 && a->spare < b->spare;
+}
+
+static gboolean
+contains(const WeftLeafSet *set, guint leaf)
+{
+    for (guint i = 0; i < set->n; i++)
+        if (set->at[i] == leaf)
+            return TRUE;
+    return FALSE;
+}
+
+/* Adds the leaf of the zone that brings most of what is missing, and has least beside it. FALSE: none brings anything. */
+static gboolean
+add_best(const Mix *mix, const WeftZone *zone, WeftLeafSet *set, const guint64 *missing)
+{
+    Gain best = { .leaf = G_MAXUINT };
+    for (guint leaf = zone->first; leaf < zone->first + zone->n; leaf++) {
+        Gain gain = gain_of(mix, leaf, missing);
+        if (is_better(&gain, &best) && !contains(set, leaf))
+            best = gain;
+    }
+    if (best.leaf != G_MAXUINT)
+        set->at[set->n++] = best.leaf;
+    return best.leaf != G_MAXUINT;
+}
+
+static void
+count_all(const Mix *mix, guint64 ret_missing[WEFT_GROUPS_MAX])
+{
+    for (guint i = 0; i < WEFT_GROUPS_MAX; i++)
+        ret_missing[i] = i < mix->n ? mix->trial->groups[i].count : 0;
+}
+
+/* Leaves of the zone that have enough, counting each group by itself. FALSE: there are not that few. */
+static gboolean
+gather(const Mix *mix, const WeftZone *zone, guint most, WeftLeafSet *set)
+{
+    guint64 missing[WEFT_GROUPS_MAX];
     set->n = 0;
-    for (guint i = 0; i < mix->n; i++)
-        missing[i] = mix->trial->groups[i].count;
-    while (set->n < WEFT_NODES_MAX && mix->tries < TRIES_MAX) {
-        guint leaf = best_leaf(mix, zone, set, missing);
-        for (guint i = 0; leaf == G_MAXUINT && i < mix->n; i++)
-            missing[i] = mix->trial->groups[i].count; /* by numbers it is enough, and yet it is not */
-        if (leaf == G_MAXUINT && (leaf = best_leaf(mix, zone, set, missing)) == G_MAXUINT)
-            return;
-        set->at[set->n++] = leaf;
+    count_all(mix, missing);
+    while (!has_room(mix, set)) {
+        if (set->n == most || !add_best(mix, zone, set, missing))
+            return FALSE;
         for (guint i = 0; i < mix->n; i++)
-            missing[i] -= MIN(missing[i], mix->indexes[i]->capacity[leaf]);
-        if (try_leaves(mix, set))
+            missing[i] -= MIN(missing[i], mix->indexes[i]->capacity[set->at[set->n - 1]]);
+    }
+    return TRUE;
+}
+
+/* … and further ones, until all really have their place. */
+static void
+grow(Mix *mix, const WeftZone *zone, guint most, WeftLeafSet *set)
+{
+    guint64 all[WEFT_GROUPS_MAX];
+    count_all(mix, all);
+    if (!gather(mix, zone, most, set))
+        return;
+    while (mix->tries && !try_leaves(mix, set))
+        if (set->n == most || !add_best(mix, zone, set, all))
             return;
+}
+
+/* One leaf for all: the tightest of those where each group by itself has room. */
+static void
+try_singles(Mix *mix, WeftLeafSet *set)
+{
+    guint64 all[WEFT_GROUPS_MAX];
+    Gain gains[SINGLES];
+    guint n = 0;
+    count_all(mix, all);
+    for (guint leaf = 0; leaf < mix->trial->realm->n_leaves; leaf++) {
+        *set = (WeftLeafSet){ 1, { leaf } };
+        if (!has_room(mix, set))
+            continue;
+        Gain gain = gain_of(mix, leaf, all);
+        guint at = n;
+        for (; at > 0 && is_better(&gain, &gains[at - 1]); at--)
+            if (at < SINGLES)
+                gains[at] = gains[at - 1];
+        if (at < SINGLES)
+            gains[at] = gain;
+        n = MIN(n + 1, SINGLES);
+    }
+    for (guint i = 0; i < n && mix->tries && !mix->found; i++) {
+        set->n = 1;
+        set->at[0] = gains[i].leaf;
+        try_leaves(mix, set);
     }
 }
 
@@ -279,7 +343,7 @@ grow(Mix *mix, const WeftZone *zone, WeftLeafSet *set)
 static void
 shrink(Mix *mix, WeftLeafSet *set)
 {
-    for (guint drop = 0; mix->found && drop < mix->set.n && mix->tries < TRIES_MAX; drop++) {
+    for (guint drop = 0; mix->found && drop < mix->set.n && mix->tries; drop++) {
         guint before = mix->set.n;
         set->n = 0;
         for (guint i = 0; i < before; i++)
@@ -290,29 +354,20 @@ shrink(Mix *mix, WeftLeafSet *set)
     }
 }
 
-static gboolean
-zone_has_room(const Mix *mix, const WeftZone *zone)
-{
-    for (guint i = 0; i < mix->n; i++) {
-        guint64 sum = 0;
-        for (guint leaf = zone->first; leaf < zone->first + zone->n; leaf++)
-            sum += mix->indexes[i]->capacity[leaf];
-        if (sum < mix->trial->groups[i].count)
-            return FALSE;
-    }
-    return TRUE;
-}
-
-/* In the smallest zones that have room, up to all of the fabric. */
+/* The fewest leaves wherever they are, and then as few that are nearer to each other. */
 static void
 try_zones(Mix *mix, WeftLeafSet *set)
 {
     const WeftRealm *realm = mix->trial->realm;
-    for (guint l = 0; l < realm->n_levels && !mix->found; l++)
-        for (guint z = 0; z < realm->levels[l].n && !mix->found && mix->tries < TRIES_MAX; z++)
-            if (zone_has_room(mix, &realm->levels[l].zones[z]))
-                grow(mix, &realm->levels[l].zones[z], set);
+    const WeftZone all = { 0, realm->n_leaves };
+    try_singles(mix, set);
+    if (mix->found)
+        return;
+    grow(mix, &all, WEFT_NODES_MAX, set);
     shrink(mix, set);
+    for (guint l = 0; l < realm->n_levels; l++)
+        for (guint z = 0; z < realm->levels[l].n && mix->tries && mix->found && mix->hops > realm->levels[l].hops; z++)
+            grow(mix, &realm->levels[l].zones[z], mix->set.n, set);
 }
 
 static guint
@@ -348,10 +403,14 @@ weft_trial_place_mixed(WeftTrial *trial)
 {
     Mix mix = { .trial = trial, .n = trial->n };
     WeftBoard *board = trial->board;
+    guint nodes = 0;
     look_anew(&mix);
     for (guint i = 0; i < mix.n; i++)
         if (mix.indexes[i]->total < trial->groups[i].count)
             return FALSE;
+    for (guint i = 0; i < mix.n; i++)
+        nodes += trial->groups[i].count;
+    mix.tries = CLAMP(NODES_MAX / MAX(nodes, 1), TRIES_LEAST, TRIES_MAX);
     make_orders(&mix);
     list_leaves(&mix, &board->leaves);
     if (trial->request->cluster->layout == WEFT_LAYOUT_SPREAD)
