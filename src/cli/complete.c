@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 static const char *const name_paths[] = {
-    [WEFT_NAMES_CLUSTERS] = "/v1/clusters",     [WEFT_NAMES_HOSTS] = "/v1/hosts",   [WEFT_NAMES_TENANTS] = "/v1/tenants",
-    [WEFT_NAMES_PRINCIPALS] = "/v1/principals", [WEFT_NAMES_IMAGES] = "/v1/images", [WEFT_NAMES_FABRICS] = "/v1/fabrics",
+    [WEFT_NAMES_CLUSTERS] = "/v1/clusters",         [WEFT_NAMES_HOSTS] = "/v1/hosts",   [WEFT_NAMES_TENANTS] = "/v1/tenants",
+    [WEFT_NAMES_PRINCIPALS] = "/v1/principals",     [WEFT_NAMES_IMAGES] = "/v1/images", [WEFT_NAMES_FABRICS] = "/v1/fabrics",
     [WEFT_NAMES_RESERVATIONS] = "/v1/reservations",
 };
 
