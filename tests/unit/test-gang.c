@@ -449,9 +449,11 @@ test_pattern(void)
     g_assert_cmpuint(placement.seats[0].n_rails, ==, 0);
     g_assert_cmpuint(placement.shm, ==, 0);
     g_autofree char *all = place_avoiding(fleet, NODES(16, 1) ",\"pattern\":\"all\"", NULL, &placement);
+    g_assert_nonnull(all);
     g_assert_cmpint(placement.between, ==, 53); /* 64 of 120 */
     g_assert_cmpuint(placement.seats[0].path, ==, WEFT_PATH_SRIOV);
     g_autofree char *forced = place_avoiding(fleet, NODES(16, 1) ",\"pattern\":\"ring\",\"path\":\"sriov\"", NULL, &placement);
+    g_assert_nonnull(forced);
     g_assert_cmpuint(placement.seats[0].path, ==, WEFT_PATH_SRIOV);
 }
 
