@@ -168,6 +168,19 @@ look(WeftQueue *queue, WeftWaiter *waiter, gboolean ranked)
         keep_promise(queue, waiter);
 }
 
+/* Those for whom all have left that were stopped come first: nobody else is to find the room that was made. */
+static void
+look_at_heirs(WeftQueue *queue)
+{
+    for (guint i = 0; i < queue->promised->len;) {
+        WeftWaiter *waiter = queue->promised->pdata[i++];
+        if (waiter->wait.why == WEFT_WAIT_VICTIMS && waiter->victims == 0) {
+            keep_promise(queue, waiter);
+            i = 0; /* others may have lost their promise to it */
+        }
+    }
+}
+
 /* invariant: while this goes on, nobody enters or leaves the order. */
 static void
 look_at_all(WeftQueue *queue, gboolean room)
@@ -311,6 +324,7 @@ weft_queue_run(WeftQueue *queue, gint64 now, const WeftQueueOps *ops, gpointer d
             begin_anew(queue);
         queue->room = queue->doubt = FALSE;
         queue->budget = BUDGET;
+        look_at_heirs(queue);
         look_at_all(queue, room);
         tidy(queue);
     }

@@ -380,6 +380,28 @@ test_promises_kept(void)
     }
 }
 
+/* One that gave way does not take the room again before the other, for whom it was stopped, and so on without end. */
+static void
+test_giving_way_ends(void)
+{
+    WeftSiteOptions site_options = pair;
+    site_options.hosts = site_options.cores = site_options.vfs = 8;
+    site_options.gpus = 4;
+    site_options.sockets = site_options.leaf_hosts = 2;
+    site_options.memory = 32ULL << 30;
+    for (guint seed = 642438; seed < 642448; seed++) {
+        WeftGenerateOptions made = {
+            .seed = seed, .jobs = 300, .load = 3, .hosts = 8, .cores = 8, .users = 5, .preemptible_share = 0.8
+        };
+        WeftSimulateOptions options = in_order(3);
+        options.queue.depth = 5;
+        g_autoptr(WeftLoad) load = weft_generate(&made, NULL);
+        g_autoptr(WeftSimulation) s = simulate(&site_options, load, &options);
+        g_assert_cmpuint(s->ended, ==, 300);
+        g_assert_cmpuint(s->preempted, >, 10);
+    }
+}
+
 static void
 test_plot(void)
 {
@@ -412,6 +434,7 @@ main(int argc, char **argv)
     g_test_add_func("/simulate/split", test_split);
     g_test_add_func("/simulate/gpus", test_gpus);
     g_test_add_func("/simulate/promises-kept", test_promises_kept);
+    g_test_add_func("/simulate/giving-way-ends", test_giving_way_ends);
     g_test_add_func("/simulate/plot", test_plot);
     return g_test_run();
 }
