@@ -154,6 +154,7 @@ struct WeftQueue {
     gboolean share;      /* they have to be */
 
     gboolean doubt; /* promises are to be made anew */
+    gboolean stale; /* … and the cells read: they follow holds by themselves, but not hosts */
     gboolean room;  /* there may be more room than there was */
     guint looks;    /* waiters that are new in something */
     guint64 least;  /* nobody that waits asks for fewer cores */

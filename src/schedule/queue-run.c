@@ -317,12 +317,12 @@ weft_queue_run(WeftQueue *queue, gint64 now, const WeftQueueOps *ops, gpointer d
         if (!queue->doubt && !queue->room && queue->looks == 0 && next_promise(queue) > queue->now)
             break;
         gboolean room = queue->room || queue->doubt;
-        if (queue->doubt)
+        if (queue->stale)
             weft_cells_read(&queue->cells, queue->fleet);
         weft_queue_draw(queue);
         if (queue->doubt)
             begin_anew(queue);
-        queue->room = queue->doubt = FALSE;
+        queue->room = queue->doubt = queue->stale = FALSE;
         queue->budget = BUDGET;
         look_at_heirs(queue);
         look_at_all(queue, room);

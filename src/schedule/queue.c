@@ -46,7 +46,7 @@ weft_queue_new(WeftFleet *fleet, const WeftQueueOptions *options)
     queue->trial = g_array_new(FALSE, FALSE, sizeof(WeftStep));
     queue->hosts = g_array_new(FALSE, TRUE, sizeof(guint32));
     queue->ended = g_array_new(FALSE, FALSE, sizeof(WeftEnded));
-    queue->doubt = TRUE;
+    weft_queue_doubt(queue);
     return queue;
 }
 
@@ -106,7 +106,7 @@ weft_queue_withdraw(WeftQueue *queue, const char *key)
 void
 weft_queue_doubt(WeftQueue *queue)
 {
-    queue->doubt = TRUE;
+    queue->doubt = queue->stale = TRUE;
 }
 
 /* --- bookings --- */
