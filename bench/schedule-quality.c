@@ -104,6 +104,8 @@ instance(Score *scores, guint32 seed, guint most)
     } else {
         ExactVerdict verdict = exact_fits_anywhere(&ask);
         score->missed += verdict == EXACT_YES;
+        if (g_getenv("WEFT_BENCH_TELL") && verdict == EXACT_YES)
+            printf("refused: seed %u\n", seed);
         score->n += verdict == EXACT_YES;
         score->undecided += verdict == EXACT_UNDECIDED;
     }

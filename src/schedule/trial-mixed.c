@@ -311,7 +311,7 @@ grow(Mix *mix, const WeftZone *zone, guint most, WeftLeafSet *set)
             return;
 }
 
-/* One leaf for all: the tightest of those where each group by itself has room. */
+/* One leaf for all: of those where each group by itself has room, some of the tightest. */
 static void
 try_singles(Mix *mix, WeftLeafSet *set)
 {
@@ -332,7 +332,7 @@ try_singles(Mix *mix, WeftLeafSet *set)
             gains[at] = gain;
         n = MIN(n + 1, SINGLES);
     }
-    for (guint i = 0; i < n && mix->tries && !mix->found; i++) {
+    for (guint i = 0; i < n && mix->tries && !(mix->found && mix->hosts <= least_hosts(mix)); i++) {
         set->n = 1;
         set->at[0] = gains[i].leaf;
         try_leaves(mix, set);

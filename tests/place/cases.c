@@ -327,7 +327,8 @@ Books *
 case_fleet(guint32 seed, CaseLimits limits)
 {
     g_autoptr(GRand) dice = case_rand(seed, OF_FLEET, 0);
-    Plan plan = { 1 + pick(dice, MAX(6, limits.hosts / 10)), chance(dice, 40), chance(dice, 10), chance(dice, 10) };
+    guint few = 1 + pick(dice, MAX(6, limits.hosts / 10));
+    Plan plan = { chance(dice, 20) ? few + 10 : few, chance(dice, 40), chance(dice, 10), chance(dice, 10) };
     guint hosts = limits.hosts > SMALL ? limits.hosts : 1 + pick(dice, SMALL);
     Books *books = books_new();
     for (guint i = 0; i < MIN(hosts, limits.hosts); i++)

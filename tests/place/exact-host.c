@@ -117,7 +117,7 @@ add_split(const Paged *paged, const guint *cores)
     }
 }
 
-/* Every way to spread the cores that are left over the NUMA nodes from numa on, a column for each. */
+/* Every way to spread the cores that are left over several of the NUMA nodes from numa on, a column for each. */
 static void
 add_splits(const Paged *paged, guint *cores, guint numa, guint left)
 {
@@ -128,7 +128,7 @@ add_splits(const Paged *paged, guint *cores, guint numa, guint left)
         return;
     }
     int size = size_in(paged->spot, numa, paged->page);
-    for (guint n = 0; n <= MIN(left, paged->spot->room.cores[numa]); n++) {
+    for (guint n = 0; n <= MIN(left, paged->spot->room.cores[numa]) && n < group->cores; n++) {
         guint64 bytes = group->memory * n / group->cores;
         if (n && (size < 0 || group->memory * n % group->cores || bytes % paged->page ||
                   bytes / paged->page > paged->spot->room.pages[numa][size]))
@@ -181,6 +181,46 @@ add_preferred(const Paged *paged, guint unused)
 {
     guint cores[WEFT_NUMA_MAX] = { 0 };
     add_splits(paged, cores, 0, paged->wish->group->cores);
+}
+
+/* Nodes that fit into a NUMA node, were all of it theirs. */
+static guint
+count_whole(const Spot *spot, const Wish *wish, guint numa)
+{
+    guint64 n = 0;
+    for (guint s = 0; s < numa_of(spot, numa)->n_pages; s++) {
+        guint64 page = numa_of(spot, numa)->pages[s].size;
+        if (wish->group->memory % page == 0 && (!wish->group->page_size || wish->group->page_size == page))
+            n += spot->room.pages[numa][s] / (wish->group->memory / page);
+    }
+    return (guint)MIN(n, spot->room.cores[numa] / wish->group->cores);
+}
+
+/* Whole ones in each NUMA node, and split ones; of these none unless each NUMA node has as many whole ones as fit. */
+static void
+add_wholes_and_splits(const Spot *spot, const Wish *wish, int all)
+{
+    int split = model_row(spot->model, GLP_FX, 0), splits = model_column(spot->model, wish->most);
+    int any = spot->alone ? model_column(spot->model, 1) : 0;
+    model_put(spot->model, all, splits, 1);
+    model_put(spot->model, split, splits, -1);
+    for_each_size(spot, wish, split, add_preferred, 0);
+    for (guint n = 0; n < spot->host->host->numa->len; n++) {
+        int here = model_row(spot->model, GLP_FX, 0), whole = model_column(spot->model, wish->most);
+        model_put(spot->model, all, whole, 1);
+        model_put(spot->model, here, whole, -1);
+        for_each_size(spot, wish, here, add_local, n);
+        if (!any)
+            continue;
+        int first = model_row(spot->model, GLP_UP, 0);
+        model_put(spot->model, first, any, count_whole(spot, wish, n));
+        model_put(spot->model, first, whole, -1);
+    }
+    if (!any)
+        return;
+    int only = model_row(spot->model, GLP_UP, 0);
+    model_put(spot->model, only, splits, 1);
+    model_put(spot->model, only, any, -(double)wish->most);
 }
 
 static void
@@ -318,9 +358,12 @@ add_free(const Spot *spot, const Wish *wish)
     gboolean anywhere = wish->group->locality == WEFT_LOCALITY_NONE;
     int row = model_row(spot->model, GLP_FX, 0);
     model_put(spot->model, row, wish->n, -1);
-    for_each_size(spot, wish, row, anywhere ? add_anywhere : add_preferred, 0);
-    if (anywhere)
+    if (anywhere) {
+        for_each_size(spot, wish, row, add_anywhere, 0);
         add_any_cores(spot, wish);
+    } else {
+        add_wholes_and_splits(spot, wish, row);
+    }
     add_devices(spot, wish, ANY_NUMA, wish->n);
 }
 

@@ -16,6 +16,7 @@ typedef struct Spot {
     const ExactAsk *ask;
     const BookHost *host;
     BookRoom room;
+    gboolean alone;           /* only one group is placed there */
     int cores[WEFT_NUMA_MAX]; /* rows */
     int pages[WEFT_NUMA_MAX][WEFT_PAGE_SIZES_MAX];
     int hcas[WEFT_HCAS_MAX];

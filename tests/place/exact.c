@@ -18,6 +18,7 @@ exact_most(const ExactAsk *ask, const BookHost *host, guint group)
     Spot spot;
     Model model = model_new();
     spot_init(&spot, &model, ask, host);
+    spot.alone = TRUE;
     Wish wish = spot_add(&spot, group);
     guint most = 0;
     if (wish.most) {

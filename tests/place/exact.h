@@ -3,7 +3,8 @@
  *
  * A node has pages of one size. With locality required it sits in one NUMA node with its functions and GPUs, each GPU below the
  * root of one of its functions where both roots are known. With locality preferred it may be split over NUMA nodes, memory
- * exactly as the cores are; with none its cores and its pages are anywhere. */
+ * exactly as the cores are; of equal nodes only such are split that fit into no NUMA node beside the others. With none its
+ * cores and its pages are anywhere. */
 #pragma once
 
 #include "books.h"

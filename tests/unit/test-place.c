@@ -185,7 +185,7 @@ check_place(Walk *walk, const Case *it, const WeftPlacement *placement, gboolean
     wrong = take(walk, it, &own, walk->step % 4 == 1);
     books_take(walk->books, walk->fleet, seats, own.n, it->cluster->id);
     wrong = wrong ? wrong : books_check(walk->books);
-    return wrong ? wrong : checks_locality(walk->books, it);
+    return wrong || grown ? wrong : checks_locality(walk->books, it); /* nodes from before had less room */
 }
 
 /* A refusal of equal nodes is right when nobody finds a place; one of mixed ones nearly always. */
