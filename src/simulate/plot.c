@@ -10,7 +10,8 @@
 #define PANEL 150.0
 #define GAP 46
 #define PLOT_WIDTH (WIDTH - LEFT - RIGHT)
-#define TICKS 8 /* at most, along the time */
+#define TICKS 8 /* at most, along the time; … */
+#define RUNGS 5 /* … and above each other */
 
 /* Colours by class: a page or viewer that is dark gets the second set. */
 static const char style[] = "<style>\n"
@@ -170,15 +171,16 @@ append_times(GString *svg, const WeftMeter *m, double bottom)
 char *
 weft_simulation_plot(const WeftSimulation *s, const char *title)
 {
-    double longest = 0, tick = 0;
+    double longest = 0;
     for (guint i = 0; i < s->meter.n_steps; i++)
         longest = MAX(longest, value_at(s, WEFT_METER_WAITING, i));
-    tick = nice_step(longest, 4);
+    double step = nice_step(longest, RUNGS);
+    guint rungs = MAX((guint)ceil(longest / step), 1);
     g_autofree char *busy = g_strdup_printf("mean %.1f %%", s->busy * 100);
     g_autofree char *waiting = g_strdup_printf("mean %.1f, at most %.0f", s->queue, s->queue_max);
     const Panel panels[] = {
         { "u", "Utilisation", busy, WEFT_METER_BUSY, TOP, 1, 4, 100, " %" },
-        { "q", "Jobs that wait", waiting, WEFT_METER_WAITING, TOP + PANEL + GAP, tick * 4, 4, 1, "" },
+        { "q", "Jobs that wait", waiting, WEFT_METER_WAITING, TOP + PANEL + GAP, step * rungs, rungs, 1, "" },
     };
     g_autofree char *escaped = g_markup_escape_text(title, -1);
     GString *svg = g_string_new(NULL);
