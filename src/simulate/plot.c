@@ -159,7 +159,8 @@ append_times(GString *svg, const WeftMeter *m, double bottom)
     while (scale < G_N_ELEMENTS(scales) - 1 && all / scales[scale].step > TICKS)
         scale++;
     double step = MAX(scales[scale].step, floor(all / TICKS / scales[scale].step) * scales[scale].step);
-    for (double t = 0; t <= all; t += step) {
+    for (guint i = 0; i * step <= all; i++) {
+        double t = i * step;
         append(svg, "<line class=\"axis\" x1=\"#\" y1=\"#\" x2=\"#\" y2=\"#\"/>\n", x_of(m, t), bottom, x_of(m, t), bottom + 5);
         append(svg, "<text x=\"#\" y=\"#\" text-anchor=\"middle\">", x_of(m, t), bottom + 20, 0, 0);
         g_string_append_printf(svg, "%.0f %s</text>\n", t / scales[scale].unit, scales[scale].label);

@@ -68,11 +68,11 @@ use_host(Engine *e, guint host, int cores)
 }
 
 static void
-use_seats(Engine *e, const Live *live, int sign)
+use_seats(Engine *e, const Live *live, gboolean taken)
 {
-    guint cores = weft_kinds_demand(e->kinds, live->job)->cores;
+    int cores = weft_kinds_demand(e->kinds, live->job)->cores;
     for (guint i = 0; i < live->placement.n; i++)
-        use_host(e, live->placement.seats[i].host, sign * (int)cores);
+        use_host(e, live->placement.seats[i].host, taken ? cores : -cores);
 }
 
 /* --- what happens --- */
@@ -133,7 +133,7 @@ stop(Engine *e, Live *live)
 {
     weft_fleet_give_seats(e->site->fleet, live->placement.seats, live->placement.n, live->key);
     weft_queue_release(e->queue, live->key);
-    use_seats(e, live, -1);
+    use_seats(e, live, FALSE);
     g_clear_pointer(&live->placement.seats, g_free);
 }
 
@@ -203,7 +203,7 @@ start(const WeftAsk *ask, const WeftPlacement *placement, gpointer data)
                       .n = placement->n };
     weft_queue_hold(e->queue, &hold);
     weft_timeline_push(&e->ends, &(WeftMoment){ live->end, live->job, live->run });
-    use_seats(e, live, 1);
+    use_seats(e, live, TRUE);
     weft_meter_add(e->meter, WEFT_METER_WAITING, -1);
     g_array_append_val(e->started, live->job);
     return TRUE;

@@ -114,8 +114,9 @@ hops_of(guint hosts, guint levels, guint radix)
     g_autoptr(WeftSite) site = weft_site_new(&options);
     json_auto_t *spec = json_pack("{s:s, s:i, s:s}", "name", "all", "count", (int)hosts, "memory", "1G");
     g_autoptr(WeftCluster) cluster = weft_cluster_from_spec(spec, NULL);
+    WeftPlaceRequest request = { .cluster = cluster, .counts = &hosts };
     WeftPlacement placement;
-    g_assert_true(weft_place(site->fleet, &(WeftPlaceRequest){ .cluster = cluster, .counts = &hosts }, &placement));
+    g_assert_true(weft_place(site->fleet, &request, &placement));
     return placement.hops;
 }
 
