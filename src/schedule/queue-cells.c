@@ -22,37 +22,28 @@ weft_spots_set(GArray *spots, const WeftSeat *seats, guint n)
 
 /* --- now --- */
 
-static guint
-count_bits(const WeftCells *cells, const guint64 *words)
-{
-    guint n = 0;
-    for (guint i = 0; i < cells->words; i++)
-        n += (guint)__builtin_popcountll(words[i]);
-    return n;
-}
-
 static gboolean
 is_known(const WeftCells *cells, const WeftSpot *spot)
 {
     return spot->host < cells->n && spot->word < cells->words;
 }
 
-static void
-resize(WeftCells *cells, guint n, guint words)
+static WeftCell *
+cell_of(const WeftCells *cells, const WeftSpot *spot)
 {
+    return &cells->cell[(gsize)spot->host * cells->words + spot->word];
+}
+
+static void
+reset(WeftCells *cells, guint n, guint words)
+{
+    g_free(cells->cell);
+    cells->cell = g_new0(WeftCell, (gsize)n * words);
     cells->n = n;
     cells->words = words;
-    cells->free = g_renew(guint64, cells->free, (gsize)n * words);
-    cells->then = g_renew(guint64, cells->then, (gsize)n * words);
-    cells->left = g_renew(guint64, cells->left, (gsize)n * words);
-    cells->then_for = g_renew(guint32, cells->then_for, n);
-    cells->left_for = g_renew(guint32, cells->left_for, n);
-    memset(cells->then_for, 0, n * sizeof *cells->then_for);
-    memset(cells->left_for, 0, n * sizeof *cells->left_for);
-    memset(cells->free, 0, (gsize)n * words * sizeof *cells->free);
-    memset(cells->hosts, 0, sizeof cells->hosts);
-    cells->look = 0;
+    cells->look = cells->look_then = cells->look_left = 0;
     cells->total = 0;
+    memset(cells->hosts, 0, sizeof cells->hosts);
 }
 
 void
@@ -63,14 +54,17 @@ weft_cells_read(WeftCells *cells, const WeftFleet *fleet)
         const WeftSlot *slot = weft_fleet_slot(fleet, i);
         words = slot ? MAX(words, (weft_slot_host(slot)->cores->len + 63) / 64) : words;
     }
-    resize(cells, n, words);
+    reset(cells, n, words);
     for (guint i = 0; i < n; i++) {
         const WeftSlot *slot = weft_fleet_slot(fleet, i);
         WeftBits bits = { 0 };
+        guint free = 0;
         if (slot && weft_slot_is_open(slot))
             weft_slot_free_bits(slot, &bits);
-        memcpy(&cells->free[(gsize)i * words], bits.words, words * sizeof *bits.words);
-        guint free = count_bits(cells, bits.words);
+        for (guint w = 0; w < words; w++) {
+            cells->cell[(gsize)i * words + w].free = bits.words[w];
+            free += (guint)__builtin_popcountll(bits.words[w]);
+        }
         cells->hosts[free]++;
         cells->total += free;
     }
@@ -79,11 +73,16 @@ weft_cells_read(WeftCells *cells, const WeftFleet *fleet)
 void
 weft_cells_clear(WeftCells *cells)
 {
-    g_free(cells->free);
-    g_free(cells->then);
-    g_free(cells->left);
-    g_free(cells->then_for);
-    g_free(cells->left_for);
+    g_free(cells->cell);
+}
+
+static guint
+count_free(const WeftCells *cells, guint host)
+{
+    guint n = 0;
+    for (guint w = 0; w < cells->words; w++)
+        n += (guint)__builtin_popcountll(cells->cell[(gsize)host * cells->words + w].free);
+    return n;
 }
 
 void
@@ -93,10 +92,10 @@ weft_cells_change(WeftCells *cells, const GArray *spots, gboolean taken)
         const WeftSpot *spot = &g_array_index(spots, WeftSpot, i);
         if (!is_known(cells, spot))
             continue;
-        guint64 *words = &cells->free[(gsize)spot->host * cells->words];
-        guint before = count_bits(cells, words);
-        words[spot->word] = taken ? words[spot->word] & ~spot->bits : words[spot->word] | spot->bits;
-        guint after = count_bits(cells, words);
+        WeftCell *cell = cell_of(cells, spot);
+        guint before = count_free(cells, spot->host);
+        cell->free = taken ? cell->free & ~spot->bits : cell->free | spot->bits;
+        guint after = count_free(cells, spot->host);
         cells->hosts[before]--;
         cells->hosts[after]++;
         cells->total = cells->total - before + after;
@@ -105,41 +104,24 @@ weft_cells_change(WeftCells *cells, const GArray *spots, gboolean taken)
 
 /* --- then --- */
 
-static gboolean
-is_then(const WeftCells *cells, guint host)
+static guint64
+then_of(const WeftCells *cells, const WeftCell *cell)
 {
-    return cells->then_for[host] == cells->look_then;
+    return cell->then_for == cells->look_then ? cell->then : cell->free;
 }
 
-static guint64 *
-words_then(WeftCells *cells, guint host)
+static guint64
+left_of(const WeftCells *cells, const WeftCell *cell)
 {
-    guint64 *then = &cells->then[(gsize)host * cells->words];
-    if (!is_then(cells, host)) {
-        cells->then_for[host] = cells->look_then;
-        memcpy(then, &cells->free[(gsize)host * cells->words], cells->words * sizeof *then);
-    }
-    return then;
-}
-
-static guint64 *
-words_left(WeftCells *cells, guint host)
-{
-    guint64 *left = &cells->left[(gsize)host * cells->words];
-    if (cells->left_for[host] != cells->look_left) {
-        const guint64 *words = is_then(cells, host) ? cells->then : cells->free;
-        cells->left_for[host] = cells->look_left;
-        memcpy(left, &words[(gsize)host * cells->words], cells->words * sizeof *left);
-    }
-    return left;
+    return cell->left_for == cells->look_left ? cell->left : then_of(cells, cell);
 }
 
 static guint32
 next_look(WeftCells *cells)
 {
     if (++cells->look == 0) {
-        memset(cells->then_for, 0, cells->n * sizeof *cells->then_for);
-        memset(cells->left_for, 0, cells->n * sizeof *cells->left_for);
+        for (gsize i = 0; i < (gsize)cells->n * cells->words; i++)
+            cells->cell[i].then_for = cells->cell[i].left_for = 0;
         cells->look = 1;
     }
     return cells->look;
@@ -156,6 +138,19 @@ weft_cells_begin(WeftCells *cells, guint cores)
         cells->fit_then += (gint64)cells->hosts[free] * (free / cells->cores);
 }
 
+/* How many nodes fit on the spot's host less or more, where that word of its cores changes. */
+static gint64
+gain(const WeftCells *cells, const WeftSpot *spot, guint64 before, guint64 after, gboolean left)
+{
+    guint others = 0;
+    const WeftCell *first = &cells->cell[(gsize)spot->host * cells->words];
+    for (guint w = 0; w < cells->words; w++)
+        if (w != spot->word)
+            others += (guint)__builtin_popcountll(left ? left_of(cells, first + w) : then_of(cells, first + w));
+    guint was = others + (guint)__builtin_popcountll(before), is = others + (guint)__builtin_popcountll(after);
+    return (gint64)(is / cells->cores) - (gint64)(was / cells->cores);
+}
+
 void
 weft_cells_give(WeftCells *cells, const GArray *spots)
 {
@@ -163,10 +158,11 @@ weft_cells_give(WeftCells *cells, const GArray *spots)
         const WeftSpot *spot = &g_array_index(spots, WeftSpot, i);
         if (!is_known(cells, spot))
             continue;
-        guint64 *words = words_then(cells, spot->host);
-        guint before = count_bits(cells, words) / cells->cores;
-        words[spot->word] |= spot->bits;
-        cells->fit_then += count_bits(cells, words) / cells->cores - before;
+        WeftCell *cell = cell_of(cells, spot);
+        guint64 before = then_of(cells, cell);
+        cells->fit_then += gain(cells, spot, before, before | spot->bits, FALSE);
+        cell->then = before | spot->bits;
+        cell->then_for = cells->look_then;
     }
 }
 
@@ -177,35 +173,36 @@ weft_cells_look(WeftCells *cells)
     cells->fit_left = cells->fit_then;
 }
 
+/* Most of what is promised is held by others until then, and not free anyway. */
+static void
+take_spot(WeftCells *cells, const WeftSpot *spot)
+{
+    WeftCell *cell = cell_of(cells, spot);
+    guint64 before = left_of(cells, cell);
+    if (!(before & spot->bits))
+        return;
+    cells->fit_left += gain(cells, spot, before, before & ~spot->bits, TRUE);
+    cell->left = before & ~spot->bits;
+    cell->left_for = cells->look_left;
+}
+
 void
 weft_cells_take(WeftCells *cells, const GArray *spots)
 {
     for (guint i = 0; i < spots->len; i++) {
         const WeftSpot *spot = &g_array_index(spots, WeftSpot, i);
-        if (!is_known(cells, spot))
-            continue;
-        guint64 *words = words_left(cells, spot->host);
-        guint before = count_bits(cells, words) / cells->cores;
-        words[spot->word] &= ~spot->bits;
-        cells->fit_left -= before - count_bits(cells, words) / cells->cores;
+        if (is_known(cells, spot))
+            take_spot(cells, spot);
     }
 }
 
 void
 weft_cells_bar(WeftCells *cells, guint host)
 {
-    if (host >= cells->n)
-        return;
-    guint64 *words = words_left(cells, host);
-    cells->fit_left -= count_bits(cells, words) / cells->cores;
-    memset(words, 0, cells->words * sizeof *words);
-}
-
-/* By host and word. */
-static const guint64 *
-find_left(const WeftCells *cells, guint host)
-{
-    return cells->left_for[host] == cells->look_left ? cells->left : is_then(cells, host) ? cells->then : cells->free;
+    for (guint w = 0; host < cells->n && w < cells->words; w++) {
+        WeftSpot all = { host, (guint16)w, 0, G_MAXUINT64 };
+        take_spot(cells, &all);
+    }
 }
 
 gboolean
@@ -213,7 +210,7 @@ weft_cells_has(const WeftCells *cells, const GArray *spots)
 {
     for (guint i = 0; i < spots->len; i++) {
         const WeftSpot *spot = &g_array_index(spots, WeftSpot, i);
-        if (!is_known(cells, spot) || spot->bits & ~find_left(cells, spot->host)[(gsize)spot->host * cells->words + spot->word])
+        if (!is_known(cells, spot) || spot->bits & ~left_of(cells, cell_of(cells, spot)))
             return FALSE;
     }
     return TRUE;
@@ -222,12 +219,10 @@ weft_cells_has(const WeftCells *cells, const GArray *spots)
 gboolean
 weft_cells_has_left(const WeftCells *cells, guint host)
 {
-    if (host >= cells->n)
-        return TRUE;
-    for (guint i = 0; i < cells->words; i++)
-        if (find_left(cells, host)[(gsize)host * cells->words + i])
-            return TRUE;
-    return FALSE;
+    guint n = 0;
+    for (guint w = 0; host < cells->n && w < cells->words; w++)
+        n += (guint)__builtin_popcountll(left_of(cells, &cells->cell[(gsize)host * cells->words + w]));
+    return host >= cells->n || n >= cells->cores;
 }
 
 gboolean
@@ -235,16 +230,38 @@ weft_cells_counts(const WeftCells *cells, const WeftSpot *spot)
 {
     if (!is_known(cells, spot))
         return TRUE;
-    gsize at = (gsize)spot->host * cells->words + spot->word;
-    guint64 then = is_then(cells, spot->host) ? cells->then[at] : cells->free[at];
-    return (weft_cells_has_left(cells, spot->host) ? then : cells->free[at]) & spot->bits;
+    const WeftCell *cell = cell_of(cells, spot);
+    if (weft_cells_has_left(cells, spot->host))
+        return then_of(cells, cell) & spot->bits;
+    return cell->free & spot->bits && count_free(cells, spot->host) >= cells->cores;
+}
+
+/* --- marks --- */
+
+void
+weft_cells_mark(WeftCells *cells, const GArray *spots)
+{
+    cells->look_left = next_look(cells);
+    for (guint i = 0; i < spots->len; i++) {
+        const WeftSpot *spot = &g_array_index(spots, WeftSpot, i);
+        if (!is_known(cells, spot))
+            continue;
+        WeftCell *cell = cell_of(cells, spot);
+        cell->left = spot->bits | (cell->left_for == cells->look_left ? cell->left : 0);
+        cell->left_for = cells->look_left;
+    }
 }
 
 gboolean
-weft_cells_is_clear(const WeftCells *cells, const WeftSeat *seats, guint n)
+weft_cells_meets(const WeftCells *cells, const GArray *spots)
 {
-    for (guint i = 0; i < n; i++)
-        if (seats[i].host >= cells->n || cells->left_for[seats[i].host] == cells->look_left)
-            return FALSE;
-    return TRUE;
+    for (guint i = 0; i < spots->len; i++) {
+        const WeftSpot *spot = &g_array_index(spots, WeftSpot, i);
+        if (!is_known(cells, spot))
+            return TRUE;
+        const WeftCell *cell = cell_of(cells, spot);
+        if (cell->left_for == cells->look_left && cell->left & spot->bits)
+            return TRUE;
+    }
+    return FALSE;
 }

@@ -42,13 +42,19 @@ draw(WeftQueue *queue, const WeftRunner *runner, gboolean taken)
                        taken ? -(gint64)runner->cores : (gint64)runner->cores);
 }
 
+static void
+note_freed(WeftQueue *queue, const WeftRunner *runner, gint64 since)
+{
+    g_array_append_val(queue->freed, ((WeftFreed){ since, runner->cores, runner->n }));
+}
+
 void
 weft_queue_end(WeftQueue *queue, WeftRunner *runner, gint64 end)
 {
     draw(queue, runner, FALSE);
     remove_runner(queue, runner);
     if (end < runner->end)
-        weft_queue_note_freed(queue, &(WeftFreed){ runner->cores, runner->n }, TRUE);
+        note_freed(queue, runner, end);
     runner->end = end;
     insert_runner(queue, runner);
     draw(queue, runner, TRUE);
@@ -141,7 +147,7 @@ replace(WeftQueue *queue, WeftRunner *old, WeftRunner *runner)
     queue->doubt = queue->doubt || runner->end > old->end || !has_same_seats(old, runner);
     if (runner->end < old->end) {
         queue->room = TRUE;
-        weft_queue_note_freed(queue, &(WeftFreed){ runner->cores, runner->n }, TRUE);
+        note_freed(queue, old, runner->end);
     }
     weft_queue_meter(queue, old->tenant, -(gint64)old->cores, queue->settled);
     weft_queue_meter(queue, runner->tenant, (gint64)runner->cores, queue->settled);
@@ -171,7 +177,7 @@ weft_queue_release(WeftQueue *queue, const char *key)
         return;
     queue->room = TRUE;
     runner->tenant->ending += (gint64)runner->cores;
-    g_array_append_val(queue->ended, ((WeftEnded){ runner->end, { runner->cores, runner->n } }));
+    note_freed(queue, runner, 0);
     if (runner->heir && --runner->heir->victims == 0)
         weft_queue_look_at(queue, runner->heir);
     drop_runner(queue, runner);

@@ -15,26 +15,17 @@ weft_queue_mark(WeftQueue *queue, const WeftSeat *seats, guint n)
 }
 
 gboolean
-weft_queue_is_marked(const WeftQueue *queue, const WeftSeat *seats, guint n)
+weft_queue_is_marked(const WeftQueue *queue, const GArray *spots)
 {
-    for (guint i = 0; i < n; i++)
-        if (seats[i].host < queue->hosts->len && g_array_index(queue->hosts, guint32, seats[i].host) == queue->marks)
+    for (guint i = 0; i < spots->len; i++) {
+        guint host = g_array_index(spots, WeftSpot, i).host;
+        if (host < queue->hosts->len && g_array_index(queue->hosts, guint32, host) == queue->marks)
             return TRUE;
+    }
     return FALSE;
 }
 
 /* --- promises --- */
-
-void
-weft_queue_note_freed(WeftQueue *queue, const WeftFreed *freed, gboolean surprise)
-{
-    queue->freed.cores += freed->cores;
-    queue->freed.seats += freed->seats;
-    if (!surprise)
-        return;
-    queue->surprise.cores += freed->cores;
-    queue->surprise.seats += freed->seats;
-}
 
 void
 weft_queue_unpromise(WeftQueue *queue, WeftWaiter *waiter)
@@ -47,7 +38,7 @@ weft_queue_unpromise(WeftQueue *queue, WeftWaiter *waiter)
     waiter->wait.when = 0;
     g_ptr_array_remove_fast(queue->promised, waiter);
     g_ptr_array_set_size(queue->misses, 0);
-    weft_queue_note_freed(queue, &(WeftFreed){ waiter->cores, waiter->pledge.seats->len }, TRUE);
+    g_array_append_val(queue->freed, ((WeftFreed){ waiter->pledge.start, waiter->cores, waiter->pledge.seats->len }));
 }
 
 void
@@ -121,7 +112,7 @@ weft_queue_take_promises(WeftQueue *queue, WeftWaiter *waiter, gint64 start, con
     for (guint i = queue->promised->len; i-- > 0;) {
         WeftWaiter *other = queue->promised->pdata[i];
         if (other == waiter || !overlaps(other, start, end) || !weft_waiter_yields(other, waiter) ||
-            !weft_queue_is_marked(queue, (const WeftSeat *)other->pledge.seats->data, other->pledge.seats->len))
+            !weft_queue_is_marked(queue, other->pledge.spots))
             continue;
         weft_queue_unpromise(queue, other);
         other->ahead = ++queue->stamp;

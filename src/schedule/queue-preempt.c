@@ -97,7 +97,7 @@ spare(WeftQueue *queue, const WeftWaiter *waiter, GPtrArray *victims, WeftPlacem
     weft_queue_mark(queue, placement->seats, placement->n);
     for (guint i = victims->len; i-- > 0;) {
         const WeftRunner *runner = victims->pdata[i];
-        if (weft_queue_is_marked(queue, runner->seats, runner->n))
+        if (weft_queue_is_marked(queue, runner->spots))
             continue;
         take(queue, runner);
         g_ptr_array_remove_index(victims, i);

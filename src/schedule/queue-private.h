@@ -41,8 +41,9 @@ typedef struct WeftPledge {
     WeftPlacement placement; /* … and this is what they amount to */
 } WeftPledge;
 
-/* What has become free in all. From one time to another no more nodes than cores / their cores + seats found room by it. */
+/* Room that nobody had counted on. */
 typedef struct WeftFreed {
+    gint64 start; /* 0: as soon as somebody knows what time it is */
     guint64 cores;
     guint64 seats;
 } WeftFreed;
@@ -61,16 +62,16 @@ typedef struct WeftWaiter {
     double score; /* orders: its points but for what all gain alike while they wait */
     WeftWait wait;
     WeftPledge pledge;
-    guint64 ahead; /* stamp: it has come before others, and promises to those behind it that are older yield, once; 0: they do
-                      not */
-    guint victims; /* holds that are leaving for it */
-    guint index;   /* in the order, before it was last sorted */
-    guint lack;    /* nodes: at any time at which it was looked for, at least so many found no place … */
-    WeftFreed surprise; /* … and this was what had become free then */
-    WeftFreed freed;
-    gboolean look; /* something about it is new */
-    gboolean lost; /* there is no time at which it would fit, as things are */
-    gboolean gone; /* it does not wait any more, and is freed after the run */
+    guint64 ahead;  /* stamp: it has come before others, and promises to those behind it that are older yield, once; 0: they do
+                       not */
+    guint victims;  /* holds that are leaving for it */
+    guint index;    /* in the order, before it was last sorted */
+    guint lack;     /* so many of its nodes had no place when it last wanted to start at once … */
+    WeftFreed hope; /* … and so much became free since */
+    guint64 seen;   /* … of all that did */
+    gboolean look;  /* something about it is new */
+    gboolean lost;  /* there is no time at which it would fit, as things are */
+    gboolean gone;  /* it does not wait any more, and is freed after the run */
 } WeftWaiter;
 
 /* A hold. */
@@ -90,12 +91,6 @@ typedef struct WeftRunner {
     GArray *spots; /* WeftSpot, of these */
 } WeftRunner;
 
-/* One that was released: when it should have been, and what it had. */
-typedef struct WeftEnded {
-    gint64 end;
-    WeftFreed freed;
-} WeftEnded;
-
 typedef struct WeftBooked {
     char *tenant; /* NULL: nobody */
     gint64 start;
@@ -110,15 +105,20 @@ typedef struct WeftStep {
     gboolean gain; /* something ends here, so that it is worth a try */
 } WeftStep;
 
-/* Which cores are free where: now; then, when some holds have ended; and what of that is not promised. */
+/* 64 cores of a host. */
+typedef struct WeftCell {
+    guint64 free;     /* now */
+    guint64 then;     /* … when some holds have ended */
+    guint64 left;     /* … and of that, what is not promised */
+    guint32 then_for; /* the look that this is of; of another: nothing is different there */
+    guint32 left_for;
+} WeftCell;
+
+/* Which cores are free where. */
 typedef struct WeftCells {
-    guint n;     /* hosts */
-    guint words; /* of each */
-    guint64 *free;
-    guint64 *then;
-    guint64 *left;
-    guint32 *then_for; /* by host: the look that these are of; else they are as those before them */
-    guint32 *left_for;
+    guint n;        /* hosts */
+    guint words;    /* cells of each */
+    WeftCell *cell; /* by host and word */
     guint32 look;
     guint32 look_then;
     guint32 look_left;
@@ -159,12 +159,11 @@ struct WeftQueue {
     guint looks;    /* waiters that are new in something */
     guint64 least;  /* nobody that waits asks for fewer cores */
     WeftCells cells;
-    WeftFreed surprise; /* what became free, but was not expected to */
-    WeftFreed freed;    /* … with what was */
-    GArray *ended;      /* WeftEnded: holds that were released since the last run */
-    GArray *steps;      /* WeftStep: the plan */
-    GArray *trial;      /* … the plan without some */
-    GArray *hosts;      /* guint32 by number: the stamp of whom it was last marked for */
+    GArray *freed;     /* WeftFreed */
+    guint64 forgotten; /* … of which there were so many before these */
+    GArray *steps;     /* WeftStep: the plan */
+    GArray *trial;     /* … the plan without some */
+    GArray *hosts;     /* guint32 by number: the stamp of whom it was last marked for */
     guint32 marks;
     GPtrArray *misses; /* WeftWaiter that found no room now, in this look */
     int budget;        /* placements that may still be tried in vain, for those that have no right to be looked at */
@@ -198,7 +197,7 @@ void weft_queue_draw(WeftQueue *queue);
 /* So many more cores are free between the two times. */
 void weft_steps_add(GArray *steps, gint64 start, gint64 end, gint64 cores);
 /* The first step from that one on, and before that time, at which something ends and the waiter has cores enough until its end;
- * the plan's length: there is none. lack: becomes less where one lacked cores for fewer nodes. */
+ * the plan's length: there is none. lack: becomes less where cores lacked for fewer nodes. */
 guint weft_steps_find(const GArray *steps, guint from, gint64 before, const WeftWaiter *waiter, guint *lack);
 
 /* --- the plan in bits (queue-cells.c) --- */
@@ -214,21 +213,21 @@ void weft_cells_give(WeftCells *cells, const GArray *spots);
 void weft_cells_look(WeftCells *cells);
 void weft_cells_take(WeftCells *cells, const GArray *spots);
 void weft_cells_bar(WeftCells *cells, guint host);
+/* Marks these cores, until the next look; and tells whether others are among them. */
+void weft_cells_mark(WeftCells *cells, const GArray *spots);
+gboolean weft_cells_meets(const WeftCells *cells, const GArray *spots);
 /* Are all of these cores left? */
 gboolean weft_cells_has(const WeftCells *cells, const GArray *spots);
-/* Is anything left on the host? If not, nobody can tell whether anything was given there. */
+/* Is there a node's worth left on the host? If not, it makes no difference what is given there. */
 gboolean weft_cells_has_left(const WeftCells *cells, guint host);
-/* Would one of these cores be free if they were not taken, where things are given only on hosts with something left? */
+/* … and these cores, were they not taken: would it make a difference? */
 gboolean weft_cells_counts(const WeftCells *cells, const WeftSpot *spot);
-/* Was nothing taken on any of these hosts? */
-gboolean weft_cells_is_clear(const WeftCells *cells, const WeftSeat *seats, guint n);
 
 /* --- promises (queue-plan.c) --- */
 
 /* placement NULL: as promised before, and only the time is another. */
 void weft_queue_promise(WeftQueue *queue, WeftWaiter *waiter, gint64 start, const WeftPlacement *placement);
 void weft_queue_unpromise(WeftQueue *queue, WeftWaiter *waiter);
-void weft_queue_note_freed(WeftQueue *queue, const WeftFreed *freed, gboolean surprise);
 /* Does what the one is promised yield to the other? */
 gboolean weft_waiter_yields(const WeftWaiter *other, const WeftWaiter *waiter);
 gboolean weft_booked_bars(const WeftBooked *booked, const WeftWaiter *waiter, gint64 start, gint64 end);
@@ -238,15 +237,17 @@ void weft_queue_list_honoured(WeftQueue *queue, const WeftWaiter *waiter, gint64
 void weft_queue_close_booked(const WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end);
 /* Those that yield what they were promised to the waiter, which starts then, there, are looked at anew. */
 void weft_queue_take_promises(WeftQueue *queue, WeftWaiter *waiter, gint64 start, const WeftPlacement *placement);
-/* Marks hosts of seats; and tells whether others have one of those that were marked last. */
+/* Marks hosts of seats; and tells whether others are on one of those that were marked last. */
 void weft_queue_mark(WeftQueue *queue, const WeftSeat *seats, guint n);
-gboolean weft_queue_is_marked(const WeftQueue *queue, const WeftSeat *seats, guint n);
+gboolean weft_queue_is_marked(const WeftQueue *queue, const GArray *spots);
 
 /* --- when and where (queue-seek.c) --- */
 
 /* Looks for the first time from now on, and before that one, at which there is room for the waiter. Those that yield to it lose
  * their promise and are looked at anew. FALSE: there is none. */
 gboolean weft_queue_seek(WeftQueue *queue, WeftWaiter *waiter, gint64 before, WeftPlacement *ret_placement, gint64 *ret_start);
+/* The first time from which on until then it could have what it was promised, where it was promised. */
+gint64 weft_queue_slide(WeftQueue *queue, const WeftWaiter *waiter);
 /* Can it start now where it was promised, and be in nobody's way? */
 gboolean weft_queue_stands(WeftQueue *queue, const WeftWaiter *waiter);
 

@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-#define BUDGET 12 /* placements that are tried in vain in one look, beside those that must be */
-#define ROUNDS 4  /* looks in one run: what the callbacks tell may ask for another */
+#define BUDGET 12  /* placements that are tried in vain in one look, beside those that must be */
+#define MEMORY 256 /* what became free, and is kept for those that have not had their turn */
+#define ROUNDS 4   /* looks in one run: what the callbacks tell may ask for another */
 
 /* --- one of them --- */
 
@@ -148,20 +149,53 @@ has_right(const WeftQueue *queue, const WeftWaiter *waiter, gboolean ranked)
     return waiter->look || is_due(queue, waiter) || (ranked && !waiter->pledge.made && !waiter->lost);
 }
 
-/* Has enough become free since it was last looked at that it could fit where it did not? What was expected to become free is
- * in the plan already. */
-static gboolean
-may_gain(const WeftQueue *queue, const WeftWaiter *waiter)
+/* Takes notice of what became free since it was last looked at. */
+static void
+catch_up(const WeftQueue *queue, WeftWaiter *waiter)
 {
-    gboolean planned = waiter->pledge.made != 0;
-    const WeftFreed *now = planned ? &queue->surprise : &queue->freed, *then = planned ? &waiter->surprise : &waiter->freed;
-    return (now->cores - then->cores) / waiter->node_cores + now->seats - then->seats >= waiter->lack;
+    if (waiter->seen < queue->forgotten)
+        waiter->lack = 0;
+    gint64 end = weft_waiter_end(waiter, queue->now);
+    for (guint64 i = MAX(waiter->seen, queue->forgotten) - queue->forgotten; i < queue->freed->len; i++) {
+        const WeftFreed *freed = &g_array_index(queue->freed, WeftFreed, i);
+        if (freed->start >= end)
+            continue;
+        waiter->hope.cores += freed->cores;
+        waiter->hope.seats += freed->seats;
+    }
+    waiter->seen = queue->forgotten + queue->freed->len;
+}
+
+/* No more nodes than that can have found room by what became free. */
+static gboolean
+has_hope(const WeftWaiter *waiter)
+{
+    return waiter->hope.cores / waiter->node_cores + waiter->hope.seats >= waiter->lack;
+}
+
+/* There is more room than there was: perhaps it can start, or at least what it was promised can move up. */
+static void
+try_again(WeftQueue *queue, WeftWaiter *waiter)
+{
+    catch_up(queue, waiter);
+    if (has_hope(waiter))
+        fill_gap(queue, waiter);
+    if (waiter->gone || !waiter->pledge.made)
+        return;
+    gint64 first = weft_queue_slide(queue, waiter);
+    if (first <= queue->now)
+        start_as_promised(queue, waiter);
+    else if (first < waiter->pledge.start)
+        weft_queue_promise(queue, waiter, first, NULL);
 }
 
 static void
 look(WeftQueue *queue, WeftWaiter *waiter, gboolean ranked)
 {
-    consider(queue, waiter, ranked);
+    if (has_right(queue, waiter, ranked))
+        consider(queue, waiter, ranked);
+    else
+        try_again(queue, waiter);
     if (is_out(waiter) || !weft_queue_preempt(queue, waiter))
         return;
     if (!waiter->gone && waiter->victims == 0)
@@ -200,7 +234,7 @@ look_at_all(WeftQueue *queue, gboolean room)
         promises -= waiter->pledge.made && promises > 0;
         if (rank > 2 * depth && waiter->victims == 0)
             weft_queue_unpromise(queue, waiter);
-        if (has_right(queue, waiter, ranked) || (may && may_gain(queue, waiter)))
+        if (may || has_right(queue, waiter, ranked))
             look(queue, waiter, ranked);
         least = waiter->gone ? least : MIN(least, waiter->cores);
     }
@@ -243,15 +277,24 @@ tidy(WeftQueue *queue)
 
 /* --- a run --- */
 
-/* What ended when it should is no surprise. */
+/* What was released is free from now on. */
 static void
-note_ends(WeftQueue *queue, gint64 before)
+note_ends(WeftQueue *queue)
 {
-    for (guint i = 0; i < queue->ended->len; i++) {
-        const WeftEnded *ended = &g_array_index(queue->ended, WeftEnded, i);
-        weft_queue_note_freed(queue, &ended->freed, ended->end <= before || ended->end > queue->now);
+    for (guint i = 0; i < queue->freed->len; i++) {
+        WeftFreed *freed = &g_array_index(queue->freed, WeftFreed, i);
+        freed->start = freed->start ? freed->start : queue->now;
     }
-    g_array_set_size(queue->ended, 0);
+}
+
+/* Those that have not taken notice yet look in any case. */
+static void
+forget(WeftQueue *queue)
+{
+    if (queue->freed->len < MEMORY)
+        return;
+    queue->forgotten += queue->freed->len;
+    g_array_set_size(queue->freed, 0);
 }
 
 /* Hosts that were booked can be had. */
@@ -306,7 +349,7 @@ weft_queue_run(WeftQueue *queue, gint64 now, const WeftQueueOps *ops, gpointer d
     queue->now = MAX(before, now);
     weft_fleet_sort(queue->fleet);
     weft_queue_settle(queue);
-    note_ends(queue, before);
+    note_ends(queue);
     if (next_booking(queue, before) <= queue->now)
         note_booking(queue);
     if (queue->room || queue->doubt)
@@ -329,5 +372,6 @@ weft_queue_run(WeftQueue *queue, gint64 now, const WeftQueueOps *ops, gpointer d
         tidy(queue);
     }
     queue->ops = NULL;
+    forget(queue);
     return queue->order->len > 0 ? MIN(next_promise(queue), next_booking(queue, queue->now)) : WEFT_QUEUE_NEVER;
 }

@@ -58,6 +58,7 @@ take_honoured(WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 e
 static gboolean
 has_cores(Search *search, gint64 start, gint64 end)
 {
+    weft_queue_list_honoured(search->queue, search->waiter, start, end, search->yields);
     take_honoured(search->queue, search->waiter, start, end);
     gint64 lack = (gint64)search->waiter->nodes - search->queue->cells.fit_left;
     if (lack <= 0)
@@ -105,6 +106,17 @@ take_seats(const Search *search)
     }
 }
 
+/* Is it on a host of which something is promised to others? */
+static gboolean
+collides(WeftQueue *queue, const WeftPlacement *placement)
+{
+    weft_queue_mark(queue, placement->seats, placement->n);
+    for (guint i = 0; i < queue->honoured->len; i++)
+        if (weft_queue_is_marked(queue, ((const WeftWaiter *)queue->honoured->pdata[i])->pledge.spots))
+            return TRUE;
+    return queue->bookings->len > 0;
+}
+
 static gboolean
 has_place(Search *search, gint64 start, gint64 end, WeftPlacement *ret_placement)
 {
@@ -113,7 +125,7 @@ has_place(Search *search, gint64 start, gint64 end, WeftPlacement *ret_placement
     gboolean fits = TRUE;
     if (start <= queue->now) /* it may well find one where nothing is promised */
         fits = weft_place(queue->fleet, request, ret_placement);
-    if (fits && (start > queue->now || !weft_cells_is_clear(&queue->cells, ret_placement->seats, ret_placement->n))) {
+    if (fits && (start > queue->now || collides(queue, ret_placement))) {
         guint mark = weft_fleet_begin(queue->fleet);
         give_seats(search);
         take_seats(search);
@@ -130,6 +142,12 @@ has_place(Search *search, gint64 start, gint64 end, WeftPlacement *ret_placement
 
 /* --- both --- */
 
+static gint64
+step_time(const GArray *steps, guint i)
+{
+    return g_array_index(steps, WeftStep, i).time;
+}
+
 /* Nobody loses a promise where there is another place at that time. */
 static gboolean
 try_at(Search *search, gint64 start, WeftPlacement *ret_placement)
@@ -137,7 +155,6 @@ try_at(Search *search, gint64 start, WeftPlacement *ret_placement)
     gint64 end = weft_waiter_end(search->waiter, start);
     give_until(search, start);
     for (search->yields = FALSE;; search->yields = TRUE) {
-        weft_queue_list_honoured(search->queue, search->waiter, start, end, search->yields);
         if (has_cores(search, start, end) && has_place(search, start, end, ret_placement))
             return TRUE;
         if (search->yields || !search->yield)
@@ -168,15 +185,27 @@ steps_for(Search *search)
 }
 
 static gboolean
-search_steps(Search *search, gint64 before, WeftPlacement *ret_placement, gint64 *ret_start)
+search_now(Search *search, const GArray *steps, WeftPlacement *ret_placement)
 {
-    const GArray *steps = steps_for(search);
+    WeftQueue *queue = search->queue;
+    search->lack = G_MAXUINT;
+    gboolean found = weft_steps_find(steps, 0, queue->now + 1, search->waiter, &search->lack) == 0 &&
+                     try_at(search, queue->now, ret_placement);
+    search->waiter->lack = search->lack;
+    search->waiter->hope = (WeftFreed){ 0 };
+    search->waiter->seen = queue->forgotten + queue->freed->len;
+    return found;
+}
+
+static gboolean
+search_later(Search *search, const GArray *steps, gint64 before, WeftPlacement *ret_placement, gint64 *ret_start)
+{
     WeftQueue *queue = search->queue;
     guint tries = 0;
-    for (guint i = weft_steps_find(steps, 0, before, search->waiter, &search->lack); i < steps->len;
+    for (guint i = weft_steps_find(steps, 1, before, search->waiter, &search->lack); i < steps->len;
          i = weft_steps_find(steps, i + 1, before, search->waiter, &search->lack)) {
         int budget = queue->budget;
-        *ret_start = g_array_index(steps, WeftStep, i).time;
+        *ret_start = step_time(steps, i);
         if (try_at(search, *ret_start, ret_placement))
             return TRUE;
         tries += queue->budget < budget;
@@ -191,15 +220,50 @@ search_steps(Search *search, gint64 before, WeftPlacement *ret_placement, gint64
 gboolean
 weft_queue_seek(WeftQueue *queue, WeftWaiter *waiter, gint64 before, WeftPlacement *ret_placement, gint64 *ret_start)
 {
-    Search search = { .queue = queue, .waiter = waiter, .lack = G_MAXUINT };
+    Search search = { .queue = queue, .waiter = waiter };
+    const GArray *steps = steps_for(&search);
+    *ret_start = queue->now;
     weft_cells_begin(&queue->cells, waiter->node_cores);
-    gboolean found = search_steps(&search, before, ret_placement, ret_start);
-    waiter->lack = search.lack; /* of those that were passed over too: then placement had been tried, and the lack is one */
-    waiter->freed = queue->freed;
-    waiter->surprise = queue->surprise;
+    gboolean found =
+        search_now(&search, steps, ret_placement) || search_later(&search, steps, before, ret_placement, ret_start);
     if (found && search.yields)
         weft_queue_take_promises(queue, waiter, *ret_start, ret_placement);
     return found;
+}
+
+/* --- sooner --- */
+
+/* The last hold that ends until then and is among the marked cores is what it waits for. */
+static gint64
+last_hold(const WeftQueue *queue, gint64 until)
+{
+    for (guint i = queue->by_end->len; i-- > 0;) {
+        const WeftRunner *runner = queue->by_end->pdata[i];
+        if (runner->end <= until && weft_cells_meets(&queue->cells, runner->spots))
+            return weft_runner_end(queue, runner);
+    }
+    return 0;
+}
+
+/* In bits only: where something else is short, it is found out when it starts. */
+gint64
+weft_queue_slide(WeftQueue *queue, const WeftWaiter *waiter)
+{
+    gint64 until = waiter->pledge.start;
+    weft_cells_mark(&queue->cells, waiter->pledge.spots);
+    gint64 first = last_hold(queue, until);
+    for (guint i = 0; i < queue->promised->len && first < until; i++) {
+        const WeftWaiter *other = queue->promised->pdata[i];
+        if (other != waiter && other->pledge.start < until && other->pledge.end > first &&
+            weft_cells_meets(&queue->cells, other->pledge.spots))
+            first = other->pledge.end;
+    }
+    for (guint i = 0; i < queue->bookings->len; i++) {
+        const WeftBooked *booked = &g_array_index(queue->bookings, WeftBooked, i);
+        if (first < until && weft_booked_bars(booked, waiter, first, until))
+            first = booked->end;
+    }
+    return MIN(first, until);
 }
 
 /* Placement may find no room for what was promised: of what several are to have one after the other it counts all but the cores

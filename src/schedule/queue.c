@@ -45,7 +45,7 @@ weft_queue_new(WeftFleet *fleet, const WeftQueueOptions *options)
     queue->steps = g_array_new(FALSE, FALSE, sizeof(WeftStep));
     queue->trial = g_array_new(FALSE, FALSE, sizeof(WeftStep));
     queue->hosts = g_array_new(FALSE, TRUE, sizeof(guint32));
-    queue->ended = g_array_new(FALSE, FALSE, sizeof(WeftEnded));
+    queue->freed = g_array_new(FALSE, FALSE, sizeof(WeftFreed));
     weft_queue_doubt(queue);
     return queue;
 }
@@ -59,7 +59,7 @@ weft_queue_free(WeftQueue *queue)
                            queue->honoured, queue->misses,  queue->by_end, queue->tenants };
     for (guint i = 0; i < G_N_ELEMENTS(lists); i++)
         g_ptr_array_unref(lists[i]);
-    GArray *arrays[] = { queue->bookings, queue->steps, queue->trial, queue->hosts, queue->ended };
+    GArray *arrays[] = { queue->bookings, queue->steps, queue->trial, queue->hosts, queue->freed };
     for (guint i = 0; i < G_N_ELEMENTS(arrays); i++)
         g_array_unref(arrays[i]);
     g_hash_table_unref(queue->waiters);
