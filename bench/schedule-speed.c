@@ -29,8 +29,8 @@ typedef struct Load {
 typedef struct Times {
     GArray *micros; /* gint64, nanoseconds */
     GArray *scans;
-    gint64 plain; /* the last upkeep of the plain way */
-    guint64 leaves, scan_leaves;
+    gint64 plain;                /* the last upkeep of the plain way */
+    guint64 leaves, scan_leaves; /* of those decisions that were made both ways */
     guint refused;
     guint64 allocations; /* while places are found */
     guint64 upkeep;      /* … while they are taken and given */
@@ -203,7 +203,7 @@ old_gangs(Load *load, guint nodes)
 /* Timed is what a scheduler does for a gang: find its places, take them, and give those of one that ends. Not timed is the copy
  * of the seats, the bench's own books, and that others come and go. */
 static void
-decide(Load *load, GPtrArray *old, guint nodes, Times *times)
+decide(Load *load, GPtrArray *old, guint nodes, gboolean compared, Times *times)
 {
     WeftPlacement placement;
     guint which = pick(load, old->len);
@@ -224,7 +224,7 @@ decide(Load *load, GPtrArray *old, guint nodes, Times *times)
     g_array_append_val(times->micros, took);
     if (!placed)
         return;
-    times->leaves += placement.leaves;
+    times->leaves += compared ? placement.leaves : 0;
     Gang *gang = keep(load, &placement);
     began = bench_now();
     forget(load, leaves);
@@ -264,7 +264,7 @@ print(guint hosts, guint nodes, const Times *times)
            scan = (double)bench_percentile(times->scans, 50) / 1000;
     printf("%7u hosts  %4u nodes  median %9.1f µs  p99 %9.1f µs  leaves %6.2f  refused %3u  allocations %.2f + %.0f  |  "
            "plain scan %9.1f µs  leaves %6.2f  %7.1f times\n",
-           hosts, nodes, median, (double)bench_percentile(times->micros, 99) / 1000, (double)times->leaves / placed,
+           hosts, nodes, median, (double)bench_percentile(times->micros, 99) / 1000, scans ? (double)times->leaves / scans : 0,
            times->refused, (double)times->allocations / n, (double)times->upkeep / n, scan,
            scans ? (double)times->scan_leaves / scans : 0, scan / median);
 }
@@ -276,9 +276,10 @@ measure(Load *load, guint nodes, guint decisions, guint64 *allocations)
     g_autoptr(GPtrArray) old = old_gangs(load, nodes);
     Times times = { .micros = g_array_new(FALSE, FALSE, sizeof(gint64)), .scans = g_array_new(FALSE, FALSE, sizeof(gint64)) };
     for (guint i = 0; i < decisions && old->len; i++) {
-        decide(load, old, nodes, &times);
-        if (i % MAX(1, decisions / SCANS) == 0)
+        gboolean compared = i % MAX(1, decisions / SCANS) == 0;
+        if (compared)
             decide_plainly(load, nodes, &times);
+        decide(load, old, nodes, compared, &times);
         churn(load);
     }
     bench_sort(times.micros);
