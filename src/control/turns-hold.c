@@ -20,9 +20,10 @@ end_of(const WeftWork *work, gint64 now)
     const WeftClusterStatus *status = work->status;
     if (work->cluster->deleted || (status && status->phase == WEFT_CLUSTER_PREEMPTED && !work->grant))
         return now;
-    if (status && status->ends)
-        return status->ends;
-    return work->cluster->walltime ? now + (gint64)work->cluster->walltime * G_USEC_PER_SEC : WEFT_QUEUE_NEVER;
+    if (status && status->placed)
+        return status->ends ? status->ends : WEFT_QUEUE_NEVER;
+    gint64 placed = work->grant ? work->grant->when : now;
+    return work->cluster->walltime ? placed + (gint64)work->cluster->walltime * G_USEC_PER_SEC : WEFT_QUEUE_NEVER;
 }
 
 void

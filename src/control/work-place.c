@@ -165,7 +165,7 @@ weft_work_grant(WeftWork *work, GPtrArray *nodes, GError **error)
 {
     WeftControl *control = work->control;
     const WeftNode *first = nodes->pdata[0];
-    WeftGrant grant = { .nodes = nodes };
+    WeftGrant grant = { .nodes = nodes, .when = weft_clock_now() };
     if (!work->status || !work->status->pkey) {
         const char *fabric = weft_fleet_host(control->fleet, first->host)->fabric;
         grant.pkey = weft_subnets_take_pkey(control->subnets, fabric, work->key, error);
@@ -236,7 +236,7 @@ settle_partition(WeftWork *work)
     status->sl = ((const WeftNode *)work->grant->nodes->pdata[0])->sl;
     if (status->placed)
         return;
-    status->placed = weft_clock_now();
+    status->placed = work->grant->when;
     status->ends = work->cluster->walltime ? status->placed + (gint64)work->cluster->walltime * G_USEC_PER_SEC : 0;
 }
 

@@ -32,6 +32,7 @@ typedef struct WeftShun {
 typedef struct WeftGrant {
     GPtrArray *nodes; /* WeftNode */
     guint pkey;       /* its partition's number from now on; 0: it has one */
+    gint64 when;
 } WeftGrant;
 
 /* A host of the cluster, and the partition's network there. */
