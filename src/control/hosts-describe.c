@@ -142,6 +142,8 @@ load_states(WeftHosts *hosts, GError **error)
             continue;
         host->state = status->state;
         host->since = status->since;
+        host->heard = host->state == WEFT_HOST_LOST; /* nobody waits for those */
+        hosts->unheard -= host->heard;
         host->unwritten = status->reason && status->state == WEFT_HOST_UP; /* what was wrong may be so no more */
     }
     return records != NULL;

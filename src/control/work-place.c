@@ -201,6 +201,10 @@ weft_work_revoke(WeftWork *work)
     WeftGrant *grant = work->grant;
     if (!grant)
         return;
+    if (work->control->closing) {
+        grant_free(work);
+        return;
+    }
     for (guint i = 0; i < grant->nodes->len; i++)
         weft_fleet_give(work->control->fleet, grant->nodes->pdata[i]);
     weft_subnets_return_pkey(work->control->subnets, granted_fabric(work), grant->pkey);

@@ -98,14 +98,15 @@ weft_work_set_waiting(WeftWork *work, gboolean waiting)
 static void
 leave_queue(WeftWork *work)
 {
-    weft_turns_withdraw(work->control->turns, work);
+    if (!work->control->closing)
+        weft_turns_withdraw(work->control->turns, work);
     weft_work_revoke(work);
 }
 
 void
 weft_work_unload(WeftWork *work)
 {
-    if (work->nodes && !work->control->closing)
+    if (work->nodes)
         leave_queue(work);
     g_clear_pointer(&work->cluster, weft_cluster_free);
     g_clear_pointer(&work->status, weft_cluster_status_free);

@@ -209,8 +209,8 @@ class Walk:
         self.kills += 1
         return f"kill at {name}:{times}"
 
-    OPERATIONS = ((create, 16), (create_brief, 3), (reserve, 3), (scale, 14), (delete, 8), (lose, 3), (drain, 3), (evict, 3), (bring_back, 8), (end_domain, 8), (reboot, 6), (foreign, 1),
-                  (fault, 8), (kill_now, 4), (kill_soon, 12), (kill_at, 6))
+    OPERATIONS = ((create, 16), (create_brief, 3), (reserve, 3), (scale, 14), (delete, 8), (lose, 3), (drain, 3), (evict, 3), (bring_back, 8),
+                  (end_domain, 8), (reboot, 6), (foreign, 1), (fault, 8), (kill_now, 4), (kill_soon, 12), (kill_at, 6))
 
     # --- quiet points ---
 
