@@ -114,6 +114,7 @@ weft_queue_take_promises(WeftQueue *queue, WeftWaiter *waiter, gint64 start, con
         if (other == waiter || !overlaps(other, start, end) || !weft_waiter_yields(other, waiter) ||
             !weft_queue_is_marked(queue, other->pledge.spots))
             continue;
+        other->patience = end < WEFT_FAR ? other->pledge.start + end - start : 0;
         weft_queue_unpromise(queue, other);
         other->ahead = ++queue->stamp;
         weft_queue_look_at(queue, other);

@@ -62,16 +62,17 @@ typedef struct WeftWaiter {
     double score; /* orders: its points but for what all gain alike while they wait */
     WeftWait wait;
     WeftPledge pledge;
-    guint64 ahead;  /* stamp: it has come before others, and promises to those behind it that are older yield, once; 0: they do
-                       not */
-    guint victims;  /* holds that are leaving for it */
-    guint index;    /* in the order, before it was last sorted */
-    guint lack;     /* so many of its nodes had no place when it last wanted to start at once … */
-    WeftFreed hope; /* … and so much became free since */
-    guint64 seen;   /* … of all that did */
-    gboolean look;  /* something about it is new */
-    gboolean lost;  /* there is no time at which it would fit, as things are */
-    gboolean gone;  /* it does not wait any more, and is freed after the run */
+    guint64 ahead;   /* stamp: it has come before others, and promises to those behind it that are older yield, once; 0: they do
+                        not */
+    gint64 patience; /* until then it waits rather than make others yield; 0: it does not */
+    guint victims;   /* holds that are leaving for it */
+    guint index;     /* in the order, before it was last sorted */
+    guint lack;      /* so many of its nodes had no place when it last wanted to start at once … */
+    WeftFreed hope;  /* … and so much became free since */
+    guint64 seen;    /* … of all that did */
+    gboolean look;   /* something about it is new */
+    gboolean lost;   /* there is no time at which it would fit, as things are */
+    gboolean gone;   /* it does not wait any more, and is freed after the run */
 } WeftWaiter;
 
 /* A hold. */

@@ -40,6 +40,20 @@ settle(WeftQueue *queue, WeftWaiter *waiter, gint64 before)
     return TRUE;
 }
 
+/* One that lost its place is no more later than the one runs who took it, if there is room then. Only if there is none, others
+ * yield to it in turn: so newcomers disturb few. */
+static gboolean
+make_do(WeftQueue *queue, WeftWaiter *waiter)
+{
+    gint64 patience = waiter->patience;
+    guint64 ahead = waiter->ahead;
+    waiter->patience = 0;
+    waiter->ahead = 0;
+    gboolean settled = patience > 0 && settle(queue, waiter, patience + 1);
+    waiter->ahead = ahead;
+    return settled;
+}
+
 /* As things are there is no time for it, and so nothing to keep for it. */
 static void
 give_up(WeftQueue *queue, WeftWaiter *waiter)
@@ -129,7 +143,7 @@ consider(WeftQueue *queue, WeftWaiter *waiter, gboolean ranked)
         settle(queue, waiter, waiter->pledge.start);
     else if (!ranked || waiter->lost)
         fill_gap(queue, waiter);
-    else if (!settle(queue, waiter, WEFT_QUEUE_NEVER))
+    else if (!make_do(queue, waiter) && !settle(queue, waiter, WEFT_QUEUE_NEVER))
         give_up(queue, waiter);
     waiter->ahead = 0;
 }
