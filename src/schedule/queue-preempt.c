@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#define PATIENCE 16 /* holds that are tried one after the other; then ever more are added at once */
-
 static int
 compare_victims(gconstpointer a, gconstpointer b)
 {
@@ -17,23 +15,49 @@ compare_victims(gconstpointer a, gconstpointer b)
     return strcmp(x->key, y->key);
 }
 
-/* In the order in which they give way; NULL: that would not be enough. */
+/* Those that would give way to it, in no order. */
 static GPtrArray *
 find_candidates(const WeftQueue *queue, const WeftWaiter *waiter)
 {
-    g_autoptr(GPtrArray) candidates = g_ptr_array_new();
-    guint64 cores = queue->cells.total;
+    GPtrArray *candidates = g_ptr_array_new();
     for (guint i = 0; i < queue->by_end->len; i++) {
         WeftRunner *runner = queue->by_end->pdata[i];
-        if (!runner->preemptible || runner->leaving || runner->priority > waiter->ask.priority)
-            continue;
-        g_ptr_array_add(candidates, runner);
-        cores += runner->cores;
+        if (runner->preemptible && !runner->leaving && runner->priority <= waiter->ask.priority)
+            g_ptr_array_add(candidates, runner);
     }
-    if (candidates->len == 0 || cores < waiter->cores)
-        return NULL;
-    g_ptr_array_sort(candidates, compare_victims);
-    return g_steal_pointer(&candidates);
+    return candidates;
+}
+
+/* They may take their time to leave. */
+static gint64
+stay_end(const WeftQueue *queue, const WeftWaiter *waiter)
+{
+    return weft_waiter_end(waiter, queue->now + WEFT_OVERRUN);
+}
+
+/* Would there be cores enough were the first n of these gone? */
+static gboolean
+has_cores(WeftQueue *queue, const WeftWaiter *waiter, const GPtrArray *victims, guint n)
+{
+    weft_cells_begin(&queue->cells, waiter->node_cores);
+    for (guint i = 0; i < n; i++)
+        weft_cells_give(&queue->cells, ((const WeftRunner *)victims->pdata[i])->spots);
+    return weft_queue_has_cores(queue, waiter, queue->now, stay_end(queue, waiter));
+}
+
+/* How many of them must go at least; all of them would do. */
+static guint
+count_needed(WeftQueue *queue, const WeftWaiter *waiter, const GPtrArray *victims)
+{
+    guint low = 0, high = victims->len;
+    while (low < high) {
+        guint middle = low + (high - low) / 2;
+        if (has_cores(queue, waiter, victims, middle))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
 }
 
 static void
@@ -48,43 +72,35 @@ take(WeftQueue *queue, const WeftRunner *runner)
     weft_fleet_take_seats(queue->fleet, runner->seats, runner->n, runner->cluster);
 }
 
-/* What is promised to others is taken last: it may be where one of those is that gave way. These may take their time to leave.
- */
+/* What is promised to others is taken last: it may be where one of those is that gave way. */
 static gboolean
 fits(WeftQueue *queue, const WeftWaiter *waiter, WeftPlacement *ret_placement)
 {
-    gint64 end = weft_waiter_end(waiter, queue->now + WEFT_OVERRUN);
     guint mark = weft_fleet_begin(queue->fleet);
-    weft_queue_list_honoured(queue, waiter, queue->now, end, FALSE);
+    weft_queue_list_honoured(queue, waiter, queue->now, stay_end(queue, waiter), FALSE);
     for (guint i = 0; i < queue->honoured->len; i++) {
         const WeftWaiter *other = queue->honoured->pdata[i];
         weft_fleet_take_seats(queue->fleet, (const WeftSeat *)other->pledge.seats->data, other->pledge.seats->len,
                               other->ask.request.cluster->id);
     }
-    weft_queue_close_booked(queue, waiter, queue->now, end);
+    weft_queue_close_booked(queue, waiter, queue->now, stay_end(queue, waiter));
     gboolean placed = weft_place(queue->fleet, &waiter->ask.request, ret_placement);
     weft_fleet_rollback(queue->fleet, mark);
     return placed;
 }
 
-/* Gives of these until it fits; those that are not needed for that leave the list. */
+/* Gives of these until it fits, each time twice as many more; those that are not needed for that leave the list. */
 static gboolean
 give_enough(WeftQueue *queue, const WeftWaiter *waiter, GPtrArray *victims, WeftPlacement *ret_placement)
 {
-    guint64 free = queue->cells.total;
-    guint tries = 0, skip = 0;
-    for (guint i = 0; i < victims->len; i++) {
-        const WeftRunner *victim = victims->pdata[i];
-        give(queue, victim);
-        free += victim->cores;
-        gboolean last = i + 1 == victims->len;
-        if (free < waiter->cores || (skip > 0 && skip-- && !last))
-            continue;
+    guint given = 0;
+    for (guint n = count_needed(queue, waiter, victims), more = 1; given < victims->len; n += more, more *= 2) {
+        for (; given < MIN(n, victims->len); given++)
+            give(queue, victims->pdata[given]);
         if (fits(queue, waiter, ret_placement)) {
-            g_ptr_array_set_size(victims, (gint)i + 1);
+            g_ptr_array_set_size(victims, (gint)given);
             return TRUE;
         }
-        skip = ++tries > PATIENCE ? 1U << MIN(tries - PATIENCE, 16) : 0;
     }
     return FALSE;
 }
@@ -136,8 +152,9 @@ weft_queue_preempt(WeftQueue *queue, WeftWaiter *waiter)
         (waiter->pledge.made && waiter->pledge.start <= queue->now + WEFT_OVERRUN))
         return FALSE;
     g_autoptr(GPtrArray) victims = find_candidates(queue, waiter);
-    if (!victims)
+    if (victims->len == 0 || !has_cores(queue, waiter, victims, victims->len))
         return FALSE;
+    g_ptr_array_sort(victims, compare_victims);
     WeftPlacement placement;
     guint mark = weft_fleet_begin(queue->fleet);
     gboolean found = give_enough(queue, waiter, victims, &placement);

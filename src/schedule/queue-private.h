@@ -224,7 +224,7 @@ gboolean weft_cells_has_left(const WeftCells *cells, guint host);
 /* … and these cores, were they not taken: would it make a difference? */
 gboolean weft_cells_counts(const WeftCells *cells, const WeftSpot *spot);
 
-/* --- promises (queue-plan.c) --- */
+/* --- promises (queue-promise.c) --- */
 
 /* placement NULL: as promised before, and only the time is another. */
 void weft_queue_promise(WeftQueue *queue, WeftWaiter *waiter, gint64 start, const WeftPlacement *placement);
@@ -249,6 +249,8 @@ gboolean weft_queue_is_marked(const WeftQueue *queue, const GArray *spots);
 gboolean weft_queue_seek(WeftQueue *queue, WeftWaiter *waiter, gint64 before, WeftPlacement *ret_placement, gint64 *ret_start);
 /* The first time from which on until then it could have what it was promised, where it was promised. */
 gint64 weft_queue_slide(WeftQueue *queue, const WeftWaiter *waiter);
+/* Has it cores enough from the one time to the other, of those that were given (weft_cells_give()) or are free? */
+gboolean weft_queue_has_cores(WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end);
 /* Can it start now where it was promised, and be in nobody's way? */
 gboolean weft_queue_stands(WeftQueue *queue, const WeftWaiter *waiter);
 

@@ -41,9 +41,10 @@ give_until(Search *search, gint64 time)
 
 /* Takes what the waiter cannot have between the two times. */
 static void
-take_honoured(WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end)
+take_honoured(WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end, gboolean yield)
 {
     WeftCells *cells = &queue->cells;
+    weft_queue_list_honoured(queue, waiter, start, end, yield);
     weft_cells_look(cells);
     for (guint i = 0; i < queue->honoured->len; i++)
         weft_cells_take(cells, ((const WeftWaiter *)queue->honoured->pdata[i])->pledge.spots);
@@ -58,8 +59,7 @@ take_honoured(WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 e
 static gboolean
 has_cores(Search *search, gint64 start, gint64 end)
 {
-    weft_queue_list_honoured(search->queue, search->waiter, start, end, search->yields);
-    take_honoured(search->queue, search->waiter, start, end);
+    take_honoured(search->queue, search->waiter, start, end, search->yields);
     gint64 lack = (gint64)search->waiter->nodes - search->queue->cells.fit_left;
     if (lack <= 0)
         return TRUE;
@@ -106,7 +106,7 @@ take_seats(const Search *search)
     }
 }
 
-/* Is it on a host of which something is promised to others? */
+/* Is it on a host of which something is promised to others, or is anything booked? */
 static gboolean
 collides(WeftQueue *queue, const WeftPlacement *placement)
 {
@@ -233,16 +233,18 @@ weft_queue_seek(WeftQueue *queue, WeftWaiter *waiter, gint64 before, WeftPlaceme
 
 /* --- sooner --- */
 
-/* The last hold that ends until then and is among the marked cores is what it waits for. */
+/* When the last of the holds that end until then has, of those among the marked cores. */
 static gint64
-last_hold(const WeftQueue *queue, gint64 until)
+last_end(const WeftQueue *queue, gint64 until)
 {
+    gint64 last = 0;
     for (guint i = queue->by_end->len; i-- > 0;) {
         const WeftRunner *runner = queue->by_end->pdata[i];
-        if (runner->end <= until && weft_cells_meets(&queue->cells, runner->spots))
-            return weft_runner_end(queue, runner);
+        gint64 end = weft_runner_end(queue, runner);
+        if (runner->end <= until && end > last && weft_cells_meets(&queue->cells, runner->spots))
+            last = end;
     }
-    return 0;
+    return last;
 }
 
 /* In bits only: where something else is short, it is found out when it starts. */
@@ -251,7 +253,7 @@ weft_queue_slide(WeftQueue *queue, const WeftWaiter *waiter)
 {
     gint64 until = waiter->pledge.start;
     weft_cells_mark(&queue->cells, waiter->pledge.spots);
-    gint64 first = last_hold(queue, until);
+    gint64 first = last_end(queue, until);
     for (guint i = 0; i < queue->promised->len && first < until; i++) {
         const WeftWaiter *other = queue->promised->pdata[i];
         if (other != waiter && other->pledge.start < until && other->pledge.end > first &&
@@ -274,8 +276,16 @@ weft_queue_stands(WeftQueue *queue, const WeftWaiter *waiter)
     const WeftPlacement *placement = &waiter->pledge.placement;
     gint64 end = weft_waiter_end(waiter, queue->now);
     weft_cells_begin(&queue->cells, waiter->node_cores);
-    weft_queue_list_honoured(queue, waiter, queue->now, end, FALSE);
-    take_honoured(queue, waiter, queue->now, end);
+    take_honoured(queue, waiter, queue->now, end, FALSE);
     return weft_cells_has(&queue->cells, waiter->pledge.spots) &&
            weft_fleet_has_room(queue->fleet, placement->seats, placement->n);
+}
+
+/* --- for those that others give way to --- */
+
+gboolean
+weft_queue_has_cores(WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end)
+{
+    take_honoured(queue, waiter, start, end, FALSE);
+    return queue->cells.fit_left >= (gint64)waiter->nodes;
 }
