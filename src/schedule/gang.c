@@ -151,14 +151,15 @@ top_sum(const WeftOffer *leaves, guint n, guint k)
     return sum;
 }
 
-static guint
-fewest_leaves(const WeftOffer *leaves, guint n, guint nodes)
+guint
+weft_gang_fewest(const WeftIndex *index, guint level, const WeftZone *zone, guint n)
 {
+    const WeftOffer *leaves = index->leaves[level] + zone->first;
     guint64 sum = 0;
     guint k = 0;
-    while (k < n && sum < nodes)
-        sum += leaves[n - 1 - k++].key;
-    return sum < nodes ? G_MAXUINT : k;
+    while (k < zone->n && sum < n)
+        sum += leaves[zone->n - 1 - k++].key;
+    return sum < n ? G_MAXUINT : k;
 }
 
 /* Smaller is better, the first number first. */
@@ -357,7 +358,7 @@ weft_gang_leaves(const WeftIndex *index, WeftBoard *board, guint n, WeftLeafSet 
         return FALSE;
     if (choose_one(index, board, n, ret_leaves))
         return TRUE;
-    guint k = fewest_leaves(index->leaves[realm->n_levels - 1], realm->n_leaves, n);
+    guint k = weft_gang_fewest(index, realm->n_levels - 1, realm->levels[realm->n_levels - 1].zones, n);
     for (guint l = 0; l < realm->n_levels; l++) {
         const WeftZone *zone = find_zone(index, l, n, k);
         if (!zone)

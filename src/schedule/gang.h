@@ -10,6 +10,8 @@ gboolean weft_gang_leaves(const WeftIndex *index, WeftBoard *board, guint n, Wef
 /* Adds the fewest leaves with which these hold so many nodes, from the smallest zone around the first of them that has enough.
  * FALSE: there is no room. */
 gboolean weft_gang_add_leaves(const WeftIndex *index, WeftBoard *board, guint n, WeftLeafSet *leaves);
+/* Leaves that so many nodes need in a zone of the level at least; G_MAXUINT: it has no room. */
+guint weft_gang_fewest(const WeftIndex *index, guint level, const WeftZone *zone, guint n);
 /* Sum of what the leaves have. */
 guint64 weft_gang_capacity(const WeftIndex *index, const WeftLeafSet *leaves);
 /* Hosts that so many nodes need there at least; G_MAXUINT: they have no room. */

@@ -4,28 +4,10 @@
 
 #include <string.h>
 
-#define BIDS_MAX WEFT_FIRSTS /* hosts that are tried before one is chosen, */
-#define BIDS_LARGE 2         /* and of requests of more nodes */
-#define NODES_SMALL 64       /* than these */
-
-/* What a host would take. */
-typedef struct Bid {
-    guint place;
-    double worth;  /* as parts of the groups */
-    guint64 spare; /* nodes that would fit there, whatever is missing */
-} Bid;
-
-typedef struct Filling {
-    WeftTrial *trial;
-    const WeftMixOrders *orders;
-    guint missing[WEFT_GROUPS_MAX];
-    Bid bids[BIDS_MAX]; /* the best first */
-    guint n_bids;
-    guint most; /* bids that are kept */
-} Filling;
+#define HOSTS_TRIED 8 /* before one is chosen */
 
 static double
-worth_of(const Filling *filling, const guint *taken)
+worth_of(const WeftFilling *filling, const guint *taken)
 {
     double worth = 0;
     for (guint i = 0; i < filling->trial->n; i++)
@@ -34,19 +16,21 @@ worth_of(const Filling *filling, const guint *taken)
 }
 
 static gboolean
-is_better(const Bid *a, const Bid *b)
+is_better(const WeftBid *a, const WeftBid *b)
 {
     return a->worth != b->worth ? a->worth > b->worth : a->spare < b->spare;
 }
 
+/* --- bids --- */
+
 /* Counting each group by itself: never too low. */
 static void
-add_bid(Filling *filling, WeftIndex *const *indexes, guint place)
+add_bid(WeftFilling *filling, guint place)
 {
-    Bid bid = { .place = place };
+    WeftBid bid = { .place = place };
     guint taken[WEFT_GROUPS_MAX];
     for (guint i = 0; i < filling->trial->n; i++) {
-        guint fit = indexes[i]->keys[place] >> 2;
+        guint fit = filling->indexes[i]->keys[place] >> 2;
         taken[i] = MIN(fit, filling->missing[i]);
         bid.spare += fit;
     }
@@ -54,29 +38,61 @@ add_bid(Filling *filling, WeftIndex *const *indexes, guint place)
     guint at = filling->n_bids;
     while (at > 0 && is_better(&bid, &filling->bids[at - 1]))
         at--;
-    if (bid.worth == 0 || at == filling->most)
+    if (bid.worth == 0)
         return;
-    guint behind = MIN(filling->n_bids, filling->most - 1) - at;
+    filling->more |= filling->n_bids == WEFT_BIDS_MAX;
+    if (at == WEFT_BIDS_MAX)
+        return;
+    guint behind = MIN(filling->n_bids, WEFT_BIDS_MAX - 1) - at;
     memmove(&filling->bids[at + 1], &filling->bids[at], behind * sizeof bid);
     filling->bids[at] = bid;
-    filling->n_bids = MIN(filling->n_bids + 1, filling->most);
+    filling->n_bids = MIN(filling->n_bids + 1, WEFT_BIDS_MAX);
 }
 
 static void
-collect_bids(Filling *filling, WeftIndex *const *indexes, const WeftLeafSet *leaves)
+collect_bids(WeftFilling *filling, const WeftLeafSet *leaves)
 {
     const WeftRealm *realm = filling->trial->realm;
     const WeftBoard *board = filling->trial->board;
     filling->n_bids = 0;
-    for (guint i = 0; i < leaves->n; i++)
-        for (guint place = realm->leaf_first[leaves->at[i]]; place < realm->leaf_first[leaves->at[i] + 1]; place++)
-            if (board->stamps[place] != board->stamp)
-                add_bid(filling, indexes, place);
+    filling->more = FALSE;
+    for (guint i = 0; i < leaves->n; i++) {
+        guint first = realm->leaf_first[leaves->at[i]], end = realm->leaf_first[leaves->at[i] + 1];
+        for (guint place = first; place < end; place++)
+            if (board->stamps[place] != filling->stamp)
+                add_bid(filling, place);
+        filling->work += end - first;
+    }
 }
+
+/* Notes what a host may bring of each group at most. Did that change? Only then, bids are worth less than they were. */
+static gboolean
+limits_changed(WeftFilling *filling)
+{
+    gboolean changed = FALSE;
+    for (guint i = 0; i < filling->trial->n; i++) {
+        guint limit = MIN(filling->missing[i], filling->indexes[i]->max);
+        changed |= limit != filling->limits[i];
+        filling->limits[i] = limit;
+    }
+    return changed;
+}
+
+static void
+remove_bid(WeftFilling *filling, guint place)
+{
+    guint at = 0;
+    while (filling->bids[at].place != place)
+        at++;
+    memmove(&filling->bids[at], &filling->bids[at + 1], (filling->n_bids - 1 - at) * sizeof *filling->bids);
+    filling->n_bids--;
+}
+
+/* --- seats --- */
 
 /* Seats on the host in that order of groups, behind those that the board has; they do not count there yet. Returns how many. */
 static guint
-seat_on(const Filling *filling, guint place, const guint *order, guint *ret_taken)
+seat_on(WeftFilling *filling, guint place, const guint *order, guint *ret_taken)
 {
     WeftTrial *trial = filling->trial;
     WeftSlot *slot = weft_trial_copy(trial, trial->realm->numbers[place]);
@@ -91,17 +107,31 @@ seat_on(const Filling *filling, guint place, const guint *order, guint *ret_take
             seat = &trial->board->seats[trial->board->n_seats + ++n];
         }
     }
+    filling->work += WEFT_SEAT_WORK * (n + 1);
     return n;
 }
 
-/* The bid, from that on, that holds best what it promised; its order too. FALSE: none takes anything. */
+/* Do all groups find the same there? */
 static gboolean
-choose(const Filling *filling, guint from, Bid *ret_bid, const guint **ret_order)
+are_alike(const WeftFilling *filling, const WeftBid *a, const WeftBid *b)
 {
-    *ret_bid = (Bid){ .worth = 0 };
-    for (guint b = from; b < filling->n_bids && is_better(&filling->bids[b], ret_bid); b++)
+    for (guint i = 0; i < filling->trial->n; i++)
+        if (filling->indexes[i]->keys[a->place] != filling->indexes[i]->keys[b->place])
+            return FALSE;
+    return TRUE;
+}
+
+/* The bid that holds best what it promised, after so many that are passed over; its order too. FALSE: none takes anything. */
+static gboolean
+choose(WeftFilling *filling, guint passed, WeftBid *ret_bid, const guint **ret_order)
+{
+    guint seen = 0;
+    *ret_bid = (WeftBid){ .worth = 0 };
+    for (guint b = 0; b < filling->n_bids && seen < HOSTS_TRIED && is_better(&filling->bids[b], ret_bid); b++) {
+        if ((b > 0 && are_alike(filling, &filling->bids[b], &filling->bids[b - 1])) || seen++ < passed)
+            continue;
         for (guint o = 0; o < filling->orders->n; o++) {
-            Bid bid = filling->bids[b];
+            WeftBid bid = filling->bids[b];
             guint taken[WEFT_GROUPS_MAX];
             seat_on(filling, bid.place, filling->orders->orders[o], taken);
             bid.worth = worth_of(filling, taken);
@@ -110,35 +140,43 @@ choose(const Filling *filling, guint from, Bid *ret_bid, const guint **ret_order
             *ret_bid = bid;
             *ret_order = filling->orders->orders[o];
         }
+    }
     return ret_bid->worth > 0;
 }
 
-gboolean
-weft_trial_fill_hosts(WeftTrial *trial, WeftIndex *const *indexes, const WeftLeafSet *leaves, const WeftMixOrders *orders,
-                      guint first)
+/* --- all of it --- */
+
+void
+weft_filling_begin(WeftFilling *filling)
 {
-    WeftBoard *board = trial->board;
-    Filling filling = { .trial = trial, .orders = orders };
-    guint left = 0;
-    for (guint i = 0; i < trial->n; i++)
-        left += filling.missing[i] = trial->groups[i].count;
-    filling.most = left > NODES_SMALL ? BIDS_LARGE : BIDS_MAX;
-    weft_board_stamp(board);
+    WeftBoard *board = filling->trial->board;
+    filling->left = 0;
+    for (guint i = 0; i < filling->trial->n; i++)
+        filling->left += filling->missing[i] = filling->trial->groups[i].count;
+    filling->stamp = weft_board_stamp(board);
     board->n_seats = board->n_picks = 0;
-    while (left) {
-        Bid bid;
-        const guint *order = orders->orders[0];
+}
+
+gboolean
+weft_filling_go_on(WeftFilling *filling, const WeftLeafSet *leaves)
+{
+    WeftBoard *board = filling->trial->board;
+    for (gboolean first = TRUE; filling->left; first = FALSE) {
+        WeftBid bid;
+        const guint *order = filling->orders->orders[0];
         guint taken[WEFT_GROUPS_MAX];
-        collect_bids(&filling, indexes, leaves);
-        if (!choose(&filling, board->n_picks ? 0 : first, &bid, &order))
+        if (limits_changed(filling) || first || (filling->more && filling->n_bids < HOSTS_TRIED))
+            collect_bids(filling, leaves);
+        if (!choose(filling, board->n_picks ? 0 : filling->passed, &bid, &order))
             return FALSE;
-        guint n = seat_on(&filling, bid.place, order, taken);
-        for (guint i = 0; i < trial->n; i++)
-            filling.missing[i] -= taken[i];
+        guint n = seat_on(filling, bid.place, order, taken);
+        for (guint i = 0; i < filling->trial->n; i++)
+            filling->missing[i] -= taken[i];
         board->n_seats += n;
-        left -= n;
-        board->stamps[bid.place] = board->stamp;
+        filling->left -= n;
+        board->stamps[bid.place] = filling->stamp;
         board->picks[board->n_picks++] = (WeftPick){ bid.place, n };
+        remove_bid(filling, bid.place);
     }
     return TRUE;
 }

@@ -4,18 +4,18 @@
 
 #include <string.h>
 
-#define TRIES_MAX 256  /* whole placements of one request, */
-#define TRIES_LEAST 16 /* even if it is large */
-#define NODES_MAX 8192 /* in all that is tried */
-#define SINGLES 8      /* leaves that are tried for all */
-#define LEAVES_FEW 10  /* so many leaves or fewer: all sets of these may be tried */
+#define WORK_MAX 1000000 /* hosts that are looked at, and seats that are tried, before the best so far has to do */
+#define LEAVES_FEW 10    /* so many leaves or fewer: all sets of these may be tried */
+#define SINGLES 8        /* leaves that are tried for all */
+#define FIRSTS 8         /* hosts with which to begin */
 
 typedef struct Mix {
     WeftTrial *trial;
     guint n;                             /* groups */
     WeftIndex *indexes[WEFT_GROUPS_MAX]; /* as the fleet is, before anything is tried */
     WeftMixOrders orders;
-    guint tries; /* that are left */
+    gboolean spread;
+    guint64 work;
     gboolean found;
     guint hops, hosts; /* of the best so far */
     guint n_seats;
@@ -23,7 +23,10 @@ typedef struct Mix {
     WeftLeafSet now; /* those of the placement that is tried, */
     guint now_hosts; /* and how many hosts it has */
     WeftLeafSet scratch;
+    WeftFilling filling;
 } Mix;
+
+static const WeftLeafSet nowhere;
 
 /* What was tried is undone: the indexes may still tell of it. */
 static void
@@ -107,14 +110,25 @@ place_group(Mix *mix, guint i, const WeftLeafSet *leaves, guint32 used)
     return TRUE;
 }
 
+/* Is what is tried now better than the best so far? */
+static gboolean
+is_better(const Mix *mix, guint hops)
+{
+    if (!mix->found)
+        return TRUE;
+    if (mix->spread)
+        return mix->now.n != mix->set.n ? mix->now.n > mix->set.n : mix->now_hosts > mix->hosts;
+    if (mix->now.n != mix->set.n)
+        return mix->now.n < mix->set.n;
+    return hops != mix->hops ? hops < mix->hops : mix->now_hosts < mix->hosts;
+}
+
 static void
-keep_if_better(Mix *mix, gboolean compact)
+keep_if_better(Mix *mix)
 {
     WeftBoard *board = mix->trial->board;
-    guint hops = compact ? weft_gang_hops(mix->trial->realm, &mix->now) : 0;
-    gboolean same = mix->found && mix->now.n == mix->set.n;
-    gboolean nearer = same && (hops != mix->hops ? hops < mix->hops : mix->now_hosts < mix->hosts);
-    if (mix->found && !nearer && (same || mix->now.n > mix->set.n))
+    guint hops = mix->spread ? 0 : weft_gang_hops(mix->trial->realm, &mix->now);
+    if (!is_better(mix, hops))
         return;
     mix->found = TRUE;
     mix->hops = hops;
@@ -132,27 +146,53 @@ try_order(Mix *mix, const WeftLeafSet *leaves, const guint *order)
     guint mark = weft_fleet_begin(trial->fleet);
     guint32 used = weft_board_stamp(trial->board);
     gboolean placed = TRUE;
-    mix->tries--;
     mix->now.n = mix->now_hosts = 0;
     trial->board->n_seats = 0;
     for (guint i = 0; i < mix->n && placed; i++)
         placed = place_group(mix, order[i], leaves, used);
     if (placed)
-        keep_if_better(mix, leaves != NULL);
+        keep_if_better(mix);
     weft_fleet_rollback(trial->fleet, mark);
     return placed;
 }
 
-/* … host after host. */
-static gboolean
-try_hosts(Mix *mix, const WeftLeafSet *leaves, guint first)
+/* --- host after host --- */
+
+static void
+begin_filling(Mix *mix, guint passed)
 {
-    mix->tries -= mix->tries > 0;
-    if (!weft_trial_fill_hosts(mix->trial, mix->indexes, leaves, &mix->orders, first))
-        return FALSE;
+    mix->filling = (WeftFilling){ .trial = mix->trial, .indexes = mix->indexes, .orders = &mix->orders, .passed = passed };
+    weft_filling_begin(&mix->filling);
+}
+
+static void
+end_filling(Mix *mix)
+{
+    mix->work += mix->filling.work;
     mix->now.n = mix->now_hosts = 0;
+    if (mix->filling.left)
+        return;
     note_picks(mix, weft_board_stamp(mix->trial->board));
-    keep_if_better(mix, TRUE);
+    keep_if_better(mix);
+}
+
+static gboolean
+try_hosts(Mix *mix, const WeftLeafSet *leaves, guint passed)
+{
+    begin_filling(mix, passed);
+    gboolean placed = weft_filling_go_on(&mix->filling, leaves);
+    end_filling(mix);
+    return placed;
+}
+
+/* --- both --- */
+
+static gboolean
+has_room(const Mix *mix, const WeftLeafSet *leaves)
+{
+    for (guint i = 0; i < mix->n; i++)
+        if (weft_gang_capacity(mix->indexes[i], leaves) < mix->trial->groups[i].count)
+            return FALSE;
     return TRUE;
 }
 
@@ -168,33 +208,49 @@ least_hosts(const Mix *mix)
     return least;
 }
 
-static gboolean
-has_room(const Mix *mix, const WeftLeafSet *leaves)
+/* What an order costs there: each group looks at all hosts, and what it takes is noted in the indexes of all. */
+static guint64
+work_of_order(const Mix *mix, const WeftLeafSet *leaves)
 {
+    const WeftRealm *realm = mix->trial->realm;
+    guint64 hosts = 0, nodes = 0;
+    for (guint i = 0; i < leaves->n; i++)
+        hosts += realm->leaf_first[leaves->at[i] + 1] - realm->leaf_first[leaves->at[i]];
     for (guint i = 0; i < mix->n; i++)
-        if (weft_gang_capacity(mix->indexes[i], leaves) < mix->trial->groups[i].count)
-            return FALSE;
-    return TRUE;
+        nodes += mix->trial->groups[i].count;
+    return mix->n * hosts + (mix->n + 1) * WEFT_SEAT_WORK * nodes;
 }
 
-/* As there. FALSE: none of the orders did. */
+/* On these leaves. FALSE: none of the ways did. */
 static gboolean
 try_leaves(Mix *mix, const WeftLeafSet *leaves)
 {
-    gboolean placed = FALSE;
-    if (leaves && !has_room(mix, leaves))
-        return FALSE;
-    if (leaves)
-        placed = try_hosts(mix, leaves, 0);
-    for (guint o = 0; o < mix->orders.n && mix->tries; o++)
-        placed |= try_order(mix, leaves, mix->orders.orders[o]);
     look_anew(mix);
-    for (guint first = 1; leaves && placed && first < WEFT_FIRSTS && mix->tries && mix->hosts > least_hosts(mix); first++)
-        try_hosts(mix, leaves, first);
+    if (!has_room(mix, leaves))
+        return FALSE;
+    gboolean placed = try_hosts(mix, leaves, 0);
+    guint64 work = work_of_order(mix, leaves);
+    for (guint o = 0; o < mix->orders.n && (!mix->found || mix->work + work < WORK_MAX); o++, mix->work += work)
+        placed |= try_order(mix, leaves, mix->orders.orders[o]);
+    if (placed)
+        look_anew(mix);
+    for (guint first = 1; placed && first < FIRSTS && mix->hosts > least_hosts(mix) && mix->work < WORK_MAX; first++)
+        if (!try_hosts(mix, leaves, first))
+            break;
     return placed;
 }
 
-/* --- which leaves --- */
+/* Until there is a host, and if possible a leaf, for each of the nodes. */
+static void
+try_spread(Mix *mix)
+{
+    for (guint o = 0; o < mix->orders.n; o++)
+        if (try_order(mix, NULL, mix->orders.orders[o]) && mix->hosts == mix->n_seats &&
+            mix->set.n == MIN(mix->n_seats, mix->trial->realm->n_leaves))
+            return;
+}
+
+/* --- few leaves --- */
 
 /* Leaves where anything fits. */
 static void
@@ -212,10 +268,11 @@ list_leaves(const Mix *mix, WeftLeafSet *ret_leaves)
 
 /* All sets, the smallest first. */
 static void
-try_sets(Mix *mix, const WeftLeafSet *all, WeftLeafSet *set)
+try_sets(Mix *mix, const WeftLeafSet *all)
 {
+    WeftLeafSet *set = &mix->scratch;
     for (guint k = 1; k <= all->n && !mix->found; k++)
-        for (guint bits = 1; bits < 1U << all->n && mix->tries; bits++) {
+        for (guint bits = 1; bits < 1U << all->n && mix->work < WORK_MAX; bits++) {
             if ((guint)__builtin_popcount(bits) != k)
                 continue;
             set->n = 0;
@@ -226,124 +283,82 @@ try_sets(Mix *mix, const WeftLeafSet *all, WeftLeafSet *set)
         }
 }
 
-/* What a leaf would bring. */
-typedef struct Gain {
-    guint leaf;
-    double worth;  /* of what is missing, as parts of the groups */
-    guint64 spare; /* nodes that fit there, whatever is missing */
-} Gain;
+/* --- many leaves --- */
 
-static Gain
-gain_of(const Mix *mix, guint leaf, const guint64 *missing)
-{
-    Gain gain = { .leaf = leaf };
-    for (guint i = 0; i < mix->n; i++) {
-        guint32 capacity = mix->indexes[i]->capacity[leaf];
-        gain.worth += (double)MIN(missing[i], capacity) / mix->trial->groups[i].count;
-        gain.spare += capacity;
-    }
-    return gain;
-}
-
-static gboolean
-is_better(const Gain *a, const Gain *b)
-{
-    return a->worth != b->worth ? a->worth > b->worth : a->worth > 0 && a->spare < b->spare;
-}
-
-static gboolean
-contains(const WeftLeafSet *set, guint leaf)
-{
-    for (guint i = 0; i < set->n; i++)
-        if (set->at[i] == leaf)
-            return TRUE;
-    return FALSE;
-}
-
-/* Adds the leaf of the zone that brings most of what is missing, and has least beside it. FALSE: none brings anything. */
-static gboolean
-add_best(const Mix *mix, const WeftZone *zone, WeftLeafSet *set, const guint64 *missing)
-{
-    Gain best = { .leaf = G_MAXUINT };
-    for (guint leaf = zone->first; leaf < zone->first + zone->n; leaf++) {
-        Gain gain = gain_of(mix, leaf, missing);
-        if (is_better(&gain, &best) && !contains(set, leaf))
-            best = gain;
-    }
-    if (best.leaf != G_MAXUINT)
-        set->at[set->n++] = best.leaf;
-    return best.leaf != G_MAXUINT;
-}
-
+/* One for all: of those where each group alone has room, the tightest for the scarcest of them. */
 static void
-count_all(const Mix *mix, guint64 ret_missing[WEFT_GROUPS_MAX])
+try_singles(Mix *mix)
 {
-    for (guint i = 0; i < WEFT_GROUPS_MAX; i++)
-        ret_missing[i] = i < mix->n ? mix->trial->groups[i].count : 0;
-}
-
-/* Leaves of the zone that have enough, counting each group by itself. FALSE: there are not that few. */
-static gboolean
-gather(const Mix *mix, const WeftZone *zone, guint most, WeftLeafSet *set)
-{
-    guint64 missing[WEFT_GROUPS_MAX];
-    set->n = 0;
-    count_all(mix, missing);
-    while (!has_room(mix, set)) {
-        if (set->n == most || !add_best(mix, zone, set, missing))
-            return FALSE;
-        for (guint i = 0; i < mix->n; i++)
-            missing[i] -= MIN(missing[i], mix->indexes[i]->capacity[set->at[set->n - 1]]);
-    }
-    return TRUE;
-}
-
-/* … and further ones, until all really have their place. */
-static void
-grow(Mix *mix, const WeftZone *zone, guint most, WeftLeafSet *set)
-{
-    guint64 all[WEFT_GROUPS_MAX];
-    count_all(mix, all);
-    if (!gather(mix, zone, most, set))
-        return;
-    while (mix->tries && !try_leaves(mix, set))
-        if (set->n == most || !add_best(mix, zone, set, all))
-            return;
-}
-
-/* One leaf for all: of those where each group by itself has room, some of the tightest. */
-static void
-try_singles(Mix *mix, WeftLeafSet *set)
-{
-    guint64 all[WEFT_GROUPS_MAX];
-    Gain gains[SINGLES];
-    guint n = 0;
-    count_all(mix, all);
-    for (guint leaf = 0; leaf < mix->trial->realm->n_leaves; leaf++) {
-        *set = (WeftLeafSet){ 1, { leaf } };
-        if (!has_room(mix, set))
+    guint n = mix->trial->realm->n_leaves, group = mix->orders.orders[0][0], tried = 0;
+    WeftLeafSet *one = &mix->scratch;
+    const WeftOffer *leaves = mix->indexes[group]->leaves[mix->trial->realm->n_levels - 1];
+    for (guint i = weft_offers_find(leaves, n, mix->trial->groups[group].count); i < n && tried < SINGLES; i++) {
+        *one = (WeftLeafSet){ .n = 1, .at = { leaves[i].at } };
+        if (!has_room(mix, one))
             continue;
-        Gain gain = gain_of(mix, leaf, all);
-        guint at = n;
-        for (; at > 0 && is_better(&gain, &gains[at - 1]); at--)
-            if (at < SINGLES)
-                gains[at] = gains[at - 1];
-        if (at < SINGLES)
-            gains[at] = gain;
-        n = MIN(n + 1, SINGLES);
+        tried++;
+        if (mix->work > WORK_MAX || (try_leaves(mix, one) && mix->hosts <= least_hosts(mix)))
+            return;
+        look_anew(mix);
     }
-    for (guint i = 0; i < n && mix->tries && !(mix->found && mix->hosts <= least_hosts(mix)); i++) {
-        set->n = 1;
-        set->at[0] = gains[i].leaf;
-        try_leaves(mix, set);
+}
+
+/* The leaf of the zone that brings most of what is missing, as parts of the groups, and has least beside it; none that is
+ * filled already. G_MAXUINT: none brings anything. */
+static guint
+best_leaf(Mix *mix, const WeftZone *zone)
+{
+    const guint32 *stamps = mix->trial->board->leaf_stamps;
+    guint best = G_MAXUINT;
+    double most = 0;
+    guint64 least = 0;
+    for (guint leaf = zone->first; leaf < zone->first + zone->n; leaf++) {
+        double worth = 0;
+        guint64 spare = 0;
+        for (guint i = 0; i < mix->n && stamps[leaf] != mix->filling.stamp; i++) {
+            guint32 capacity = mix->indexes[i]->capacity[leaf];
+            worth += (double)MIN(mix->filling.missing[i], capacity) / mix->trial->groups[i].count;
+            spare += capacity;
+        }
+        if (worth > most || (worth == most && worth > 0 && spare < least)) {
+            most = worth;
+            least = spare;
+            best = leaf;
+        }
     }
+    mix->work += zone->n;
+    return best;
+}
+
+/* These leaves, and then leaf after leaf of the zone, each time the one that brings most, until all is placed. */
+static gboolean
+grow(Mix *mix, const WeftZone *zone, const WeftLeafSet *start)
+{
+    guint32 *stamps = mix->trial->board->leaf_stamps;
+    WeftLeafSet *one = &mix->scratch;
+    guint leaf;
+    look_anew(mix);
+    begin_filling(mix, 0);
+    for (guint i = 0; i < start->n; i++)
+        stamps[start->at[i]] = mix->filling.stamp;
+    if (start->n)
+        weft_filling_go_on(&mix->filling, start);
+    while (mix->filling.left && (leaf = best_leaf(mix, zone)) != G_MAXUINT) {
+        stamps[leaf] = mix->filling.stamp;
+        one->n = 1;
+        one->at[0] = leaf;
+        weft_filling_go_on(&mix->filling, one);
+    }
+    end_filling(mix);
+    return mix->filling.left == 0;
 }
 
 /* Is each of the leaves needed? */
 static void
-shrink(Mix *mix, WeftLeafSet *set)
+shrink(Mix *mix)
 {
-    for (guint drop = 0; mix->found && drop < mix->set.n && mix->tries; drop++) {
+    WeftLeafSet *set = &mix->scratch;
+    for (guint drop = 0; drop < mix->set.n && mix->work < WORK_MAX; drop++) {
         guint before = mix->set.n;
         set->n = 0;
         for (guint i = 0; i < before; i++)
@@ -354,21 +369,62 @@ shrink(Mix *mix, WeftLeafSet *set)
     }
 }
 
-/* The fewest leaves wherever they are, and then as few that are nearer to each other. */
+/* Would so few leaves of the zone do for each of the groups alone? */
+static gboolean
+is_zone_enough(const Mix *mix, guint l, const WeftZone *zone, guint leaves)
+{
+    for (guint i = 0; i < mix->n; i++)
+        if (weft_gang_fewest(mix->indexes[i], l, zone, mix->trial->groups[i].count) > leaves)
+            return FALSE;
+    return TRUE;
+}
+
+/* The smallest zone where as few leaves do as in all of the fabric. */
 static void
-try_zones(Mix *mix, WeftLeafSet *set)
+look_nearer(Mix *mix)
 {
     const WeftRealm *realm = mix->trial->realm;
-    const WeftZone all = { 0, realm->n_leaves };
-    try_singles(mix, set);
+    guint fewest = mix->set.n;
+    for (guint l = 0; l + 1 < realm->n_levels; l++)
+        for (guint z = 0; z < realm->levels[l].n && mix->work < WORK_MAX; z++) {
+            const WeftZone *zone = &realm->levels[l].zones[z];
+            if (is_zone_enough(mix, l, zone, fewest) && grow(mix, zone, &nowhere) && mix->now.n <= fewest)
+                return;
+        }
+}
+
+static void
+try_zones(Mix *mix, const WeftLeafSet *all)
+{
+    const WeftRealm *realm = mix->trial->realm;
+    try_singles(mix);
     if (mix->found)
         return;
-    grow(mix, &all, WEFT_NODES_MAX, set);
-    shrink(mix, set);
-    for (guint l = 0; l < realm->n_levels; l++)
-        for (guint z = 0; z < realm->levels[l].n && mix->tries && mix->found && mix->hops > realm->levels[l].hops; z++)
-            grow(mix, &realm->levels[l].zones[z], mix->set.n, set);
+    if (grow(mix, realm->levels[realm->n_levels - 1].zones, &nowhere))
+        look_nearer(mix);
+    else if (!try_leaves(mix, all))
+        return;
+    mix->scratch = mix->set;
+    try_leaves(mix, &mix->scratch);
+    shrink(mix);
 }
+
+/* Where the cluster is already, or near to that. */
+static gboolean
+try_beside(Mix *mix)
+{
+    const WeftRealm *realm = mix->trial->realm;
+    WeftLeafSet *own = &mix->trial->board->leaves;
+    weft_trial_list_own(mix->trial, own);
+    if (own->n == 0)
+        return FALSE;
+    try_leaves(mix, own);
+    for (guint l = 0; l < realm->n_levels && !mix->found; l++)
+        grow(mix, &realm->levels[l].zones[realm->levels[l].zone_of[own->at[0]]], own);
+    return mix->found;
+}
+
+/* --- all of it --- */
 
 static guint
 place_of(const Mix *mix, const WeftSeat *seat)
@@ -398,27 +454,36 @@ take_best(const Mix *mix)
         board->seats[i] = board->best[order[i]];
 }
 
+static void
+try_compact(Mix *mix)
+{
+    WeftLeafSet *all = &mix->trial->board->leaves;
+    if (mix->trial->request->beside && try_beside(mix))
+        return;
+    look_anew(mix);
+    list_leaves(mix, all);
+    if (all->n > LEAVES_FEW) {
+        try_zones(mix, all);
+        return;
+    }
+    try_sets(mix, all);
+    if (!mix->found)
+        try_leaves(mix, all);
+}
+
 gboolean
 weft_trial_place_mixed(WeftTrial *trial)
 {
-    Mix mix = { .trial = trial, .n = trial->n };
-    WeftBoard *board = trial->board;
-    guint nodes = 0;
+    Mix mix = { .trial = trial, .n = trial->n, .spread = trial->request->cluster->layout == WEFT_LAYOUT_SPREAD };
     look_anew(&mix);
     for (guint i = 0; i < mix.n; i++)
         if (mix.indexes[i]->total < trial->groups[i].count)
             return FALSE;
-    for (guint i = 0; i < mix.n; i++)
-        nodes += trial->groups[i].count;
-    mix.tries = CLAMP(NODES_MAX / MAX(nodes, 1), TRIES_LEAST, TRIES_MAX);
     make_orders(&mix);
-    list_leaves(&mix, &board->leaves);
-    if (trial->request->cluster->layout == WEFT_LAYOUT_SPREAD)
-        try_leaves(&mix, NULL);
-    else if (board->leaves.n <= LEAVES_FEW)
-        try_sets(&mix, &board->leaves, &mix.scratch);
+    if (mix.spread)
+        try_spread(&mix);
     else
-        try_zones(&mix, &mix.scratch);
+        try_compact(&mix);
     if (mix.found)
         take_best(&mix);
     return mix.found;

@@ -112,9 +112,15 @@ weft_trial_seat(WeftTrial *trial, const WeftTrialGroup *group, gboolean kept)
     return TRUE;
 }
 
-/* The leaves where it has nodes already, and the stamp of their hosts; no leaves: it has none there. */
-static guint32
-list_own(const WeftTrial *trial, WeftLeafSet *ret_leaves)
+static int
+compare_leaves(gconstpointer a, gconstpointer b)
+{
+    guint x = *(const guint *)a, y = *(const guint *)b;
+    return x < y ? -1 : x > y;
+}
+
+guint32
+weft_trial_list_own(const WeftTrial *trial, WeftLeafSet *ret_leaves)
 {
     WeftBoard *board = trial->board;
     guint32 stamp = weft_board_stamp(board);
@@ -133,14 +139,8 @@ list_own(const WeftTrial *trial, WeftLeafSet *ret_leaves)
             ret_leaves->at[ret_leaves->n++] = leaf;
         board->used_leaves[leaf] = stamp;
     }
+    qsort(ret_leaves->at, ret_leaves->n, sizeof *ret_leaves->at, compare_leaves);
     return stamp;
-}
-
-static int
-compare_leaves(gconstpointer a, gconstpointer b)
-{
-    guint x = *(const guint *)a, y = *(const guint *)b;
-    return x < y ? -1 : x > y;
 }
 
 /* On its own leaves first, there on its own hosts, and else near to these. */
@@ -148,8 +148,7 @@ static gboolean
 find_beside(const WeftTrial *trial, const WeftIndex *index, guint n)
 {
     WeftLeafSet *leaves = &trial->board->leaves;
-    guint32 own = list_own(trial, leaves);
-    qsort(leaves->at, leaves->n, sizeof *leaves->at, compare_leaves);
+    guint32 own = weft_trial_list_own(trial, leaves);
     return leaves->n && weft_gang_add_leaves(index, trial->board, n, leaves) &&
            weft_gang_compact(index, trial->board, leaves, n, own);
 }

@@ -36,6 +36,8 @@ gboolean weft_trial_seat(WeftTrial *trial, const WeftTrialGroup *group, gboolean
 WeftSlot *weft_trial_copy(WeftTrial *trial, guint number);
 /* Closes hosts for the time of a look ahead, which it begins; returns its mark (schedule.c). */
 guint weft_place_close_avoided(WeftFleet *fleet, GHashTable *avoid);
+/* The leaves where the cluster has nodes already, in order; none: it has none there. Returns the stamp of their hosts. */
+guint32 weft_trial_list_own(const WeftTrial *trial, WeftLeafSet *ret_leaves);
 /* … of a request with several groups (trial-mixed.c). */
 gboolean weft_trial_place_mixed(WeftTrial *trial);
 
@@ -45,8 +47,36 @@ typedef struct WeftMixOrders {
     guint n;
     guint orders[WEFT_ORDERS_MAX][WEFT_GROUPS_MAX];
 } WeftMixOrders;
-/* All groups on these leaves, host after host (trial-hosts.c): to board->seats and board->picks. indexes: of each group, up to
- * date. first: 0, the best host is the first one; 1, the next best, and so on below WEFT_FIRSTS. FALSE: it found no way. */
-#define WEFT_FIRSTS 8
-gboolean weft_trial_fill_hosts(WeftTrial *trial, WeftIndex *const *indexes, const WeftLeafSet *leaves,
-                               const WeftMixOrders *orders, guint first);
+
+/* --- several groups, host after host (trial-hosts.c) --- */
+
+#define WEFT_BIDS_MAX 64
+#define WEFT_SEAT_WORK 16 /* a seat that is tried takes as long as a look at so many hosts */
+
+/* What a host would take. */
+typedef struct WeftBid {
+    guint place;
+    double worth;  /* as parts of the groups */
+    guint64 spare; /* nodes that would fit there, whatever is missing */
+} WeftBid;
+
+typedef struct WeftFilling {
+    WeftTrial *trial;
+    WeftIndex *const *indexes; /* of each group, as the fleet is */
+    const WeftMixOrders *orders;
+    guint passed; /* so many of the best hosts are passed over when the first one is chosen */
+    /* from here on its own */
+    guint left; /* nodes that have no place yet */
+    guint missing[WEFT_GROUPS_MAX];
+    guint64 work;  /* hosts that were looked at, and seats */
+    guint32 stamp; /* of the hosts that are filled */
+    guint n_bids;
+    gboolean more; /* … than these */
+    guint limits[WEFT_GROUPS_MAX];
+    WeftBid bids[WEFT_BIDS_MAX]; /* the best first */
+} WeftFilling;
+
+void weft_filling_begin(WeftFilling *filling);
+/* As many as find a place on these leaves: to board->seats and board->picks, behind those that are there. FALSE: some are left.
+ * There must be no other stamp meanwhile. */
+gboolean weft_filling_go_on(WeftFilling *filling, const WeftLeafSet *leaves);

@@ -404,6 +404,80 @@ test_mixed(void)
     assert_place(fleet, GROUPS(4, 4), NULL);
 }
 
+#define TWO(n, c, m, d, more)                                                                                                  \
+    "\"groups\":[{\"name\":\"x\",\"count\":" #n ",\"cores\":" #c ",\"memory\":\"64M\"},"                                       \
+    "{\"name\":\"y\",\"count\":" #m ",\"cores\":" #d ",\"memory\":\"64M\"}]" more
+
+/* Hundreds of pods of two hosts: by numbers each has room for either group, and none for both. */
+static void
+test_mixed_in_many_pods(void)
+{
+    enum { PODS = 150, LEAVES = 2 * PODS };
+    g_autoptr(WeftFleet) fleet = weft_fleet_new();
+    WeftFleetFabric told = { .switches = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL),
+                             .hops = g_array_new(FALSE, FALSE, 1) };
+    for (guint a = 0; a < LEAVES; a++) {
+        g_autofree char *leaf = g_strdup_printf("leaf%u", a), *name = g_strdup_printf("n%u", a);
+        add_host(fleet, name, leaf, "");
+        g_hash_table_insert(told.switches, g_steal_pointer(&leaf), GUINT_TO_POINTER(a));
+        for (guint b = 0; b < LEAVES; b++)
+            g_array_append_val(told.hops, ((guint8){ a == b ? 0 : a / 2 == b / 2 ? 2 : 4 }));
+    }
+    weft_fleet_set_fabric(fleet, "ib0", &told);
+    WeftPlacement placement;
+    g_autofree char *three = place_avoiding(fleet, TWO(2, 5, 2, 4, ""), NULL, &placement);
+    g_assert_nonnull(three);
+    g_assert_cmpuint(placement.leaves, ==, 3);
+    g_assert_cmpuint(placement.hosts, ==, 3);
+    g_autofree char *two = place_avoiding(fleet, TWO(2, 5, 2, 3, ""), NULL, &placement);
+    g_assert_nonnull(two);
+    g_assert_cmpuint(placement.leaves, ==, 2);
+    g_assert_cmpuint(placement.hops, ==, 2); /* one of the pods */
+    g_autofree char *all = place_avoiding(fleet, TWO(300, 5, 300, 3, ""), NULL, &placement);
+    g_assert_nonnull(all);
+    assert_place(fleet, TWO(300, 5, 301, 3, ""), NULL);
+}
+
+/* In one order of groups the second would find the leaf of the first as good as the other. */
+static void
+test_mixed_spread(void)
+{
+    g_autoptr(WeftFleet) fleet = fleet_of("11");
+    assert_place(fleet, TWO(1, 5, 1, 3, ",\"layout\":\"spread\""), "b1 a1");
+    assert_place(fleet, TWO(1, 3, 1, 5, ",\"layout\":\"spread\""), "a1 b1");
+}
+
+static void
+assert_beside(WeftFleet *fleet, const char *own, const char *spec, const char *expected)
+{
+    g_autoptr(GHashTable) beside = g_hash_table_new(g_str_hash, g_str_equal);
+    g_hash_table_add(beside, (gpointer)own);
+    g_autoptr(WeftCluster) cluster = cluster_from(spec);
+    const guint counts[] = { 1, 1 };
+    WeftPlacement placement;
+    g_assert_true(weft_place(fleet, &(WeftPlaceRequest){ .cluster = cluster, .counts = counts, .beside = beside }, &placement));
+    g_autofree char *where = g_strdup_printf("%s %s", weft_fleet_name(fleet, placement.seats[0].host),
+                                             weft_fleet_name(fleet, placement.seats[1].host));
+    g_assert_cmpstr(where, ==, expected);
+}
+
+/* Nodes of several groups that come later are beside the others, too, or near to them. */
+static void
+test_mixed_beside(void)
+{
+    g_autoptr(WeftFleet) fleet = fleet_of("2222");
+    const char *const hops[] = { "0244", "2044", "4402", "4420" };
+    set_hops(fleet, hops, 4);
+    fill(fleet, "d1", 8);
+    assert_beside(fleet, "d1", TWO(1, 5, 1, 3, ""), "d2 d2");
+    assert_beside(fleet, "d1", TWO(1, 5, 1, 4, ""), "d2 c1");
+    fill(fleet, "d2", 4);
+    assert_beside(fleet, "d1", TWO(1, 5, 1, 5, ""), "c1 c2");
+    fill(fleet, "c1", 8);
+    fill(fleet, "c2", 8);
+    assert_beside(fleet, "d1", TWO(1, 5, 1, 4, ""), "a1 d2"); /* farther than that there is no nearer one */
+}
+
 /* --- looking ahead --- */
 
 static void
@@ -495,7 +569,10 @@ main(int argc, char **argv)
     g_test_add_func("/gang/policy/spread", test_spread);
     g_test_add_func("/gang/policy/exclusive", test_exclusive);
     g_test_add_func("/gang/policy/labels-and-avoid", test_labels_and_avoid);
-    g_test_add_func("/gang/mixed", test_mixed);
+    g_test_add_func("/gang/mixed/gpus", test_mixed);
+    g_test_add_func("/gang/mixed/many-pods", test_mixed_in_many_pods);
+    g_test_add_func("/gang/mixed/spread", test_mixed_spread);
+    g_test_add_func("/gang/mixed/beside", test_mixed_beside);
     g_test_add_func("/gang/rollback", test_rollback);
     g_test_add_func("/gang/pattern", test_pattern);
     g_test_add_func("/gang/rule", test_rule);
