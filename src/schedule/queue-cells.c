@@ -14,7 +14,7 @@ weft_spots_set(GArray *spots, const WeftSeat *seats, guint n)
     g_array_set_size(spots, 0);
     for (guint i = 0; i < n; i++)
         for (guint w = 0; w < G_N_ELEMENTS(seats[i].cores.words); w++) {
-            WeftSpot spot = { seats[i].host, (guint16)w, (guint16)i, seats[i].cores.words[w] };
+            WeftSpot spot = { seats[i].host, w, seats[i].cores.words[w] };
             if (spot.bits)
                 g_array_append_val(spots, spot);
         }
@@ -80,7 +80,7 @@ static guint
 count_free(const WeftCells *cells, guint host)
 {
     guint n = 0;
-    for (guint w = 0; w < cells->words; w++)
+    for (guint w = 0; host < cells->n && w < cells->words; w++)
         n += (guint)__builtin_popcountll(cells->cell[(gsize)host * cells->words + w].free);
     return n;
 }
@@ -200,7 +200,7 @@ void
 weft_cells_bar(WeftCells *cells, guint host)
 {
     for (guint w = 0; host < cells->n && w < cells->words; w++) {
-        WeftSpot all = { host, (guint16)w, 0, G_MAXUINT64 };
+        WeftSpot all = { host, w, G_MAXUINT64 };
         take_spot(cells, &all);
     }
 }
@@ -226,14 +226,9 @@ weft_cells_has_left(const WeftCells *cells, guint host)
 }
 
 gboolean
-weft_cells_counts(const WeftCells *cells, const WeftSpot *spot)
+weft_cells_matters(const WeftCells *cells, guint host)
 {
-    if (!is_known(cells, spot))
-        return TRUE;
-    const WeftCell *cell = cell_of(cells, spot);
-    if (weft_cells_has_left(cells, spot->host))
-        return then_of(cells, cell) & spot->bits;
-    return cell->free & spot->bits && count_free(cells, spot->host) >= cells->cores;
+    return weft_cells_has_left(cells, host) || count_free(cells, host) >= cells->cores;
 }
 
 /* --- marks --- */

@@ -42,7 +42,8 @@ has_cores(WeftQueue *queue, const WeftWaiter *waiter, const GPtrArray *victims, 
     weft_cells_begin(&queue->cells, waiter->node_cores);
     for (guint i = 0; i < n; i++)
         weft_cells_give(&queue->cells, ((const WeftRunner *)victims->pdata[i])->spots);
-    return weft_queue_has_cores(queue, waiter, queue->now, stay_end(queue, waiter));
+    weft_queue_take_honoured(queue, waiter, queue->now, stay_end(queue, waiter), FALSE);
+    return queue->cells.fit_left >= (gint64)waiter->nodes;
 }
 
 /* How many of them must go at least; all of them would do. */

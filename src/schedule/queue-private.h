@@ -26,8 +26,7 @@ typedef struct WeftSharer {
 /* Cores of a host that a seat has. */
 typedef struct WeftSpot {
     guint32 host;
-    guint16 word;
-    guint16 seat; /* which of them all */
+    guint32 word;
     guint64 bits;
 } WeftSpot;
 
@@ -221,8 +220,8 @@ gboolean weft_cells_meets(const WeftCells *cells, const GArray *spots);
 gboolean weft_cells_has(const WeftCells *cells, const GArray *spots);
 /* Is there a node's worth left on the host? If not, it makes no difference what is given there. */
 gboolean weft_cells_has_left(const WeftCells *cells, guint host);
-/* … and these cores, were they not taken: would it make a difference? */
-gboolean weft_cells_counts(const WeftCells *cells, const WeftSpot *spot);
+/* … or as long as nothing is taken there? */
+gboolean weft_cells_matters(const WeftCells *cells, guint host);
 
 /* --- promises (queue-promise.c) --- */
 
@@ -238,8 +237,9 @@ void weft_queue_list_honoured(WeftQueue *queue, const WeftWaiter *waiter, gint64
 void weft_queue_close_booked(const WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end);
 /* Those that yield what they were promised to the waiter, which starts then, there, are looked at anew. */
 void weft_queue_take_promises(WeftQueue *queue, WeftWaiter *waiter, gint64 start, const WeftPlacement *placement);
-/* Marks hosts of seats; and tells whether others are on one of those that were marked last. */
+/* Marks hosts of seats; and tells whether a host, or one that others are on, was among those that were marked last. */
 void weft_queue_mark(WeftQueue *queue, const WeftSeat *seats, guint n);
+gboolean weft_queue_has_mark(const WeftQueue *queue, guint host);
 gboolean weft_queue_is_marked(const WeftQueue *queue, const GArray *spots);
 
 /* --- when and where (queue-seek.c) --- */
@@ -247,11 +247,14 @@ gboolean weft_queue_is_marked(const WeftQueue *queue, const GArray *spots);
 /* Looks for the first time from now on, and before that one, at which there is room for the waiter. Those that yield to it lose
  * their promise and are looked at anew. FALSE: there is none. */
 gboolean weft_queue_seek(WeftQueue *queue, WeftWaiter *waiter, gint64 before, WeftPlacement *ret_placement, gint64 *ret_start);
-/* The first time from which on until then it could have what it was promised, where it was promised. */
+/* Takes of the cells what the waiter cannot have between the two times. yield: what yields to it, it can. */
+void weft_queue_take_honoured(WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end, gboolean yield);
+
+/* --- sooner, in the same place (queue-slide.c) --- */
+
+/* The first time from which on it could have what it was promised, where it was promised, and be in nobody's way. */
 gint64 weft_queue_slide(WeftQueue *queue, const WeftWaiter *waiter);
-/* Has it cores enough from the one time to the other, of those that were given (weft_cells_give()) or are free? */
-gboolean weft_queue_has_cores(WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end);
-/* Can it start now where it was promised, and be in nobody's way? */
+/* Can it have it now? */
 gboolean weft_queue_stands(WeftQueue *queue, const WeftWaiter *waiter);
 
 /* --- holds (queue-hold.c) --- */

@@ -15,13 +15,17 @@ weft_queue_mark(WeftQueue *queue, const WeftSeat *seats, guint n)
 }
 
 gboolean
+weft_queue_has_mark(const WeftQueue *queue, guint host)
+{
+    return host < queue->hosts->len && g_array_index(queue->hosts, guint32, host) == queue->marks;
+}
+
+gboolean
 weft_queue_is_marked(const WeftQueue *queue, const GArray *spots)
 {
-    for (guint i = 0; i < spots->len; i++) {
-        guint host = g_array_index(spots, WeftSpot, i).host;
-        if (host < queue->hosts->len && g_array_index(queue->hosts, guint32, host) == queue->marks)
+    for (guint i = 0; i < spots->len; i++)
+        if (weft_queue_has_mark(queue, g_array_index(spots, WeftSpot, i).host))
             return TRUE;
-    }
     return FALSE;
 }
 

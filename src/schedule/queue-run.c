@@ -130,6 +130,20 @@ fill_gap(WeftQueue *queue, WeftWaiter *waiter)
         g_ptr_array_add(queue->misses, waiter);
 }
 
+/* Those that newcomers have driven from the first places keep what they were promised, as long as they are not too many. */
+static void
+drive_out(WeftQueue *queue, const WeftWaiter *waiter)
+{
+    WeftWaiter *last = NULL;
+    for (guint i = 0; i < queue->promised->len; i++) {
+        WeftWaiter *other = queue->promised->pdata[i];
+        if (other->wait.why != WEFT_WAIT_VICTIMS && weft_waiter_compare(last ? (gconstpointer)&last : &waiter, &other) < 0)
+            last = other;
+    }
+    if (last)
+        weft_queue_unpromise(queue, last);
+}
+
 static void
 consider(WeftQueue *queue, WeftWaiter *waiter, gboolean ranked)
 {
@@ -145,6 +159,8 @@ consider(WeftQueue *queue, WeftWaiter *waiter, gboolean ranked)
         fill_gap(queue, waiter);
     else if (!make_do(queue, waiter) && !settle(queue, waiter, WEFT_QUEUE_NEVER))
         give_up(queue, waiter);
+    if (waiter->ahead && queue->promised->len > 2 * queue->options.depth)
+        drive_out(queue, waiter);
     waiter->ahead = 0;
 }
 
@@ -196,9 +212,10 @@ try_again(WeftQueue *queue, WeftWaiter *waiter)
         fill_gap(queue, waiter);
     if (waiter->gone || !waiter->pledge.made)
         return;
+    WeftPlacement placement = waiter->pledge.placement;
     gint64 first = weft_queue_slide(queue, waiter);
     if (first <= queue->now)
-        start_as_promised(queue, waiter);
+        start(queue, waiter, &placement);
     else if (first < waiter->pledge.start)
         weft_queue_promise(queue, waiter, first, NULL);
 }
@@ -246,8 +263,6 @@ look_at_all(WeftQueue *queue, gboolean room)
             (!may || g_array_index(queue->steps, WeftStep, 0).free < (gint64)queue->least))
             return;
         promises -= waiter->pledge.made && promises > 0;
-        if (rank > 2 * depth && waiter->victims == 0)
-            weft_queue_unpromise(queue, waiter);
         if (may || has_right(queue, waiter, ranked))
             look(queue, waiter, ranked);
         least = waiter->gone ? least : MIN(least, waiter->cores);

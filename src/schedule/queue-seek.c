@@ -39,9 +39,8 @@ give_until(Search *search, gint64 time)
         weft_cells_give(&queue->cells, runner_at(search, i)->spots);
 }
 
-/* Takes what the waiter cannot have between the two times. */
-static void
-take_honoured(WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end, gboolean yield)
+void
+weft_queue_take_honoured(WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end, gboolean yield)
 {
     WeftCells *cells = &queue->cells;
     weft_queue_list_honoured(queue, waiter, start, end, yield);
@@ -59,7 +58,7 @@ take_honoured(WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 e
 static gboolean
 has_cores(Search *search, gint64 start, gint64 end)
 {
-    take_honoured(search->queue, search->waiter, start, end, search->yields);
+    weft_queue_take_honoured(search->queue, search->waiter, start, end, search->yields);
     gint64 lack = (gint64)search->waiter->nodes - search->queue->cells.fit_left;
     if (lack <= 0)
         return TRUE;
@@ -69,39 +68,30 @@ has_cores(Search *search, gint64 start, gint64 end)
 
 /* --- in the fleet --- */
 
-/* Gives what has ended by then, … */
+/* Gives what has ended by then, where that makes a difference, … */
 static void
 give_seats(const Search *search)
 {
-    const WeftQueue *queue = search->queue;
+    WeftQueue *queue = search->queue;
     for (guint i = search->over ? 0 : search->overs; i < search->given; i++) {
         const WeftRunner *runner = runner_at(search, i);
-        guint last = G_MAXUINT;
-        for (guint s = 0; s < runner->spots->len; s++) {
-            const WeftSpot *spot = &g_array_index(runner->spots, WeftSpot, s);
-            if (spot->seat == last || !weft_cells_has_left(&queue->cells, spot->host))
-                continue;
-            last = spot->seat;
-            weft_fleet_give_seats(queue->fleet, &runner->seats[last], 1, runner->cluster);
-        }
+        for (guint s = 0; s < runner->n; s++)
+            if (weft_cells_has_left(&queue->cells, runner->seats[s].host))
+                weft_fleet_give_seats(queue->fleet, &runner->seats[s], 1, runner->cluster);
     }
 }
 
-/* … and takes what is promised of all that is free, as far as it makes a difference. */
+/* … and takes what is promised: also of what others still have then, since it may need more than they of all but the cores. */
 static void
 take_seats(const Search *search)
 {
-    const WeftQueue *queue = search->queue;
+    WeftQueue *queue = search->queue;
     for (guint i = 0; i < queue->honoured->len; i++) {
         const WeftWaiter *other = queue->honoured->pdata[i];
-        guint last = G_MAXUINT;
-        for (guint s = 0; s < other->pledge.spots->len; s++) {
-            const WeftSpot *spot = &g_array_index(other->pledge.spots, WeftSpot, s);
-            if (spot->seat == last || !weft_cells_counts(&queue->cells, spot))
-                continue;
-            last = spot->seat;
-            weft_fleet_take_seats(queue->fleet, &g_array_index(other->pledge.seats, WeftSeat, last), 1,
-                                  other->ask.request.cluster->id);
+        for (guint s = 0; s < other->pledge.seats->len; s++) {
+            const WeftSeat *seat = &g_array_index(other->pledge.seats, WeftSeat, s);
+            if (weft_cells_matters(&queue->cells, seat->host))
+                weft_fleet_take_seats(queue->fleet, seat, 1, other->ask.request.cluster->id);
         }
     }
 }
@@ -229,63 +219,4 @@ weft_queue_seek(WeftQueue *queue, WeftWaiter *waiter, gint64 before, WeftPlaceme
     if (found && search.yields)
         weft_queue_take_promises(queue, waiter, *ret_start, ret_placement);
     return found;
-}
-
-/* --- sooner --- */
-
-/* When the last of the holds that end until then has, of those among the marked cores. */
-static gint64
-last_end(const WeftQueue *queue, gint64 until)
-{
-    gint64 last = 0;
-    for (guint i = queue->by_end->len; i-- > 0;) {
-        const WeftRunner *runner = queue->by_end->pdata[i];
-        gint64 end = weft_runner_end(queue, runner);
-        if (runner->end <= until && end > last && weft_cells_meets(&queue->cells, runner->spots))
-            last = end;
-    }
-    return last;
-}
-
-/* In bits only: where something else is short, it is found out when it starts. */
-gint64
-weft_queue_slide(WeftQueue *queue, const WeftWaiter *waiter)
-{
-    gint64 until = waiter->pledge.start;
-    weft_cells_mark(&queue->cells, waiter->pledge.spots);
-    gint64 first = last_end(queue, until);
-    for (guint i = 0; i < queue->promised->len && first < until; i++) {
-        const WeftWaiter *other = queue->promised->pdata[i];
-        if (other != waiter && other->pledge.start < until && other->pledge.end > first &&
-            weft_cells_meets(&queue->cells, other->pledge.spots))
-            first = other->pledge.end;
-    }
-    for (guint i = 0; i < queue->bookings->len; i++) {
-        const WeftBooked *booked = &g_array_index(queue->bookings, WeftBooked, i);
-        if (first < until && weft_booked_bars(booked, waiter, first, until))
-            first = booked->end;
-    }
-    return MIN(first, until);
-}
-
-/* Placement may find no room for what was promised: of what several are to have one after the other it counts all but the cores
- * as if they had it at once. */
-gboolean
-weft_queue_stands(WeftQueue *queue, const WeftWaiter *waiter)
-{
-    const WeftPlacement *placement = &waiter->pledge.placement;
-    gint64 end = weft_waiter_end(waiter, queue->now);
-    weft_cells_begin(&queue->cells, waiter->node_cores);
-    take_honoured(queue, waiter, queue->now, end, FALSE);
-    return weft_cells_has(&queue->cells, waiter->pledge.spots) &&
-           weft_fleet_has_room(queue->fleet, placement->seats, placement->n);
-}
-
-/* --- for those that others give way to --- */
-
-gboolean
-weft_queue_has_cores(WeftQueue *queue, const WeftWaiter *waiter, gint64 start, gint64 end)
-{
-    take_honoured(queue, waiter, start, end, FALSE);
-    return queue->cells.fit_left >= (gint64)waiter->nodes;
 }

@@ -33,8 +33,9 @@ void
 world_add_host(World *world, const char *name)
 {
     g_autoptr(GError) error = NULL;
-    json_t *json = json_pack("{s:s, s:s, s:s, s:[{s:i, s:{s:i}}]}", "name", name, "fabric", "ib0", "leaf", "leaf0", "numa",
-                             "cores", (int)world->cores, "pages", "2M", 65536);
+    json_t *json = json_pack("{s:s, s:s, s:s, s:[{s:i, s:{s:i}}], s:[{s:s, s:s, s:i}]}", "name", name, "fabric", "ib0", "leaf",
+                             "leaf0", "numa", "cores", (int)world->cores, "pages", "2M", (int)world->memory * 32, "hcas",
+                             "name", "mlx5_0", "port_guid", "0x0000000000000001", "vfs", (int)world->vfs);
     weft_fleet_put_host(world->fleet, weft_host_from_json(json, "host", &error));
     json_decref(json);
     g_assert_no_error(error);
@@ -43,13 +44,15 @@ world_add_host(World *world, const char *name)
 }
 
 World *
-world_new(guint hosts, guint cores, const WeftQueueOptions *options)
+world_new_scarce(guint hosts, guint cores, guint vfs, guint memory, const WeftQueueOptions *options)
 {
     World *world = g_new0(World, 1);
     world->fleet = weft_fleet_new();
     world->options = options ? *options : weft_queue_defaults;
     world->queue = weft_queue_new(world->fleet, &world->options);
     world->cores = cores;
+    world->vfs = vfs;
+    world->memory = memory;
     world->next = G_MAXINT;
     world->runs = g_ptr_array_new_with_free_func(run_free);
     world->owners = g_hash_table_new(NULL, NULL);
@@ -60,6 +63,12 @@ world_new(guint hosts, guint cores, const WeftQueueOptions *options)
         world_add_host(world, name);
     }
     return world;
+}
+
+World *
+world_new(guint hosts, guint cores, const WeftQueueOptions *options)
+{
+    return world_new_scarce(hosts, cores, 0, 16 * cores, options);
 }
 
 void
@@ -107,8 +116,9 @@ static WeftCluster *
 cluster_of(const World *world, const Job *job)
 {
     g_autoptr(GError) error = NULL;
-    json_t *json = json_pack("{s:s, s:i, s:i, s:s, s:s, s:i}", "name", job->name, "count", (int)job->nodes, "cores",
-                             (int)(job->cores ? job->cores : world->cores), "memory", "64M", "path", "bridge", "rails", 0);
+    json_t *json = json_pack("{s:s, s:i, s:i, s:I, s:s, s:i}", "name", job->name, "count", (int)job->nodes, "cores",
+                             (int)(job->cores ? job->cores : world->cores), "memory", (json_int_t)MAX(job->memory, 1) << 26,
+                             "path", world->vfs ? "sriov" : "bridge", "rails", world->vfs ? 1 : 0);
     WeftCluster *cluster = weft_cluster_from_spec(json, &error);
     json_decref(json);
     g_assert_no_error(error);
@@ -164,10 +174,26 @@ world_withdraw(World *world, Run *run)
 
 /* --- books --- */
 
-static gpointer
-core_key(const World *world, guint host, guint core)
+/* A core of a host, or behind these one of its functions. */
+static void
+own_one(World *world, Run *run, guint host, guint i)
 {
-    return GUINT_TO_POINTER(1 + host * world->cores + core);
+    gpointer key = GUINT_TO_POINTER(1 + host * (world->cores + world->vfs) + i);
+    g_assert_cmpuint(i, <, world->cores + world->vfs);
+    g_assert_null(g_hash_table_lookup(world->owners, key));
+    g_hash_table_insert(world->owners, key, run);
+}
+
+static guint
+memory_on(const World *world, guint host)
+{
+    guint memory = 0;
+    for (guint i = 0; i < world->runs->len; i++) {
+        const Run *run = world->runs->pdata[i];
+        for (guint s = 0; run->holds && s < run->seats->len; s++)
+            memory += g_array_index(run->seats, WeftSeat, s).host == host ? MAX(run->job.memory, 1) : 0;
+    }
+    return memory;
 }
 
 static void
@@ -179,11 +205,14 @@ own(World *world, Run *run)
         for (guint c = 0; c < WEFT_CORES_MAX; c++)
             if (seat->cores.words[c / 64] >> (c % 64) & 1) {
                 g_assert_cmpuint(c, <, world->cores);
-                g_assert_null(g_hash_table_lookup(world->owners, core_key(world, seat->host, c)));
-                g_hash_table_insert(world->owners, core_key(world, seat->host, c), run);
+                own_one(world, run, seat->host, c);
                 cores++;
             }
         g_assert_cmpuint(cores, ==, run->job.cores ? run->job.cores : world->cores);
+        g_assert_cmpuint(seat->n_rails, ==, world->vfs ? 1 : 0);
+        if (world->vfs)
+            own_one(world, run, seat->host, world->cores + (guint)seat->vf[0]);
+        g_assert_cmpuint(memory_on(world, seat->host), <=, world->memory);
     }
 }
 
@@ -223,12 +252,12 @@ on_start(const WeftAsk *ask, const WeftPlacement *placement, gpointer data)
     g_assert_cmpuint(placement->n, ==, run->job.nodes);
     g_array_set_size(run->seats, 0);
     g_array_append_vals(run->seats, placement->seats, placement->n);
+    run->waits = FALSE;
+    run->holds = TRUE;
     own(world, run);
     check_bookings(world, run);
     int runs = run->job.runs ? run->job.runs : run->job.wall;
     g_assert_cmpint(runs, >, 0);
-    run->waits = FALSE;
-    run->holds = TRUE;
     run->started = world->now;
     run->ends = world->now + runs;
     g_string_append_printf(world->log, "%s+%d ", run->name, world->now);

@@ -9,11 +9,12 @@
 
 typedef struct Job {
     const char *name;
-    int at;      /* when it is asked for */
-    guint nodes; /* 0: there is none */
-    int wall;    /* 0: without end */
-    int runs;    /* how long it really does; 0: its walltime */
-    guint cores; /* of each node; 0: a whole host */
+    int at;       /* when it is asked for */
+    guint nodes;  /* 0: there is none */
+    int wall;     /* 0: without end */
+    int runs;     /* how long it really does; 0: its walltime */
+    guint cores;  /* of each node; 0: a whole host */
+    guint memory; /* … in units of 64 MiB; 0: one */
     gint priority;
     gboolean preemptible;
     const char *tenant; /* NULL: "t" */
@@ -37,20 +38,24 @@ typedef struct World {
     WeftFleet *fleet;
     WeftQueue *queue;
     WeftQueueOptions options;
-    guint cores; /* of a host */
+    guint cores;  /* of a host */
+    guint vfs;    /* … virtual functions, of which each node has one; 0: there are none, and nodes need none */
+    guint memory; /* … and memory, in units of 64 MiB */
     int now;
     int next;       /* when the queue wants to be asked; G_MAXINT: not */
     int stopping;   /* how long a preempted one takes to end; 0: it is gone at once */
     gboolean again; /* … and whether it asks anew then */
     GPtrArray *runs;
-    GHashTable *owners;  /* host × cores + core to Run */
+    GHashTable *owners;  /* what is taken, by a number for each core and function, to Run */
     GArray *bookings;    /* WeftBooking */
     const char *refused; /* the one whose start is refused */
     gboolean cause;      /* why promises may be broken, now */
     GString *log;        /* "a+0 " a start, "a-10 " an end, "a!10 " preempted */
 } World;
 
+/* Without virtual functions, and with memory enough. */
 World *world_new(guint hosts, guint cores, const WeftQueueOptions *options);
+World *world_new_scarce(guint hosts, guint cores, guint vfs, guint memory, const WeftQueueOptions *options);
 void world_free(World *world);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(World, world_free)
 
