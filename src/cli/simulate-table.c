@@ -93,11 +93,11 @@ take_shares(WeftTable *table, const WeftSimulation *s)
 }
 
 void
-weft_simulate_table(const WeftSimulation *s, const WeftSite *site, const WeftLoad *load, const char *name)
+weft_simulate_table(const WeftSimulation *s, const WeftSite *site, const WeftLoad *load, const WeftSimulateNames *names)
 {
-    g_autofree char *hosts = weft_cli_count(site->options.hosts, "host"), *safe = weft_cli_clean(name);
+    g_autofree char *hosts = weft_cli_count(site->options.hosts, "host"), *safe = weft_cli_clean(names->load);
     g_autofree char *leaves = site->leaves == 1 ? g_strdup("1 leaf") : g_strdup_printf("%u leaves", site->leaves);
-    printf("%s\n%s with %u cores on %s\n\n", safe, hosts, site->options.cores, leaves);
+    printf("%s\n%s with %u cores on %s\n%s\n\n", safe, hosts, site->options.cores, leaves, names->rules);
 
     g_autoptr(WeftTable) shares = weft_table_new("FIGURE|>VALUE|REMARK");
     take_jobs(shares, s, load);

@@ -5,5 +5,12 @@
 #include "simulation.h"
 #include "site.h"
 
-/* On standard output. name: of the load. */
-void weft_simulate_table(const WeftSimulation *simulation, const WeftSite *site, const WeftLoad *load, const char *name);
+/* What was simulated, in words. */
+typedef struct WeftSimulateNames {
+    const char *load;
+    const char *rules;
+} WeftSimulateNames;
+
+/* On standard output. */
+void weft_simulate_table(const WeftSimulation *simulation, const WeftSite *site, const WeftLoad *load,
+                         const WeftSimulateNames *names);

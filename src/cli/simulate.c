@@ -305,18 +305,18 @@ write_files(const WeftSimulation *result, const WeftSite *site, const WeftLoad *
     return (!plot || write_text(svg, plot, error)) && (!text || write_text(write_trace, text, error));
 }
 
-static gboolean
-report(const WeftCli *cli, const WeftSimulation *result, const WeftSite *site, const WeftLoad *load, GError **error)
+static void
+report(const WeftCli *cli, const WeftSimulation *result, const WeftSite *site, const WeftLoad *load,
+       const WeftSimulateOptions *chosen)
 {
-    if (!write_files(result, site, load, error))
-        return FALSE;
     if (cli->json) {
         weft_cli_print_json(weft_simulation_to_json(result));
-        return TRUE;
+        return;
     }
     g_autofree char *name = name_load(load);
-    weft_simulate_table(result, site, load, name);
-    return TRUE;
+    g_autofree char *rules = g_strdup_printf("queue %s to a depth of %u, nodes %s, of up to %u cores", policy ? policy : "fair",
+                                             chosen->queue.depth, weft_layout_words[chosen->layout], chosen->cores_per_node);
+    weft_simulate_table(result, site, load, &(WeftSimulateNames){ name, rules });
 }
 
 static WeftSite *
@@ -344,8 +344,9 @@ run(WeftCli *cli, char **args, GError **error)
     g_autoptr(WeftLoad) made = site && generate ? make_load(&site->options, error) : NULL;
     const WeftLoad *load = generate ? made : recorded;
     g_autoptr(WeftSimulation) result = site && load ? weft_simulate(site, load, &chosen, error) : NULL;
-    if (!result || !report(cli, result, site, load, error))
+    if (!result || !write_files(result, site, load, error))
         return FALSE;
+    report(cli, result, site, load, &chosen);
     if (timing)
         fprintf(stderr, "took %.3f s\n", (double)(g_get_monotonic_time() - begin) / G_USEC_PER_SEC);
     return TRUE;

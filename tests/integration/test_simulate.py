@@ -54,7 +54,8 @@ def test_three_jobs_by_hand():
 def test_table():
     done = simulate("--trace", "-", "--policy", "fifo", text=THREE)
     lines = [re.split(r"  +", line) for line in done.stdout.splitlines()]
-    assert lines[:2] == [["3 jobs of standard input"], ["2 hosts with 4 cores on 1 leaf"]]
+    assert lines[:3] == [["3 jobs of standard input"], ["2 hosts with 4 cores on 1 leaf"],
+                         ["queue fifo to a depth of 64, nodes compact, of up to 4 cores"]]
     rows = {line[0]: line[1:] for line in lines if len(line) > 1}
     assert rows["jobs ended"] == ["3", "of 3 submitted"]
     assert rows["utilisation"][0] == "50.0 %"
