@@ -34,8 +34,8 @@ weft_turns_hold(WeftTurns *turns, const WeftWork *work)
     g_autoptr(GArray) seats = g_array_new(FALSE, FALSE, sizeof(WeftSeat));
     for (guint i = 0; i < work->nodes->len; i++)
         add_seat(turns, ((const WeftNodeWork *)work->nodes->pdata[i])->node, seats);
-    for (guint i = 0; work->grant && i < work->grant->nodes->len; i++)
-        add_seat(turns, work->grant->nodes->pdata[i], seats);
+    if (work->grant)
+        g_array_append_vals(seats, work->grant->seats, work->grant->nodes->len);
     WeftHold hold = { .key = work->key,
                       .cluster = cluster->id,
                       .tenant = cluster->tenant,

@@ -180,12 +180,16 @@ start(const WeftAsk *ask, const WeftPlacement *placement, gpointer data)
     g_autoptr(GError) error = NULL;
     WeftWaiter *waiter = g_hash_table_lookup(turns->by_key, ask->key);
     WeftWork *work = waiter->work;
+    gint64 begin = g_get_monotonic_time();
     g_autoptr(GPtrArray) nodes = weft_placement_nodes(turns->control->fleet, &ask->request, placement);
-    if (!weft_work_grant(work, nodes, &error)) {
+    gboolean granted = weft_work_grant(work, nodes, placement->seats, &error);
+    turns->granting += g_get_monotonic_time() - begin;
+    if (!granted) {
         g_free(waiter->refused);
         waiter->refused = g_strdup(error->message);
         return FALSE;
     }
+    weft_fleet_take_seats(turns->control->fleet, placement->seats, placement->n, work->cluster->id);
     g_hash_table_steal(turns->by_key, work->key);
     g_ptr_array_add(turns->granted, waiter);
     turns->started++;

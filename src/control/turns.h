@@ -53,7 +53,8 @@ struct WeftTurns {
     WeftPast *past;
     WeftBookings *bookings;
     guint64 runs, started, preempted;
-    gint64 spent; /* microseconds */
+    gint64 spent;    /* microseconds */
+    gint64 granting; /* … of them in making nodes of places */
 };
 
 WeftTurns *weft_turns_new(WeftControl *control);

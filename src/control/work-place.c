@@ -33,14 +33,12 @@ free_rank(const WeftWork *work, guint from)
     return from;
 }
 
-/* In the fleet, for its cluster. */
 static void
-take(const WeftWork *work, WeftNode *node)
+name_cluster(const WeftWork *work, WeftNode *node)
 {
     node->cluster = g_strdup(work->cluster->id);
     node->cluster_name = g_strdup(work->cluster->name);
     node->tenant = g_strdup(work->cluster->tenant);
-    weft_fleet_take(work->control->fleet, node);
 }
 
 /* Fills in what placement does not know: who the node is. Random numbers, never used twice: a stale domain that comes back with
@@ -161,7 +159,7 @@ weft_work_like(const WeftWork *work)
 }
 
 gboolean
-weft_work_grant(WeftWork *work, GPtrArray *nodes, GError **error)
+weft_work_grant(WeftWork *work, GPtrArray *nodes, const WeftSeat *seats, GError **error)
 {
     WeftControl *control = work->control;
     const WeftNode *first = nodes->pdata[0];
@@ -173,8 +171,9 @@ weft_work_grant(WeftWork *work, GPtrArray *nodes, GError **error)
             return FALSE;
     }
     for (guint i = 0; i < nodes->len; i++)
-        take(work, nodes->pdata[i]);
+        name_cluster(work, nodes->pdata[i]);
     g_ptr_array_ref(nodes);
+    grant.seats = g_memdup2(seats, nodes->len * sizeof *seats);
     work->grant = g_memdup2(&grant, sizeof grant);
     weft_work_wake(work);
     return TRUE;
@@ -184,6 +183,7 @@ static void
 grant_free(WeftWork *work)
 {
     g_ptr_array_unref(work->grant->nodes);
+    g_free(work->grant->seats);
     g_clear_pointer(&work->grant, g_free);
 }
 
@@ -306,7 +306,8 @@ place_on(Placing *placing, const WeftPlaceRequest *request, const WeftNode *repl
     if (!nodes)
         return FALSE;
     WeftNode *node = g_ptr_array_steal_index(nodes, 0);
-    take(work, node);
+    name_cluster(work, node);
+    weft_fleet_take(work->control->fleet, node);
     claim(placing, node, replaced->rank);
     return TRUE;
 }
