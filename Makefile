@@ -54,7 +54,7 @@ bench-start: images ## 8 nodes from weft create to ready, beside the same guests
 bench-fabric: ## a partition of 8 nodes by opensm's plugin and by SIGHUP, on simulated fabrics of 256, 1,024 and 4,096 hosts
 	@tools/packages build test lab && tools/build build-release --buildtype=release && bench/fabric --build build-release
 
-bench-schedule: ## placement: microseconds for a gang on up to 100,000 hosts, and how near to the exact optimum
+bench-schedule: ## microseconds for a gang on up to 100,000 hosts, how near to the exact optimum, and both beside Slurm
 	@tools/packages build test && tools/build build-release --buildtype=release && bench/schedule --build build-release
 
 fuzz: ## each libFuzzer target for SECONDS=n

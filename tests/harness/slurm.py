@@ -56,9 +56,15 @@ class Slurm:
     def log(self):
         return (self.folder / "log").read_text(errors="replace")
 
+    def _command(self, words):
+        return ["nsenter", "-t", str(self.process.pid), "-n", *words]
+
     def run(self, *words):
         """What a command of Slurm's says."""
-        done = subprocess.run(["nsenter", "-t", str(self.process.pid), "-n", *words], env=self.environment, check=False, capture_output=True,
-                              text=True, timeout=PATIENCE)
+        done = subprocess.run(self._command(words), env=self.environment, check=False, capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, f"{' '.join(words)}: {done.returncode}: {done.stderr}"
         return done.stdout
+
+    def beside(self, *words, **streams):
+        """One that runs beside us."""
+        return subprocess.Popen(self._command(words), env=self.environment, **streams)

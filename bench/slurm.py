@@ -1,0 +1,334 @@
+"""The same requests, in the same order, to Slurm and to weft, each with the same 1,000 hosts on the same leaf switches; for bench/schedule.
+
+A request is so many nodes of so many cores, with 4 GiB for each of these and, from weft, a virtual function: for Slurm tasks, which
+it may put beside each other on a host as weft does nodes. Each is decided before the next one is made. Some of those that run end
+before it, so that soon 70 % of the cores are taken, and stay so."""
+
+import json
+import random
+import re
+import statistics
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.slurm import Slurm
+from harness.wait import until
+from harness.weft import Weft, build_folder
+
+HOSTS = 1000
+ON_A_LEAF = 32
+SOCKETS = 2
+CORES = 48  # of a host
+GIB = 256
+GIB_A_CORE = 4
+FUNCTIONS = 16
+FILL = 0.7
+MOST_NODES = 64
+SHARES = (4, 8, 12, 24)  # cores of nodes that are not a host's only ones
+WHOLE = 0.6  # of the requests are for whole hosts
+DECIDED = 10.0  # seconds: what has no places by then does not fit
+LEAST_RATIO = 100
+GRANTS = 30  # requests that salloc is timed with
+
+
+@dataclass
+class Request:
+    number: int
+    nodes: int
+    cores: int  # of each
+    ends: list  # numbers of those that end before it
+
+    @property
+    def whole(self):
+        return self.cores == CORES
+
+    @property
+    def gib(self):
+        return self.cores * GIB_A_CORE
+
+
+@dataclass
+class Placed:
+    """What became of a request."""
+    leaves: int  # 0: it did not fit
+    micros: float  # that the scheduler says that it took
+    seconds: float = 0  # from the beginning of the command until a look says that it has places
+    beside: float = 0  # microseconds that were not counted: a test at submission, or what comes after the decision
+
+
+def leaves(hosts):
+    """How many leaf switches these are on; n1 is the first one's first."""
+    return len({(int(name[1:]) - 1) // ON_A_LEAF for name in hosts})
+
+
+def requests(seed, count):
+    rng = random.Random(seed)
+    running, taken, made = {}, 0, []
+    for number in range(count):
+        nodes = rng.choice((1 << rng.randrange(MOST_NODES.bit_length()), rng.randint(1, MOST_NODES)))
+        cores = CORES if rng.random() < WHOLE else rng.choice(SHARES)
+        ends = []
+        while taken + nodes * cores > FILL * HOSTS * CORES:
+            ends.append(rng.choice(list(running)))
+            taken -= running.pop(ends[-1])
+        running[number] = nodes * cores
+        taken += nodes * cores
+        made.append(Request(number, nodes, cores, ends))
+    return made
+
+
+# --- Slurm ---
+
+# Hosts of the cloud are given to jobs before they are up. These never come up: their jobs have them, and stay in CONFIGURING.
+NODE = f"Sockets={SOCKETS} CoresPerSocket={CORES // SOCKETS} ThreadsPerCore=1 RealMemory={GIB << 10} State=CLOUD"
+SETTINGS = {
+    "SchedulerType": "sched/backfill",
+    "SchedulerParameters": "batch_sched_delay=0",  # by default it waits 3 s, for more to come
+    "SelectType": "select/cons_tres",
+    "SelectTypeParameters": "CR_Core_Memory",
+    "SuspendProgram": "/bin/true",
+    "ResumeProgram": "/bin/true",
+    "SuspendTime": 65000,
+    "ResumeTimeout": 65000,
+    "ResumeRate": 0,
+}
+
+
+def tree():
+    """topology.conf"""
+    firsts = range(1, HOSTS + 1, ON_A_LEAF)
+    lines = [f"SwitchName=leaf{i} Nodes=n[{first}-{min(HOSTS, first + ON_A_LEAF - 1)}]" for i, first in enumerate(firsts)]
+    return "\n".join([*lines, f"SwitchName=spine Switches=leaf[0-{len(firsts) - 1}]\n"])
+
+
+class SlurmSide:
+    def __init__(self, folder):
+        self.slurm = Slurm(folder, tree(), HOSTS, NODE, **SETTINGS)
+        self.script = folder / "job"
+        self.script.write_text("#!/bin/sh\ntrue\n", encoding="utf-8")
+        self.jobs = {}
+
+    def __enter__(self):
+        self.slurm.__enter__()
+        self.version = self.slurm.run("sdiag", "-V").split()[-1]
+        return self
+
+    def __exit__(self, *_):
+        self.slurm.__exit__()
+
+    def _words(self, request):
+        """As a user would ask for it."""
+        words = ["-t", "1-0", "-n", str(request.nodes)]
+        return words + (["-N", str(request.nodes), "--exclusive", f"--mem={request.gib}G"] if request.whole else
+                        ["-c", str(request.cores), f"--mem-per-cpu={GIB_A_CORE}G"])
+
+    def place(self, request):
+        self.slurm.run("sdiag", "-r")
+        began = time.monotonic()
+        job = self.slurm.run("sbatch", "--parsable", "-o", "/dev/null", *self._words(request), str(self.script)).strip()
+        self.jobs[request.number] = job
+        nodes = self._wait(job, began + DECIDED)
+        seconds = time.monotonic() - began
+        told = self.slurm.run("sdiag")
+        submission = int(re.search(r"REQUEST_SUBMIT_BATCH_JOB .*total_time:(\d+)", told)[1])
+        if not nodes:
+            self.end(request.number)
+        return Placed(leaves(self.slurm.run("scontrol", "show", "hostnames", nodes).split()) if nodes else 0, cycles(told), seconds, submission)
+
+    def _wait(self, job, end):
+        """The job's nodes; none when the time is over."""
+        while True:
+            nodes = self.slurm.run("squeue", "-h", "-j", job, "-o", "%N").strip()
+            if nodes or time.monotonic() > end:
+                return nodes
+            time.sleep(0.01)
+
+    def end(self, number):
+        """It gives its nodes back at once, as none of them is up."""
+        self.slurm.run("scancel", self.jobs.pop(number))
+
+    def grant(self, request):
+        """The other way into Slurm, by which it decides at once: seconds until salloc says that it has an allocation. Then it would wait
+        for its nodes to come up."""
+        began = time.monotonic()
+        with self.slurm.beside("salloc", "--no-shell", *self._words(request), stderr=subprocess.PIPE, text=True) as process:
+            said = process.stderr.readline()
+            seconds = time.monotonic() - began
+            process.kill()
+        assert "Granted job allocation" in said, said
+        self.slurm.run("scancel", said.split()[-1])
+        return seconds
+
+
+def cycles(told):
+    """Microseconds of the main and of the backfill scheduler since sdiag -r."""
+    total = 0
+    for part in told.split("Main schedule statistics", 1)[1].split("Latency for", 1)[0].split("Backfilling stats"):
+        numbers = dict(re.findall(r"(Total cycles|Mean cycle):\s*(\d+)", part))
+        total += int(numbers["Total cycles"]) * int(numbers.get("Mean cycle", 0))
+    return total
+
+
+# --- weft ---
+
+
+def hosts(first, last):
+    """weft.yaml deals the leaves out in equal blocks."""
+    return {
+        "name": f"n[{first}-{last}]",
+        "fabric": "ib0",
+        "leaf": f"leaf[{(first - 1) // ON_A_LEAF}-{(last - 1) // ON_A_LEAF}]",
+        "numa": [{"cores": CORES // SOCKETS, "threads": 1, "pages": {"2M": GIB * 512 // SOCKETS}}] * SOCKETS,
+        "hcas": [{"name": "mlx5_0", "driver": "mlx5", "numa": 0, "rail": 0, "port_guid": f"0x{0x0002C90300000000 + 16 * first:016x}", "vfs": FUNCTIONS}],
+    }
+
+
+class WeftSide:
+    """weftd as it is, but that its hosts and its fabric are fakes."""
+
+    def __init__(self, folder):
+        full = HOSTS // ON_A_LEAF * ON_A_LEAF
+        self.weft = Weft(folder, changes={"hosts": [hosts(1, full), hosts(full + 1, HOSTS)]})
+        del self.weft.config["control"]
+
+    def __enter__(self):
+        self.weft.start()
+        until(lambda: sum(host["state"] == "up" for host in self.weft.client.items("/v1/hosts", limit=1000)) == HOSTS, "all hosts are up", 60)
+        return self
+
+    def __exit__(self, *_):
+        self.weft.kill()
+
+    def _times(self):
+        """Microseconds that the queue has decided in so far, and those in which nodes were made of what it decided."""
+        told = self.weft.client.get("/v1/queue")["statistics"]
+        return told["microseconds"] - told["granting"], told["granting"]
+
+    def place(self, request):
+        before, name = self._times(), f"c{request.number}"
+        began = time.monotonic()
+        self.weft.cli("create", name, "--tenant", "acme", "-n", str(request.nodes), "--cores", str(request.cores), "--memory", f"{request.gib}G",
+                      "--image", "mpi", "--no-wait")
+        cluster = self._wait(name, began + DECIDED)
+        seconds = time.monotonic() - began
+        decided, granted = (after - then for after, then in zip(self._times(), before))
+        placed = Placed(leaves(node["host"] for node in cluster["members"]), decided, seconds, granted)
+        if placed.leaves:
+            self.weft.client.wait_phase(name, "ready", timeout=60)  # or its nodes would start while the next one is timed
+        else:
+            self.end(request.number)
+        return placed
+
+    def _wait(self, name, end):
+        while True:
+            cluster = json.loads(self.weft.cli("show", name, "--tenant", "acme", "--json").stdout)
+            if cluster["members"] or time.monotonic() > end:
+                return cluster
+            time.sleep(0.01)
+
+    def end(self, number):
+        self.weft.client.delete(f"c{number}")
+        self.weft.client.wait_gone(f"c{number}")
+
+
+def run(side, asked):
+    """What becomes of each."""
+    found = []
+    for request in asked:
+        for number in request.ends:
+            if found[number].leaves:
+                side.end(number)
+        found.append(side.place(request))
+        if len(found) % 50 == 0:
+            print(f"  {len(found)} of {len(asked)}", flush=True)
+    return found
+
+
+def replay(folder, asked):
+    """The same from the scheduler without weftd around it."""
+    lines = [{"fleet": {"hosts": HOSTS, "per_leaf": ON_A_LEAF, "numa": SOCKETS, "cores": CORES // SOCKETS, "memory": GIB << 10, "vfs": FUNCTIONS}}]
+    for request in asked:
+        lines += [{"free": str(number)} for number in request.ends]
+        lines.append({"id": str(request.number), "nodes": request.nodes, "cores": request.cores, "memory": request.gib << 10, "vf": True})
+    (folder / "requests").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    told = subprocess.run([build_folder() / "bench/schedule-bench", "replay", folder / "requests"], check=True, capture_output=True, text=True).stdout
+    return [Placed(each["leaves"], each["micros"]) for each in map(json.loads, told.splitlines())]
+
+
+# --- side by side ---
+
+COUNTED = """Own time: of Slurm, what sdiag tells of its main and its backfill scheduler from sbatch until the job has its nodes; of weft, what
+GET /v1/queue tells from weft create until the cluster has its places: order, promises, placement, and the seats taken. Not counted: the test
+that Slurm makes of a job when it is submitted, and the records of nodes that weft makes of a decision. End to end: sbatch or weft create, and
+squeue or weft show until it tells of places, every 10 ms; slurmctld looks at new batch jobs once a second. salloc asks without that delay.
+Slurm has its defaults, but {settings}."""
+
+
+def percentile(numbers, part):
+    return sorted(numbers)[min(len(numbers) - 1, int(len(numbers) * part))]
+
+
+def summary(placed, wholes):
+    """(what, number) of one side. wholes: whether each is of whole hosts."""
+    def column(name, only=None):
+        return [getattr(each, name) for each, whole in zip(placed, wholes) if each.leaves and only in (None, whole)]
+
+    micros, seconds = column("micros"), column("seconds")
+    yield "requests that got places", len(micros)
+    yield "own time for one, µs: median", statistics.median(micros)
+    yield "  mean", statistics.mean(micros)
+    yield "  99th percentile", percentile(micros, 0.99)
+    yield "  beside it, not counted: median", statistics.median(column("beside"))
+    yield "leaf switches of one: mean", statistics.mean(column("leaves"))
+    yield "  of those with whole hosts", statistics.mean(column("leaves", True))
+    yield "  of those with parts of hosts", statistics.mean(column("leaves", False))
+    yield "end to end, ms: median", statistics.median(seconds) * 1e3
+    yield "  99th percentile", percentile(seconds, 0.99) * 1e3
+
+
+def verdicts(slurm, weft):
+    """(what, measured, to reach, whether it is). Like with like: of requests that got places from both."""
+    both = [pair for pair in zip(slurm, weft) if all(each.leaves for each in pair)]
+    theirs, ours = (statistics.median(each.micros for each in side) for side in zip(*both))
+    spans = [statistics.mean(each.leaves for each in side) for side in zip(*both)]
+    lacking = [sum(not each.leaves for each in side) for side in (slurm, weft)]
+    yield "Slurm's own time over weft's", theirs / ours, f"at least {LEAST_RATIO}", theirs / ours >= LEAST_RATIO
+    yield "leaf switches of a request from weft", spans[1], f"at most Slurm's {spans[0]:.2f}", spans[1] <= spans[0]
+    yield "requests without places from weft", lacking[1], f"at most Slurm's {lacking[0]}", lacking[1] <= lacking[0]
+
+
+def ask_slurm(asked):
+    """Placed of each, milliseconds of salloc for some, and its version."""
+    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder, SlurmSide(Path(folder)) as side:
+        placed = run(side, asked)
+        return placed, [side.grant(request) * 1e3 for request in asked[:GRANTS]], side.version
+
+
+def ask_weft(asked):
+    """Placed of each, by weftd and by its scheduler alone."""
+    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
+        with WeftSide(Path(folder)) as side:
+            placed = run(side, asked)
+        return placed, replay(Path(folder), asked)
+
+
+def compare(seed, count):
+    """Prints all of it; returns the ratio, and whether what is to be reached was."""
+    asked = requests(seed, count)
+    wholes = [request.whole for request in asked]
+    print(f"{count} requests of 1 to {MOST_NODES} nodes, {HOSTS} hosts, {ON_A_LEAF} on a leaf: Slurm, a second each", flush=True)
+    slurm, granted, version = ask_slurm(asked)
+    weft, alone = ask_weft(asked)
+    print(f"{'':40} {'Slurm ' + version:>14} {'weft':>14}")
+    for (what, theirs), (_, ours) in zip(summary(slurm, wholes), summary(weft, wholes)):
+        print(f"{what:40} {theirs:14,.2f} {ours:14,.2f}")
+    print(f"{'salloc until it is granted, ms: median':40} {statistics.median(granted):14,.2f}")
+    print(f"{'placement alone, µs: median':40} {'':14} {statistics.median(each.micros for each in alone):14,.2f}")
+    print(COUNTED.format(settings=" ".join(f"{name}={value}" for name, value in SETTINGS.items())))
+    found = list(verdicts(slurm, weft))
+    for what, measured, wanted, good in found:
+        print(f"{'reached' if good else 'MISSED ':7} {what}: {measured:.2f}, to reach {wanted}")
+    return found[0][1], all(good for *_, good in found)
