@@ -183,20 +183,28 @@ add_preferred(const Paged *paged, guint unused)
     add_splits(paged, cores, 0, paged->wish->group->cores);
 }
 
-/* Nodes that fit into a NUMA node, were all of it theirs. */
-static guint
-count_whole(const Spot *spot, const Wish *wish, guint numa)
+/* Whole nodes in a NUMA node, all of them counted in the row. any: none are split (this is 0) unless as many whole ones as fit
+ * are there, each with the largest pages that are left. */
+static void
+add_wholes(const Spot *spot, const Wish *wish, guint numa, int all, int any)
 {
-    guint64 n = 0;
+    const WeftGroup *group = wish->group;
+    guint left = spot->room.cores[numa] / group->cores;
     for (guint s = 0; s < numa_of(spot, numa)->n_pages; s++) {
-        guint64 page = numa_of(spot, numa)->pages[s].size;
-        if (wish->group->memory % page == 0 && (!wish->group->page_size || wish->group->page_size == page))
-            n += spot->room.pages[numa][s] / (wish->group->memory / page);
+        guint64 page = numa_of(spot, numa)->pages[s].size, pages = group->memory / page;
+        if (group->memory % page != 0 || (group->page_size && group->page_size != page))
+            continue;
+        add_local(&(Paged){ spot, wish, page, all }, numa);
+        guint fit = (guint)MIN(left, spot->room.pages[numa][s] / pages);
+        left -= fit;
+        if (!any || !fit)
+            continue;
+        int row = model_row(spot->model, GLP_UP, 0);
+        model_put(spot->model, row, any, fit);
+        model_put(spot->model, row, glp_get_num_cols(spot->model->lp), -1);
     }
-    return (guint)MIN(n, spot->room.cores[numa] / wish->group->cores);
 }
 
-/* Whole ones in each NUMA node, and split ones; of these none unless each NUMA node has as many whole ones as fit. */
 static void
 add_wholes_and_splits(const Spot *spot, const Wish *wish, int all)
 {
@@ -205,17 +213,8 @@ add_wholes_and_splits(const Spot *spot, const Wish *wish, int all)
     model_put(spot->model, all, splits, 1);
     model_put(spot->model, split, splits, -1);
     for_each_size(spot, wish, split, add_preferred, 0);
-    for (guint n = 0; n < spot->host->host->numa->len; n++) {
-        int here = model_row(spot->model, GLP_FX, 0), whole = model_column(spot->model, wish->most);
-        model_put(spot->model, all, whole, 1);
-        model_put(spot->model, here, whole, -1);
-        for_each_size(spot, wish, here, add_local, n);
-        if (!any)
-            continue;
-        int first = model_row(spot->model, GLP_UP, 0);
-        model_put(spot->model, first, any, count_whole(spot, wish, n));
-        model_put(spot->model, first, whole, -1);
-    }
+    for (guint n = 0; n < spot->host->host->numa->len; n++)
+        add_wholes(spot, wish, n, all, any);
     if (!any)
         return;
     int only = model_row(spot->model, GLP_UP, 0);
