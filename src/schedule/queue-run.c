@@ -296,9 +296,13 @@ tidy(WeftQueue *queue)
             queue->order->pdata[kept++] = waiter;
     }
     g_ptr_array_set_size(queue->order, (gint)kept);
-    for (guint i = 0; i < queue->arrived->len; i++)
-        if (!((WeftWaiter *)queue->arrived->pdata[i])->gone)
-            weft_queue_insert(queue, queue->arrived->pdata[i]);
+    for (guint i = 0; i < queue->arrived->len; i++) {
+        WeftWaiter *waiter = queue->arrived->pdata[i];
+        if (waiter->gone)
+            continue;
+        waiter->ahead = ++queue->stamp; /* others were promised something since it came */
+        weft_queue_insert(queue, waiter);
+    }
     g_ptr_array_set_size(queue->arrived, 0);
     g_ptr_array_set_size(queue->misses, 0);
     g_ptr_array_set_size(queue->gone, 0);

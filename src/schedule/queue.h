@@ -1,6 +1,6 @@
 /* The queue: who starts now, who when, and why not yet. Priority, fair share of tenants, conservative backfill by walltimes:
- * each of the first ones that wait is promised a time and places, and nobody who comes later delays them. Pure: the time is
- * told, and the same calls give the same answers. Times are microseconds since 1970. */
+ * each of the first ones that wait is promised a time and places, and nobody who comes later delays them but those who have
+ * more points. Pure: the time is told, and the same calls give the same answers. Times are microseconds since 1970. */
 #pragma once
 
 #include "fleet.h"
@@ -17,6 +17,8 @@ typedef struct WeftQueueOptions {
     gint64 half_life; /* after which past usage counts half */
     guint depth;      /* so many of those that wait are promised a time; the others only fill gaps */
 } WeftQueueOptions;
+/* A point for a step of priority and for an hour, 100 for a share, which a week halves, and 64 promises: a tenant that has used
+ * nothing passes one that has used twice its share by 200 hours of waiting, or 200 steps of priority. */
 extern const WeftQueueOptions weft_queue_defaults;
 
 /* What waits for places. */
@@ -67,7 +69,8 @@ extern const char *const weft_wait_words[WEFT_WAITS + 1];
 typedef struct WeftWait {
     guint place; /* in the queue, from 1 */
     WeftWaitWhy why;
-    gint64 when;   /* promised; never later than told before unless hosts went or others with more points came. 0: not known */
+    gint64 when; /* promised: never later than told before, unless hosts went, a hold outstays its end, or others came before it
+                    who have more points. 0: not known */
     double points; /* by which the queue is ordered */
     double share;  /* the part of these that its tenant's usage makes */
 } WeftWait;
@@ -79,10 +82,11 @@ WeftQueue *weft_queue_new(WeftFleet *fleet, const WeftQueueOptions *options);
 void weft_queue_free(WeftQueue *queue);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftQueue, weft_queue_free)
 
-/* New, or in place of what is there of that key. */
+/* New, or in place of what is there of that key. One that asks for the same as before keeps what it was promised. */
 void weft_queue_put(WeftQueue *queue, const WeftAsk *ask);
 void weft_queue_withdraw(WeftQueue *queue, const char *key);
-/* Tells of what runs, and of the change where it is known already. It does not touch the fleet. */
+/* Tells of what runs, and of the change where it is known already. It does not touch the fleet. What takes room that the queue
+ * has not given, or longer than it was told, makes it doubt. */
 void weft_queue_hold(WeftQueue *queue, const WeftHold *hold);
 void weft_queue_release(WeftQueue *queue, const char *key);
 /* Replaces all bookings. */
@@ -96,8 +100,8 @@ void weft_queue_set_share(WeftQueue *queue, const char *tenant, double weight);
 void weft_queue_charge(WeftQueue *queue, const char *tenant, double core_seconds, gint64 when);
 
 /* What weft_queue_run() decides. start: takes the seats in the fleet, tells weft_queue_hold(), and returns TRUE; the ask is
- * withdrawn then. FALSE: it cannot be after all. preempt: stops a hold, and tells weft_queue_release() once it is gone, now or
- * later. */
+ * withdrawn then. FALSE: it cannot be after all; it is tried again when there is more room, or doubt. preempt: stops a hold,
+ * and tells weft_queue_release() once it is gone, now or later. Both may tell the queue of anything but run it. */
 typedef struct WeftQueueOps {
     gboolean (*start)(const WeftAsk *ask, const WeftPlacement *placement, gpointer data);
     void (*preempt)(const char *victim, const WeftAsk *ask, gpointer data);

@@ -272,6 +272,8 @@ on_start(const WeftAsk *ask, const WeftPlacement *placement, gpointer data)
                       .seats = (const WeftSeat *)run->seats->data,
                       .n = run->seats->len };
     weft_queue_hold(world->queue, &hold);
+    if (world->meddle)
+        world->meddle(world, run);
     return TRUE;
 }
 
@@ -418,4 +420,30 @@ const WeftWait *
 world_wait(const World *world, const char *name)
 {
     return weft_queue_wait(world->queue, name);
+}
+
+const WeftQueueOptions world_in_turn = { .priority = 1, .age = 1, .depth = 16 };
+
+void
+world_assert_starts(const World *world, const char *expected)
+{
+    g_autofree char *starts = world_starts(world);
+    g_assert_cmpstr(starts, ==, expected);
+}
+
+void
+world_assert_when(const World *world, const char *name, WeftWaitWhy why, int when)
+{
+    const WeftWait *wait = world_wait(world, name);
+    g_assert_nonnull(wait);
+    g_assert_cmpstr(weft_wait_words[wait->why], ==, weft_wait_words[why]);
+    g_assert_cmpint(wait->when, ==, when ? world_time(when) : 0);
+}
+
+void
+world_ask_at(World *world, const Job *job)
+{
+    world_go(world, job->at);
+    world_ask(world, job);
+    world_step(world);
 }

@@ -46,11 +46,12 @@ typedef struct World {
     int stopping;   /* how long a preempted one takes to end; 0: it is gone at once */
     gboolean again; /* … and whether it asks anew then */
     GPtrArray *runs;
-    GHashTable *owners;  /* what is taken, by a number for each core and function, to Run */
-    GArray *bookings;    /* WeftBooking */
-    const char *refused; /* the one whose start is refused */
-    gboolean cause;      /* why promises may be broken, now */
-    GString *log;        /* "a+0 " a start, "a-10 " an end, "a!10 " preempted */
+    GHashTable *owners;                                      /* what is taken, by a number for each core and function, to Run */
+    GArray *bookings;                                        /* WeftBooking */
+    const char *refused;                                     /* the one whose start is refused */
+    void (*meddle)(struct World *world, const Run *started); /* called at each start; NULL: nothing */
+    gboolean cause;                                          /* why promises may be broken, now */
+    GString *log;                                            /* "a+0 " a start, "a-10 " an end, "a!10 " preempted */
 } World;
 
 /* Without virtual functions, and with memory enough. */
@@ -77,6 +78,14 @@ void world_play(World *world, const Job *jobs);
 /* "a 0, b 10": when the jobs started, in the order in which they came; "-" for those that did not. */
 char *world_starts(const World *world);
 const WeftWait *world_wait(const World *world, const char *name);
+
+/* Without shares. */
+extern const WeftQueueOptions world_in_turn;
+/* Lets time pass until the job comes, and asks for it. */
+void world_ask_at(World *world, const Job *job);
+void world_assert_starts(const World *world, const char *expected);
+/* when: seconds; 0: it is not known. */
+void world_assert_when(const World *world, const char *name, WeftWaitWhy why, int when);
 
 /* A time as the queue has it. */
 gint64 world_time(int seconds);

@@ -94,7 +94,7 @@ live(guint seed)
     dice.hosts = 2 + (guint)roll(&dice, 7);
     dice.cores = (guint)PICK(&dice, 1, 2, 4);
     WeftQueueOptions options = { 1, 1, PICK(&dice, 0, 0, 0, 100), (gint64)HOURS * G_USEC_PER_SEC,
-                                 (guint)PICK(&dice, 1, 3, 16, 64) };
+                                 (guint)PICK(&dice, 0, 1, 3, 16, 64) };
     gboolean scarce = roll(&dice, 3) == 0; /* cores are not all that may be short */
     World *world =
         scarce ? world_new_scarce(dice.hosts, dice.cores, 1 + (guint)roll(&dice, 3), 4 + (guint)roll(&dice, 8), &options)
