@@ -5,36 +5,38 @@
 #include <string.h>
 
 #define WORK_MAX 1000000 /* hosts that are looked at, and seats that are tried, before the best so far has to do */
-#define LEAVES_FEW 10    /* so many leaves or fewer: all sets of these may be tried */
-#define SINGLES 8        /* leaves that are tried for all */
+#define POOL_MAX 10      /* leaves of which all sets may be tried */
 #define FIRSTS 8         /* hosts with which to begin */
 
 typedef struct Mix {
     WeftTrial *trial;
     guint n;                             /* groups */
-    WeftIndex *indexes[WEFT_GROUPS_MAX]; /* as the fleet is, before anything is tried */
+    WeftIndex *indexes[WEFT_GROUPS_MAX]; /* as the fleet is, before anything is tried, */
+    gboolean stale;                      /* unless they still tell of something that was */
     WeftMixOrders orders;
     gboolean spread;
     guint64 work;
     gboolean found;
     guint hops, hosts; /* of the best so far */
+    guint64 room;      /* that its leaves have for all groups */
     guint n_seats;
-    WeftLeafSet set; /* … its leaves */
-    WeftLeafSet now; /* those of the placement that is tried, */
-    guint now_hosts; /* and how many hosts it has */
+    WeftLeafSet set;  /* … these leaves */
+    WeftLeafSet now;  /* those of the placement that is tried, */
+    guint64 now_room; /* what they have, or all that it may be on, */
+    guint now_hosts;  /* and how many hosts it has */
     WeftLeafSet scratch;
     WeftFilling filling;
 } Mix;
 
 static const WeftLeafSet nowhere;
 
-/* What was tried is undone: the indexes may still tell of it. */
 static void
 look_anew(Mix *mix)
 {
     WeftTrial *trial = mix->trial;
-    for (guint i = 0; i < mix->n; i++)
+    for (guint i = 0; i < mix->n && mix->stale; i++)
         mix->indexes[i] = weft_index_get(trial->fleet, trial->realm, &trial->groups[i].shape, trial->request->cluster->labels);
+    mix->stale = FALSE;
 }
 
 /* --- orders --- */
@@ -120,7 +122,9 @@ is_better(const Mix *mix, guint hops)
         return mix->now.n != mix->set.n ? mix->now.n > mix->set.n : mix->now_hosts > mix->hosts;
     if (mix->now.n != mix->set.n)
         return mix->now.n < mix->set.n;
-    return hops != mix->hops ? hops < mix->hops : mix->now_hosts < mix->hosts;
+    if (hops != mix->hops)
+        return hops < mix->hops;
+    return mix->now_hosts != mix->hosts ? mix->now_hosts < mix->hosts : mix->now_room < mix->room;
 }
 
 static void
@@ -133,6 +137,7 @@ keep_if_better(Mix *mix)
     mix->found = TRUE;
     mix->hops = hops;
     mix->hosts = mix->now_hosts;
+    mix->room = mix->now_room;
     mix->set = mix->now;
     mix->n_seats = board->n_seats;
     memcpy(board->best, board->seats, board->n_seats * sizeof *board->seats);
@@ -146,6 +151,7 @@ try_order(Mix *mix, const WeftLeafSet *leaves, const guint *order)
     guint mark = weft_fleet_begin(trial->fleet);
     guint32 used = weft_board_stamp(trial->board);
     gboolean placed = TRUE;
+    mix->stale = TRUE;
     mix->now.n = mix->now_hosts = 0;
     trial->board->n_seats = 0;
     for (guint i = 0; i < mix->n && placed; i++)
@@ -154,6 +160,15 @@ try_order(Mix *mix, const WeftLeafSet *leaves, const guint *order)
         keep_if_better(mix);
     weft_fleet_rollback(trial->fleet, mark);
     return placed;
+}
+
+static guint64
+room_of(const Mix *mix, const WeftLeafSet *leaves)
+{
+    guint64 room = 0;
+    for (guint i = 0; i < mix->n; i++)
+        room += weft_gang_capacity(mix->indexes[i], leaves);
+    return room;
 }
 
 /* --- host after host --- */
@@ -173,6 +188,7 @@ end_filling(Mix *mix)
     if (mix->filling.left)
         return;
     note_picks(mix, weft_board_stamp(mix->trial->board));
+    mix->now_room = room_of(mix, &mix->now);
     keep_if_better(mix);
 }
 
@@ -230,6 +246,7 @@ try_leaves(Mix *mix, const WeftLeafSet *leaves)
         return FALSE;
     gboolean placed = try_hosts(mix, leaves, 0);
     guint64 work = work_of_order(mix, leaves);
+    mix->now_room = room_of(mix, leaves);
     for (guint o = 0; o < mix->orders.n && (!mix->found || mix->work + work < WORK_MAX); o++, mix->work += work)
         placed |= try_order(mix, leaves, mix->orders.orders[o]);
     if (placed)
@@ -250,79 +267,28 @@ try_spread(Mix *mix)
             return;
 }
 
-/* --- few leaves --- */
+/* --- leaf after leaf --- */
 
-/* Leaves where anything fits. */
-static void
-list_leaves(const Mix *mix, WeftLeafSet *ret_leaves)
-{
-    ret_leaves->n = 0;
-    for (guint leaf = 0; leaf < mix->trial->realm->n_leaves && ret_leaves->n < WEFT_NODES_MAX; leaf++) {
-        gboolean any = FALSE;
-        for (guint i = 0; i < mix->n; i++)
-            any |= mix->indexes[i]->capacity[leaf] > 0;
-        if (any)
-            ret_leaves->at[ret_leaves->n++] = leaf;
-    }
-}
-
-/* All sets, the smallest first. */
-static void
-try_sets(Mix *mix, const WeftLeafSet *all)
-{
-    WeftLeafSet *set = &mix->scratch;
-    for (guint k = 1; k <= all->n && !mix->found; k++)
-        for (guint bits = 1; bits < 1U << all->n && mix->work < WORK_MAX; bits++) {
-            if ((guint)__builtin_popcount(bits) != k)
-                continue;
-            set->n = 0;
-            for (guint i = 0; i < all->n; i++)
-                if (bits >> i & 1)
-                    set->at[set->n++] = all->at[i];
-            try_leaves(mix, set);
-        }
-}
-
-/* --- many leaves --- */
-
-/* One for all: of those where each group alone has room, the tightest for the scarcest of them. */
-static void
-try_singles(Mix *mix)
-{
-    guint n = mix->trial->realm->n_leaves, group = mix->orders.orders[0][0], tried = 0;
-    WeftLeafSet *one = &mix->scratch;
-    const WeftOffer *leaves = mix->indexes[group]->leaves[mix->trial->realm->n_levels - 1];
-    for (guint i = weft_offers_find(leaves, n, mix->trial->groups[group].count); i < n && tried < SINGLES; i++) {
-        *one = (WeftLeafSet){ .n = 1, .at = { leaves[i].at } };
-        if (!has_room(mix, one))
-            continue;
-        tried++;
-        if (mix->work > WORK_MAX || (try_leaves(mix, one) && mix->hosts <= least_hosts(mix)))
-            return;
-        look_anew(mix);
-    }
-}
-
-/* The leaf of the zone that brings most of what is missing, as parts of the groups, and has least beside it; none that is
- * filled already. G_MAXUINT: none brings anything. */
+/* The leaf of the zone, of those that are not filled yet, that brings most of what is missing, as parts of the groups; of these
+ * the roomiest, or the tightest. G_MAXUINT: none brings anything. */
 static guint
-best_leaf(Mix *mix, const WeftZone *zone)
+best_leaf(Mix *mix, const WeftZone *zone, gboolean tight)
 {
     const guint32 *stamps = mix->trial->board->leaf_stamps;
     guint best = G_MAXUINT;
     double most = 0;
-    guint64 least = 0;
+    guint64 than = 0;
     for (guint leaf = zone->first; leaf < zone->first + zone->n; leaf++) {
         double worth = 0;
-        guint64 spare = 0;
+        guint64 room = 0;
         for (guint i = 0; i < mix->n && stamps[leaf] != mix->filling.stamp; i++) {
             guint32 capacity = mix->indexes[i]->capacity[leaf];
             worth += (double)MIN(mix->filling.missing[i], capacity) / mix->trial->groups[i].count;
-            spare += capacity;
+            room += capacity;
         }
-        if (worth > most || (worth == most && worth > 0 && spare < least)) {
+        if (worth > most || (worth > 0 && worth == most && (tight ? room < than : room > than))) {
             most = worth;
-            least = spare;
+            than = room;
             best = leaf;
         }
     }
@@ -343,7 +309,7 @@ grow(Mix *mix, const WeftZone *zone, const WeftLeafSet *start)
         stamps[start->at[i]] = mix->filling.stamp;
     if (start->n)
         weft_filling_go_on(&mix->filling, start);
-    while (mix->filling.left && (leaf = best_leaf(mix, zone)) != G_MAXUINT) {
+    while (mix->filling.left && (leaf = best_leaf(mix, zone, FALSE)) != G_MAXUINT) {
         stamps[leaf] = mix->filling.stamp;
         one->n = 1;
         one->at[0] = leaf;
@@ -353,21 +319,77 @@ grow(Mix *mix, const WeftZone *zone, const WeftLeafSet *start)
     return mix->filling.left == 0;
 }
 
-/* Is each of the leaves needed? */
+/* --- the fewest leaves --- */
+
+/* The leaves of the best so far, and others that would bring most. */
+static void
+make_pool(Mix *mix, WeftLeafSet *ret_pool)
+{
+    const WeftRealm *realm = mix->trial->realm;
+    guint32 *stamps = mix->trial->board->leaf_stamps;
+    guint leaf = 0;
+    *ret_pool = mix->set;
+    look_anew(mix);
+    begin_filling(mix, 0);
+    for (guint i = 0; i < mix->set.n; i++)
+        stamps[mix->set.at[i]] = mix->filling.stamp;
+    while (ret_pool->n < POOL_MAX && (leaf = best_leaf(mix, realm->levels[realm->n_levels - 1].zones, TRUE)) != G_MAXUINT) {
+        stamps[leaf] = mix->filling.stamp;
+        ret_pool->at[ret_pool->n++] = leaf;
+    }
+}
+
+/* Sets of so many leaves of the pool. enough: the first that does. */
+static void
+try_sets(Mix *mix, const WeftLeafSet *pool, guint k, gboolean enough, guint64 work)
+{
+    WeftLeafSet *set = &mix->scratch;
+    for (guint bits = 1; bits < 1U << pool->n && mix->work < work; bits++) {
+        if ((guint)__builtin_popcount(bits) != k)
+            continue;
+        set->n = 0;
+        for (guint i = 0; i < pool->n; i++)
+            if (bits >> i & 1)
+                set->at[set->n++] = pool->at[i];
+        if (try_leaves(mix, set) && enough)
+            return;
+    }
+}
+
+/* Fewer leaves than those of the best so far; where no set of so many does, no smaller one does. Then the best as few. */
+static void
+try_pool(Mix *mix)
+{
+    WeftLeafSet *pool = &mix->trial->board->other;
+    guint before;
+    if (mix->set.n > POOL_MAX)
+        return;
+    make_pool(mix, pool);
+    do {
+        before = mix->set.n;
+        if (before > 1)
+            try_sets(mix, pool, before - 1, TRUE, WORK_MAX / 2);
+    } while (mix->set.n < before);
+    try_sets(mix, pool, mix->set.n, FALSE, WORK_MAX);
+}
+
+/* Is each of so many leaves needed? */
 static void
 shrink(Mix *mix)
 {
     WeftLeafSet *set = &mix->scratch;
-    for (guint drop = 0; drop < mix->set.n && mix->work < WORK_MAX; drop++) {
+    for (guint drop = 0; mix->set.n > POOL_MAX && drop < mix->set.n && mix->work < WORK_MAX; drop++) {
         guint before = mix->set.n;
         set->n = 0;
         for (guint i = 0; i < before; i++)
             if (i != drop)
                 set->at[set->n++] = mix->set.at[i];
-        if (set->n && try_leaves(mix, set))
+        if (try_leaves(mix, set))
             drop = G_MAXUINT; /* from the start, with what is left */
     }
 }
+
+/* --- the nearest --- */
 
 /* Would so few leaves of the zone do for each of the groups alone? */
 static gboolean
@@ -391,22 +413,6 @@ look_nearer(Mix *mix)
             if (is_zone_enough(mix, l, zone, fewest) && grow(mix, zone, &nowhere) && mix->now.n <= fewest)
                 return;
         }
-}
-
-static void
-try_zones(Mix *mix, const WeftLeafSet *all)
-{
-    const WeftRealm *realm = mix->trial->realm;
-    try_singles(mix);
-    if (mix->found)
-        return;
-    if (grow(mix, realm->levels[realm->n_levels - 1].zones, &nowhere))
-        look_nearer(mix);
-    else if (!try_leaves(mix, all))
-        return;
-    mix->scratch = mix->set;
-    try_leaves(mix, &mix->scratch);
-    shrink(mix);
 }
 
 /* Where the cluster is already, or near to that. */
@@ -454,27 +460,43 @@ take_best(const Mix *mix)
         board->seats[i] = board->best[order[i]];
 }
 
+/* Leaves where anything fits. */
+static void
+list_leaves(const Mix *mix, WeftLeafSet *ret_leaves)
+{
+    ret_leaves->n = 0;
+    for (guint leaf = 0; leaf < mix->trial->realm->n_leaves && ret_leaves->n < WEFT_NODES_MAX; leaf++) {
+        gboolean any = FALSE;
+        for (guint i = 0; i < mix->n; i++)
+            any |= mix->indexes[i]->capacity[leaf] > 0;
+        if (any)
+            ret_leaves->at[ret_leaves->n++] = leaf;
+    }
+}
+
 static void
 try_compact(Mix *mix)
 {
+    const WeftRealm *realm = mix->trial->realm;
     WeftLeafSet *all = &mix->trial->board->leaves;
     if (mix->trial->request->beside && try_beside(mix))
         return;
-    look_anew(mix);
-    list_leaves(mix, all);
-    if (all->n > LEAVES_FEW) {
-        try_zones(mix, all);
-        return;
+    if (!grow(mix, realm->levels[realm->n_levels - 1].zones, &nowhere)) {
+        list_leaves(mix, all);
+        if (!try_leaves(mix, all))
+            return;
     }
-    try_sets(mix, all);
-    if (!mix->found)
-        try_leaves(mix, all);
+    try_pool(mix);
+    look_nearer(mix);
+    mix->scratch = mix->set;
+    try_leaves(mix, &mix->scratch);
+    shrink(mix);
 }
 
 gboolean
 weft_trial_place_mixed(WeftTrial *trial)
 {
-    Mix mix = { .trial = trial, .n = trial->n, .spread = trial->request->cluster->layout == WEFT_LAYOUT_SPREAD };
+    Mix mix = { .trial = trial, .n = trial->n, .stale = TRUE, .spread = trial->request->cluster->layout == WEFT_LAYOUT_SPREAD };
     look_anew(&mix);
     for (guint i = 0; i < mix.n; i++)
         if (mix.indexes[i]->total < trial->groups[i].count)

@@ -176,6 +176,21 @@ test_nearest(void)
     g_assert_cmpstr(four, ==, "e1 e2 f1 f2"); /* the pod with least to spare */
 }
 
+/* Of pods that are as near, the one where the gang needs fewest hosts comes before the one with least to spare. */
+static void
+test_pod_of_few_hosts(void)
+{
+    g_autoptr(WeftFleet) fleet = fleet_of("2222");
+    const char *const hops[] = { "0244", "2044", "4402", "4420" };
+    set_hops(fleet, hops, 4);
+    static const char *const half[] = { "a1", "a2", "b1", "b2" };
+    for (guint i = 0; i < G_N_ELEMENTS(half); i++)
+        fill(fleet, half[i], 4);
+    fill(fleet, "c2", 7);
+    fill(fleet, "d2", 7);
+    assert_place(fleet, NODES(16, 1), "c1×8 d1×8");
+}
+
 /* A ring of six switches is no tree: neighbours are found all the same. */
 static void
 test_irregular(void)
@@ -557,6 +572,7 @@ main(int argc, char **argv)
     g_test_add_func("/gang/leaves/fewest-hosts", test_fewest_hosts);
     g_test_add_func("/gang/leaves/several", test_several_leaves);
     g_test_add_func("/gang/leaves/nearest", test_nearest);
+    g_test_add_func("/gang/leaves/pod-of-few-hosts", test_pod_of_few_hosts);
     g_test_add_func("/gang/leaves/irregular", test_irregular);
     g_test_add_func("/gang/leaves/row", test_row);
     g_test_add_func("/gang/leaves/unknown", test_unknown_leaf);
