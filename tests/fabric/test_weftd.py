@@ -233,7 +233,7 @@ def test_the_fabric_splits_and_joins(site, fabric, manager):
         fabric.unlink("leaf2", port)
     manager.wait_up()
     site.client.delete("old")
-    site.client.create("sim", HOSTS, cores=1)
+    site.client.create("sim", HOSTS, cores=1, layout="spread")
     site.wait_reason("sim", "port")
     for port in uplinks(fabric.net, "leaf2"):
         fabric.relink("leaf2", port)
