@@ -393,10 +393,6 @@ add_group(Case *it, GRand *dice, gboolean devices, guint nodes)
     choose_path(group, dice, devices);
     group->gpus = chance(dice, 75) ? 0 : 1 + chance(dice, 30);
     group->locality = localities[pick(dice, G_N_ELEMENTS(localities))];
-    /* Large nodes that are split lie in the fewest NUMA nodes, though with a choice of page sizes in each of these more of them
-     * might fit if they did not: the solver would find these. */
-    if (group->locality == WEFT_LOCALITY_PREFERRED && group->cores > 4 && !group->page_size)
-        group->page_size = 2 * M;
     group->count = it->counts[g] = 1 + pick(dice, MAX(1, nodes / group->cores));
 }
 

@@ -157,8 +157,8 @@ add_anywhere(const Paged *paged, guint unused)
     }
 }
 
-/* Calls add for each page size that nodes of the group could have. */
-static void
+/* Calls add for each page size that nodes of the group could have; returns how many there are. */
+static guint
 for_each_size(const Spot *spot, const Wish *wish, int row, void (*add)(const Paged *, guint), guint numa)
 {
     guint64 seen[WEFT_PAGE_SIZES_MAX * WEFT_NUMA_MAX];
@@ -169,11 +169,13 @@ for_each_size(const Spot *spot, const Wish *wish, int row, void (*add)(const Pag
             guint k = 0;
             while (k < n_seen && seen[k] != page)
                 k++;
-            if (k < n_seen || (wish->group->page_size && wish->group->page_size != page) || wish->group->memory % page)
+            if (k < n_seen || !spot->room.pages[n][s] || (wish->group->page_size && wish->group->page_size != page) ||
+                wish->group->memory % page)
                 continue;
             seen[n_seen++] = page;
             add(&(Paged){ spot, wish, page, row }, numa);
         }
+    return n_seen;
 }
 
 static void
@@ -212,7 +214,10 @@ add_wholes_and_splits(const Spot *spot, const Wish *wish, int all)
     int any = spot->alone ? model_column(spot->model, 1) : 0;
     model_put(spot->model, all, splits, 1);
     model_put(spot->model, split, splits, -1);
-    for_each_size(spot, wish, split, add_preferred, 0);
+    /* Each lies in the fewest NUMA nodes, with the largest pages that do. Where there is a choice of pages, a second one might
+     * be had if the first did not: that is not promised. */
+    if (for_each_size(spot, wish, split, add_preferred, 0) > 1 && spot->alone)
+        glp_set_col_bnds(spot->model->lp, splits, GLP_DB, 0, 1);
     for (guint n = 0; n < spot->host->host->numa->len; n++)
         add_wholes(spot, wish, n, all, any);
     if (!any)
