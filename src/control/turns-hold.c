@@ -35,7 +35,7 @@ weft_turns_hold(WeftTurns *turns, const WeftWork *work)
     for (guint i = 0; i < work->nodes->len; i++)
         add_seat(turns, ((const WeftNodeWork *)work->nodes->pdata[i])->node, seats);
     if (work->grant)
-        g_array_append_vals(seats, work->grant->seats, work->grant->nodes->len);
+        g_array_append_vals(seats, work->grant->placement.seats, work->grant->placement.n);
     WeftHold hold = { .key = work->key,
                       .cluster = cluster->id,
                       .tenant = cluster->tenant,
@@ -117,8 +117,11 @@ add_loaded(const WeftWork *work, GHashTable *hosts)
 {
     for (guint i = 0; i < work->nodes->len; i++)
         g_hash_table_add(hosts, g_strdup(((const WeftNodeWork *)work->nodes->pdata[i])->node->host));
-    for (guint i = 0; work->grant && i < work->grant->nodes->len; i++)
-        g_hash_table_add(hosts, g_strdup(((const WeftNode *)work->grant->nodes->pdata[i])->host));
+    for (guint i = 0; work->grant && i < work->grant->placement.n; i++) {
+        const char *name = weft_fleet_name(work->control->fleet, work->grant->placement.seats[i].host);
+        if (name)
+            g_hash_table_add(hosts, g_strdup(name));
+    }
 }
 
 static void

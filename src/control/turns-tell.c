@@ -194,8 +194,7 @@ json_t *
 weft_turns_view(WeftTurns *turns, const char *tenant)
 {
     json_t *items = list_waiting(turns, tenant);
-    return json_pack("{s:o, s:i, s:{s:I, s:I, s:I, s:I, s:I}}", "items", items, "waiting", (int)weft_queue_length(turns->queue),
+    return json_pack("{s:o, s:i, s:{s:I, s:I, s:I, s:I}}", "items", items, "waiting", (int)weft_queue_length(turns->queue),
                      "statistics", "runs", (json_int_t)turns->runs, "started", (json_int_t)turns->started, "preempted",
-                     (json_int_t)turns->preempted, "microseconds", (json_int_t)turns->spent, "granting",
-                     (json_int_t)turns->granting);
+                     (json_int_t)turns->preempted, "microseconds", (json_int_t)turns->spent);
 }

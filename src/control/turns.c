@@ -180,16 +180,11 @@ start(const WeftAsk *ask, const WeftPlacement *placement, gpointer data)
     g_autoptr(GError) error = NULL;
     WeftWaiter *waiter = g_hash_table_lookup(turns->by_key, ask->key);
     WeftWork *work = waiter->work;
-    gint64 begin = g_get_monotonic_time();
-    g_autoptr(GPtrArray) nodes = weft_placement_nodes(turns->control->fleet, &ask->request, placement);
-    gboolean granted = weft_work_grant(work, nodes, placement->seats, &error);
-    turns->granting += g_get_monotonic_time() - begin;
-    if (!granted) {
+    if (!weft_work_grant(work, placement, &error)) {
         g_free(waiter->refused);
         waiter->refused = g_strdup(error->message);
         return FALSE;
     }
-    weft_fleet_take_seats(turns->control->fleet, placement->seats, placement->n, work->cluster->id);
     g_hash_table_steal(turns->by_key, work->key);
     g_ptr_array_add(turns->granted, waiter);
     turns->started++;
@@ -240,6 +235,17 @@ weft_turns_doubt(WeftTurns *turns)
     weft_turns_wake(turns);
 }
 
+static void
+make_nodes(WeftTurns *turns)
+{
+    for (guint i = 0; i < turns->granted->len; i++) {
+        const WeftWaiter *waiter = turns->granted->pdata[i];
+        WeftPlaceRequest request = weft_waiter_request(waiter);
+        weft_work_make_nodes(waiter->work, &request);
+    }
+    g_ptr_array_set_size(turns->granted, 0);
+}
+
 static gint64
 go_through(WeftTurns *turns, gint64 now)
 {
@@ -247,7 +253,7 @@ go_through(WeftTurns *turns, gint64 now)
     weft_fleet_sort(turns->control->fleet);
     gint64 next = weft_queue_run(turns->queue, now, &ops, turns);
     gint64 took = g_get_monotonic_time() - begin;
-    g_ptr_array_set_size(turns->granted, 0);
+    make_nodes(turns);
     turns->changed = FALSE;
     turns->runs++;
     turns->spent += took;

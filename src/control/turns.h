@@ -53,8 +53,7 @@ struct WeftTurns {
     WeftPast *past;
     WeftBookings *bookings;
     guint64 runs, started, preempted;
-    gint64 spent;    /* microseconds */
-    gint64 granting; /* … of them in making nodes of places */
+    gint64 spent; /* microseconds */
 };
 
 WeftTurns *weft_turns_new(WeftControl *control);

@@ -158,41 +158,45 @@ weft_work_like(const WeftWork *work)
     return NULL;
 }
 
+static const char *
+fabric_of(const WeftWork *work, const WeftPlacement *placement)
+{
+    const char *name = weft_fleet_name(work->control->fleet, placement->seats[0].host);
+    return name ? weft_fleet_host(work->control->fleet, name)->fabric : NULL;
+}
+
 gboolean
-weft_work_grant(WeftWork *work, GPtrArray *nodes, const WeftSeat *seats, GError **error)
+weft_work_grant(WeftWork *work, const WeftPlacement *placement, GError **error)
 {
     WeftControl *control = work->control;
-    const WeftNode *first = nodes->pdata[0];
-    WeftGrant grant = { .nodes = nodes, .when = weft_clock_now() };
+    WeftGrant grant = { .placement = *placement, .when = weft_clock_now() };
     if (!work->status || !work->status->pkey) {
-        const char *fabric = weft_fleet_host(control->fleet, first->host)->fabric;
-        grant.pkey = weft_subnets_take_pkey(control->subnets, fabric, work->key, error);
+        grant.pkey = weft_subnets_take_pkey(control->subnets, fabric_of(work, placement), work->key, error);
         if (!grant.pkey)
             return FALSE;
     }
-    for (guint i = 0; i < nodes->len; i++)
-        name_cluster(work, nodes->pdata[i]);
-    g_ptr_array_ref(nodes);
-    grant.seats = g_memdup2(seats, nodes->len * sizeof *seats);
+    grant.placement.seats = g_memdup2(placement->seats, placement->n * sizeof *placement->seats);
+    weft_fleet_take_seats(control->fleet, placement->seats, placement->n, work->cluster->id);
     work->grant = g_memdup2(&grant, sizeof grant);
     weft_work_wake(work);
     return TRUE;
+}
+
+void
+weft_work_make_nodes(WeftWork *work, const WeftPlaceRequest *request)
+{
+    WeftGrant *grant = work->grant;
+    grant->nodes = weft_placement_nodes(work->control->fleet, request, &grant->placement);
+    for (guint i = 0; i < grant->nodes->len; i++)
+        name_cluster(work, grant->nodes->pdata[i]);
 }
 
 static void
 grant_free(WeftWork *work)
 {
     g_ptr_array_unref(work->grant->nodes);
-    g_free(work->grant->seats);
+    g_free(work->grant->placement.seats);
     g_clear_pointer(&work->grant, g_free);
-}
-
-static const char *
-granted_fabric(const WeftWork *work)
-{
-    const WeftNode *first = work->grant->nodes->pdata[0];
-    const WeftHost *host = weft_fleet_host(work->control->fleet, first->host);
-    return host ? host->fabric : NULL;
 }
 
 void
@@ -205,9 +209,9 @@ weft_work_revoke(WeftWork *work)
         grant_free(work);
         return;
     }
-    for (guint i = 0; i < grant->nodes->len; i++)
+    for (guint i = 0; i < grant->nodes->len; i++) /* not the seats: a host may have been described anew */
         weft_fleet_give(work->control->fleet, grant->nodes->pdata[i]);
-    weft_subnets_return_pkey(work->control->subnets, granted_fabric(work), grant->pkey);
+    weft_subnets_return_pkey(work->control->subnets, fabric_of(work, &grant->placement), grant->pkey);
     grant_free(work);
     weft_turns_hold(work->control->turns, work);
 }
@@ -234,10 +238,10 @@ settle_partition(WeftWork *work)
     WeftClusterStatus *status = work->status;
     if (work->grant->pkey) {
         g_free(status->fabric);
-        status->fabric = g_strdup(granted_fabric(work));
+        status->fabric = g_strdup(fabric_of(work, &work->grant->placement));
         set_pkey(work, work->grant->pkey);
     }
-    status->sl = ((const WeftNode *)work->grant->nodes->pdata[0])->sl;
+    status->sl = work->grant->placement.seats[0].sl;
     if (status->placed)
         return;
     status->placed = work->grant->when;

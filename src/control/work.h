@@ -30,9 +30,9 @@ typedef struct WeftShun {
 
 /* Places that were granted, and are not in the store yet. They are taken in the fleet. */
 typedef struct WeftGrant {
-    GPtrArray *nodes; /* WeftNode */
-    WeftSeat *seats;  /* of these, in their order */
-    guint pkey;       /* its partition's number from now on; 0: it has one */
+    WeftPlacement placement; /* with seats of its own */
+    GPtrArray *nodes;        /* WeftNode, in the order of the seats; NULL while the queue is gone through */
+    guint pkey;              /* its partition's number from now on; 0: it has one */
     gint64 when;
 } WeftGrant;
 
@@ -130,9 +130,11 @@ void weft_work_set_waiting(WeftWork *work, gboolean waiting);
 
 /* work-place.c: finding room. TRUE when a commit is under way. */
 gboolean weft_work_place(WeftWork *work, const WeftPlan *plan);
-/* Its turn has come: it may have these places (WeftNode, and their seats), which the caller takes in the fleet for it; they are
- * claimed as soon as can be. EXHAUSTED: it cannot, since no partition number is free. */
-gboolean weft_work_grant(WeftWork *work, GPtrArray *nodes, const WeftSeat *seats, GError **error);
+/* Its turn has come: it may have these places, which are taken for it; they are claimed as soon as can be. EXHAUSTED: it
+ * cannot, since no partition number is free. */
+gboolean weft_work_grant(WeftWork *work, const WeftPlacement *placement, GError **error);
+/* Makes nodes of what it was granted, when all others have had their turn. */
+void weft_work_make_nodes(WeftWork *work, const WeftPlaceRequest *request);
 /* It does not want them any more. */
 void weft_work_revoke(WeftWork *work);
 /* Adds names of hosts that failed it to a set that owns them; FALSE: none has. */

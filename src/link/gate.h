@@ -72,8 +72,7 @@ typedef struct WeftGateOps {
      *     { "items": [ { "place": from 1, "id", "name", "tenant", "nodes", "cores", "priority", "preemptible", "since",
      * "points": by which they are ordered, "share": the part of these that its tenant's usage makes, "why": a word of
      *           weft_wait_words, "reason": in words for the tenant, "when": it is promised to start, or null }, … ],
-     *       "waiting": of all, "statistics": since weftd started { "runs", "started", "preempted", "microseconds",
-     *       of which "granting" } } */
+     *       "waiting": of all, "statistics": { "runs", "started", "preempted", "microseconds" } since weftd started } */
     void (*queue)(WeftGate *gate, const char *tenant, GCancellable *cancellable, WeftGateReported reported, gpointer data);
 } WeftGateOps;
 

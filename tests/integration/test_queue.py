@@ -476,7 +476,6 @@ def test_statistics(site):
     after = weft.client.get("/v1/queue")["statistics"]
     assert after["started"] == before["started"] + 1 and after["runs"] > before["runs"]
     assert after["microseconds"] > before["microseconds"] and after["preempted"] == 0
-    assert before["granting"] <= after["granting"] <= after["microseconds"], "making a node of a place is a part of it"
 
 
 # --- weft ---
