@@ -226,6 +226,18 @@ weft_labels_write(GHashTable *labels)
     return object;
 }
 
+gboolean
+weft_labels_match(GHashTable *wanted, GHashTable *labels)
+{
+    GHashTableIter iter;
+    gpointer name, value;
+    g_hash_table_iter_init(&iter, wanted);
+    while (g_hash_table_iter_next(&iter, &name, &value))
+        if (g_strcmp0(g_hash_table_lookup(labels, name), value) != 0)
+            return FALSE;
+    return TRUE;
+}
+
 static gboolean
 read_text_item(WeftFields *fields, const char *name, const json_t *item, WeftGrammar grammar, const char *what,
                GPtrArray *texts)

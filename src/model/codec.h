@@ -68,6 +68,8 @@ json_t *weft_codec_write_texts(const GPtrArray *texts);
 GHashTable *weft_labels_new(void);
 void weft_labels_read(WeftFields *fields, GHashTable *labels);
 json_t *weft_labels_write(GHashTable *labels);
+/* Are all the wanted ones among them? */
+gboolean weft_labels_match(GHashTable *wanted, GHashTable *labels);
 
 /* "0x" and hexadecimal digits, as weft writes them. */
 json_t *weft_guid_write(guint64 guid);

@@ -1,5 +1,5 @@
 /* Why a placement is as it is, in words. Names of hosts and leaves are left to who shows it: not everybody may read them. */
-#include "errors.h"
+#include "text.h"
 #include "trial.h"
 
 #include <string.h>
@@ -10,12 +10,6 @@ static void G_GNUC_PRINTF(2, 3) say(GPtrArray *lines, const char *format, ...)
     va_start(args, format);
     g_ptr_array_add(lines, g_strdup_vprintf(format, args));
     va_end(args);
-}
-
-static const char *
-plural(guint n)
-{
-    return n == 1 ? "" : "s";
 }
 
 /* The realm that it is in; NULL: a host has gone since. */
@@ -32,6 +26,7 @@ say_leaf(GPtrArray *lines, const WeftIndex *index, guint n)
     const WeftRealm *realm = index->realm;
     const WeftOffer *all = index->leaves[realm->n_levels - 1];
     guint could = realm->n_leaves - weft_offers_find(all, realm->n_leaves, n);
+    g_autofree char *most = weft_text_count(all[realm->n_leaves - 1].key, "node");
     if (could > 1)
         say(lines,
             "%u leaf switches have room for all of it: this is the one where it needs fewest hosts and that has least to spare",
@@ -39,8 +34,7 @@ say_leaf(GPtrArray *lines, const WeftIndex *index, guint n)
     else if (could == 1)
         say(lines, "it is the only leaf switch that has room for all of it");
     else
-        say(lines, "no leaf switch has room for all of it; the roomiest takes %u node%s", all[realm->n_leaves - 1].key,
-            plural(all[realm->n_leaves - 1].key));
+        say(lines, "no leaf switch has room for all of it; the roomiest takes %s", most);
 }
 
 static void
@@ -60,8 +54,8 @@ say_where(GPtrArray *lines, const WeftTrial *trial, const WeftPlacement *placeme
 {
     const WeftCluster *cluster = trial->request->cluster;
     gboolean spread = cluster->layout == WEFT_LAYOUT_SPREAD;
-    say(lines, "%u node%s on %u host%s below %u leaf switch%s: %s", placement->n, plural(placement->n), placement->hosts,
-        plural(placement->hosts), placement->leaves, placement->leaves == 1 ? "" : "es",
+    g_autofree char *nodes = weft_text_count(placement->n, "node"), *hosts = weft_text_count(placement->hosts, "host");
+    say(lines, "%s on %s below %u leaf switch%s: %s", nodes, hosts, placement->leaves, placement->leaves == 1 ? "" : "es",
         spread ? "as many as can be (layout spread)" : "the fewest that have room (layout compact)");
     if (!spread && trial->n == 1)
         say_leaf(lines, weft_index_get(trial->fleet, trial->realm, &trial->groups[0].shape, cluster->labels), placement->n);
@@ -74,14 +68,26 @@ say_where(GPtrArray *lines, const WeftTrial *trial, const WeftPlacement *placeme
 static void
 say_inside(GPtrArray *lines, const WeftPlacement *placement)
 {
+    g_autofree char *split = weft_text_count(placement->split, "node"), *remote = weft_text_count(placement->remote, "node");
     if (placement->split == 0 && placement->remote == 0)
         say(lines, "each node has its cores, memory and devices in one NUMA node");
     if (placement->split)
-        say(lines, "%u node%s lie%s over several NUMA nodes: there is room in no single one", placement->split,
-            plural(placement->split), placement->split == 1 ? "s" : "");
+        say(lines, "%s lie%s over several NUMA nodes: there is room in no single one", split, placement->split == 1 ? "s" : "");
     if (placement->remote)
-        say(lines, "%u node%s %s a device of another NUMA node than the cores: none is free in their own", placement->remote,
-            plural(placement->remote), placement->remote == 1 ? "has" : "have");
+        say(lines, "%s %s a device of another NUMA node than the cores: none is free in their own", remote,
+            placement->remote == 1 ? "has" : "have");
+}
+
+/* The first node whose path was chosen; NULL: there is none. */
+static const WeftSeat *
+find_chosen(const WeftCluster *cluster, const WeftPlacement *placement)
+{
+    for (guint i = 0; i < placement->n; i++) {
+        const WeftGroup *group = cluster->groups->pdata[placement->seats[i].group];
+        if (group->path == WEFT_PATH_AUTO && group->rails)
+            return &placement->seats[i];
+    }
+    return NULL;
 }
 
 static void
@@ -89,25 +95,25 @@ say_path(GPtrArray *lines, const WeftTrial *trial, const WeftPlacement *placemen
 {
     const WeftPlaceRequest *request = trial->request;
     const WeftPathRule *rule = request->rule ? request->rule : &weft_path_rule_published;
-    WeftPath path = placement->seats[0].path;
-    const WeftGroup *group = request->cluster->groups->pdata[placement->seats[0].group];
+    const WeftSeat *chosen = find_chosen(request->cluster, placement);
     if (placement->between >= 0)
         say(lines, "pattern %s: ranks are ordered so that %d %% of the traffic leaves a host",
             weft_pattern_words[request->cluster->pattern], placement->between);
-    if (group->path != WEFT_PATH_AUTO)
+    if (!chosen)
         return;
     if (placement->between >= 0 && weft_realm_gives_functions(trial->fleet, trial->realm))
         say(lines, "path %s: below %u %% between hosts the bridge is faster, above it the virtual function",
-            weft_path_words[path], rule->bridge_below);
+            weft_path_words[chosen->path], rule->bridge_below);
     else
-        say(lines, "path %s: the fabric's hosts have %svirtual functions to give", weft_path_words[path],
-            path == WEFT_PATH_BRIDGE ? "no " : "");
+        say(lines, "path %s: the fabric's hosts have %svirtual functions to give", weft_path_words[chosen->path],
+            chosen->path == WEFT_PATH_BRIDGE ? "no " : "");
 }
 
 GPtrArray *
 weft_place_explain(WeftFleet *fleet, const WeftPlaceRequest *request, const WeftPlacement *placement)
 {
     GPtrArray *lines = g_ptr_array_new_with_free_func(g_free);
+    weft_fleet_sort(fleet);
     WeftTrial trial = { .fleet = fleet, .realm = realm_of(fleet, placement), .board = fleet->board, .request = request };
     if (!trial.realm)
         return lines;

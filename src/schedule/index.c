@@ -1,5 +1,6 @@
 #include "index.h"
 
+#include "codec.h"
 #include "fleet-private.h"
 
 #include <string.h>
@@ -60,22 +61,10 @@ compare_offers(gconstpointer a, gconstpointer b)
 
 /* --- one host --- */
 
-static gboolean
-labels_match(GHashTable *wanted, GHashTable *labels)
-{
-    GHashTableIter iter;
-    gpointer name, value;
-    g_hash_table_iter_init(&iter, wanted);
-    while (g_hash_table_iter_next(&iter, &name, &value))
-        if (g_strcmp0(g_hash_table_lookup(labels, name), value) != 0)
-            return FALSE;
-    return TRUE;
-}
-
 static guint
 fit_of(const WeftIndex *index, const WeftSlot *slot)
 {
-    if (index->labels && !labels_match(index->labels, weft_slot_host(slot)->labels))
+    if (index->labels && !weft_labels_match(index->labels, weft_slot_host(slot)->labels))
         return 0;
     return weft_slot_fit(slot, &index->shape);
 }
@@ -233,7 +222,7 @@ static gboolean
 labels_equal(GHashTable *a, GHashTable *b)
 {
     guint n = a ? g_hash_table_size(a) : 0, m = b ? g_hash_table_size(b) : 0;
-    return n == m && (n == 0 || labels_match(a, b));
+    return n == m && (n == 0 || weft_labels_match(a, b));
 }
 
 static WeftIndex *

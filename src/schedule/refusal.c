@@ -1,6 +1,8 @@
 /* Why there is no place. Tells what is scarce, not how much of it others have: a tenant reads this. */
+#include "codec.h"
 #include "errors.h"
 #include "size.h"
+#include "text.h"
 #include "trial.h"
 
 #include <string.h>
@@ -11,7 +13,6 @@ typedef struct Room {
     guint hosts;                    /* … that are open */
     guint64 fit[WEFT_SCARCE_KINDS]; /* each resource by itself */
     guint64 together;               /* nodes that fit */
-    guint64 empty;                  /* … were all of them empty and open */
     gboolean incomplete;            /* a host lacks devices that are described */
 } Room;
 
@@ -22,190 +23,278 @@ static const char *const scarce_words[WEFT_SCARCE_KINDS] = {
     [WEFT_SCARCE_PKEYS] = "places for P_Keys in the hosts' ports",
     [WEFT_SCARCE_BANDWIDTH] = "bandwidth that is not guaranteed yet",
     [WEFT_SCARCE_GPUS] = "GPUs",
-    [WEFT_SCARCE_LOCALITY] = "cores, memory and devices of one NUMA node",
+    [WEFT_SCARCE_LOCALITY] = "cores, memory and devices of one host",
     [WEFT_SCARCE_HOSTS] = "hosts without nodes of others",
 };
 
-static gboolean
-labels_match(GHashTable *wanted, const WeftHost *host)
+static const char *
+scarce_word(const WeftShape *shape, WeftScarce scarce)
 {
-    GHashTableIter iter;
-    gpointer name, value;
-    g_hash_table_iter_init(&iter, wanted);
-    while (g_hash_table_iter_next(&iter, &name, &value))
-        if (g_strcmp0(g_hash_table_lookup(host->labels, name), value) != 0)
-            return FALSE;
-    return TRUE;
+    if (scarce == WEFT_SCARCE_FUNCTIONS && shape->path == WEFT_PATH_PASSTHROUGH)
+        return "whole HCAs";
+    if (scarce == WEFT_SCARCE_LOCALITY && shape->locality == WEFT_LOCALITY_REQUIRED)
+        return "cores, memory and devices of one NUMA node";
+    return scarce_words[scarce];
 }
 
+/* --- what there is --- */
+
+static gboolean
+is_labelled(const WeftTrial *trial, const WeftSlot *slot)
+{
+    return weft_labels_match(trial->request->cluster->labels, weft_slot_host(slot)->labels);
+}
+
+static void
+add_host(Room *room, const WeftSlot *slot, const guint *more)
+{
+    static const gboolean yes_or_no[WEFT_SCARCE_KINDS] = { [WEFT_SCARCE_PKEYS] = TRUE, [WEFT_SCARCE_HOSTS] = TRUE };
+    for (guint r = 0; r < WEFT_SCARCE_KINDS; r++) /* a place that is there counts as far as there are cores beside it */
+        room->fit[r] += yes_or_no[r] ? MIN(more[r], more[WEFT_SCARCE_CORES]) : more[r];
+    room->together += more[WEFT_SCARCE_HOSTS] ? more[WEFT_SCARCE_LOCALITY] : 0;
+    room->incomplete |= !weft_slot_is_complete(slot);
+    room->hosts++;
+}
+
+/* empty: were nothing taken on its hosts, and all of them open. */
 static Room
-find_room(const WeftTrial *trial, const WeftShape *shape)
+find_room(const WeftTrial *trial, const WeftShape *shape, gboolean empty)
 {
     Room room = { 0 };
     for (guint i = 0; i < trial->realm->n; i++) {
         const WeftSlot *slot = weft_fleet_slot(trial->fleet, trial->realm->numbers[i]);
         guint more[WEFT_SCARCE_KINDS];
-        if (!labels_match(trial->request->cluster->labels, weft_slot_host(slot)))
+        if (!is_labelled(trial, slot))
             continue;
         room.labelled++;
-        room.empty += weft_slot_fit_empty(slot, shape);
-        if (!weft_slot_is_open(slot))
+        if (empty)
+            weft_slot_room_empty(slot, shape, more);
+        else if (weft_slot_is_open(slot))
+            weft_slot_room(slot, shape, more);
+        else
             continue;
-        weft_slot_room(slot, shape, more);
-        for (guint r = 0; r < WEFT_SCARCE_KINDS; r++)
-            room.fit[r] += more[r];
-        room.together += weft_slot_fit(slot, shape);
-        room.incomplete |= !weft_slot_is_complete(slot);
-        room.hosts++;
+        add_host(&room, slot, more);
     }
     return room;
 }
 
-/* The first of the least. */
+/* The first of the least; where each by itself would do, it is that they are not together. */
 static WeftScarce
-scarcest(const Room *room)
+scarcest(const Room *room, guint count)
 {
     WeftScarce least = WEFT_SCARCE_CORES;
     for (WeftScarce i = least + 1; i < WEFT_SCARCE_KINDS; i++)
-        if (room->fit[i] < room->fit[least])
+        if (i != WEFT_SCARCE_LOCALITY && room->fit[i] < room->fit[least])
             least = i;
-    return least;
+    return room->fit[least] < count || room->together >= count ? least : WEFT_SCARCE_LOCALITY;
 }
 
-static const char *
-plural(guint n)
+/* In pages of all sizes. */
+static guint64
+memory_of(const WeftHost *host)
 {
-    return n == 1 ? "" : "s";
+    guint64 memory = 0;
+    for (guint n = 0; n < host->numa->len; n++) {
+        const WeftNuma *numa = &g_array_index(host->numa, WeftNuma, n);
+        for (guint i = 0; i < numa->n_pages; i++)
+            memory += numa->pages[i].size * numa->pages[i].count;
+    }
+    return memory;
 }
+
+/* Of what all groups together ask for more than all hosts have; WEFT_SCARCE_KINDS: of nothing that is that easily counted. */
+static WeftScarce
+lacks_in_all(const WeftTrial *trial)
+{
+    guint64 has[WEFT_SCARCE_KINDS] = { 0 }, asked[WEFT_SCARCE_KINDS] = { 0 };
+    for (guint i = 0; i < trial->realm->n; i++) {
+        const WeftSlot *slot = weft_fleet_slot(trial->fleet, trial->realm->numbers[i]);
+        if (!is_labelled(trial, slot))
+            continue;
+        has[WEFT_SCARCE_CORES] += weft_slot_cores(slot);
+        has[WEFT_SCARCE_MEMORY] += memory_of(weft_slot_host(slot));
+        has[WEFT_SCARCE_GPUS] += weft_slot_host(slot)->gpus->len;
+    }
+    for (guint i = 0; i < trial->n; i++) {
+        const WeftTrialGroup *group = &trial->groups[i];
+        asked[WEFT_SCARCE_CORES] += (guint64)group->count * group->shape.cores;
+        asked[WEFT_SCARCE_MEMORY] += group->count * group->shape.memory;
+        asked[WEFT_SCARCE_GPUS] += (guint64)group->count * group->shape.gpus;
+    }
+    WeftScarce lack = WEFT_SCARCE_CORES;
+    while (lack < WEFT_SCARCE_KINDS && asked[lack] <= has[lack])
+        lack++;
+    return lack;
+}
+
+/* --- words --- */
 
 static char *
 describe(const WeftTrialGroup *group)
 {
-    g_autofree char *memory = weft_size_format(group->shape.memory);
-    return g_strdup_printf("%u node%s of %u core%s, %s, %u GPU%s, path %s", group->count, plural(group->count),
-                           group->shape.cores, plural(group->shape.cores), memory, group->shape.gpus, plural(group->shape.gpus),
-                           weft_path_words[group->shape.path]);
+    g_autofree char *nodes = weft_text_count(group->count, "node"), *cores = weft_text_count(group->shape.cores, "core");
+    g_autofree char *memory = weft_size_format(group->shape.memory), *gpus = weft_text_count(group->shape.gpus, "GPU");
+    return g_strdup_printf("%s of %s, %s, %s, path %s", nodes, cores, memory, gpus, weft_path_words[group->shape.path]);
 }
 
-static const char *
-scarce_word(const WeftShape *shape, WeftScarce scarce)
-{
-    return scarce == WEFT_SCARCE_FUNCTIONS && shape->path == WEFT_PATH_PASSTHROUGH ? "whole HCAs" : scarce_words[scarce];
-}
+/* A group, and what there is for it: were all hosts empty, if not even that is enough. */
+typedef struct Lack {
+    const WeftTrialGroup *group;
+    gboolean never;
+    Room room;
+} Lack;
 
 static void
-refuse_group(const WeftTrial *trial, const WeftTrialGroup *group, const Room *room, GError **error)
+refuse_group(const WeftTrial *trial, const Lack *lack, GError **error)
 {
     const WeftFleetFabric *told = trial->realm->told;
     const char *fabric = trial->realm->fabric;
-    g_autofree char *what = describe(group);
-    WeftScarce least = scarcest(room);
-    gboolean never = room->empty < group->count;
+    const Room *room = &lack->room;
+    const WeftShape *shape = &lack->group->shape;
+    g_autofree char *what = describe(lack->group);
+    WeftScarce least = scarcest(room, lack->group->count);
     gboolean absent = room->incomplete && (least == WEFT_SCARCE_FUNCTIONS || least == WEFT_SCARCE_GPUS);
     if (room->labelled == 0)
         weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "no host of fabric %s has the wished labels", fabric);
     else if (room->hosts == 0)
         weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
                           "no host can take nodes now: none is up, open and has the wished labels on fabric %s", fabric);
-    else if (group->shape.path == WEFT_PATH_SRIOV && told->no_virtual && room->fit[WEFT_SCARCE_FUNCTIONS] == 0)
+    else if (shape->path == WEFT_PATH_SRIOV && told->no_virtual && room->fit[WEFT_SCARCE_FUNCTIONS] == 0)
         weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "fabric %s has no virtual functions to give: %s", fabric,
                           told->no_virtual);
     else
-        weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "no room %sfor %s%s; scarcest: %s%s", never ? "" : "now ", what,
-                          never ? ", not even if all hosts were empty" : "", scarce_word(&group->shape, least),
+        weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "no room %sfor %s%s%s; scarcest: %s%s", lack->never ? "" : "now ", what,
+                          room->together >= lack->group->count ? " beside the other groups" : "",
+                          lack->never ? ", not even if all hosts were empty" : "", scarce_word(shape, least),
                           absent ? ", of which some are described that the hosts do not have (weft doctor tells which)" : "");
+}
+
+static Lack
+find_lack(const WeftTrial *trial, const WeftTrialGroup *group)
+{
+    Lack lack = { .group = group, .room = find_room(trial, &group->shape, TRUE) };
+    lack.never = lack.room.together < group->count;
+    if (!lack.never)
+        lack.room = find_room(trial, &group->shape, FALSE);
+    return lack;
+}
+
+static gboolean
+is_worse(const Lack *a, const Lack *b)
+{
+    if (a->never != b->never)
+        return a->never;
+    return (double)a->room.together / a->group->count < (double)b->room.together / b->group->count;
 }
 
 /* Tells of the group that lacks most. Returns whether all would fit were nothing taken. */
 static gboolean
 refuse_groups(const WeftTrial *trial, GError **error)
 {
-    gboolean possible = TRUE;
-    guint worst = 0;
-    double least = G_MAXDOUBLE;
-    Room rooms[WEFT_GROUPS_MAX];
-    for (guint i = 0; i < trial->n; i++) {
-        const WeftTrialGroup *group = &trial->groups[i];
-        rooms[i] = find_room(trial, &group->shape);
-        possible &= rooms[i].empty >= group->count;
-        double part = (double)rooms[i].together / group->count;
-        if (part < least) {
-            least = part;
-            worst = i;
-        }
+    Lack worst = find_lack(trial, &trial->groups[0]);
+    for (guint i = 1; i < trial->n; i++) {
+        Lack lack = find_lack(trial, &trial->groups[i]);
+        if (is_worse(&lack, &worst))
+            worst = lack;
     }
-    if (trial->n)
-        refuse_group(trial, &trial->groups[worst], &rooms[worst], error);
-    return possible;
+    WeftScarce in_all = worst.never ? WEFT_SCARCE_KINDS : lacks_in_all(trial);
+    if (in_all == WEFT_SCARCE_KINDS)
+        refuse_group(trial, &worst, error);
+    else
+        weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
+                          "no room for all groups together, not even if all hosts were empty; scarcest: %s",
+                          scarce_words[in_all]);
+    return !worst.never && in_all == WEFT_SCARCE_KINDS;
 }
 
-static gboolean
-refuse_in_lane(WeftTrial *trial, GError **error)
+/* --- where it was looked for --- */
+
+/* Of several reasons, one that leaves hope. */
+typedef struct Reason {
+    gboolean possible;
+    GError *error;
+} Reason;
+
+/* Takes the error over. */
+static void
+add_reason(Reason *reason, gboolean possible, GError *error)
 {
-    if (weft_trial_begin(trial, FALSE))
-        return refuse_groups(trial, error);
-    weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
-                      "bandwidth is guaranteed on fabric devices only, and fabric %s has none to give", trial->realm->fabric);
-    return TRUE;
+    if (reason->possible && !possible) {
+        g_error_free(error);
+        return;
+    }
+    g_clear_error(&reason->error);
+    *reason = (Reason){ possible, error };
 }
 
-/* With a guarantee the reason is that of the last lane that was tried. */
-static gboolean
-refuse_in_realm(WeftFleet *fleet, WeftRealm *realm, const WeftPlaceRequest *request, GError **error)
+static void
+refuse_in_lane(WeftTrial *trial, Reason *reason)
+{
+    GError *error = NULL;
+    if (!weft_trial_begin(trial, FALSE)) {
+        weft_error_refuse(&error, WEFT_ERROR_EXHAUSTED,
+                          "bandwidth is guaranteed on fabric devices only, and fabric %s has none to give",
+                          trial->realm->fabric);
+        add_reason(reason, TRUE, error);
+        return;
+    }
+    gboolean possible = refuse_groups(trial, &error);
+    add_reason(reason, possible, error);
+    if (possible || !weft_place_may_bridge(trial->request))
+        return;
+    error = NULL;
+    weft_trial_begin(trial, TRUE);
+    possible = refuse_groups(trial, &error);
+    add_reason(reason, possible, error);
+}
+
+static void
+refuse_in_realm(WeftFleet *fleet, WeftRealm *realm, const WeftPlaceRequest *request, Reason *reason)
 {
     WeftTrial trial = { .fleet = fleet, .realm = realm, .board = fleet->board, .request = request };
-    const WeftLane *lanes[WEFT_LANES_MAX];
+    const WeftLane *lanes[WEFT_LANES_MAX] = { NULL };
+    GError *error = NULL;
     guint64 bandwidth = request->cluster->bandwidth;
-    guint n = bandwidth ? weft_fleet_lanes(fleet, realm, bandwidth, request->sl, lanes, error) : 0;
-    if (bandwidth && n == 0)
-        return TRUE;
+    guint n = bandwidth ? weft_fleet_lanes(fleet, realm, bandwidth, request->sl, lanes, &error) : 1;
+    if (n == 0) {
+        add_reason(reason, realm->told->qos.n > 0, error);
+        return;
+    }
     if (realm->told->closed) {
-        weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "fabric %s takes no nodes now: %s", realm->fabric, realm->told->closed);
-        return TRUE;
+        weft_error_refuse(&error, WEFT_ERROR_EXHAUSTED, "fabric %s takes no nodes now: %s", realm->fabric, realm->told->closed);
+        add_reason(reason, TRUE, error);
+        return;
     }
-    if (!bandwidth)
-        return refuse_in_lane(&trial, error);
-    gboolean possible = FALSE;
     for (guint i = 0; i < n; i++) {
-        g_clear_error(error);
         trial.lane = lanes[i];
-        possible |= refuse_in_lane(&trial, error);
+        refuse_in_lane(&trial, reason);
     }
-    return possible;
 }
 
-/* The reason is that of the last fabric that was tried. */
-static gboolean
-refuse_anywhere(WeftFleet *fleet, const WeftPlaceRequest *request, GError **error)
+static void
+refuse_anywhere(WeftFleet *fleet, const WeftPlaceRequest *request, Reason *reason)
 {
     const char *only = request->fabric ? request->fabric : request->cluster->fabric;
-    gboolean possible = FALSE, any = FALSE;
     for (guint i = 0; i < fleet->realms->len; i++) {
         WeftRealm *realm = fleet->realms->pdata[i];
-        if (only && strcmp(only, realm->fabric) != 0)
-            continue;
-        g_clear_error(error);
-        possible |= refuse_in_realm(fleet, realm, request, error);
-        any = TRUE;
+        if (!only || strcmp(only, realm->fabric) == 0)
+            refuse_in_realm(fleet, realm, request, reason);
     }
-    if (any)
-        return possible;
-    weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "there is no host%s%s yet; add one with: weft host add",
+    if (reason->error)
+        return;
+    reason->possible = TRUE;
+    weft_error_refuse(&reason->error, WEFT_ERROR_EXHAUSTED, "there is no host%s%s yet; add one with: weft host add",
                       only ? " on fabric " : "", only ? only : "");
-    return TRUE;
 }
 
 gboolean
 weft_place_explain_refusal(WeftFleet *fleet, const WeftPlaceRequest *request, GError **error)
 {
-    g_autoptr(GError) reason = NULL;
+    Reason reason = { 0 };
     weft_fleet_sort(fleet);
-    guint mark = weft_fleet_begin(fleet);
-    if (request->avoid)
-        weft_place_close_avoided(fleet, request->avoid);
-    gboolean possible = refuse_anywhere(fleet, request, &reason);
+    guint mark = weft_place_close_avoided(fleet, request->avoid);
+    refuse_anywhere(fleet, request, &reason);
     weft_fleet_rollback(fleet, mark);
-    if (reason)
-        g_propagate_error(error, g_steal_pointer(&reason));
-    return possible;
+    g_propagate_error(error, reason.error);
+    return reason.possible;
 }

@@ -48,7 +48,8 @@ sum_up(const WeftTrial *trial, WeftPlacement *ret)
     WeftBoard *board = trial->board;
     WeftLeafSet *leaves = &board->leaves;
     guint32 stamp = weft_board_stamp(board);
-    *ret = (WeftPlacement){ .n = board->n_seats, .seats = board->seats, .between = -1 };
+    const WeftNode *like = trial->request->like;
+    *ret = (WeftPlacement){ .n = board->n_seats, .seats = board->seats, .between = -1, .shm = like ? like->shm : 0 };
     leaves->n = 0;
     for (guint i = 0; i < ret->n; i++) {
         const WeftSeat *seat = &ret->seats[i];
@@ -126,13 +127,14 @@ suits_bridge(const WeftPlaceRequest *request, WeftPlacement *placement)
     return TRUE;
 }
 
-static gboolean
-wishes_auto(const WeftCluster *cluster)
+gboolean
+weft_place_may_bridge(const WeftPlaceRequest *request)
 {
+    const WeftCluster *cluster = request->cluster;
+    gboolean open = FALSE;
     for (guint g = 0; g < cluster->groups->len; g++)
-        if (((const WeftGroup *)cluster->groups->pdata[g])->path == WEFT_PATH_AUTO)
-            return TRUE;
-    return FALSE;
+        open |= ((const WeftGroup *)cluster->groups->pdata[g])->path == WEFT_PATH_AUTO;
+    return open && knows_traffic(request) && !cluster->bandwidth;
 }
 
 /* --- one fabric --- */
@@ -141,15 +143,14 @@ static gboolean
 place_in_lane(WeftTrial *trial, WeftPlacement *ret)
 {
     const WeftPlaceRequest *request = trial->request;
-    gboolean placed = weft_trial_begin(trial, FALSE) && weft_trial_place(trial), told = knows_traffic(request);
-    gboolean open = told && wishes_auto(request->cluster) && !request->cluster->bandwidth;
-    gboolean bare = FALSE;
+    gboolean placed = weft_trial_begin(trial, FALSE) && weft_trial_place(trial);
+    gboolean open = weft_place_may_bridge(request), bare = FALSE;
     if (!placed && open) /* without functions, if it does not need them */
         placed = bare = weft_trial_begin(trial, TRUE) && weft_trial_place(trial);
     if (!placed)
         return FALSE;
     sum_up(trial, ret);
-    if (!told)
+    if (!knows_traffic(request))
         return TRUE;
     g_autoptr(GArray) traffic = weft_pattern_traffic(request->cluster, ret->n);
     map_ranks(trial, traffic, ret);
@@ -200,6 +201,8 @@ weft_place_close_avoided(WeftFleet *fleet, GHashTable *avoid)
     guint mark = weft_fleet_begin(fleet);
     GHashTableIter iter;
     gpointer name;
+    if (!avoid)
+        return mark;
     g_hash_table_iter_init(&iter, avoid);
     while (g_hash_table_iter_next(&iter, &name, NULL))
         weft_fleet_set_open(fleet, name, FALSE);
@@ -210,35 +213,21 @@ gboolean
 weft_place(WeftFleet *fleet, const WeftPlaceRequest *request, WeftPlacement *ret_placement)
 {
     weft_fleet_sort(fleet);
-    if (!request->avoid || g_hash_table_size(request->avoid) == 0)
-        return place_anywhere(fleet, request, ret_placement);
     guint mark = weft_place_close_avoided(fleet, request->avoid);
     gboolean placed = place_anywhere(fleet, request, ret_placement);
     weft_fleet_rollback(fleet, mark);
     return placed;
 }
 
-/* Bytes that nodes on the bridge share by the rule, or did so far; 0: none, or the cluster's own. */
-static guint64
-shared_by_rule(const WeftPlaceRequest *request, const WeftPlacement *placement)
-{
-    const WeftPathRule *rule = request->rule ? request->rule : &weft_path_rule_published;
-    guint64 shm = request->like ? request->like->shm : 0;
-    if (placement->between >= 0 && !request->cluster->shm)
-        weft_path_rule_apply(rule, (guint)placement->between, &shm);
-    return shm;
-}
-
 GPtrArray *
 weft_placement_nodes(const WeftFleet *fleet, const WeftPlaceRequest *request, const WeftPlacement *placement)
 {
-    guint64 shm = shared_by_rule(request, placement);
     GPtrArray *nodes = g_ptr_array_new_full(placement->n, (GDestroyNotify)weft_node_free);
     for (guint i = 0; i < placement->n; i++) {
         const WeftSeat *seat = &placement->seats[i];
         const WeftGroup *group = request->cluster->groups->pdata[seat->group];
         WeftNode *node = weft_slot_node(weft_fleet_slot(fleet, seat->host), seat, group);
-        node->shm = group->path == WEFT_PATH_AUTO && node->path == WEFT_PATH_BRIDGE ? shm : 0;
+        node->shm = group->path == WEFT_PATH_AUTO && node->path == WEFT_PATH_BRIDGE ? placement->shm : 0;
         g_ptr_array_add(nodes, node);
     }
     return nodes;

@@ -29,7 +29,7 @@ typedef struct WeftPlacement {
     guint split;  /* nodes over several NUMA nodes */
     guint remote; /* nodes with a function or GPU of another NUMA node than all of their cores */
     int between;  /* percent of the traffic that leaves a host, where the pattern is told; -1: it is not */
-    guint64 shm;  /* bytes that nodes on one host are to share beside the bridge that the rule chose; 0: none */
+    guint64 shm;  /* bytes that nodes of path auto on one host share beside the bridge, by the rule or as so far; 0: none */
 } WeftPlacement;
 
 /* All nodes or none. Nothing is allocated where the shapes were seen before and no pattern is told. */

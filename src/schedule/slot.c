@@ -235,12 +235,6 @@ weft_slot_restore(WeftSlot *slot, const void *copy)
     memcpy(slot, copy, slot->size);
 }
 
-void
-weft_slot_discard(const void *copy)
-{
-    weft_ledger_unref(((const WeftSlot *)copy)->ledger);
-}
-
 /* All but the ledger, which the caller ends. */
 static void
 forget_taken(WeftSlot *slot)
@@ -267,14 +261,13 @@ weft_slot_empty(WeftSlot *slot)
     forget_taken(slot);
 }
 
-guint
-weft_slot_fit_empty(const WeftSlot *slot, const WeftShape *shape)
+void
+weft_slot_room_empty(const WeftSlot *slot, const WeftShape *shape, guint ret_room[WEFT_SCARCE_KINDS])
 {
     WeftSlot *copy = g_alloca(slot->size);
     memcpy(copy, slot, slot->size);
     forget_taken(copy);
-    copy->open = TRUE;
-    return weft_slot_fit(copy, shape);
+    weft_slot_room(copy, shape, ret_room);
 }
 
 /* --- taking and giving --- */
@@ -579,12 +572,6 @@ weft_slot_free_gpus(const WeftSlot *slot)
 }
 
 gboolean
-weft_slot_has(const WeftSlot *slot, const char *cluster)
-{
-    return weft_ledger_find(slot->ledger, cluster) != NULL;
-}
-
-gboolean
 weft_slot_is_complete(const WeftSlot *slot)
 {
     guint64 absent = slot->gpus_absent;
@@ -599,17 +586,6 @@ weft_slot_gives_functions(const WeftSlot *slot)
     for (guint i = 0; i < slot->n_hcas; i++)
         if (weft_slot_hcas(slot)[i].gives)
             return TRUE;
-    return FALSE;
-}
-
-gboolean
-weft_slot_is_crowded(const WeftSlot *slot, guint rails)
-{
-    for (guint i = 0; i < slot->n_hcas; i++) {
-        const WeftSlotHca *hca = &weft_slot_hcas(slot)[i];
-        if (hca->rail < rails && hca->places && hca->n_keys >= hca->places)
-            return TRUE;
-    }
     return FALSE;
 }
 

@@ -15,11 +15,10 @@ WeftSlot *weft_slot_new(guint number, const WeftHost *host, const WeftFleetFabri
 void weft_slot_free(WeftSlot *slot);
 /* Bytes of the block. */
 gsize weft_slot_size(const WeftSlot *slot);
-/* A snapshot of weft_slot_size() bytes, aligned as for a guint64, made without allocating. It must be restored or discarded
- * once, before the slot is freed; host and told must be the same then. restore ends the snapshot. */
+/* A snapshot of weft_slot_size() bytes, aligned as for a guint64, made without allocating. It must be restored once, before the
+ * slot is freed; host and told must be the same then. */
 void weft_slot_save(const WeftSlot *slot, void *ret_copy);
 void weft_slot_restore(WeftSlot *slot, const void *copy);
-void weft_slot_discard(const void *copy);
 /* Carries over what is taken under an older description, by the names that nodes use, and whether it is open. */
 void weft_slot_inherit(WeftSlot *slot, const WeftSlot *old);
 void weft_slot_empty(WeftSlot *slot);
@@ -38,8 +37,6 @@ void weft_slot_told(WeftSlot *slot);
  * none: cores, pages and devices of the whole host; there may be parts without cores, and parts without pages. (As preferred on
  * hosts of more than WEFT_SEAT_PARTS NUMA nodes.) */
 guint weft_slot_fit(const WeftSlot *slot, const WeftShape *shape);
-/* The same if nothing were taken there, and it were open. */
-guint weft_slot_fit_empty(const WeftSlot *slot, const WeftShape *shape);
 /* The best seat for one: in one NUMA node where it fits, in the fullest of these; else over the fewest, memory split as the
  * cores are; functions and GPUs of the same NUMA node, and GPUs below the PCIe root of a function, as far as locality asks for
  * it or there is a choice. Of functions of a rail, those of the HCA that has most to spare. group is left to the caller. FALSE:
@@ -73,6 +70,8 @@ typedef enum {
 /* Nodes for which the host would have enough of each, wherever it is; G_MAXUINT: what is not asked for. locality: as
  * weft_slot_fit() without a look at who is there, so never more than the others. hosts: 0 where others are in the way. */
 void weft_slot_room(const WeftSlot *slot, const WeftShape *shape, guint ret_room[WEFT_SCARCE_KINDS]);
+/* The same if nothing were taken there. */
+void weft_slot_room_empty(const WeftSlot *slot, const WeftShape *shape, guint ret_room[WEFT_SCARCE_KINDS]);
 
 /* --- for the index and the fleet --- */
 
@@ -87,14 +86,10 @@ guint weft_slot_nodes(const WeftSlot *slot); /* that hold something there, tried
 guint weft_slot_free_gpus(const WeftSlot *slot);
 /* Cores that are free. */
 void weft_slot_free_bits(const WeftSlot *slot, WeftBits *ret_cores);
-/* Has it a node of this cluster? */
-gboolean weft_slot_has(const WeftSlot *slot, const char *cluster);
 /* Is there all that is described? */
 gboolean weft_slot_is_complete(const WeftSlot *slot);
 /* Has it functions that can be given, now or when they are free? */
 gboolean weft_slot_gives_functions(const WeftSlot *slot);
-/* Is a port of its first rails full of P_Keys, so that which cluster asks makes a difference? */
-gboolean weft_slot_is_crowded(const WeftSlot *slot, guint rails);
 /* Adds what is promised in each of its fabric's lanes, in their order. */
 void weft_slot_add_lane_uses(const WeftSlot *slot, WeftLaneUse uses[WEFT_LANES_MAX]);
 /* Bits a second of an adapter's port; 0: not known. */

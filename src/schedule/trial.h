@@ -34,8 +34,10 @@ gboolean weft_trial_place(WeftTrial *trial);
 gboolean weft_trial_seat(WeftTrial *trial, const WeftTrialGroup *group, gboolean kept);
 /* A copy of a host's slot to try on, until the next one. */
 WeftSlot *weft_trial_copy(WeftTrial *trial, guint number);
-/* Closes hosts for the time of a look ahead, which it begins; returns its mark (schedule.c). */
+/* Closes hosts for the time of a look ahead, which it begins; returns its mark (schedule.c). NULL: none. */
 guint weft_place_close_avoided(WeftFleet *fleet, GHashTable *avoid);
+/* May it go by the bridge where there are no functions left, if its traffic suits that (schedule.c)? */
+gboolean weft_place_may_bridge(const WeftPlaceRequest *request);
 /* The leaves where the cluster has nodes already, in order; none: it has none there. Returns the stamp of their hosts. */
 guint32 weft_trial_list_own(const WeftTrial *trial, WeftLeafSet *ret_leaves);
 /* … of a request with several groups (trial-mixed.c). */
