@@ -1,4 +1,4 @@
-/* Places requests that are read from a file, a line of JSON each, and tells of each how long the decision took:
+/* Puts requests that are read from a file, a line of JSON each, into the queue, and tells of each how long the decision took:
  *
  *     { "fleet": { "hosts": 1000, "per_leaf": 32, "per_pod": 16, "numa": 2, "cores": 16, "housekeeping": 0, "memory": 131072,
  * "vfs": 8 } } { "id": "7", "nodes": 8, "cores": 4, "memory": 4096, "vf": true, "exclusive": false } { "free": "7" }
@@ -7,31 +7,34 @@
  *
  *     { "id": "7", "placed": true, "micros": 12.3, "leaves": 1, "hosts": 4 }
  *
- * for each request, in their order; what was free before counts with the next decision, as its upkeep is a part of that. */
+ * for each request, in their order. Counted is what the queue and the fleet do: with the request, its places, and what became
+ * free before it. What does not fit is withdrawn. */
+#include "queue.h"
 #include "schedule-bench.h"
 
 #include <errno.h>
 
 typedef struct Replay {
     WeftFleet *fleet;
+    WeftQueue *queue;
     GHashTable *gangs; /* id (char *) to Gang */
+    gint64 now;        /* of the queue */
     gint64 upkeep;     /* nanoseconds since the last decision */
     guint next;
     guint line;
 } Replay;
 
 typedef struct Gang {
-    char *cluster;
-    guint n;
-    WeftSeat *seats;
+    WeftCluster *cluster;
+    WeftPlacement placement; /* with seats of its own; n 0: none */
 } Gang;
 
 static void
 gang_free(gpointer data)
 {
     Gang *gang = data;
-    g_free(gang->cluster);
-    g_free(gang->seats);
+    weft_cluster_free(gang->cluster);
+    g_free(gang->placement.seats);
     g_free(gang);
 }
 
@@ -59,6 +62,7 @@ begin(Replay *replay, const json_t *json)
         g_error("line %u: a fleet needs hosts, at most %u, and NUMA nodes, hosts of a leaf and leaves of a pod", replay->line,
                 WEFT_HOSTS_MAX);
     replay->fleet = bench_fleet(&what);
+    replay->queue = weft_queue_new(replay->fleet, NULL);
 }
 
 static WeftCluster *
@@ -74,28 +78,45 @@ wish(Replay *replay, const json_t *json)
     return cluster;
 }
 
+static gboolean
+start(const WeftAsk *ask, const WeftPlacement *placement, gpointer data)
+{
+    Replay *replay = data;
+    Gang *gang = g_hash_table_lookup(replay->gangs, ask->key);
+    const WeftCluster *cluster = gang->cluster;
+    WeftHold hold = { .key = ask->key,
+                      .cluster = cluster->id,
+                      .tenant = cluster->tenant,
+                      .since = replay->now,
+                      .end = WEFT_QUEUE_NEVER,
+                      .seats = placement->seats,
+                      .n = placement->n };
+    gang->placement = *placement;
+    gang->placement.seats = g_memdup2(placement->seats, placement->n * sizeof *placement->seats);
+    weft_fleet_take_seats(replay->fleet, placement->seats, placement->n, cluster->id);
+    weft_queue_hold(replay->queue, &hold);
+    return TRUE;
+}
+
 static void
 place(Replay *replay, const char *id, const json_t *json)
 {
-    g_autoptr(WeftCluster) cluster = wish(replay, json);
-    WeftPlacement placement = { 0 };
-    guint count = ((const WeftGroup *)cluster->groups->pdata[0])->count;
-    WeftPlaceRequest request = { .cluster = cluster, .counts = &count };
+    static const WeftQueueOps ops = { .start = start };
+    Gang *gang = g_new0(Gang, 1);
+    gang->cluster = wish(replay, json);
+    g_hash_table_insert(replay->gangs, g_strdup(id), gang);
+    guint count = ((const WeftGroup *)gang->cluster->groups->pdata[0])->count;
+    replay->now += G_USEC_PER_SEC;
+    WeftAsk ask = { .key = id, .request = { .cluster = gang->cluster, .counts = &count }, .since = replay->now };
     gint64 began = bench_now();
-    gboolean placed = weft_place(replay->fleet, &request, &placement);
-    if (placed)
-        weft_fleet_take_seats(replay->fleet, placement.seats, placement.n, cluster->id);
+    weft_queue_put(replay->queue, &ask);
+    weft_queue_run(replay->queue, replay->now, &ops, replay);
     gint64 took = bench_now() - began + replay->upkeep;
     replay->upkeep = 0;
-    printf("{\"id\": \"%s\", \"placed\": %s, \"micros\": %.3f, \"leaves\": %u, \"hosts\": %u}\n", id, placed ? "true" : "false",
-           (double)took / 1000, placement.leaves, placement.hosts);
-    if (!placed)
-        return;
-    Gang *gang = g_new0(Gang, 1);
-    gang->cluster = g_strdup(cluster->id);
-    gang->n = placement.n;
-    gang->seats = g_memdup2(placement.seats, placement.n * sizeof *gang->seats);
-    g_hash_table_insert(replay->gangs, g_strdup(id), gang);
+    weft_queue_withdraw(replay->queue, id);
+    const WeftPlacement *placement = &gang->placement;
+    printf("{\"id\": \"%s\", \"placed\": %s, \"micros\": %.3f, \"leaves\": %u, \"hosts\": %u}\n", id,
+           placement->n ? "true" : "false", (double)took / 1000, placement->leaves, placement->hosts);
 }
 
 static void
@@ -103,9 +124,10 @@ release(Replay *replay, const char *id)
 {
     const Gang *gang = g_hash_table_lookup(replay->gangs, id);
     if (!gang)
-        return; /* it was refused */
+        g_error("line %u: there is no %s to be freed", replay->line, id);
     gint64 began = bench_now();
-    weft_fleet_give_seats(replay->fleet, gang->seats, gang->n, gang->cluster);
+    weft_fleet_give_seats(replay->fleet, gang->placement.seats, gang->placement.n, gang->cluster->id);
+    weft_queue_release(replay->queue, id);
     replay->upkeep += bench_now() - began;
     g_hash_table_remove(replay->gangs, id);
 }
@@ -142,6 +164,7 @@ bench_replay(int argc, char **argv)
     for (guint i = 0; lines[i]; i++)
         if (lines[i][0])
             obey(&replay, lines[i]);
+    weft_queue_free(replay.queue);
     weft_fleet_free(replay.fleet);
     g_hash_table_unref(replay.gangs);
     return TRUE;

@@ -158,23 +158,18 @@ weft_work_like(const WeftWork *work)
     return NULL;
 }
 
-static const char *
-fabric_of(const WeftWork *work, const WeftPlacement *placement)
-{
-    const char *name = weft_fleet_name(work->control->fleet, placement->seats[0].host);
-    return name ? weft_fleet_host(work->control->fleet, name)->fabric : NULL;
-}
-
 gboolean
 weft_work_grant(WeftWork *work, const WeftPlacement *placement, GError **error)
 {
     WeftControl *control = work->control;
+    const char *fabric = weft_fleet_host(control->fleet, weft_fleet_name(control->fleet, placement->seats[0].host))->fabric;
     WeftGrant grant = { .placement = *placement, .when = weft_clock_now() };
     if (!work->status || !work->status->pkey) {
-        grant.pkey = weft_subnets_take_pkey(control->subnets, fabric_of(work, placement), work->key, error);
+        grant.pkey = weft_subnets_take_pkey(control->subnets, fabric, work->key, error);
         if (!grant.pkey)
             return FALSE;
     }
+    grant.fabric = g_strdup(fabric);
     grant.placement.seats = g_memdup2(placement->seats, placement->n * sizeof *placement->seats);
     weft_fleet_take_seats(control->fleet, placement->seats, placement->n, work->cluster->id);
     work->grant = g_memdup2(&grant, sizeof grant);
@@ -196,6 +191,7 @@ grant_free(WeftWork *work)
 {
     g_ptr_array_unref(work->grant->nodes);
     g_free(work->grant->placement.seats);
+    g_free(work->grant->fabric);
     g_clear_pointer(&work->grant, g_free);
 }
 
@@ -211,7 +207,7 @@ weft_work_revoke(WeftWork *work)
     }
     for (guint i = 0; i < grant->nodes->len; i++) /* not the seats: a host may have been described anew */
         weft_fleet_give(work->control->fleet, grant->nodes->pdata[i]);
-    weft_subnets_return_pkey(work->control->subnets, fabric_of(work, &grant->placement), grant->pkey);
+    weft_subnets_return_pkey(work->control->subnets, grant->fabric, grant->pkey);
     grant_free(work);
     weft_turns_hold(work->control->turns, work);
 }
@@ -238,7 +234,7 @@ settle_partition(WeftWork *work)
     WeftClusterStatus *status = work->status;
     if (work->grant->pkey) {
         g_free(status->fabric);
-        status->fabric = g_strdup(fabric_of(work, &work->grant->placement));
+        status->fabric = g_strdup(work->grant->fabric);
         set_pkey(work, work->grant->pkey);
     }
     status->sl = work->grant->placement.seats[0].sl;

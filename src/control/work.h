@@ -32,6 +32,7 @@ typedef struct WeftShun {
 typedef struct WeftGrant {
     WeftPlacement placement; /* with seats of its own */
     GPtrArray *nodes;        /* WeftNode, in the order of the seats; NULL while the queue is gone through */
+    char *fabric;            /* of its hosts, which may go meanwhile */
     guint pkey;              /* its partition's number from now on; 0: it has one */
     gint64 when;
 } WeftGrant;

@@ -108,6 +108,7 @@ weft_create(struct osm_opensm *osm)
 {
     g_autoptr(GError) error = NULL;
     WeftOsm *weft = g_new0(WeftOsm, 1);
+    g_ascii_strtoull("0", NULL, 10); /* GLib's first one: of two threads that make it at once one may find a stray errno */
     weft->osm = osm;
     weft->uid = geteuid();
     weft->rising = TRUE;
