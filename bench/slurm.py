@@ -1,10 +1,13 @@
 """The same requests, in the same order, to Slurm and to weft, each with the same 1,000 hosts on the same leaf switches; for bench/schedule.
 
-A request is so many nodes of so many cores, with 4 GiB for each of these and, from weft, a virtual function: for Slurm tasks, which
-it may put beside each other on a host as weft does nodes. Each is decided before the next one is made. Some of those that run end
-before it, so that soon 70 % of the cores are taken, and stay so."""
+A request is so many nodes of so many cores, with 4 GiB for each of these and a virtual function: for Slurm tasks, which it may put
+beside each other on a host as weft does nodes; functions are of the only kind that it counts by the task, gpu. How many nodes is
+drawn as Lublin and Feitelson found it ("The workload on parallel supercomputers", 2003), as by weft simulate. Each is decided before
+the next one is made. First, and not counted, 70 % of the cores are taken; then some of those that run end before each request, so
+that it stays at that."""
 
 import json
+import math
 import random
 import re
 import statistics
@@ -21,17 +24,18 @@ from harness.weft import Weft, build_folder
 HOSTS = 1000
 ON_A_LEAF = 32
 SOCKETS = 2
-CORES = 128  # of a host
-GIB = 512
+CORES = 48  # of a host
+GIB = 256
 GIB_A_CORE = 4
 FUNCTIONS = 16
 FILL = 0.7
 MOST_NODES = 64
-SHARES = (8, 16, 32, 64)  # cores of nodes that are not a host's only ones
+SHARES = (4, 8, 12, 24)  # cores of nodes that are not a host's only ones
 WHOLE = 0.6  # of the requests are for whole hosts
 DECIDED = 10.0  # seconds: what has no places by then does not fit
 LEAST_RATIO = 100
 GRANTS = 30  # requests that salloc is timed with
+SIZES = ((1, 1), (2, 8), (9, MOST_NODES))  # nodes, from and to, for what is told apart by them
 
 
 @dataclass
@@ -63,27 +67,39 @@ def leaves(hosts):
     return len({(int(name[1:]) - 1) // ON_A_LEAF for name in hosts})
 
 
+def draw_nodes(rng):
+    """A quarter are single, the logarithm of the others is even in two parts, most are powers of two."""
+    top = math.log2(MOST_NODES)
+    if rng.random() < 0.24:
+        return 1
+    size = rng.uniform(0.8, top - 2.5) if rng.random() < 0.86 else rng.uniform(top - 2.5, top)
+    return round(2 ** (round(size) if rng.random() < 0.75 else size))
+
+
 def requests(seed, count):
+    """Those that fill the hosts, and then as many as are counted."""
     rng = random.Random(seed)
-    running, taken, made = {}, 0, []
-    for number in range(count):
-        nodes = rng.choice((1 << rng.randrange(MOST_NODES.bit_length()), rng.randint(1, MOST_NODES)))
+    running, taken, made, filled = {}, 0, [], None
+    while filled is None or len(made) < filled + count:
+        nodes = rng.randint(1, MOST_NODES) if filled is None else draw_nodes(rng)
         cores = CORES if rng.random() < WHOLE else rng.choice(SHARES)
         ends = []
         while taken + nodes * cores > FILL * HOSTS * CORES:
+            filled = len(made) if filled is None else filled
             ends.append(rng.choice(list(running)))
             taken -= running.pop(ends[-1])
-        running[number] = nodes * cores
+        running[len(made)] = nodes * cores
         taken += nodes * cores
-        made.append(Request(number, nodes, cores, ends))
+        made.append(Request(len(made), nodes, cores, ends))
     return made
 
 
 # --- Slurm ---
 
 # Hosts of the cloud are given to jobs before they are up. These never come up: their jobs have them, and stay in CONFIGURING.
-NODE = f"Sockets={SOCKETS} CoresPerSocket={CORES // SOCKETS} ThreadsPerCore=1 RealMemory={GIB << 10} State=CLOUD"
+NODE = f"Sockets={SOCKETS} CoresPerSocket={CORES // SOCKETS} ThreadsPerCore=1 RealMemory={GIB << 10} Gres=gpu:vf:{FUNCTIONS} State=CLOUD"
 SETTINGS = {
+    "GresTypes": "gpu",
     "SchedulerType": "sched/backfill",
     "SchedulerParameters": "batch_sched_delay=0",  # by default it waits 3 s, for more to come
     "SelectType": "select/cons_tres",
@@ -121,7 +137,7 @@ class SlurmSide:
 
     def _words(self, request):
         """As a user would ask for it."""
-        words = ["-t", "1-0", "-n", str(request.nodes)]
+        words = ["-t", "1-0", "-n", str(request.nodes), "--gpus-per-task=vf:1"]
         return words + (["-N", str(request.nodes), "--exclusive", f"--mem={request.gib}G"] if request.whole else
                         ["-c", str(request.cores), f"--mem-per-cpu={GIB_A_CORE}G"])
 
@@ -271,19 +287,21 @@ def percentile(numbers, part):
     return sorted(numbers)[min(len(numbers) - 1, int(len(numbers) * part))]
 
 
-def summary(placed, wholes):
-    """(what, number) of one side. wholes: whether each is of whole hosts."""
-    def column(name, only=None):
-        return [getattr(each, name) for each, whole in zip(placed, wholes) if each.leaves and only in (None, whole)]
+def summary(asked, placed):
+    """(what, number) of one side."""
+    def column(name, which=lambda request: True):
+        return [getattr(each, name) for request, each in zip(asked, placed) if each.leaves and which(request)]
 
     micros, seconds = column("micros"), column("seconds")
     yield "requests that got places", len(micros)
     yield "own time for one, µs: median", statistics.median(micros)
+    for low, high in SIZES:
+        yield f"  of those of {low} to {high} nodes", statistics.median(column("micros", lambda request: low <= request.nodes <= high))
     yield "  mean", statistics.mean(micros)
     yield "  99th percentile", percentile(micros, 0.99)
     yield "leaf switches of one: mean", statistics.mean(column("leaves"))
-    yield "  of those with whole hosts", statistics.mean(column("leaves", True))
-    yield "  of those with parts of hosts", statistics.mean(column("leaves", False))
+    yield "  of those with whole hosts", statistics.mean(column("leaves", lambda request: request.whole))
+    yield "  of those with parts of hosts", statistics.mean(column("leaves", lambda request: not request.whole))
     yield "end to end, ms: median", statistics.median(seconds) * 1e3
     yield "  99th percentile", percentile(seconds, 0.99) * 1e3
 
@@ -299,31 +317,31 @@ def verdicts(slurm, weft):
     yield "requests without places from weft", lacking[1], f"at most Slurm's {lacking[0]}", lacking[1] <= lacking[0]
 
 
-def ask_slurm(asked):
-    """Placed of each, and what else there is to tell."""
+def ask_slurm(asked, count):
+    """Placed of each of the last ones, and what else there is to tell."""
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder, SlurmSide(Path(folder)) as side:
-        placed = run(side, asked)
-        grants = [side.grant(request) * 1e3 for request in asked[:GRANTS]]
-        return placed, {"version": side.version, "salloc": statistics.median(grants), "test": statistics.median(side.tests)}
+        placed = run(side, asked)[-count:]
+        grants = [side.grant(request) * 1e3 for request in asked[-GRANTS:]]
+        return placed, {"version": side.version, "salloc": statistics.median(grants), "test": statistics.median(side.tests[-count:])}
 
 
-def ask_weft(asked):
-    """Placed of each by weftd, and by its scheduler by itself."""
+def ask_weft(asked, count):
+    """Placed of each of the last ones by weftd, and by its scheduler by itself."""
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
         with WeftSide(Path(folder)) as side:
-            placed = run(side, asked)
-        return placed, replay(Path(folder), asked)
+            placed = run(side, asked)[-count:]
+        return placed, replay(Path(folder), asked)[-count:]
 
 
 def compare(seed, count):
     """Prints all of it; returns the ratio, and whether what is to be reached was."""
     asked = requests(seed, count)
-    wholes = [request.whole for request in asked]
-    print(f"{count} requests of 1 to {MOST_NODES} nodes, {HOSTS} hosts of {CORES} cores, {ON_A_LEAF} on a leaf; Slurm takes a second for each", flush=True)
-    slurm, also = ask_slurm(asked)
-    weft, alone = ask_weft(asked)
+    print(f"{count} requests of 1 to {MOST_NODES} nodes, after {len(asked) - count} that fill {HOSTS} hosts of {CORES} cores, {ON_A_LEAF} on a leaf; "
+          "Slurm takes a second for each", flush=True)
+    slurm, also = ask_slurm(asked, count)
+    weft, alone = ask_weft(asked, count)
     print(f"{'':40} {'Slurm ' + also['version']:>14} {'weft':>14}")
-    for (what, theirs), (_, ours) in zip(summary(slurm, wholes), summary(weft, wholes)):
+    for (what, theirs), (_, ours) in zip(summary(asked[-count:], slurm), summary(asked[-count:], weft)):
         print(f"{what:40} {theirs:14,.2f} {ours:14,.2f}")
     print(f"{'salloc until it is granted, ms: median':40} {also['salloc']:14,.2f}")
     print(f"{'the scheduler by itself, µs: median':40} {'':14} {statistics.median(each.micros for each in alone):14,.2f}")
