@@ -277,6 +277,7 @@ weft_turns_run(WeftTurns *turns)
     for (GList *link; (link = g_queue_peek_head_link(&turns->fresh));)
         weft_waiter_move(link->data, &turns->untold);
     weft_turns_tell(turns);
+    weft_fleet_prepare(turns->control->fleet);
 }
 
 /* --- the start --- */

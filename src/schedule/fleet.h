@@ -53,6 +53,8 @@ void weft_fleet_set_devices(WeftFleet *fleet, const char *name, const WeftHost *
 
 /* To be called before placement when hosts came or went; cheap when none did. */
 void weft_fleet_sort(WeftFleet *fleet);
+/* Takes notice of what has changed now, while nobody waits, so that the next decision need not. */
+void weft_fleet_prepare(WeftFleet *fleet);
 
 /* The number of a host, which stays while the fleet lives; G_MAXUINT: none of that name. */
 guint weft_fleet_number(const WeftFleet *fleet, const char *name);

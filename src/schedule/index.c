@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define INDEXES_MAX 64 /* of a fabric; the one that was not used longest goes */
+#define KEPT 16        /* of them those that were used last: who asks next asks for the same, as a rule */
 
 /* --- sorted offers --- */
 
@@ -239,6 +240,21 @@ find(const WeftRealm *realm, const WeftShape *shape, GHashTable *labels)
     return NULL;
 }
 
+static void
+catch_up(WeftIndex *index, const WeftFleet *fleet)
+{
+    guint64 now = fleet->log_start + fleet->log->len;
+    if (!index->built || index->seen < fleet->log_start || now - index->seen > index->realm->n)
+        build(index, fleet);
+    else
+        for (guint64 i = index->seen; i < now; i++)
+            refresh(index, fleet, g_array_index(fleet->log, guint32, i - fleet->log_start));
+    for (guint i = 0; i < index->dirty->len; i++)
+        refresh_leaf(index, g_array_index(index->dirty, guint32, i));
+    g_array_set_size(index->dirty, 0);
+    index->seen = now;
+}
+
 WeftIndex *
 weft_index_get(WeftFleet *fleet, WeftRealm *realm, const WeftShape *shape, GHashTable *labels)
 {
@@ -249,15 +265,17 @@ weft_index_get(WeftFleet *fleet, WeftRealm *realm, const WeftShape *shape, GHash
         index = index_new(realm, shape, labels);
         g_ptr_array_add(realm->indexes, index);
     }
-    guint64 now = fleet->log_start + fleet->log->len;
-    if (!index->built || index->seen < fleet->log_start || now - index->seen > realm->n)
-        build(index, fleet);
-    else
-        for (guint64 i = index->seen; i < now; i++)
-            refresh(index, fleet, g_array_index(fleet->log, guint32, i - fleet->log_start));
-    for (guint i = 0; i < index->dirty->len; i++)
-        refresh_leaf(index, g_array_index(index->dirty, guint32, i));
-    g_array_set_size(index->dirty, 0);
-    index->seen = now;
+    catch_up(index, fleet);
     return index;
+}
+
+void
+weft_fleet_prepare(WeftFleet *fleet)
+{
+    weft_fleet_sort(fleet);
+    for (guint i = 0; i < fleet->realms->len; i++) {
+        const WeftRealm *realm = fleet->realms->pdata[i];
+        for (guint n = realm->indexes->len, j = n > KEPT ? n - KEPT : 0; j < n; j++)
+            catch_up(realm->indexes->pdata[j], fleet);
+    }
 }
