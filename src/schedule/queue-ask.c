@@ -140,8 +140,8 @@ weft_queue_look_at(WeftQueue *queue, WeftWaiter *waiter)
 static void
 disinherit(WeftQueue *queue, const WeftWaiter *waiter)
 {
-    for (guint i = 0; waiter->victims > 0 && i < queue->by_end->len; i++) {
-        WeftRunner *runner = queue->by_end->pdata[i];
+    for (guint i = 0; waiter->victims > 0 && i < queue->ends->len; i++) {
+        WeftRunner *runner = g_array_index(queue->ends, WeftEnd, i).runner;
         if (runner->heir == waiter)
             runner->heir = NULL;
     }

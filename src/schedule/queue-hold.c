@@ -7,10 +7,10 @@
 static guint
 find_end(const WeftQueue *queue, gint64 end)
 {
-    guint low = 0, high = queue->by_end->len;
+    guint low = 0, high = queue->ends->len;
     while (low < high) {
         guint middle = low + (high - low) / 2;
-        if (((const WeftRunner *)queue->by_end->pdata[middle])->end <= end)
+        if (g_array_index(queue->ends, WeftEnd, middle).time <= end)
             low = middle + 1;
         else
             high = middle;
@@ -21,16 +21,17 @@ find_end(const WeftQueue *queue, gint64 end)
 static void
 insert_runner(WeftQueue *queue, WeftRunner *runner)
 {
-    g_ptr_array_insert(queue->by_end, (gint)find_end(queue, runner->end), runner);
+    WeftEnd end = { runner->end, runner->cores, runner };
+    g_array_insert_val(queue->ends, find_end(queue, end.time), end);
 }
 
 static void
 remove_runner(WeftQueue *queue, WeftRunner *runner)
 {
     guint i = find_end(queue, runner->end);
-    while (queue->by_end->pdata[--i] != runner)
+    while (g_array_index(queue->ends, WeftEnd, --i).runner != runner)
         ;
-    g_ptr_array_remove_index(queue->by_end, i);
+    g_array_remove_index(queue->ends, i);
 }
 
 /* While it runs, the plan follows. */

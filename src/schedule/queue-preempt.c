@@ -20,8 +20,8 @@ static GPtrArray *
 find_candidates(const WeftQueue *queue, const WeftWaiter *waiter)
 {
     GPtrArray *candidates = g_ptr_array_new();
-    for (guint i = 0; i < queue->by_end->len; i++) {
-        WeftRunner *runner = queue->by_end->pdata[i];
+    for (guint i = 0; i < queue->ends->len; i++) {
+        WeftRunner *runner = g_array_index(queue->ends, WeftEnd, i).runner;
         if (runner->preemptible && !runner->leaving && runner->priority <= waiter->ask.priority)
             g_ptr_array_add(candidates, runner);
     }

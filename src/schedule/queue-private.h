@@ -98,6 +98,13 @@ typedef struct WeftBooked {
     char **hosts;
 } WeftBooked;
 
+/* When a hold ends. The plan is drawn from these at each run, and all of them lie together. */
+typedef struct WeftEnd {
+    gint64 time;
+    guint64 cores;
+    WeftRunner *runner;
+} WeftEnd;
+
 /* Free cores of the fleet from this time on. At most so many: what is free may lie where nobody can use it together. */
 typedef struct WeftStep {
     gint64 time;
@@ -141,7 +148,7 @@ struct WeftQueue {
     GPtrArray *promised; /* … with a promise */
     GPtrArray *honoured; /* … of them, those that the one that is looked at must heed */
     GHashTable *runners; /* by key; owned */
-    GPtrArray *by_end;   /* WeftRunner */
+    GArray *ends;        /* WeftEnd, the first one first */
     guint yielding;      /* holds that are preemptible */
     GArray *bookings;    /* WeftBooked */
     guint64 stamp;

@@ -20,14 +20,14 @@ typedef struct Search {
 static const WeftRunner *
 runner_at(const Search *search, guint i)
 {
-    return search->queue->by_end->pdata[i];
+    return g_array_index(search->queue->ends, WeftEnd, i).runner;
 }
 
 static void
 give_until(Search *search, gint64 time)
 {
     WeftQueue *queue = search->queue;
-    for (; search->given < queue->by_end->len && runner_at(search, search->given)->end <= time; search->given++)
+    for (; search->given < queue->ends->len && g_array_index(queue->ends, WeftEnd, search->given).time <= time; search->given++)
         if (runner_at(search, search->given)->end <= queue->now)
             search->overs = search->given + 1;
         else

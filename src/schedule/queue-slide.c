@@ -19,8 +19,8 @@ has_room(WeftQueue *queue, const WeftWaiter *waiter, gint64 start)
     const WeftPlacement *placement = &waiter->pledge.placement;
     guint mark = weft_fleet_begin(queue->fleet);
     weft_queue_mark(queue, placement->seats, placement->n);
-    for (guint i = 0; start > queue->now && i < queue->by_end->len; i++) {
-        const WeftRunner *runner = queue->by_end->pdata[i];
+    for (guint i = 0; start > queue->now && i < queue->ends->len; i++) {
+        const WeftRunner *runner = g_array_index(queue->ends, WeftEnd, i).runner;
         if (weft_runner_end(queue, runner) <= start)
             change_marked(queue, runner->seats, runner->n, runner->cluster, weft_fleet_give_seats);
     }
@@ -40,8 +40,8 @@ static gint64
 last_end(const WeftQueue *queue, gint64 until)
 {
     gint64 last = 0;
-    for (guint i = queue->by_end->len; i-- > 0;) {
-        const WeftRunner *runner = queue->by_end->pdata[i];
+    for (guint i = queue->ends->len; i-- > 0;) {
+        const WeftRunner *runner = g_array_index(queue->ends, WeftEnd, i).runner;
         gint64 end = weft_runner_end(queue, runner);
         if (runner->end <= until && end > last && weft_cells_meets(&queue->cells, runner->spots))
             last = end;

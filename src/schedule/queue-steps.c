@@ -92,17 +92,17 @@ draw_holds(WeftQueue *queue, gint64 free)
 {
     gint64 over = 0;
     WeftStep last = { queue->now, free, TRUE };
-    for (guint i = 0; i < queue->by_end->len; i++) {
-        const WeftRunner *runner = queue->by_end->pdata[i];
-        if (runner->end <= queue->now) {
-            over += (gint64)runner->cores;
+    for (guint i = 0; i < queue->ends->len; i++) {
+        const WeftEnd *end = &g_array_index(queue->ends, WeftEnd, i);
+        if (end->time <= queue->now) {
+            over += (gint64)end->cores;
             continue;
         }
-        if (runner->end > last.time) {
+        if (end->time > last.time) {
             g_array_append_val(queue->steps, last);
-            last.time = runner->end;
+            last.time = end->time;
         }
-        last.free += (gint64)runner->cores;
+        last.free += (gint64)end->cores;
     }
     g_array_append_val(queue->steps, last);
     if (over > 0) {

@@ -37,7 +37,7 @@ weft_queue_new(WeftFleet *fleet, const WeftQueueOptions *options)
     queue->honoured = g_ptr_array_new();
     queue->misses = g_ptr_array_new();
     queue->runners = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)weft_runner_free);
-    queue->by_end = g_ptr_array_new();
+    queue->ends = g_array_new(FALSE, FALSE, sizeof(WeftEnd));
     queue->bookings = g_array_new(FALSE, FALSE, sizeof(WeftBooked));
     g_array_set_clear_func(queue->bookings, booked_clear);
     queue->sharers = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, sharer_free);
@@ -56,10 +56,10 @@ weft_queue_free(WeftQueue *queue)
     if (!queue)
         return;
     GPtrArray *lists[] = { queue->order,    queue->arrived, queue->gone,   queue->promised,
-                           queue->honoured, queue->misses,  queue->by_end, queue->tenants };
+                           queue->honoured, queue->misses,  queue->tenants };
     for (guint i = 0; i < G_N_ELEMENTS(lists); i++)
         g_ptr_array_unref(lists[i]);
-    GArray *arrays[] = { queue->bookings, queue->steps, queue->trial, queue->hosts, queue->freed };
+    GArray *arrays[] = { queue->ends, queue->bookings, queue->steps, queue->trial, queue->hosts, queue->freed };
     for (guint i = 0; i < G_N_ELEMENTS(arrays); i++)
         g_array_unref(arrays[i]);
     g_hash_table_unref(queue->waiters);

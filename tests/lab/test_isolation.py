@@ -54,8 +54,8 @@ def start_captures(cloud, nodes):
     for node in nodes:
         node["tap"] = tap_of(cloud, node)
         file = CAPTURE.format(tap=node["tap"])
-        cloud.shell(node["host"], f"rm -f {file}; setsid tcpdump -U -i {node['tap']} -w {file} >/dev/null 2>&1 & echo $! > {file}.pid; "
-                                  f"for i in $(seq 100); do [ -s {file} ] && break; sleep 0.05; done; [ -s {file} ]")
+        cloud.shell(node["host"], f"rm -f {file}; setsid tcpdump -U -i {node['tap']} -w {file} >/dev/null 2>{file}.log & echo $! > {file}.pid; "
+                                  f"for i in $(seq 600); do [ -s {file} ] && exit; sleep 0.05; done; cat {file}.log >&2; exit 1")
 
 
 def stop_captures(cloud, nodes):
@@ -64,7 +64,7 @@ def stop_captures(cloud, nodes):
     for node in nodes:
         file = CAPTURE.format(tap=node["tap"])
         cloud.shell(node["host"], f"kill $(cat {file}.pid)")
-        seen[node["id"]] = cloud.shell(node["host"], f"tcpdump -e -nn -r {file} 2>/dev/null; rm -f {file} {file}.pid").splitlines()
+        seen[node["id"]] = cloud.shell(node["host"], f"tcpdump -e -nn -r {file} 2>/dev/null; rm -f {file} {file}.pid {file}.log").splitlines()
     return seen
 
 
