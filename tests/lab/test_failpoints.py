@@ -1,5 +1,6 @@
 """weftd is killed at every failpoint that a real create reaches, and started again: the cluster is ready all the same, nothing runs twice,
-and it goes without a trace. The long matrix has two nodes, and the failpoints of the delete too."""
+and it goes without a trace. One create is killed at as many of them as it comes to, one after the other. In the long matrix each has a
+create of its own, of two nodes, and there are the failpoints of the delete too."""
 
 import os
 import time
@@ -31,17 +32,24 @@ def learn(cloud):
 
 
 class Survivor:
-    """Does what it is told although weftd is killed once in the middle of it."""
+    """Does what it is told although weftd is killed at these failpoints, one after the other."""
 
-    def __init__(self, cloud):
+    def __init__(self, cloud, failpoints):
         self.cloud = cloud
-        self.deaths = 0
+        self.to_come = list(failpoints)
+        self.armed = None
+        self.killed = []
+        self.start()
+
+    def start(self):
+        self.armed = self.to_come.pop(0) if self.to_come else None
+        self.cloud.start_weftd(failpoint=self.armed)
 
     def revive(self):
         if self.cloud.weftd_runs():
             return False
-        self.deaths += 1
-        self.cloud.start_weftd()
+        self.killed.append(self.armed)
+        self.start()
         return True
 
     def do(self, act):
@@ -51,7 +59,7 @@ class Survivor:
             try:
                 return act()
             except (OSError, AssertionError):
-                if time.monotonic() > end or not (self.revive() or self.deaths == 0):
+                if time.monotonic() > end or not (self.revive() or self.armed):
                     raise
 
     def until(self, check, what):
@@ -65,26 +73,29 @@ class Survivor:
         until(checked, what, BOOT)
 
 
-def survive(cloud, failpoint):
-    for host in cloud.hosts if failpoint.startswith("bring") else ():
+def survive(cloud, failpoints):
+    """A create, and where it was killed."""
+    for host in cloud.hosts if any(failpoint.startswith("bring") for failpoint in failpoints) else ():
         cloud.forget_images(host)
-    cloud.start_weftd(failpoint=failpoint)
-    site = Survivor(cloud)
+    site = Survivor(cloud, failpoints)
     site.do(lambda: cloud.client.cluster("cfd") or cloud.create("cfd", NODES))
-    site.until(lambda: (cluster := cloud.client.cluster("cfd")) and cluster["phase"] == "ready", f"cfd is ready, with {failpoint}")
+    site.until(lambda: (cluster := cloud.client.cluster("cfd")) and cluster["phase"] == "ready", f"cfd is ready, with {failpoints}")
     cloud.check()
     site.do(lambda: cloud.client.cluster("cfd") and cloud.client.delete("cfd"))
-    site.until(lambda: cloud.client.cluster("cfd") is None, f"cfd is gone, with {failpoint}")
+    site.until(lambda: cloud.client.cluster("cfd") is None, f"cfd is gone, with {failpoints}")
     site.revive()
     cloud.remove_all()
     cloud.stop_weftd()
-    return site.deaths
+    return site.killed
 
 
 def test_every_failpoint(cloud):
     reached = learn(cloud)
     assert len(reached) > 10, reached
-    deaths = {failpoint: survive(cloud, failpoint) for failpoint in reached}
-    survived = [failpoint for failpoint, count in deaths.items() if count != 1]
-    assert not survived, f"of {len(reached)} failpoints these killed nobody, or more than once: {survived}"
-    print(f"killed at {len(reached)} failpoints")
+    left, creates = list(reached), 0
+    while left:
+        killed = survive(cloud, left[:1] if FULL else left)
+        creates += 1
+        assert killed and None not in killed and len(set(killed)) == len(killed), f"of {left} these killed: {killed}"
+        left = [failpoint for failpoint in left if failpoint not in killed]
+    print(f"killed at {len(reached)} failpoints in {creates} creates")
