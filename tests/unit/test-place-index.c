@@ -125,8 +125,17 @@ lose_devices(Life *life, BookHost *host, GRand *dice)
     weft_fleet_set_devices(life->fleet, host->host->name, host->found);
 }
 
+/* Nobody waits. */
+static void
+prepare(Life *life, BookHost *host, GRand *dice)
+{
+    (void)host;
+    (void)dice;
+    weft_fleet_prepare(life->fleet);
+}
+
 static void (*const changes[])(Life *, BookHost *, GRand *) = { move,          move,     change_fabric, label,
-                                                                go_and_return, tell_map, lose_devices };
+                                                                go_and_return, tell_map, lose_devices,  prepare };
 
 static char *
 place_text(WeftFleet *fleet, const Case *it)
