@@ -73,8 +73,9 @@ static void
 change_fabric(Life *life, BookHost *host, GRand *dice)
 {
     const BookHost *other = life->books->hosts->pdata[pick(dice, life->books->hosts->len)];
-    g_autofree char *fabric = g_steal_pointer(&host->host->fabric);
-    host->host->fabric = g_strdup(other->host->fabric);
+    char *old = host->host->fabric;
+    host->host->fabric = g_strdup(other->host->fabric); /* the other may be the same one */
+    g_free(old);
     books_put(life->books, life->fleet, host);
 }
 
@@ -129,8 +130,6 @@ lose_devices(Life *life, BookHost *host, GRand *dice)
 static void
 prepare(Life *life, BookHost *host, GRand *dice)
 {
-    (void)host;
-    (void)dice;
     weft_fleet_prepare(life->fleet);
 }
 
