@@ -295,7 +295,7 @@ choose_in_zones(Grove *grove, guint l, const WeftZone *zone, WeftLeafSet *ret_le
 {
     const WeftIndex *index = grove->index;
     const WeftLevel *level = &index->realm->levels[l];
-    guint more = HOSTS_COUNTED / (LEAVES_TRIED * grove->k * grove->nodes);
+    guint more = HOSTS_COUNTED / MAX(1, LEAVES_TRIED * grove->k * grove->nodes);
     Merit best = { G_MAXUINT, G_MAXUINT, G_MAXUINT64 };
     grove->leaves = index->leaves[l] + zone->first;
     grove->n = zone->n;
