@@ -210,7 +210,7 @@ count_seeds(const Grove *grove)
 static gboolean
 are_sets_few(const Grove *grove, guint n)
 {
-    guint64 sets = 1, most = MAX(LEAVES_TRIED, HOSTS_COUNTED / (grove->k * grove->nodes));
+    guint64 sets = 1, most = MAX(LEAVES_TRIED, HOSTS_COUNTED / MAX(1, grove->k * grove->nodes));
     for (guint i = 0; i < grove->k && sets <= LEAVES_TRIED * LEAVES_TRIED; i++)
         sets = sets * (n - i) / (i + 1);
     return grove->k <= LEAVES_TRIED && sets <= MIN(most, LEAVES_TRIED * LEAVES_TRIED);
