@@ -35,6 +35,7 @@ typedef struct Daemon {
     WeftHypervisor *hv;
     GHashTable *fabrics;       /* name to WeftFabricDriver */
     GHashTable *options_files; /* … to the path of its manager's opensm.conf */
+    char *discover;            /* the program */
     WeftControl *control;
     WeftApi *api;
 } Daemon;
@@ -46,6 +47,7 @@ daemon_clear(Daemon *self)
     weft_control_free(self->control);
     g_clear_pointer(&self->fabrics, g_hash_table_unref);
     g_clear_pointer(&self->options_files, g_hash_table_unref);
+    g_free(self->discover);
     weft_hypervisor_free(self->hv);
     g_clear_pointer(&self->guest, g_bytes_unref);
     weft_store_free(self->store);
@@ -69,23 +71,21 @@ share_descriptors(WeftConfig *config)
     g_message("%u connections at a time, half of the files that may be open (ulimit -n)", config->api.connections);
 }
 
+/* As it was installed, or beside us in the build folder. */
+static char *
+find_program(const char *built_in, const char *name)
+{
+    g_autofree char *self = g_file_read_link("/proc/self/exe", NULL);
+    g_autofree char *folder = self ? g_path_get_dirname(self) : NULL;
+    g_autofree char *built = folder ? g_build_filename(folder, "..", built_in, name, NULL) : NULL;
+    if (built && g_file_test(built, G_FILE_TEST_IS_EXECUTABLE))
+        return g_steal_pointer(&built);
+    return g_build_filename(WEFT_LIBEXECDIR, "weft", name, NULL);
+}
+
 /* --- what nodes are born with --- */
 
 #define GUEST_MAX (64 * 1024 * 1024)
-
-/* As it was installed, or beside us in the build folder. */
-static char *
-find_guest(const WeftConfig *config)
-{
-    if (config->guest)
-        return g_strdup(config->guest);
-    g_autofree char *self = g_file_read_link("/proc/self/exe", NULL);
-    g_autofree char *folder = self ? g_path_get_dirname(self) : NULL;
-    g_autofree char *built = folder ? g_build_filename(folder, "../guest/weft-guest", NULL) : NULL;
-    if (built && g_file_test(built, G_FILE_TEST_IS_EXECUTABLE))
-        return g_steal_pointer(&built);
-    return g_strdup(WEFT_LIBEXECDIR "/weft/weft-guest");
-}
 
 static gboolean
 load_births(Daemon *self, GError **error)
@@ -94,7 +94,7 @@ load_births(Daemon *self, GError **error)
     if (!weft_secret_load(config->secret, self->secret, error))
         return FALSE;
     gsize length;
-    g_autofree char *path = find_guest(config);
+    g_autofree char *path = config->guest ? g_strdup(config->guest) : find_program("guest", "weft-guest");
     char *program = weft_file_read(path, GUEST_MAX, &length, error);
     if (program)
         self->guest = g_bytes_new_take(program, length);
@@ -145,8 +145,10 @@ make_drivers(Daemon *self, GError **error)
         return FALSE;
     self->fabrics = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)weft_fabric_driver_free);
     self->options_files = config->control.options_files = g_hash_table_new(g_str_hash, g_str_equal);
+    self->discover = find_program("fabric/opensm", "weft-discover");
     for (guint i = 0; i < config->fabrics->len; i++) {
-        const WeftConfigManager *manager = config->managers->pdata[i];
+        WeftConfigManager *manager = config->managers->pdata[i];
+        manager->options.discover = self->discover;
         WeftFabricDriver *driver = weft_config_make_fabric(manager, config->fabric_world, error);
         if (!driver) {
             g_prefix_error(error, "fabric %s: ", manager->fabric);

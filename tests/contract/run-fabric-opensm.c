@@ -59,6 +59,7 @@ opensm_open(const char *world)
         .managers = managers,
         .partitions_file = partitions,
         .pid_file = pid,
+        .discover = WEFT_DISCOVER,
         .pool_first = 1,
         .pool_last = POOL_LAST,
     };

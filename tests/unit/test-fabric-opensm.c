@@ -1,8 +1,9 @@
-/* The parts of opensm's driver that need no opensm: what ssh and a plugin that misbehave come to, and what a table must hold.
- */
+/* The parts of opensm's driver that need no opensm: what ssh, a plugin and weft-discover that misbehave come to, and what a
+ * table must hold. */
 #include "errors.h"
 #include "expectation.h"
 #include "forward.h"
+#include "mads.h"
 #include "manager-process.h"
 #include "opensm-fabric.h"
 #include "plugin-link.h"
@@ -19,7 +20,7 @@
 
 typedef struct Scene {
     char *folder;
-    char *program; /* what is started instead of ssh */
+    char *program; /* what is started instead of ssh, or of weft-discover */
     WeftForward *forward;
 } Scene;
 
@@ -256,6 +257,122 @@ test_plugin_misbehaves(Scene *scene, gconstpointer script)
                   -1);
 }
 
+/* --- weft-discover --- */
+
+#define KEY 0x5eedULL
+/* A host on a switch. */
+#define FOUND                                                                                                                  \
+    "{\"map\":{\"nodes\":[{\"kind\":\"switch\",\"guid\":\"0x10\",\"ports\":[{\"number\":1,\"peer\":\"0x20\",\"peer_port\":1}]" \
+    "},"                                                                                                                       \
+    "{\"kind\":\"adapter\",\"guid\":\"0x20\",\"ports\":[{\"number\":1,\"guid\":\"0x21\",\"peer\":\"0x10\",\"peer_port\":1}]}]" \
+    "},"                                                                                                                       \
+    "\"places\":[{\"guid\":\"0x21\",\"way\":[1,7],\"pkeys\":64,\"enforced\":32}]}"
+#define PLACES(place) "echo '{\"map\":{\"nodes\":[]},\"places\":[" place "]}'"
+
+static WeftMads *
+discoverer(const Scene *scene, gint64 deadline)
+{
+    return weft_mads_new(
+        &(WeftMadsOptions){ .device = "mlx5_0", .port = 2, .m_key = KEY, .deadline = deadline, .program = scene->program });
+}
+
+static void
+test_discovery(Scene *scene, gconstpointer script)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftMads) mads = discoverer(scene, 10 * SECOND);
+    g_autoptr(WeftFabricMap) map = weft_mads_map(mads, NULL, &error);
+    g_assert_no_error(error);
+    g_assert_cmpint(weft_fabric_map_leaf(map, 0x21), ==, 0);
+    /* Others see command lines. */
+    g_autofree char *args = read_in(scene, "args"), *key = read_in(scene, "key");
+    g_assert_cmpstr(args, ==, "mlx5_0 2");
+    g_assert_cmpuint(g_ascii_strtoull(key, NULL, 0), ==, KEY);
+}
+
+/* A script, and what the message names. */
+static const struct {
+    const char *script, *says;
+} discoveries[] = {
+    { "kill -ABRT $$", "signal 6" },
+    { "kill -KILL $$", "signal 9" },
+    { "echo '" FOUND "'; kill -ABRT $$", "signal 6" },
+    { "exit 2", "mlx5_0, port 2" },
+    { "exit 0", "no JSON" },
+    { "echo hello", "no JSON" },
+    { "echo '{\"map\":{\"nodes\":[{\"kind\":'", "no JSON" },
+    { "echo '" FOUND "' x", "no JSON" },
+    { "cat /dev/zero", "more than 128 MiB" },
+    { "exec >&-; exec sleep 1000", "signal 9" },
+    { "echo []", "must be an object" },
+    { "echo '{}'", "places: is missing" },
+    { "echo '{\"places\":[]}'", "map: must be an object, is missing" },
+    { "echo '{\"map\":{\"nodes\":[{\"kind\":\"hub\"}]},\"places\":[]}'", "hub" },
+    { "echo '{\"map\":{\"nodes\":[]},\"places\":[],\"more\":1}'", "more" },
+    { PLACES("{\"guid\":\"0x1\",\"pkeys\":1}"), "places[0].way: is missing" },
+    { PLACES("{\"guid\":\"0x1\",\"way\":[],\"pkeys\":1,\"enforced\":1}"), "places[0].enforced" },
+    { PLACES("{\"guid\":\"0x1\",\"way\":[0],\"pkeys\":1}"), "places[0].way" },
+    { PLACES("{\"guid\":\"0x1\",\"way\":[256],\"pkeys\":1}"), "places[0].way" },
+    { PLACES("{\"guid\":\"0x1\",\"way\":[\"1\"],\"pkeys\":1}"), "places[0].way" },
+    { PLACES("{\"guid\":\"0x1\",\"way\":['$(seq -s, 64)'],\"pkeys\":1}"), "places[0].way" },
+    { PLACES("{\"guid\":\"0x1\",\"way\":[1],\"pkeys\":65536}"), "places[0].pkeys" },
+};
+
+/* However it ends, weft goes on and says so. */
+static void
+test_discovery_misbehaves(Scene *scene, gconstpointer none)
+{
+    for (gsize i = 0; i < G_N_ELEMENTS(discoveries); i++) {
+        g_autoptr(GError) error = NULL;
+        g_autofree char *text = g_strdup_printf("#!/bin/sh\n%s\n", discoveries[i].script);
+        g_assert_true(g_file_set_contents(scene->program, text, -1, NULL));
+        g_assert_cmpint(g_chmod(scene->program, 0755), ==, 0);
+        g_autoptr(WeftMads) mads = discoverer(scene, 60 * SECOND);
+        g_assert_null(weft_mads_map(mads, NULL, &error));
+        g_assert_error(error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE);
+        if (!strstr(error->message, discoveries[i].says))
+            g_error("%s: \"%s\" does not tell of \"%s\"", discoveries[i].script, error->message, discoveries[i].says);
+    }
+}
+
+static gpointer
+cancel_soon(gpointer cancellable)
+{
+    g_usleep(SECOND / 20);
+    g_cancellable_cancel(cancellable);
+    return NULL;
+}
+
+static void
+test_discovery_hangs(Scene *scene, gconstpointer script)
+{
+    g_autoptr(GError) late = NULL, cancelled = NULL, read = NULL;
+    g_autoptr(WeftMads) hasty = discoverer(scene, SECOND / 20), patient = discoverer(scene, 600 * SECOND);
+    g_assert_null(weft_mads_map(hasty, NULL, &late));
+    g_assert_error(late, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE);
+    g_assert_nonnull(strstr(late->message, "deadline"));
+    g_autoptr(WeftPortTable) table = weft_port_table_new(0x21);
+    g_assert_false(weft_mads_read(hasty, table, FALSE, NULL, &read));
+    g_assert_error(read, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE);
+
+    g_autoptr(GCancellable) cancellable = g_cancellable_new();
+    GThread *thread = g_thread_new("cancel", cancel_soon, cancellable);
+    g_assert_null(weft_mads_map(patient, cancellable, &cancelled));
+    g_assert_error(cancelled, WEFT_ERROR, WEFT_ERROR_TIMEOUT);
+    g_thread_join(thread);
+}
+
+static void
+test_discovery_is_not_there(Scene *scene, gconstpointer script)
+{
+    g_autoptr(GError) error = NULL;
+    g_unlink(scene->program);
+    g_autoptr(WeftMads) mads = discoverer(scene, 10 * SECOND);
+    g_assert_null(weft_mads_map(mads, NULL, &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE);
+    g_assert_nonnull(strstr(error->message, "cannot be started"));
+}
+
 /* --- what ports must hold --- */
 
 static WeftPortTable *
@@ -395,6 +512,11 @@ main(int argc, char **argv)
     g_test_add_func("/fabric-opensm/addresses", test_addresses);
     g_test_add_func("/fabric-opensm/options", test_options);
     g_test_add("/fabric-opensm/plugin-misbehaves", Scene, NULL, scene_up, test_plugin_misbehaves, scene_down);
+    g_test_add("/fabric-opensm/discovery", Scene, "echo \"$@\" >args; echo $WEFT_M_KEY >key; echo '" FOUND "'", scene_up,
+               test_discovery, scene_down);
+    g_test_add("/fabric-opensm/discovery-misbehaves", Scene, NULL, scene_up, test_discovery_misbehaves, scene_down);
+    g_test_add("/fabric-opensm/discovery-hangs", Scene, "exec sleep 1000", scene_up, test_discovery_hangs, scene_down);
+    g_test_add("/fabric-opensm/discovery-is-not-there", Scene, NULL, scene_up, test_discovery_is_not_there, scene_down);
     g_test_add("/fabric-opensm/manager-starts", Scene, NULL, scene_up, test_manager_is_not_ended_while_it_starts, scene_down);
     g_test_add_func("/fabric-opensm/expectation", test_expectation);
     g_test_add_func("/fabric-opensm/expectation-of-index-0", test_expectation_of_index_0);

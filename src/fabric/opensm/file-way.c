@@ -16,7 +16,11 @@
 gpointer
 weft_file_way_create(const WeftOpensmOptions *options, GError **error)
 {
-    const WeftMadsOptions mads = { .device = options->device, .port = options->port, .m_key = options->m_key };
+    const WeftMadsOptions mads = { .device = options->device,
+                                   .port = options->port,
+                                   .m_key = options->m_key,
+                                   .deadline = options->deadline,
+                                   .program = options->discover };
     WeftFileWay *way = g_new0(WeftFileWay, 1);
     way->partitions_file = g_strdup(options->partitions_file ? options->partitions_file : DEFAULT_PARTITIONS);
     way->pid_file = g_strdup(options->pid_file);
@@ -56,7 +60,7 @@ weft_file_way_map(gpointer self, GCancellable *cancellable, GError **error)
 {
     WeftFileWay *way = self;
     if (!way->map_file)
-        return weft_mads_map(way->mads, error);
+        return weft_mads_map(way->mads, cancellable, error);
     g_autofree char *text = weft_file_read(way->map_file, MAP_MAX, NULL, error);
     WeftFabricMap *map = text ? weft_fabric_map_from_ibnetdiscover(text, error) : NULL;
     if (text && !map)
@@ -113,7 +117,7 @@ weft_file_way_verify(gpointer self, const GArray *port_guids, GCancellable *canc
             weft_error_refuse(error, WEFT_ERROR_TIMEOUT, "reading the ports was cancelled");
             return NULL;
         }
-        if (!weft_mads_read(way->mads, tables->pdata[i], enforced, error))
+        if (!weft_mads_read(way->mads, tables->pdata[i], enforced, cancellable, error))
             return NULL;
     }
     return g_steal_pointer(&tables);
@@ -211,12 +215,13 @@ weft_file_way_check_room(WeftFileWay *way, const WeftExpectation *expectation, G
 
 /* The ports that have not got it yet stay in the array. NULL in ret_why: none of them is to blame. */
 static gboolean
-look(WeftFileWay *way, const WeftExpectation *expectation, GArray *ports, char **ret_why, GError **error)
+look(WeftFileWay *way, const WeftExpectation *expectation, GArray *ports, GCancellable *cancellable, char **ret_why,
+     GError **error)
 {
     gboolean enforced = enforces(way);
     for (guint i = 0; i < ports->len;) {
         g_autoptr(WeftPortTable) table = weft_port_table_new(g_array_index(ports, guint64, i));
-        if (!weft_mads_read(way->mads, table, enforced, error))
+        if (!weft_mads_read(way->mads, table, enforced, cancellable, error))
             return FALSE;
         guint missed = weft_expectation_missed(expectation, table);
         if (missed && g_strcmp0(table->error, weft_mads_absent) != 0) {
@@ -261,7 +266,7 @@ weft_file_way_wait(WeftFileWay *way, const WeftExpectation *expectation, GCancel
     g_autoptr(GArray) ports = weft_expectation_ports(expectation);
     for (;;) {
         g_autofree char *why = NULL;
-        if (!look(way, expectation, ports, &why, error))
+        if (!look(way, expectation, ports, cancellable, &why, error))
             return FALSE;
         if (!why)
             return TRUE;

@@ -1,18 +1,17 @@
 #include "mads.h"
 
+#include "codec.h"
+#include "discovery.h"
 #include "errors.h"
 
-#include <infiniband/ibnetdisc.h>
 #include <infiniband/mad.h>
 #include <infiniband/umad.h>
-#include <string.h>
 
 #define TIMEOUT_MS 100
 #define RETRIES 3
 #define BLOCK 32 /* P_Keys in a datagram */
-#define MEGABIT G_GUINT64_CONSTANT(1000000)
-#define LINK_ACTIVE 4
 #define SM_MASTER 3
+#define PLACES_MAX (4 * WEFT_MAP_NODES_MAX) /* ports of adapters */
 
 const char weft_mads_absent[] = "is not in the fabric";
 static const char silent[] = "does not answer";
@@ -31,9 +30,7 @@ typedef struct Place {
 } Place;
 
 struct WeftMads {
-    char *device;
-    int port_number;
-    guint64 m_key;
+    WeftMadsOptions options; /* the texts are ours */
     struct ibmad_port *port; /* NULL: not open */
     GHashTable *places;      /* Place by port GUID; NULL: the fabric was not looked at */
 };
@@ -42,9 +39,9 @@ WeftMads *
 weft_mads_new(const WeftMadsOptions *options)
 {
     WeftMads *mads = g_new0(WeftMads, 1);
-    mads->device = g_strdup(options->device);
-    mads->port_number = (int)options->port;
-    mads->m_key = options->m_key;
+    mads->options = *options;
+    mads->options.device = g_strdup(options->device);
+    mads->options.program = g_strdup(options->program);
     return mads;
 }
 
@@ -56,7 +53,8 @@ weft_mads_free(WeftMads *mads)
     if (mads->port)
         mad_rpc_close_port(mads->port);
     g_clear_pointer(&mads->places, g_hash_table_unref);
-    g_free(mads->device);
+    g_free((char *)mads->options.device);
+    g_free((char *)mads->options.program);
     g_free(mads);
 }
 
@@ -64,19 +62,20 @@ static gboolean
 open_port(WeftMads *mads, GError **error)
 {
     int classes[] = { IB_SMI_CLASS, IB_SMI_DIRECT_CLASS };
+    const WeftMadsOptions *options = &mads->options;
     if (mads->port)
         return TRUE;
     madrpc_show_errors(0);
-    mads->port = mad_rpc_open_port(mads->device, mads->port_number, classes, G_N_ELEMENTS(classes));
+    mads->port = mad_rpc_open_port((char *)options->device, (int)options->port, classes, G_N_ELEMENTS(classes));
     if (!mads->port)
         return weft_error_refuse(
             error, WEFT_ERROR_UNAVAILABLE,
-            "no port of this machine takes management datagrams (%s, port %d); is the adapter there, ib_umad "
+            "no port of this machine takes management datagrams (%s, port %u); is the adapter there, ib_umad "
             "loaded, and may weft open /dev/infiniband/umad*?",
-            mads->device ? mads->device : "any adapter", mads->port_number);
+            options->device ? options->device : "any adapter", options->port);
     mad_rpc_set_timeout(mads->port, TIMEOUT_MS);
     mad_rpc_set_retries(mads->port, RETRIES);
-    smp_mkey_set(mads->port, mads->m_key);
+    smp_mkey_set(mads->port, options->m_key);
     return TRUE;
 }
 
@@ -87,152 +86,88 @@ query(WeftMads *mads, const ib_portid_t *way, guint attribute, guint modifier, g
     return smp_query_via(answer, &target, attribute, modifier, 0, mads->port) != NULL;
 }
 
-/* --- the map --- */
-
-/* Bits a second of one lane, and lanes, by the bits of PortInfo; the best first. As Linux tells them: FDR's 14.0625 is 14. */
-typedef struct {
-    guint bit;
-    guint value;
-} Speed;
-static const Speed extended[] = { { 8, 100000 }, { 4, 50000 }, { 2, 25000 }, { 1, 14000 } };
-static const Speed plain[] = { { 4, 10000 }, { 2, 5000 }, { 1, 2500 } };
-static const Speed lanes[] = { { 16, 2 }, { 8, 12 }, { 4, 8 }, { 2, 4 }, { 1, 1 } };
-
-static guint
-look_up(const Speed *table, gsize n, guint bits)
-{
-    for (gsize i = 0; i < n; i++)
-        if (bits & table[i].bit)
-            return table[i].value;
-    return 0;
-}
-
-static guint64
-rate_of(ibnd_port_t *port)
-{
-    guint lane = look_up(extended, G_N_ELEMENTS(extended), mad_get_field(port->info, 0, IB_PORT_LINK_SPEED_EXT_ACTIVE_F));
-    if (lane == 0)
-        lane = look_up(plain, G_N_ELEMENTS(plain), mad_get_field(port->info, 0, IB_PORT_LINK_SPEED_ACTIVE_F));
-    return lane * look_up(lanes, G_N_ELEMENTS(lanes), mad_get_field(port->info, 0, IB_PORT_LINK_WIDTH_ACTIVE_F)) * MEGABIT;
-}
-
-static WeftMapKind
-kind_of(const ibnd_node_t *node)
-{
-    return node->type == IB_NODE_SWITCH ? WEFT_MAP_SWITCH : node->type == IB_NODE_ROUTER ? WEFT_MAP_ROUTER : WEFT_MAP_ADAPTER;
-}
-
-static guint
-capacity_of(ibnd_node_t *node, int number)
-{
-    if (node->type == IB_NODE_SWITCH && number > 0)
-        return mad_get_field(node->switchinfo, 0, IB_SW_PARTITION_ENFORCE_CAP_F);
-    return mad_get_field(node->info, 0, IB_NODE_PARTITION_CAP_F);
-}
-
-static WeftMapPort
-describe_port(ibnd_node_t *node, ibnd_port_t *port, GHashTable *indices)
-{
-    gboolean is_switch = node->type == IB_NODE_SWITCH;
-    WeftMapPort described = { .number = (guint)port->portnum, .pkeys = capacity_of(node, port->portnum), .peer = -1 };
-    if (!is_switch || port->portnum == 0) {
-        described.guid = is_switch ? mad_get_field64(node->info, 0, IB_NODE_PORT_GUID_F) : port->guid;
-        described.lid = is_switch ? node->smalid : port->base_lid;
-    }
-    described.active = mad_get_field(port->info, 0, IB_PORT_STATE_F) == LINK_ACTIVE;
-    if (!port->remoteport)
-        return described;
-    described.rate = rate_of(port);
-    described.peer = GPOINTER_TO_INT(g_hash_table_lookup(indices, port->remoteport->node));
-    described.peer_port = (guint)port->remoteport->portnum;
-    return described;
-}
-
-static WeftFabricMap *
-describe(ibnd_fabric_t *fabric, GError **error)
-{
-    g_autoptr(WeftFabricMap) map = weft_fabric_map_new();
-    g_autoptr(GHashTable) indices = g_hash_table_new(NULL, NULL);
-    for (ibnd_node_t *node = fabric->nodes; node; node = node->next) {
-        g_autofree char *description = g_utf8_make_valid(node->nodedesc, -1);
-        g_hash_table_insert(indices, node, GINT_TO_POINTER((int)map->nodes->len));
-        weft_fabric_map_add(map, kind_of(node), node->guid, g_strchomp(description));
-    }
-    for (ibnd_node_t *node = fabric->nodes; node; node = node->next) {
-        WeftMapNode *into = map->nodes->pdata[GPOINTER_TO_INT(g_hash_table_lookup(indices, node))];
-        for (int i = 0; i <= node->numports; i++) {
-            if (!node->ports[i])
-                continue;
-            WeftMapPort port = describe_port(node, node->ports[i], indices);
-            g_array_append_val(into->ports, port);
-        }
-    }
-    return weft_fabric_map_seal(map, error) ? g_steal_pointer(&map) : NULL;
-}
-
-/* --- the ways to ports --- */
+/* --- the map, and the ways to ports: what weft-discover found --- */
 
 static void
-add_place(GHashTable *places, ibnd_port_t *port)
+read_way(WeftFields *f, ib_dr_path_t *way)
 {
-    const ibnd_port_t *far = port->remoteport;
-    Place *place = g_new0(Place, 1);
-    place->guid = port->guid;
-    place->own.way = port->node->path_portid;
-    place->own.capacity = capacity_of(port->node, port->portnum);
-    if (far && far->node->type == IB_NODE_SWITCH && far->node->path_portid.drpath.cnt + 1 < IB_SUBNET_PATH_HOPS_MAX) {
-        place->enforced = (Spot){ far->node->path_portid, (guint)far->portnum, capacity_of(far->node, far->portnum) };
-        /* Over that very cable: who answers there is who hangs on that port of the switch. */
-        place->own.way = far->node->path_portid;
-        place->own.way.drpath.p[++place->own.way.drpath.cnt] = (uint8_t)far->portnum;
+    json_t *array = weft_fields_array(f, "way", IB_SUBNET_PATH_HOPS_MAX - 1), *item;
+    gsize i;
+    if (!array)
+        weft_fields_fail(f, "way", "is missing");
+    json_array_foreach (array, i, item) {
+        json_int_t port = json_integer_value(item);
+        if (port < 1 || port > (json_int_t)WEFT_MAP_PORTS_MAX)
+            weft_fields_fail(f, "way", "must be numbers of ports");
+        else
+            way->p[++way->cnt] = (guint8)port;
     }
+}
+
+static void
+read_place(WeftFields *f, guint index, gpointer places)
+{
+    Place *place = g_new0(Place, 1);
+    place->guid = weft_fields_hex(f, "guid", G_MAXUINT64, WEFT_REQUIRED);
+    read_way(f, &place->own.way.drpath);
+    if (weft_fields_has(f, "enforced") && place->own.way.drpath.cnt == 0)
+        weft_fields_fail(f, "enforced", "no switch is on the way");
+    else if (weft_fields_has(f, "enforced")) {
+        place->enforced = place->own;
+        ib_dr_path_t *way = &place->enforced.way.drpath;
+        place->enforced.port = way->p[way->cnt--];
+        place->enforced.capacity = (guint)weft_fields_uint(f, "enforced", 0, G_MAXUINT16, WEFT_REQUIRED);
+    }
+    place->own.capacity = (guint)weft_fields_uint(f, "pkeys", 0, G_MAXUINT16, WEFT_REQUIRED);
     g_hash_table_replace(places, &place->guid, place);
 }
 
 static GHashTable *
-find_places(ibnd_fabric_t *fabric)
+read_places(json_t *found, GError **error)
 {
-    GHashTable *places = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
-    for (ibnd_node_t *node = fabric->nodes; node; node = node->next)
-        for (int i = 1; node->type != IB_NODE_SWITCH && i <= node->numports; i++)
-            if (node->ports[i])
-                add_place(places, node->ports[i]);
-    return places;
+    g_autoptr(GHashTable) places = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
+    WeftFields f;
+    weft_fields_begin(&f, found, "%s", "");
+    weft_fields_object(&f, "map");
+    if (!weft_fields_has(&f, "places"))
+        weft_fields_fail(&f, "places", "is missing");
+    weft_codec_read_items(&f, "places", PLACES_MAX, read_place, places);
+    return weft_fields_end(&f, error) ? g_steal_pointer(&places) : NULL;
 }
 
-static ibnd_fabric_t *
-discover(WeftMads *mads, GError **error)
+/* Returns NULL: nobody asked for anything that is wrong here. */
+static gpointer
+distrust(const GError *wrong, GError **error)
 {
-    /* It opens a port of its own; umad2sim knows one at a time. */
+    weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "what was seen of the fabric makes no sense: %s", wrong->message);
+    return NULL;
+}
+
+static json_t *
+discover(WeftMads *mads, GCancellable *cancellable, GError **error)
+{
+    g_autoptr(GError) wrong = NULL;
+    /* Opened anew after each look: it may be of an adapter that was reset. */
     if (mads->port)
         mad_rpc_close_port(g_steal_pointer(&mads->port));
-    ibnd_config_t config = { .timeout_ms = TIMEOUT_MS, .retries = RETRIES, .mkey = mads->m_key };
-    ibnd_fabric_t *fabric = ibnd_discover_fabric(mads->device, mads->port_number, NULL, &config);
-    if (!fabric) {
-        weft_error_refuse(
-            error, WEFT_ERROR_UNAVAILABLE,
-            "the fabric cannot be looked at from here (%s, port %d); is the adapter there, ib_umad loaded, and may "
-            "weft open /dev/infiniband/umad*?",
-            mads->device ? mads->device : "any adapter", mads->port_number);
-        return NULL;
-    }
+    json_auto_t *found = weft_discovery_run(&mads->options, cancellable, error);
+    GHashTable *places = found ? read_places(found, &wrong) : NULL;
+    if (!places)
+        return found ? distrust(wrong, error) : NULL;
     g_clear_pointer(&mads->places, g_hash_table_unref);
-    mads->places = find_places(fabric);
-    if (!open_port(mads, error)) {
-        ibnd_destroy_fabric(fabric);
-        return NULL;
-    }
-    return fabric;
+    mads->places = places;
+    return g_steal_pointer(&found);
 }
 
 WeftFabricMap *
-weft_mads_map(WeftMads *mads, GError **error)
+weft_mads_map(WeftMads *mads, GCancellable *cancellable, GError **error)
 {
-    ibnd_fabric_t *fabric = discover(mads, error);
-    WeftFabricMap *map = fabric ? describe(fabric, error) : NULL;
-    if (fabric)
-        ibnd_destroy_fabric(fabric);
-    return map;
+    g_autoptr(GError) wrong = NULL;
+    json_auto_t *found = discover(mads, cancellable, error);
+    if (!found)
+        return NULL;
+    WeftFabricMap *map = weft_fabric_map_from_json(json_object_get(found, "map"), &wrong);
+    return map ? map : distrust(wrong, error);
 }
 
 /* --- tables --- */
@@ -270,28 +205,25 @@ who_is_there(WeftMads *mads, const Place *place)
 }
 
 static const Place *
-find_place(WeftMads *mads, guint64 guid, gboolean anew, GError **error)
+find_place(WeftMads *mads, guint64 guid, gboolean anew, GCancellable *cancellable, GError **error)
 {
     if (anew || !mads->places) {
-        ibnd_fabric_t *fabric = discover(mads, error);
-        if (!fabric)
+        json_auto_t *found = discover(mads, cancellable, error);
+        if (!found)
             return NULL;
-        ibnd_destroy_fabric(fabric);
-    } else if (!open_port(mads, error)) { /* the last look failed, and left it closed */
-        return NULL;
     }
-    return g_hash_table_lookup(mads->places, &guid);
+    return open_port(mads, error) ? g_hash_table_lookup(mads->places, &guid) : NULL;
 }
 
 gboolean
-weft_mads_read(WeftMads *mads, WeftPortTable *table, gboolean enforced, GError **error)
+weft_mads_read(WeftMads *mads, WeftPortTable *table, gboolean enforced, GCancellable *cancellable, GError **error)
 {
     g_autoptr(GError) failed = NULL;
     gboolean known = mads->places != NULL;
-    const Place *place = find_place(mads, table->port_guid, FALSE, &failed);
+    const Place *place = find_place(mads, table->port_guid, FALSE, cancellable, &failed);
     /* It was plugged elsewhere, or came after the last look. */
     if (!failed && known && (!place || who_is_there(mads, place) != table->port_guid))
-        place = find_place(mads, table->port_guid, TRUE, &failed);
+        place = find_place(mads, table->port_guid, TRUE, cancellable, &failed);
     if (failed) {
         g_propagate_error(error, g_steal_pointer(&failed));
         return FALSE;

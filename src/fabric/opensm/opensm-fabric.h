@@ -29,6 +29,7 @@ typedef struct WeftOpensmOptions {
     const char *device;          /* of the machine's adapters, "mlx4_0"; NULL: the first with an active port */
     guint port;                  /* of it; 0: the first that is active */
     guint64 m_key;               /* that ports want to see; 0: none */
+    const char *discover;        /* the program; NULL: "weft-discover" */
 
     /* pool: its P_Keys. What they are used for is kept in "<partitions_file>.pool". */
     guint pool_first, pool_last;
