@@ -1,8 +1,9 @@
 """weftd takes what hosts do not tell from opensm's map, and compares what opensm says with what the ports have."""
 
 import pytest
-from harness.fabric import SM
+from harness.fabric import SM, umad2sim
 from harness.wait import until
+from harness.weft import build_folder
 from weftsite import MLX4, Site, key
 
 
@@ -56,3 +57,22 @@ def test_hosts_are_found_and_tables_compared(site):
     assert {name for name, port in told.items() if wish in port["pkeys"] and wish in port["enforced"]} == site.hosts_of("cfd")
     until(lambda: site.cli("fabric", "partitions", "--verify", check=False).stdout.count("as the manager says") == len(site.names), "all are told")
     site.remove_clusters("cfd")
+
+
+def test_a_stray_answer_ends_the_look_and_not_weftd(new_fabric, tmp_path):
+    fabric = new_fabric()
+    fabric.manager(SM).start()
+    stray = tmp_path / "stray"
+    stray.touch()
+    site = Site(fabric, way="file")
+    preload = build_folder().resolve() / "tests/fabric/fabric-stray.so"
+    site.prefix += [f"WEFT_STRAY={stray}", f"LD_PRELOAD={preload}:{umad2sim()}"]
+    site.start()
+    try:
+        refused = site.client.request("GET", "/v1/fabrics/ib0/tables")
+        assert refused.status == 503 and "weft-discover was ended by signal 6" in refused.text
+        stray.unlink()
+        assert set(ports(site)) == set(site.names)
+        site.stop()
+    finally:
+        site.remove()
