@@ -147,9 +147,6 @@ static json_t *
 discover(WeftMads *mads, GCancellable *cancellable, GError **error)
 {
     g_autoptr(GError) wrong = NULL;
-    /* Opened anew after each look: it may be of an adapter that was reset. */
-    if (mads->port)
-        mad_rpc_close_port(g_steal_pointer(&mads->port));
     json_auto_t *found = weft_discovery_run(&mads->options, cancellable, error);
     GHashTable *places = found ? read_places(found, &wrong) : NULL;
     if (!places)
@@ -247,8 +244,11 @@ weft_mads_has_master(WeftMads *mads, gboolean *ret_has, GError **error)
     if (!open_port(mads, error))
         return FALSE;
     *ret_has = FALSE;
-    if (!query(mads, &self, IB_ATTR_PORT_INFO, 0, info))
+    if (!query(mads, &self, IB_ATTR_PORT_INFO, 0, info)) {
+        /* It may be of an adapter that was reset: it is opened anew. */
+        mad_rpc_close_port(g_steal_pointer(&mads->port));
         return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "this machine's own port does not answer");
+    }
     ib_portid_t manager = { .lid = (int)mad_get_field(info, 0, IB_PORT_SMLID_F) };
     if (manager.lid && query(mads, &manager, IB_ATTR_SMINFO, 0, info))
         *ret_has = mad_get_field(info, 0, IB_SMINFO_STATE_F) == SM_MASTER;
