@@ -6,7 +6,7 @@
 #define PREFILLS 5    /* requests that come before the one that is judged */
 #define PATIENCE 10000
 #define LEAST_EQUAL 98.0
-#define MOST_LEAVES 1
+#define MOST_LEAVES 1U
 
 enum { EQUAL_NODES, MIXED, KINDS };
 

@@ -106,9 +106,11 @@ weft_slot_seat_of(const WeftSlot *slot, const WeftNode *node, WeftSeat *ret_seat
 static void
 write_parts(const WeftSlot *slot, const WeftSeat *seat, WeftNode *node)
 {
-    for (guint16 id = 0; id < slot->host->cores->len; id++)
+    for (guint i = 0; i < slot->host->cores->len; i++) {
+        guint16 id = (guint16)i;
         if (seat->cores.words[id / 64] >> (id % 64) & 1)
             g_array_append_val(node->cores, id);
+    }
     for (guint i = 0; i < seat->n_parts; i++) {
         const WeftSeatPart *part = &seat->parts[i];
         if (part->pages == 0)

@@ -40,10 +40,10 @@ typedef struct WeftLedger {
 WeftLedger *weft_ledger_ref(WeftLedger *ledger);
 void weft_ledger_unref(WeftLedger *ledger);
 /* With the seat's node, or without it. Takes the old one over, returns the new one. */
-WeftLedger *weft_ledger_add(WeftLedger *ledger, const WeftSeat *seat, const char *cluster);
-WeftLedger *weft_ledger_drop(WeftLedger *ledger, const WeftSeat *seat, const char *cluster);
+WeftLedger *weft_ledger_add(WeftLedger *old, const WeftSeat *seat, const char *cluster);
+WeftLedger *weft_ledger_drop(WeftLedger *old, const WeftSeat *seat, const char *cluster);
 /* A copy for a host whose HCAs are now at these indices; negative: gone. */
-WeftLedger *weft_ledger_moved(const WeftLedger *ledger, const int hcas[WEFT_HCAS_MAX]);
+WeftLedger *weft_ledger_moved(const WeftLedger *old, const int hcas[WEFT_HCAS_MAX]);
 /* NULL: the cluster has no node there. */
 const WeftTenancy *weft_ledger_find(const WeftLedger *ledger, const char *cluster);
 /* Bits a second that are promised in a lane. */

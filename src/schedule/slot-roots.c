@@ -56,11 +56,11 @@ add_branch(Tree *tree, const WeftSlotHca *hca, guint8 h, guint8 functions, const
 static guint
 make_tree(Tree *tree, const WeftSlot *slot, const WeftShape *shape, const WeftSpare *spare, guint numa)
 {
+    memset(tree, 0, sizeof *tree);
     tree->gpus_each = shape->gpus;
     tree->rails = shape->rails;
     tree->gpus = spare->gpus & slot->numa[numa].gpus;
     tree->rootless = tree->gpus & slot->gpus_rootless;
-    memset(tree->n, 0, sizeof tree->n);
     guint most = popcount(tree->gpus) / shape->gpus;
     for (guint8 h = 0; most && h < slot->n_hcas; h++) {
         const WeftSlotHca *hca = &weft_slot_hcas(slot)[h];
@@ -233,6 +233,8 @@ search_ways(Search *search, Tree *tree, guint most)
     search->tree = tree;
     search->most = most;
     search->n_ways = search->steps = search->best = 0;
+    search->first = (Way){ 0 };
+    search->first_gpus = 0;
     memset(search->owner, 0, sizeof search->owner);
     list_ways(search);
     look(search, 0, 0);

@@ -41,7 +41,7 @@ static void
 count_functions(WeftSlotHca *hca)
 {
     const guint64 gone[2] = { ~(hca->taken[0] | hca->absent[0]), ~(hca->taken[1] | hca->absent[1]) };
-    hca->free = (guint8)bits_between(gone, 0, hca->vfs);
+    hca->free = (guint8)bits_between(gone, 0, MIN(hca->vfs, 128));
 }
 
 static void
@@ -264,7 +264,7 @@ weft_slot_empty(WeftSlot *slot)
 void
 weft_slot_room_empty(const WeftSlot *slot, const WeftShape *shape, guint ret_room[WEFT_SCARCE_KINDS])
 {
-    WeftSlot *copy = g_alloca(slot->size);
+    g_autofree WeftSlot *copy = g_malloc(slot->size);
     memcpy(copy, slot, slot->size);
     forget_taken(copy);
     weft_slot_room(copy, shape, ret_room);
@@ -368,7 +368,7 @@ has_function(const WeftSlot *slot, const WeftSeat *seat, guint rail)
     if (seat->hca[rail] >= slot->n_hcas)
         return FALSE;
     const WeftSlotHca *hca = &weft_slot_hcas(slot)[seat->hca[rail]];
-    int vf = seat->vf[rail];
+    gint8 vf = seat->vf[rail];
     if (!hca->named || (hca->places && hca->n_keys >= hca->places))
         return FALSE;
     if (vf < 0)
