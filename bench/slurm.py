@@ -279,8 +279,9 @@ def replay(folder, asked):
 COUNTED = """Own time is counted inside both daemons. Of Slurm: the cycles of its main and backfill schedulers from sbatch until the job has its nodes,
 by sdiag; not the test of each job at its submission, {test:.0f} µs. Of weft: all that its queue was gone through from weft create until the cluster
 has its places, by GET /v1/queue: order, promises, placement, and the places taken; not the notice that its indexes take of this when nobody waits.
-By itself: the same without weftd around it, request after request, so that all it needs is in the processor's caches, and with that notice. End to end: until squeue, or weft show, tells of places; slurmctld looks at new batch
-jobs once a second, at those of salloc at once. Slurm has its defaults, but {settings}."""
+By itself: the same without weftd around it, request after request, so that all it needs is in the processor's caches, and with that notice.
+End to end: until squeue, or weft show, tells of places; slurmctld looks at new batch jobs once a second, at those of salloc at once.
+Slurm has its defaults, but {settings}."""
 
 
 def percentile(numbers, part):
