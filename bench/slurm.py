@@ -24,7 +24,7 @@ from harness.weft import Weft, build_folder
 HOSTS = 1000
 ON_A_LEAF = 32
 SOCKETS = 2
-CORES = 128  # of a host, as machines of today have; Slurm's time grows with them: with 48 the ratio is about a third
+CORES = 128  # of a host, as machines of today have; Slurm's time grows with them: with 48 the ratio is about half
 GIB = 512
 GIB_A_CORE = 4
 FUNCTIONS = 16
