@@ -250,7 +250,6 @@ static gint64
 go_through(WeftTurns *turns, gint64 now)
 {
     gint64 begin = g_get_monotonic_time();
-    weft_fleet_sort(turns->control->fleet);
     gint64 next = weft_queue_run(turns->queue, now, &ops, turns);
     gint64 took = g_get_monotonic_time() - begin;
     make_nodes(turns);

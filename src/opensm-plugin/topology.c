@@ -3,36 +3,16 @@
 #include "map.h"
 #include "table.h"
 
-#define MEGABIT G_GUINT64_CONSTANT(1000000)
+#define QDR 4 /* as a bit of PortInfo */
 
-/* Bits a second of one lane by the bits of PortInfo, the best first; what Linux calls FDR's 14.0625 is 14. */
-typedef struct {
-    guint bit;
-    guint megabits;
-} Speed;
-static const Speed extended[] = { { 8, 100000 }, { 4, 50000 }, { 2, 25000 }, { 1, 14000 } };
-static const Speed plain[] = { { 4, 10000 }, { 2, 5000 }, { 1, 2500 } };
-static const Speed lanes[] = { { 16, 2 }, { 8, 12 }, { 4, 8 }, { 2, 4 }, { 1, 1 } };
-
-static guint
-look_up(const Speed *table, guint n, guint bits)
-{
-    for (guint i = 0; i < n; i++)
-        if (bits & table[i].bit)
-            return table[i].megabits;
-    return 0;
-}
-
+/* FDR10, which PortInfo does not know, is as fast as QDR. */
 static guint64
 find_rate(const osm_physp_t *physp)
 {
     const ib_port_info_t *info = &physp->port_info;
-    guint lane = look_up(extended, G_N_ELEMENTS(extended), ib_port_info_get_link_speed_ext_active(info));
-    if (lane == 0 && physp->ext_port_info.link_speed_active & FDR10)
-        lane = 10000;
-    if (lane == 0)
-        lane = look_up(plain, G_N_ELEMENTS(plain), ib_port_info_get_link_speed_active(info));
-    return lane * look_up(lanes, G_N_ELEMENTS(lanes), info->link_width_active) * MEGABIT;
+    gboolean fdr10 = physp->ext_port_info.link_speed_active & FDR10;
+    return weft_map_rate(ib_port_info_get_link_speed_ext_active(info), fdr10 ? QDR : ib_port_info_get_link_speed_active(info),
+                         info->link_width_active);
 }
 
 static WeftMapKind

@@ -206,11 +206,18 @@ count_seeds(const Grove *grove)
     return (guint)MIN(grove->n, CLAMP(few, 1, SEEDS_TRIED));
 }
 
+/* Sets of k leaves whose hosts may be counted. */
+static guint
+count_affordable(const Grove *grove)
+{
+    return HOSTS_COUNTED / MAX(1, grove->k * grove->nodes);
+}
+
 /* Can all sets of k of n leaves be tried? */
 static gboolean
 are_sets_few(const Grove *grove, guint n)
 {
-    guint64 sets = 1, most = MAX(LEAVES_TRIED, HOSTS_COUNTED / MAX(1, grove->k * grove->nodes));
+    guint64 sets = 1, most = MAX(LEAVES_TRIED, count_affordable(grove));
     for (guint i = 0; i < grove->k && sets <= LEAVES_TRIED * LEAVES_TRIED; i++)
         sets = sets * (n - i) / (i + 1);
     return grove->k <= LEAVES_TRIED && sets <= MIN(most, LEAVES_TRIED * LEAVES_TRIED);
@@ -295,7 +302,7 @@ choose_in_zones(Grove *grove, guint l, const WeftZone *zone, WeftLeafSet *ret_le
 {
     const WeftIndex *index = grove->index;
     const WeftLevel *level = &index->realm->levels[l];
-    guint more = HOSTS_COUNTED / MAX(1, LEAVES_TRIED * grove->k * grove->nodes);
+    guint more = count_affordable(grove) / LEAVES_TRIED;
     Merit best = { G_MAXUINT, G_MAXUINT, G_MAXUINT64 };
     grove->leaves = index->leaves[l] + zone->first;
     grove->n = zone->n;

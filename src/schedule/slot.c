@@ -41,7 +41,7 @@ static void
 count_functions(WeftSlotHca *hca)
 {
     const guint64 gone[2] = { ~(hca->taken[0] | hca->absent[0]), ~(hca->taken[1] | hca->absent[1]) };
-    hca->free = (guint8)bits_between(gone, 0, MIN(hca->vfs, 128));
+    hca->free = (guint8)bits_between(gone, 0, MIN(hca->vfs, WEFT_VFS_MAX));
 }
 
 static void

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define FAR 255 /* no way from one switch to another */
+#define MEGABIT G_GUINT64_CONSTANT(1000000)
 
 const char *const weft_map_kind_words[] = { "switch", "adapter", "router", NULL };
 
@@ -57,6 +58,33 @@ weft_fabric_map_add(WeftFabricMap *map, WeftMapKind kind, guint64 guid, const ch
                            .ports = g_array_new(FALSE, TRUE, sizeof(WeftMapPort)) };
     g_ptr_array_add(map->nodes, node);
     return node;
+}
+
+/* Megabits a second of one lane, and lanes, by their bits; the best first. */
+typedef struct {
+    guint bit;
+    guint value;
+} Speed;
+static const Speed extended_speeds[] = { { 8, 100000 }, { 4, 50000 }, { 2, 25000 }, { 1, 14000 } };
+static const Speed plain_speeds[] = { { 4, 10000 }, { 2, 5000 }, { 1, 2500 } };
+static const Speed widths[] = { { 16, 2 }, { 8, 12 }, { 4, 8 }, { 2, 4 }, { 1, 1 } };
+
+static guint
+look_up(const Speed *table, gsize n, guint bits)
+{
+    for (gsize i = 0; i < n; i++)
+        if (bits & table[i].bit)
+            return table[i].value;
+    return 0;
+}
+
+guint64
+weft_map_rate(guint extended, guint plain, guint width)
+{
+    guint lane = look_up(extended_speeds, G_N_ELEMENTS(extended_speeds), extended);
+    if (lane == 0)
+        lane = look_up(plain_speeds, G_N_ELEMENTS(plain_speeds), plain);
+    return lane * look_up(widths, G_N_ELEMENTS(widths), width) * MEGABIT;
 }
 
 const WeftMapPort *

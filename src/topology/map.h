@@ -45,6 +45,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftFabricMap, weft_fabric_map_free)
 WeftMapNode *weft_fabric_map_add(WeftFabricMap *map, WeftMapKind kind, guint64 guid, const char *description);
 gboolean weft_fabric_map_seal(WeftFabricMap *map, GError **error);
 
+/* Bits a second of a link, by the bits of its port's PortInfo: LinkSpeedExtActive, LinkSpeedActive and LinkWidthActive. As
+ * Linux tells them: FDR's 14.0625 is 14. 0: not known. */
+guint64 weft_map_rate(guint extended, guint plain, guint width);
+
 /* The port of that number in a sealed map; NULL: none. */
 const WeftMapPort *weft_map_node_port(const WeftMapNode *node, guint number);
 

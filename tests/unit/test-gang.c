@@ -1,8 +1,5 @@
 /* Which leaves and hosts a gang gets. Fleets are small enough to see the answer. */
-#include "errors.h"
-#include "schedule.h"
-
-#include <string.h>
+#include "fleet-world.h"
 
 /* --- fleets and requests --- */
 
@@ -15,13 +12,7 @@ add_host(WeftFleet *fleet, const char *name, const char *leaf, const char *more)
                                             "\"numa\":[{\"cores\":8,\"pages\":{\"2M\":8192}}],"
                                             "\"hcas\":[{\"name\":\"h0\",\"port_guid\":\"0x%016x\",\"vfs\":8}]%s}",
                                             name, leaf, guid++, more);
-    g_autoptr(GError) error = NULL;
-    json_t *json = json_loads(text, 0, NULL);
-    WeftHost *host = weft_host_from_json(json, "host", &error);
-    json_decref(json);
-    g_assert_no_error(error);
-    weft_fleet_put_host(fleet, host);
-    weft_fleet_set_open(fleet, name, TRUE);
+    fleet_add_host(fleet, name, text);
 }
 
 /* Leaves a, b, c … with so many hosts each: a1, a2, b1 … */
@@ -53,27 +44,13 @@ set_hops(WeftFleet *fleet, const char *const *hops, guint n)
     weft_fleet_set_fabric(fleet, "ib0", &told);
 }
 
-static WeftCluster *
-cluster_from(const char *spec)
-{
-    g_autoptr(GError) error = NULL;
-    g_autofree char *text = g_strdup_printf("{\"name\":\"x\",%s}", spec);
-    json_t *json = json_loads(text, 0, NULL);
-    g_assert_nonnull(json);
-    WeftCluster *cluster = weft_cluster_from_spec(json, &error);
-    json_decref(json);
-    g_assert_no_error(error);
-    return cluster;
-}
-
 /* "a1×2 b1" for two nodes on a1 and one on b1, in order of ranks; NULL: no place. */
 static char *
 place_avoiding(WeftFleet *fleet, const char *spec, GHashTable *avoid, WeftPlacement *ret)
 {
     g_autoptr(WeftCluster) cluster = cluster_from(spec);
     guint counts[WEFT_GROUPS_MAX] = { 0 };
-    for (guint i = 0; i < cluster->groups->len; i++)
-        counts[i] = ((const WeftGroup *)cluster->groups->pdata[i])->count;
+    counts_of(cluster, counts);
     if (!weft_place(fleet, &(WeftPlaceRequest){ .cluster = cluster, .counts = counts, .avoid = avoid }, ret))
         return NULL;
     GString *text = g_string_new(NULL);
@@ -109,14 +86,9 @@ take(WeftFleet *fleet, const char *spec, const char *cluster, const char *expect
 static void
 fill(WeftFleet *fleet, const char *host, guint cores)
 {
-    g_autoptr(GHashTable) avoid = g_hash_table_new(g_str_hash, g_str_equal);
+    g_autoptr(GHashTable) avoid = all_but(fleet, host);
     g_autofree char *spec = g_strdup_printf("\"count\":1,\"cores\":%u,\"memory\":\"64M\"", cores);
     WeftPlacement placement;
-    for (guint i = 0; i < 100; i++) {
-        const char *name = weft_fleet_name(fleet, i);
-        if (name && strcmp(name, host) != 0)
-            g_hash_table_add(avoid, (gpointer)name);
-    }
     g_autofree char *where = place_avoiding(fleet, spec, avoid, &placement);
     g_assert_cmpstr(where, ==, host);
     weft_fleet_take_seats(fleet, placement.seats, 1, host);

@@ -1,8 +1,6 @@
 /* Why there is no place: what is named is what lacks, and hope is left where there is some. */
 #include "errors.h"
-#include "schedule.h"
-
-#include <string.h>
+#include "fleet-world.h"
 
 /* --- fleets and requests --- */
 
@@ -17,13 +15,7 @@ add_host(WeftFleet *fleet, const char *name, const char *fabric, const char *mor
                         "\"hcas\":[{\"name\":\"h0\",\"port_guid\":\"0x%016x\",\"vfs\":3}],"
                         "\"gpus\":[{\"name\":\"g0\",\"numa\":0},{\"name\":\"g1\",\"numa\":1}]%s}",
                         name, fabric, guid++, more);
-    g_autoptr(GError) error = NULL;
-    json_t *json = json_loads(text, 0, NULL); /* of a name that is there twice, the later */
-    WeftHost *host = weft_host_from_json(json, "host", &error);
-    json_decref(json);
-    g_assert_no_error(error);
-    weft_fleet_put_host(fleet, host);
-    weft_fleet_set_open(fleet, name, TRUE);
+    fleet_add_host(fleet, name, text);
 }
 
 static WeftFleet *
@@ -33,26 +25,6 @@ two_hosts(void)
     add_host(fleet, "n0", "ib0", "");
     add_host(fleet, "n1", "ib0", "");
     return fleet;
-}
-
-static WeftCluster *
-cluster_from(const char *spec)
-{
-    g_autoptr(GError) error = NULL;
-    g_autofree char *text = g_strdup_printf("{\"name\":\"x\",%s}", spec);
-    json_t *json = json_loads(text, 0, NULL);
-    g_assert_nonnull(json);
-    WeftCluster *cluster = weft_cluster_from_spec(json, &error);
-    json_decref(json);
-    g_assert_no_error(error);
-    return cluster;
-}
-
-static void
-counts_of(const WeftCluster *cluster, guint counts[WEFT_GROUPS_MAX])
-{
-    for (guint i = 0; i < cluster->groups->len; i++)
-        counts[i] = ((const WeftGroup *)cluster->groups->pdata[i])->count;
 }
 
 /* It has no place, for that reason. hope: it could have one were the fleet empty. */
@@ -78,13 +50,10 @@ take(WeftFleet *fleet, const char *host, const char *spec)
 {
     static guint number = 1;
     g_autoptr(WeftCluster) cluster = cluster_from(spec);
-    g_autoptr(GHashTable) avoid = g_hash_table_new(g_str_hash, g_str_equal);
+    g_autoptr(GHashTable) avoid = all_but(fleet, host);
     g_autofree char *id = g_strdup_printf("c%u", number++);
     guint counts[WEFT_GROUPS_MAX] = { 0 };
     WeftPlacement placement;
-    for (guint i = 0; weft_fleet_name(fleet, i); i++)
-        if (strcmp(weft_fleet_name(fleet, i), host) != 0)
-            g_hash_table_add(avoid, (gpointer)weft_fleet_name(fleet, i));
     counts_of(cluster, counts);
     g_assert_true(weft_place(fleet, &(WeftPlaceRequest){ .cluster = cluster, .counts = counts, .avoid = avoid }, &placement));
     weft_fleet_take_seats(fleet, placement.seats, placement.n, id);

@@ -398,6 +398,19 @@ keeps_descriptions_that_are_no_text(void)
     json_decref(json);
 }
 
+/* By the bits of PortInfo: the best that is set counts, and the extended speed before the plain one. */
+static void
+knows_rates(void)
+{
+    g_assert_cmpuint(weft_map_rate(2, 4, 2), ==, G_GUINT64_CONSTANT(100000000000)); /* 4x EDR */
+    g_assert_cmpuint(weft_map_rate(1, 4, 2), ==, G_GUINT64_CONSTANT(56000000000));  /* 4x FDR */
+    g_assert_cmpuint(weft_map_rate(0, 4, 2), ==, G_GUINT64_CONSTANT(40000000000));  /* 4x QDR */
+    g_assert_cmpuint(weft_map_rate(0, 1, 1), ==, G_GUINT64_CONSTANT(2500000000));
+    g_assert_cmpuint(weft_map_rate(8, 0, 16), ==, G_GUINT64_CONSTANT(200000000000));
+    g_assert_cmpuint(weft_map_rate(0, 0, 2), ==, 0);
+    g_assert_cmpuint(weft_map_rate(2, 4, 0), ==, 0);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -406,6 +419,7 @@ main(int argc, char **argv)
     g_test_add_func("/topology/tree/two-levels", makes_one_tree_of_two_levels);
     g_test_add_func("/topology/tree/three-levels", makes_one_tree_of_three_levels);
     g_test_add_func("/topology/tree/distances", measures_distances);
+    g_test_add_func("/topology/map/rates", knows_rates);
     g_test_add_func("/topology/map/sorted", sorts_and_follows_cables);
     g_test_add_func("/topology/map/one-end", refuses_cables_with_one_end);
     g_test_add_func("/topology/map/too-many-switches", refuses_more_switches_than_it_can_measure);

@@ -18,36 +18,16 @@
 
 #define TIMEOUT_MS 100
 #define RETRIES 3
-#define MEGABIT G_GUINT64_CONSTANT(1000000)
 #define LINK_ACTIVE 4
 
 /* --- the map --- */
 
-/* Bits a second of one lane, and lanes, by the bits of PortInfo; the best first. As Linux tells them: FDR's 14.0625 is 14. */
-typedef struct {
-    guint bit;
-    guint value;
-} Speed;
-static const Speed extended[] = { { 8, 100000 }, { 4, 50000 }, { 2, 25000 }, { 1, 14000 } };
-static const Speed plain[] = { { 4, 10000 }, { 2, 5000 }, { 1, 2500 } };
-static const Speed lanes[] = { { 16, 2 }, { 8, 12 }, { 4, 8 }, { 2, 4 }, { 1, 1 } };
-
-static guint
-look_up(const Speed *table, gsize n, guint bits)
-{
-    for (gsize i = 0; i < n; i++)
-        if (bits & table[i].bit)
-            return table[i].value;
-    return 0;
-}
-
 static guint64
 rate_of(ibnd_port_t *port)
 {
-    guint lane = look_up(extended, G_N_ELEMENTS(extended), mad_get_field(port->info, 0, IB_PORT_LINK_SPEED_EXT_ACTIVE_F));
-    if (lane == 0)
-        lane = look_up(plain, G_N_ELEMENTS(plain), mad_get_field(port->info, 0, IB_PORT_LINK_SPEED_ACTIVE_F));
-    return lane * look_up(lanes, G_N_ELEMENTS(lanes), mad_get_field(port->info, 0, IB_PORT_LINK_WIDTH_ACTIVE_F)) * MEGABIT;
+    return weft_map_rate(mad_get_field(port->info, 0, IB_PORT_LINK_SPEED_EXT_ACTIVE_F),
+                         mad_get_field(port->info, 0, IB_PORT_LINK_SPEED_ACTIVE_F),
+                         mad_get_field(port->info, 0, IB_PORT_LINK_WIDTH_ACTIVE_F));
 }
 
 static WeftMapKind
