@@ -1,5 +1,9 @@
 #include "hypervisor.h"
 
+const char *const weft_copy_words[WEFT_COPIES + 1] = {
+    [WEFT_COPY_PRE] = "pre-copy", [WEFT_COPY_POST] = "post-copy", [WEFT_COPY_HYBRID] = "hybrid"
+};
+
 void
 weft_domain_free(WeftDomain *domain)
 {
@@ -24,6 +28,7 @@ weft_contents_new(void)
     contents->domains = g_ptr_array_new_with_free_func((GDestroyNotify)weft_domain_free);
     contents->images = g_ptr_array_new_with_free_func(g_free);
     contents->networks = g_ptr_array_new_with_free_func((GDestroyNotify)weft_host_network_free);
+    contents->primed = g_ptr_array_new_with_free_func(g_free);
     return contents;
 }
 
@@ -35,5 +40,6 @@ weft_contents_free(WeftContents *contents)
     g_ptr_array_unref(contents->domains);
     g_ptr_array_unref(contents->images);
     g_ptr_array_unref(contents->networks);
+    g_ptr_array_unref(contents->primed);
     g_free(contents);
 }

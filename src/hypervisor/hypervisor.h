@@ -16,12 +16,13 @@
 
 typedef struct WeftHypervisor WeftHypervisor;
 
-/* Where weft keeps its files on a host, a storage pool of that name: images as "image-<digest>", and what belongs to a domain
- * as "<domain>.seed" and "<domain>.disk". */
+/* Where weft keeps its files on a host, a storage pool of that name: images, and saved files that were brought, as
+ * "image-<digest>", what belongs to a domain as "<domain>.seed", "<domain>.disk" and, saved here, "<domain>.saved". */
 #define WEFT_POOL "weft"
 #define WEFT_POOL_PATH "/var/lib/libvirt/weft"
 #define WEFT_SEED_SUFFIX ".seed"
 #define WEFT_DISK_SUFFIX ".disk"
+#define WEFT_SAVED_SUFFIX ".saved"
 
 typedef enum { WEFT_DOMAIN_RUNNING, WEFT_DOMAIN_STOPPED } WeftDomainState;
 
@@ -42,6 +43,7 @@ typedef struct WeftContents {
     GPtrArray *domains;
     GPtrArray *images;   /* char *, digests of the images that are there whole, sorted */
     GPtrArray *networks; /* WeftHostNetwork, weft's, sorted by VXLAN id */
+    GPtrArray *primed;   /* char *, ids of the memories to fork from that are there whole, sorted */
 } WeftContents;
 
 WeftContents *weft_contents_new(void);
@@ -54,13 +56,70 @@ typedef struct WeftHostAddress {
     const char *uri;
 } WeftHostAddress;
 
+/* What a domain goes on from, instead of booting: a file that save() made of it, or of another domain of the same devices and
+ * size. Only name, identity, places on the host and files may differ in its definition. */
+typedef struct WeftOrigin {
+    const WeftImageFile *saved; /* which was brought; NULL: the host's own "<domain>.saved" */
+    const char *primed;         /* memory made of it that the domain shares until it writes to it; NULL: it is read */
+    gboolean paused;            /* it waits for resume() */
+} WeftOrigin;
+
 /* A domain to start. */
 typedef struct WeftStart {
     const char *xml;           /* its disks name files of the pool */
     GBytes *seed;              /* becomes "<domain>.seed"; NULL: it has none */
     const WeftImageFile *base; /* what its own disk "<domain>.disk" is laid over; NULL: it has none */
     guint64 disk_size;         /* of that disk, bytes; 0: as large as the base */
+    const WeftOrigin *origin;  /* NULL: it boots */
 } WeftStart;
+
+/* Memory to fork from. */
+typedef struct WeftPrime {
+    const char *id;             /* the caller's name for it: letters, digits and "-" */
+    const char *xml;            /* a definition as for a start, with the size and the NUMA node that it is to have */
+    const WeftImageFile *saved; /* which was brought */
+} WeftPrime;
+
+/* How long a domain stood still, and how much it had. */
+typedef struct WeftSaved {
+    guint64 size;  /* bytes of the file */
+    gint64 paused; /* microseconds, as its host knows it; 0: it did not go on */
+} WeftSaved;
+
+/* A file of the pool to fetch. */
+typedef struct WeftFetch {
+    const char *name;                                             /* in the pool */
+    const char *path;                                             /* where weftd is to have it; what is there is replaced */
+    void (*progress)(guint64 done, guint64 total, gpointer data); /* as with WeftBring */
+    gpointer data;
+} WeftFetch;
+
+typedef enum {
+    WEFT_COPY_PRE,    /* runs here until the rest is small enough for the stall that is allowed */
+    WEFT_COPY_POST,   /* runs there at once, and fetches what it misses */
+    WEFT_COPY_HYBRID, /* all of it once, then as with post */
+    WEFT_COPIES
+} WeftCopy;
+extern const char *const weft_copy_words[WEFT_COPIES + 1]; /* "pre-copy", "post-copy", "hybrid" */
+
+/* A live migration. */
+typedef struct WeftMove {
+    const char *domain;
+    const char *xml; /* its definition there */
+    WeftCopy copy;
+    gint64 stall;                                                 /* microseconds that it may stand still */
+    guint64 bandwidth;                                            /* bytes a second; 0: as fast as can be */
+    void (*progress)(guint64 done, guint64 total, gpointer data); /* bytes of memory; as with WeftBring */
+    gpointer data;
+} WeftMove;
+
+/* How it went, by the word of the hypervisor: guests have seen longer stalls. */
+typedef struct WeftMoved {
+    gint64 took; /* microseconds */
+    gint64 stall;
+    guint64 sent; /* bytes */
+    guint passes;
+} WeftMoved;
 
 /* A file to bring to a host: one of an image's. */
 typedef struct WeftBring {
@@ -113,6 +172,39 @@ typedef struct WeftHypervisorOps {
      * when the domain is not running, BUSY when somebody else has it. The guest need not have opened its side yet. */
     int (*open)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, WeftChannel channel,
                 GCancellable *cancellable, GError **error);
+    /* Puts a running domain aside as "<domain>.saved". goes_on: it runs on, and is paused for as short as can be; else it is
+     * gone, and its other files are kept. Success also when a whole file is there and, unless it was to go on, the domain is
+     * gone. What was broken off leaves no file, and the domain running. */
+    gboolean (*save)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, gboolean goes_on,
+                     WeftSaved *ret_saved, GCancellable *cancellable, GError **error);
+    /* Brings a file of the pool to weftd; returns when it is there, whole, and tells its digest and size. */
+    gboolean (*fetch)(WeftHypervisor *hv, const WeftHostAddress *host, const WeftFetch *fetch, WeftImageFile *ret_file,
+                      GCancellable *cancellable, GError **error);
+    /* Makes memory to fork from; success also when it is there whole. */
+    gboolean (*prime)(WeftHypervisor *hv, const WeftHostAddress *host, const WeftPrime *prime, GCancellable *cancellable,
+                      GError **error);
+    /* Domains that were forked from it go on. Success also when it is not there. */
+    gboolean (*unprime)(WeftHypervisor *hv, const WeftHostAddress *host, const char *id, GCancellable *cancellable,
+                        GError **error);
+    /* Plugs a device into a running domain, or unplugs it: xml as it is in a definition, known by its alias ("ua-…"). Success
+     * also when it is there, or is not. unplug returns when the guest has let go of it. */
+    gboolean (*plug)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
+                     GCancellable *cancellable, GError **error);
+    gboolean (*unplug)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
+                       GCancellable *cancellable, GError **error);
+    /* Stops its processors, or lets them go on; success also when they do that already. */
+    gboolean (*pause)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, GCancellable *cancellable,
+                      GError **error);
+    gboolean (*resume)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, GCancellable *cancellable,
+                       GError **error);
+    /* Bytes a second that a running domain writes to, of different pages; takes about a second. */
+    gboolean (*measure)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, guint64 *ret_rate,
+                        GCancellable *cancellable, GError **error);
+    /* Moves a running domain to another host, where its network and the files that it has not written to are. Success also when
+     * it runs there and not here. Where it fails the domain runs on here, but for one whose post-copy broke: it stands still,
+     * CONFLICT tells so, and the same call resumes it. */
+    gboolean (*move)(WeftHypervisor *hv, const WeftHostAddress *from, const WeftHostAddress *to, const WeftMove *move,
+                     WeftMoved *ret_moved, GCancellable *cancellable, GError **error);
     /* thread: main. One listener. A driver that cannot tell does nothing: the reconciler looks from time to time anyway. */
     void (*watch)(WeftHypervisor *hv, WeftHostChanged changed, gpointer data);
     void (*free)(WeftHypervisor *hv);
