@@ -58,11 +58,11 @@ typedef struct WeftHostAddress {
 
 /* What a domain goes on from, instead of booting: a file that save() made of it, or of another domain of the same devices and
  * size. Only name, identity, places on the host and files may differ in its definition. */
-typedef struct WeftOrigin {
+typedef struct WeftDomainOrigin {
     const WeftImageFile *saved; /* which was brought; NULL: the host's own "<domain>.saved" */
     const char *primed;         /* memory made of it that the domain shares until it writes to it; NULL: it is read */
     gboolean paused;            /* it waits for resume() */
-} WeftOrigin;
+} WeftDomainOrigin;
 
 /* A domain to start. */
 typedef struct WeftStart {
@@ -70,7 +70,7 @@ typedef struct WeftStart {
     GBytes *seed;              /* becomes "<domain>.seed"; NULL: it has none */
     const WeftImageFile *base; /* what its own disk "<domain>.disk" is laid over; NULL: it has none */
     guint64 disk_size;         /* of that disk, bytes; 0: as large as the base */
-    const WeftOrigin *origin;  /* NULL: it boots */
+    const WeftDomainOrigin *origin;  /* NULL: it boots */
 } WeftStart;
 
 /* Memory to fork from. */
