@@ -11,7 +11,8 @@
 static const char usual[] =
     "{\"hardware\": {\"numa\": [{\"cores\": 8, \"pages\": {\"2M\": 8192}},"
     " {\"cores\": 8, \"pages\": {\"2M\": 8192}}], \"housekeeping\": 1},"
-    " \"kvm\": true, \"iommu\": true, \"cpu_model\": \"fake\", \"libvirt\": \"9.0.0\", \"qemu\": \"7.2.0\"}";
+    " \"kvm\": true, \"iommu\": true, \"cpu_model\": \"fake\", \"libvirt\": \"9.0.0\", \"qemu\": \"7.2.0\","
+    " \"machine\": \"pc-q35-7.2\"}";
 
 static WeftHost *
 read_hardware(json_t *json, const char *host, GError **error)
@@ -72,6 +73,7 @@ read_inventory(json_t *json, const char *host, GError **error)
     inventory->cpu_model = g_strdup(json_string_value(json_object_get(json, "cpu_model")));
     inventory->libvirt = g_strdup(json_string_value(json_object_get(json, "libvirt")));
     inventory->qemu = g_strdup(json_string_value(json_object_get(json, "qemu")));
+    inventory->machine = g_strdup(json_string_value(json_object_get(json, "machine")));
     inventory->hook = json_incref(json_object_get(json, "hook"));
     inventory->hook_error = g_strdup(json_string_value(json_object_get(json, "hook_error")));
     return inventory;

@@ -36,6 +36,11 @@ const char *const weft_pattern_words[WEFT_PATTERNS + 1] = {
     [WEFT_PATTERN_STENCIL3D] = "stencil3d", [WEFT_PATTERN_MATRIX] = "matrix",
 };
 
+const char *const weft_start_words[WEFT_START_WAYS + 1] = {
+    [WEFT_START_TEMPLATE] = "template",
+    [WEFT_START_COLD] = "cold",
+};
+
 /* What a user may say of a group, its name apart. In the store all that has a default is written out, so that what was
  * granted does not change when a default does. */
 static const WeftCodecField shape_fields[] = {
@@ -74,6 +79,7 @@ static const WeftCodecField spec_fields[] = {
     WEFT_FIELD(WeftCluster, priority, INT, .min = WEFT_PRIORITY_MIN, .max = WEFT_PRIORITY_MAX),
     WEFT_FIELD(WeftCluster, walltime, SECONDS, WEFT_OPTIONAL, .min = WEFT_WALLTIME_MIN, .max = WEFT_WALLTIME_MAX),
     WEFT_FIELD(WeftCluster, preemptible, BOOL),
+    WEFT_FIELD(WeftCluster, start, WORD, WEFT_OPTIONAL, .words = weft_start_words),
     {},
 };
 
@@ -86,6 +92,9 @@ static const WeftCodecField grant_fields[] = {
     WEFT_FIELD(WeftCluster, scaled, UINT64, WEFT_OPTIONAL),
     WEFT_FIELD(WeftCluster, deleted, BOOL),
     WEFT_FIELD(WeftCluster, bridged, BOOL),
+    WEFT_FIELD(WeftCluster, capture, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftCluster, checkpoint, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftCluster, clone_of, TEXT, WEFT_OPTIONAL),
     {},
 };
 /* clang-format on */

@@ -40,6 +40,14 @@ typedef enum {
 } WeftPattern;
 extern const char *const weft_pattern_words[WEFT_PATTERNS + 1];
 
+/* How its nodes start. */
+typedef enum {
+    WEFT_START_TEMPLATE, /* forked from a template, where there is one and it can be; they boot otherwise */
+    WEFT_START_COLD,     /* each boots for itself */
+    WEFT_START_WAYS
+} WeftStartWay;
+extern const char *const weft_start_words[WEFT_START_WAYS + 1];
+
 /* So much is sent between two ranks, in any unit, both ways together. */
 typedef struct WeftTraffic {
     guint16 a, b; /* a < b */
@@ -81,21 +89,25 @@ typedef struct WeftCluster {
     gint priority;        /* in the queue: WEFT_PRIORITY_MIN to WEFT_PRIORITY_MAX, more is sooner; 0: as most */
     guint64 walltime;     /* seconds that it may hold resources, from its first placement; 0: without end */
     gboolean preemptible; /* gives way to those that are not and find no room; it waits anew then */
+    WeftStartWay start;
     char *creator;        /* principal */
     gint64 created;
     gint64 scaled;    /* when more nodes were last asked for; 0: never */
     gboolean deleted; /* the wish is that it be gone */
+    char *capture;    /* the template that its only node is to become: it is one of the system's own; NULL: none */
+    char *checkpoint; /* that it was restored from; NULL: from none */
+    char *clone_of;   /* id of the cluster that it was cloned from; NULL: of none */
     gboolean bridged; /* path auto is the bridge: where it may be, no host had virtual functions when it was asked for */
 } WeftCluster;
 
-/* What a user may write; id, tenant, creator, created, scaled, deleted and bridged are not among it:
+/* What a user may write; what is granted (id, tenant, creator, created and the like) is not among it:
  *
  *     { "name": "cfd", "count": 8, "cores": 4, "memory": "8G", "image": "mpi", "path": "auto", "gpus": 0, "rails": 1,
  *       "pages": "2M" (or "transparent", the same as "4K"), "fabric": "ib0", "bandwidth": "10G", "labels": {…},
  *       "ssh_keys": ["ssh-ed25519 AAAA…"],
  *       "user_data": "#cloud-config\n…", "slurm": false, "disk": "20G", "shm": "64M", "shared": ["storage"],
  *       "numa": "preferred", "layout": "compact", "exclusive": false, "apart": ["db"], "priority": 0, "walltime": "12h",
- *       "preemptible": false, "pattern": "ring" (or "matrix": [[0, 5, …], …], rows and columns are ranks) }
+ *       "preemptible": false, "start": "template" (or "cold"), "pattern": "ring" (or "matrix": [[0, 5, …], …], rows and columns are ranks) }
  *                                                                                                one group, or
  *     { "name": "cfd", "groups": [ { "name": "gpu", "count": 4, … }, … ] }
  */

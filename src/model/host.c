@@ -290,6 +290,7 @@ weft_inventory_free(WeftInventory *inventory)
     g_free(inventory->cpu_model);
     g_free(inventory->libvirt);
     g_free(inventory->qemu);
+    g_free(inventory->machine);
     g_free(inventory->hook_error);
     json_decref(inventory->hook);
     g_free(inventory);

@@ -132,6 +132,7 @@ typedef struct WeftInventory {
     char *cpu_model;    /* NULL: unknown */
     char *libvirt;      /* versions, "9.0.0"; NULL: unknown */
     char *qemu;
+    char *machine;    /* type of machine that nodes get, with its version, "pc-q35-7.2"; NULL: unknown */
     gboolean iommu;   /* as libvirt says */
     json_t *hook;     /* what weft-hook says of the host (see hook.h); NULL: it is not installed or did not answer */
     char *hook_error; /* why not; NULL: it answered */

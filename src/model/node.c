@@ -26,9 +26,24 @@ static const WeftCodecField node_fields[] = {
     WEFT_FIELD(WeftNode, detail, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, met, UINT64, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, boot, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftNode, way, WORD, WEFT_OPTIONAL, .words = weft_way_words),
+    WEFT_FIELD(WeftNode, template, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftNode, primed, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, starts, UINT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, since, UINT64),
     {},
+};
+
+/* Where it is being moved to. */
+static const WeftCodecField target_fields[] = {
+    WEFT_FIELD(WeftNode, host, TEXT),
+    {},
+};
+
+const char *const weft_way_words[WEFT_WAYS + 1] = {
+    [WEFT_WAY_ANY] = "any",
+    [WEFT_WAY_COLD] = "cold",
+    [WEFT_WAY_FORK] = "fork",
 };
 
 static const WeftCodecField usage_fields[] = {
@@ -153,6 +168,23 @@ read_list(WeftFields *f, const List *list, WeftNode *node)
     }
 }
 
+static WeftNode *
+read_target(WeftFields *fields)
+{
+    json_t *object = weft_fields_object(fields, "target");
+    if (!object || fields->error)
+        return NULL;
+    g_autofree char *where = weft_fields_path(fields, "target");
+    WeftNode *target = weft_node_new();
+    WeftFields f;
+    weft_fields_begin(&f, object, "%s", where);
+    weft_codec_read(&f, target_fields, target);
+    for (guint i = 0; i < G_N_ELEMENTS(lists); i++)
+        read_list(&f, &lists[i], target);
+    weft_fields_end(&f, &fields->error);
+    return target;
+}
+
 WeftNode *
 weft_node_from_json(json_t *json, GError **error)
 {
@@ -162,6 +194,7 @@ weft_node_from_json(json_t *json, GError **error)
     weft_codec_read(&f, node_fields, node);
     for (guint i = 0; i < G_N_ELEMENTS(lists); i++)
         read_list(&f, &lists[i], node);
+    node->target = read_target(&f);
     return weft_fields_end(&f, error) ? g_steal_pointer(&node) : NULL;
 }
 
@@ -206,16 +239,27 @@ write_gpus(const WeftNode *node)
     return array;
 }
 
-json_t *
-weft_node_to_json(const WeftNode *node)
+static void
+write_lists(const WeftNode *node, json_t *json)
 {
-    json_t *json = weft_codec_write(node_fields, node);
     json_object_set_new_nocheck(json, "cores", write_cores(node));
     json_object_set_new_nocheck(json, "memory", write_memory(node));
     if (node->devices->len)
         json_object_set_new_nocheck(json, "devices", write_devices(node));
     if (node->gpus->len)
         json_object_set_new_nocheck(json, "gpus", write_gpus(node));
+}
+
+json_t *
+weft_node_to_json(const WeftNode *node)
+{
+    json_t *json = weft_codec_write(node_fields, node);
+    write_lists(node, json);
+    if (node->target) {
+        json_t *target = weft_codec_write(target_fields, node->target);
+        write_lists(node->target, target);
+        json_object_set_new_nocheck(json, "target", target);
+    }
     return json;
 }
 
@@ -228,6 +272,7 @@ weft_node_free(WeftNode *node)
     g_clear_pointer(&node->memory, g_array_unref);
     g_clear_pointer(&node->devices, g_ptr_array_unref);
     g_clear_pointer(&node->gpus, g_ptr_array_unref);
+    g_clear_pointer(&node->target, weft_node_free);
     weft_codec_free(node_fields, node);
 }
 

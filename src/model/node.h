@@ -20,6 +20,15 @@ typedef struct WeftDevice {
     guint64 guid; /* of the virtual function; 0 with a whole HCA */
 } WeftDevice;
 
+/* How it starts, or started. */
+typedef enum {
+    WEFT_WAY_ANY,  /* not decided */
+    WEFT_WAY_COLD, /* it boots, since being forked failed */
+    WEFT_WAY_FORK, /* it is forked from its template, and is told then who it is */
+    WEFT_WAYS
+} WeftWay;
+extern const char *const weft_way_words[WEFT_WAYS + 1];
+
 typedef struct WeftNode {
     char *id;      /* "<cluster id>-<serial>"; its domain is "weft-<id>" */
     char *cluster; /* id */
@@ -44,6 +53,11 @@ typedef struct WeftNode {
     char *detail; /* the driver's words, for operators only; NULL: none */
     guint64 met;  /* the generation of the cluster's members that it has met; 0: none */
     char *boot;   /* of its guest, that was ready; NULL: none was yet, or it does not tell */
+    WeftWay way;
+    char *template; /* id, with WEFT_WAY_FORK; NULL: none */
+    char *primed;   /* … and the memory there that it shares */
+    struct WeftNode *target; /* where it is being moved to: host, cores, memory, devices and GPUs, which it holds as well; NULL:
+                                it is not being moved */
     guint starts; /* how often it was started anew after a failure, in a row */
     gint64 since; /* when its resources were claimed: the start of its usage interval */
 } WeftNode;

@@ -137,6 +137,21 @@ offers_kvm(const xmlNode *root)
     return FALSE;
 }
 
+/* What nodes ask for as "q35": <machine canonical="pc-q35-7.2">q35</machine>. */
+static char *
+find_machine(const xmlNode *root)
+{
+    for (const xmlNode *guest = weft_xml_child(root, "guest"); guest; guest = weft_xml_next(guest, "guest")) {
+        const xmlNode *arch = weft_xml_child(guest, "arch");
+        for (const xmlNode *machine = weft_xml_child(arch, "machine"); machine; machine = weft_xml_next(machine, "machine")) {
+            g_autofree char *name = weft_xml_content(machine);
+            if (g_strcmp0(name, "q35") == 0)
+                return weft_xml_get(machine, "canonical");
+        }
+    }
+    return NULL;
+}
+
 static gboolean
 has_flag(const xmlNode *cpu)
 {
@@ -164,6 +179,8 @@ weft_inventory_read_capabilities(WeftInventory *inventory, const char *xml, gboo
     g_autofree char *iommu = weft_xml_get(weft_xml_find(root, iommu_path), "support");
     g_free(inventory->cpu_model);
     inventory->cpu_model = weft_xml_content(weft_xml_child(cpu, "model"));
+    g_free(inventory->machine);
+    inventory->machine = find_machine(root);
     inventory->iommu = g_strcmp0(iommu, "yes") == 0;
     *ret_offers_kvm = offers_kvm(root);
     *ret_flag = has_flag(cpu);
