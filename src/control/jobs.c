@@ -8,18 +8,30 @@
 #include <unistd.h>
 
 const char *const weft_step_words[WEFT_STEPS + 1] = {
-    [WEFT_STEP_START] = "start",           [WEFT_STEP_STOP] = "stop",   [WEFT_STEP_LIST] = "list",
-    [WEFT_STEP_INSPECT] = "inspect",       [WEFT_STEP_OPEN] = "open",   [WEFT_STEP_CONNECT] = "connect",
-    [WEFT_STEP_DISCONNECT] = "disconnect", [WEFT_STEP_BRING] = "bring", [WEFT_STEP_DISCARD] = "discard",
+    [WEFT_STEP_START] = "start",
+    [WEFT_STEP_STOP] = "stop",
+    [WEFT_STEP_LIST] = "list",
+    [WEFT_STEP_INSPECT] = "inspect",
+    [WEFT_STEP_OPEN] = "open",
+    [WEFT_STEP_CONNECT] = "connect",
+    [WEFT_STEP_DISCONNECT] = "disconnect",
+    [WEFT_STEP_BRING] = "bring",
+    [WEFT_STEP_DISCARD] = "discard",
+    [WEFT_STEP_SAVE] = "save",
+    [WEFT_STEP_FETCH] = "fetch",
+    [WEFT_STEP_PRIME] = "prime",
+    [WEFT_STEP_UNPRIME] = "unprime",
+    [WEFT_STEP_PLUG] = "plug",
 };
 
 /* Looking, talking, doing and carrying have workers of their own: hosts that hang in one hold up no other. */
 typedef enum { LOOK, TALK, DO, CARRY, PURPOSES } Purpose;
 
 static const Purpose purpose_of[WEFT_STEPS] = {
-    [WEFT_STEP_START] = DO,      [WEFT_STEP_STOP] = DO,     [WEFT_STEP_LIST] = LOOK,
-    [WEFT_STEP_INSPECT] = LOOK,  [WEFT_STEP_OPEN] = TALK,   [WEFT_STEP_CONNECT] = DO,
-    [WEFT_STEP_DISCONNECT] = DO, [WEFT_STEP_BRING] = CARRY, [WEFT_STEP_DISCARD] = DO,
+    [WEFT_STEP_START] = DO,   [WEFT_STEP_STOP] = DO,    [WEFT_STEP_LIST] = LOOK,     [WEFT_STEP_INSPECT] = LOOK,
+    [WEFT_STEP_OPEN] = TALK,  [WEFT_STEP_CONNECT] = DO, [WEFT_STEP_DISCONNECT] = DO, [WEFT_STEP_BRING] = CARRY,
+    [WEFT_STEP_DISCARD] = DO, [WEFT_STEP_SAVE] = CARRY, [WEFT_STEP_FETCH] = CARRY,   [WEFT_STEP_PRIME] = CARRY,
+    [WEFT_STEP_UNPRIME] = DO, [WEFT_STEP_PLUG] = DO,
 };
 
 /* One of so many workers, and of those for one host. */
@@ -58,6 +70,14 @@ lane_free(gpointer data)
 }
 
 static void
+file_free(WeftImageFile *file)
+{
+    if (file)
+        g_free(file->digest);
+    g_free(file);
+}
+
+static void
 job_free(WeftJob *job)
 {
     g_free(job->host);
@@ -67,9 +87,11 @@ job_free(WeftJob *job)
     g_free(job->path);
     g_clear_pointer(&job->seed, g_bytes_unref);
     g_clear_pointer(&job->network, weft_host_network_free);
-    if (job->file)
-        g_free(job->file->digest);
-    g_free(job->file);
+    g_free(job->primed);
+    g_free(job->xml);
+    file_free(job->file);
+    file_free(job->saved);
+    file_free(job->fetched);
     if (job->prepare_free)
         job->prepare_free(job->prepare_data);
     g_clear_pointer(&job->contents, weft_contents_free);
@@ -119,10 +141,20 @@ brought(guint64 done, guint64 total, gpointer data)
 }
 
 static void
+fetch(WeftHypervisor *hv, const WeftHostAddress *host, WeftJob *job)
+{
+    WeftImageFile file = { 0 };
+    const WeftFetch wish = { job->text, job->path, brought, job };
+    if (hv->ops->fetch(hv, host, &wish, &file, job->cancellable, &job->error))
+        job->fetched = g_memdup2(&file, sizeof file);
+}
+
+static void
 call_driver(WeftHypervisor *hv, WeftJob *job)
 {
     const WeftHostAddress host = { job->host, job->uri };
-    const WeftStart start = { job->text, job->seed, job->file, job->disk_size };
+    const WeftDomainOrigin origin = { .saved = job->saved, .primed = job->primed };
+    const WeftStart start = { job->text, job->seed, job->file, job->disk_size, job->saved ? &origin : NULL };
     const WeftBring bring = { job->file, job->path, brought, job };
 
     weft_failpoint_edge(weft_step_words[job->step], "before");
@@ -153,6 +185,21 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
         break;
     case WEFT_STEP_DISCARD:
         hv->ops->discard(hv, &host, job->text, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_SAVE:
+        hv->ops->save(hv, &host, job->text, job->goes_on, &job->standstill, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_FETCH:
+        fetch(hv, &host, job);
+        break;
+    case WEFT_STEP_PRIME:
+        hv->ops->prime(hv, &host, &(WeftPrime){ job->text, job->xml, job->saved }, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_UNPRIME:
+        hv->ops->unprime(hv, &host, job->text, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_PLUG:
+        hv->ops->plug(hv, &host, job->text, job->xml, job->cancellable, &job->error);
         break;
     case WEFT_STEPS:
         g_assert_not_reached();

@@ -20,6 +20,11 @@ typedef enum {
     WEFT_STEP_DISCONNECT,
     WEFT_STEP_BRING,
     WEFT_STEP_DISCARD,
+    WEFT_STEP_SAVE,
+    WEFT_STEP_FETCH,
+    WEFT_STEP_PRIME,
+    WEFT_STEP_UNPRIME,
+    WEFT_STEP_PLUG,
     WEFT_STEPS
 } WeftStepType;
 extern const char *const weft_step_words[WEFT_STEPS + 1];
@@ -36,11 +41,15 @@ struct WeftJob {
     WeftStepType step;
     char *host;
     char *uri;  /* NULL: the driver knows */
-    char *text; /* the definition to start, the domain's name, or the digest to discard */
+    char *text; /* the definition to start, the domain's name, the digest to discard, the file to fetch, or what was primed */
     GBytes *seed;
     WeftImageFile *file; /* what a start lays the domain's disk over, or what is to be brought; owned */
     guint64 disk_size;
-    char *path;               /* of the file to bring */
+    WeftImageFile *saved;     /* what a start goes on from, or memory is primed from; NULL: it boots; owned */
+    char *primed;             /* … and the memory that it shares then */
+    gboolean goes_on;         /* a domain that is saved runs on */
+    char *xml;                /* of the memory to prime, or of the device to plug */
+    char *path;               /* of the file to bring, or where it is to be fetched to */
     WeftHostNetwork *network; /* to connect; of one to disconnect the number counts */
     WeftChannel channel;
     gint64 deadline; /* microseconds from the moment that it runs, or that it last told how far it is */
@@ -56,8 +65,10 @@ struct WeftJob {
     WeftContents *contents;
     WeftInventory *inventory;
     int fd;
-    guint64 brought; /* bytes so far, atomic */
-    gint64 alive;    /* when it began, or the driver last told that; 0: it waits for a worker; atomic */
+    WeftSaved standstill;   /* of a domain that was saved */
+    WeftImageFile *fetched; /* owned */
+    guint64 brought;        /* bytes so far, atomic */
+    gint64 alive;           /* when it began, or the driver last told that; 0: it waits for a worker; atomic */
     GError *error;
     gboolean late; /* its deadline passed */
 };

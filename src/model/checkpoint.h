@@ -25,16 +25,16 @@ typedef struct WeftCheckpointNode {
 
 typedef struct WeftCheckpoint {
     char *tenant;
-    char *name;           /* unique within its tenant */
-    char *cluster;        /* id of the cluster that it is of */
-    WeftCluster *wish;    /* of that cluster then, all of it */
-    GPtrArray *nodes;     /* WeftCheckpointNode, by rank; of all nodes */
-    char *kind;           /* of the hosts: weft_inventory_kind() */
-    char *creator;        /* principal */
-    gint64 taken;         /* when all its nodes stood still */
-    gint64 paused;        /* microseconds that they did, the longest of them */
-    gint64 skew;          /* … between the first and the last that stopped */
-    gboolean complete;    /* all files are here; until then it is being made, and nothing is restored from it */
+    char *name;        /* unique within its tenant */
+    char *cluster;     /* id of the cluster that it is of */
+    WeftCluster *wish; /* of that cluster then, all of it */
+    GPtrArray *nodes;  /* WeftCheckpointNode, by rank; of all nodes */
+    char *kind;        /* of the hosts: weft_inventory_kind() */
+    char *creator;     /* principal */
+    gint64 taken;      /* when all its nodes stood still */
+    gint64 paused;     /* microseconds that they did, the longest of them */
+    gint64 skew;       /* … between the first and the last that stopped */
+    gboolean complete; /* all files are here; until then it is being made, and nothing is restored from it */
 } WeftCheckpoint;
 
 WeftCheckpoint *weft_checkpoint_from_json(json_t *json, GError **error);

@@ -90,7 +90,7 @@ typedef struct WeftCluster {
     guint64 walltime;     /* seconds that it may hold resources, from its first placement; 0: without end */
     gboolean preemptible; /* gives way to those that are not and find no room; it waits anew then */
     WeftStartWay start;
-    char *creator;        /* principal */
+    char *creator; /* principal */
     gint64 created;
     gint64 scaled;    /* when more nodes were last asked for; 0: never */
     gboolean deleted; /* the wish is that it be gone */
@@ -107,9 +107,8 @@ typedef struct WeftCluster {
  *       "ssh_keys": ["ssh-ed25519 AAAA…"],
  *       "user_data": "#cloud-config\n…", "slurm": false, "disk": "20G", "shm": "64M", "shared": ["storage"],
  *       "numa": "preferred", "layout": "compact", "exclusive": false, "apart": ["db"], "priority": 0, "walltime": "12h",
- *       "preemptible": false, "start": "template" (or "cold"), "pattern": "ring" (or "matrix": [[0, 5, …], …], rows and columns are ranks) }
- *                                                                                                one group, or
- *     { "name": "cfd", "groups": [ { "name": "gpu", "count": 4, … }, … ] }
+ *       "preemptible": false, "start": "template" (or "cold"), "pattern": "ring" (or "matrix": [[0, 5, …], …], rows and columns
+ * are ranks) } one group, or { "name": "cfd", "groups": [ { "name": "gpu", "count": 4, … }, … ] }
  */
 WeftCluster *weft_cluster_from_spec(json_t *json, GError **error);
 

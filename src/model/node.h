@@ -54,12 +54,12 @@ typedef struct WeftNode {
     guint64 met;  /* the generation of the cluster's members that it has met; 0: none */
     char *boot;   /* of its guest, that was ready; NULL: none was yet, or it does not tell */
     WeftWay way;
-    char *template; /* id, with WEFT_WAY_FORK; NULL: none */
-    char *primed;   /* … and the memory there that it shares */
+    char *template;          /* id, with WEFT_WAY_FORK; NULL: none */
+    char *primed;            /* … and the memory there that it shares */
     struct WeftNode *target; /* where it is being moved to: host, cores, memory, devices and GPUs, which it holds as well; NULL:
                                 it is not being moved */
-    guint starts; /* how often it was started anew after a failure, in a row */
-    gint64 since; /* when its resources were claimed: the start of its usage interval */
+    guint starts;            /* how often it was started anew after a failure, in a row */
+    gint64 since;            /* when its resources were claimed: the start of its usage interval */
 } WeftNode;
 
 /* Its arrays are there and empty, and own what they hold. */

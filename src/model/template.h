@@ -29,13 +29,13 @@ typedef struct WeftTemplate {
     guint64 page_size;
     char *kind; /* of hosts: weft_inventory_kind() */
     WeftTemplateState state;
-    gint64 since;  /* of the state */
-    char *reason;  /* why it failed, in weft's own words; NULL: it did not */
-    char *detail;  /* the driver's words, for operators; NULL: none */
-    guint failed;  /* so often in a row */
-    char *digest;  /* of its saved file; NULL: it has none */
-    guint64 size;  /* bytes of that file */
-    char *host;    /* where it was captured; NULL: it was not */
+    gint64 since; /* of the state */
+    char *reason; /* why it failed, in weft's own words; NULL: it did not */
+    char *detail; /* the driver's words, for operators; NULL: none */
+    guint failed; /* so often in a row */
+    char *digest; /* of its saved file; NULL: it has none */
+    guint64 size; /* bytes of that file */
+    char *host;   /* where it was captured; NULL: it was not */
     gint64 captured;
     gint64 used; /* when a node was last forked from it, or it was captured */
 } WeftTemplate;
@@ -46,10 +46,10 @@ WeftTemplate *weft_template_copy(const WeftTemplate *template);
 void weft_template_free(WeftTemplate *template);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftTemplate, weft_template_free)
 
-/* What a node would be forked from: image, shape and kind of host, with its id; nothing is known of it yet. NULL: the node cannot
- * be forked from any template; why is told for its tenant. kind: of its host. */
-WeftTemplate *weft_template_for(const WeftNode *node, const WeftHost *host, const WeftImage *image, const char *kind,
-                                const char **ret_why);
+/* What a node would be forked from: image, shape and kind of host, with its id; nothing is known of it yet. NULL: the node
+ * cannot be forked from any template; why is told for its tenant. kind: of its host. */
+WeftTemplate *
+weft_template_for(const WeftNode *node, const WeftHost *host, const WeftImage *image, const char *kind, const char **ret_why);
 /* Is its image still what it was captured from? */
 gboolean weft_template_is_of(const WeftTemplate *template, const WeftImage *image);
 /* Its saved file, as hosts are brought it; borrows the digest. */

@@ -21,6 +21,7 @@
 #define PKEY "fabric/%s/pkey/%u"
 #define PKEY_REST "%s/0x%04x" /* the key of its record */
 #define RESERVATIONS "reservations"
+#define PRIMED "host/%s/numa/%u/primed/%s"
 
 char *
 weft_cluster_key(const char *tenant, const char *name)
@@ -89,6 +90,9 @@ DECODE_AND_LOAD(WeftCluster, cluster, WEFT_KIND_CLUSTER, weft_cluster_from_json(
 DECODE_AND_LOAD(WeftClusterStatus, cluster_status, WEFT_KIND_CLUSTER_STATUS, weft_cluster_status_from_json(json, error))
 DECODE_AND_LOAD(WeftNode, node, WEFT_KIND_NODE, weft_node_from_json(json, error))
 DECODE_AND_LOAD(WeftReservation, reservation, WEFT_KIND_RESERVATION, weft_reservation_from_json(json, error))
+DECODE_AND_LOAD(WeftTemplate, template, WEFT_KIND_TEMPLATE, weft_template_from_json(json, error))
+DECODE(WeftPrimed, primed, weft_primed_from_json(json, error))
+DECODE_AND_LOAD(WeftCheckpoint, checkpoint, WEFT_KIND_CHECKPOINT, weft_checkpoint_from_json(json, error))
 DECODE(WeftEvent, event, weft_event_from_json(json, error))
 DECODE(WeftUsage, usage, weft_usage_from_json(json, error))
 
@@ -238,6 +242,30 @@ weft_txn_put_image(WeftTxn *txn, const WeftImage *image, gint64 expected)
 }
 
 void
+weft_txn_put_template(WeftTxn *txn, const WeftTemplate *template, gint64 expected)
+{
+    weft_txn_put(txn, WEFT_KIND_TEMPLATE, template->id, NULL, NULL, weft_template_to_json(template), expected);
+}
+
+void
+weft_txn_put_checkpoint(WeftTxn *txn, const WeftCheckpoint *checkpoint, gint64 expected)
+{
+    g_autofree char *key = weft_cluster_key(checkpoint->tenant, checkpoint->name);
+    weft_txn_put(txn, WEFT_KIND_CHECKPOINT, key, checkpoint->tenant, checkpoint->cluster, weft_checkpoint_to_json(checkpoint),
+                 expected);
+    for (guint i = 0; i < checkpoint->wish->groups->len; i++)
+        weft_txn_share(txn, 1, 0, IMAGE, ((const WeftGroup *)checkpoint->wish->groups->pdata[i])->image);
+}
+
+void
+weft_txn_put_system_cluster(WeftTxn *txn, const WeftCluster *cluster, gint64 expected)
+{
+    g_autofree char *key = weft_cluster_key(cluster->tenant, cluster->name);
+    weft_txn_put(txn, WEFT_KIND_CLUSTER, key, cluster->tenant, NULL, weft_cluster_to_json(cluster), expected);
+    weft_txn_claim(txn, CLUSTER_ID, cluster->id);
+}
+
+void
 weft_txn_put_cluster(WeftTxn *txn, const WeftCluster *cluster, const WeftTenant *tenant, gint64 expected)
 {
     g_autofree char *key = weft_cluster_key(cluster->tenant, cluster->name);
@@ -315,9 +343,9 @@ claim_memory(WeftTxn *txn, const WeftMemory *memory, const WeftHost *host)
 
 /* A whole HCA takes all its virtual functions with it, so that neither can be had while the other is in use. */
 static void
-claim_device(WeftTxn *txn, const WeftDevice *device, const WeftHost *host)
+claim_device(WeftTxn *txn, const WeftDevice *device, const WeftHost *host, gboolean guid)
 {
-    if (device->guid)
+    if (guid && device->guid)
         weft_txn_claim(txn, GUID, host->fabric, device->guid);
     if (device->vf >= 0) {
         weft_txn_claim(txn, "host/%s/vf/%s/%d", host->name, device->hca, device->vf);
@@ -329,24 +357,51 @@ claim_device(WeftTxn *txn, const WeftDevice *device, const WeftHost *host)
         weft_txn_claim(txn, "host/%s/vf/%s/%u", host->name, device->hca, vf);
 }
 
+void
+weft_txn_put_primed(WeftTxn *txn, const WeftPrimed *primed, const WeftHost *host)
+{
+    WeftMemory memory = weft_primed_memory(primed);
+    weft_txn_put(txn, WEFT_KIND_PRIMED, primed->id, primed->template, primed->host, weft_primed_to_json(primed), WEFT_ABSENT);
+    weft_txn_claim(txn, PRIMED, primed->host, primed->numa, primed->template);
+    claim_memory(txn, &memory, host);
+}
+
 static void
 put_node(WeftTxn *txn, const WeftNode *node, gint64 expected)
 {
     weft_txn_put(txn, WEFT_KIND_NODE, node->id, node->cluster, node->host, weft_node_to_json(node), expected);
 }
 
-void
-weft_txn_put_new_node(WeftTxn *txn, const WeftNode *node, const WeftHost *host)
+/* What it holds on a host. guids: those of its devices too. */
+static void
+claim_place(WeftTxn *txn, const WeftNode *node, const WeftHost *host, gboolean guids)
 {
-    put_node(txn, node, WEFT_ABSENT);
     for (guint i = 0; i < node->cores->len; i++)
         weft_txn_claim(txn, "host/%s/core/%u", host->name, g_array_index(node->cores, guint16, i));
     for (guint i = 0; i < node->memory->len; i++)
         claim_memory(txn, &g_array_index(node->memory, WeftMemory, i), host);
     for (guint i = 0; i < node->devices->len; i++)
-        claim_device(txn, node->devices->pdata[i], host);
+        claim_device(txn, node->devices->pdata[i], host, guids);
     for (guint i = 0; i < node->gpus->len; i++)
         weft_txn_claim(txn, "host/%s/gpu/%s", host->name, (const char *)node->gpus->pdata[i]);
+}
+
+void
+weft_txn_put_new_node(WeftTxn *txn, const WeftNode *node, const WeftHost *host)
+{
+    put_node(txn, node, WEFT_ABSENT);
+    claim_place(txn, node, host, TRUE);
+    weft_txn_claim(txn, "mac/%s", node->mac);
+}
+
+/* Its GUIDs and its MAC go with it: it has them once. */
+void
+weft_txn_put_moved_node(WeftTxn *txn, const WeftNode *node, const WeftHost *from, const WeftHost *to, gint64 expected)
+{
+    put_node(txn, node, expected);
+    claim_place(txn, node, from, TRUE);
+    if (node->target)
+        claim_place(txn, node->target, to, FALSE);
     weft_txn_claim(txn, "mac/%s", node->mac);
 }
 

@@ -1,6 +1,7 @@
 /* Model objects in the store: which key, scope, place and claims each has. The only place that knows. */
 #pragma once
 
+#include "checkpoint.h"
 #include "cluster.h"
 #include "event.h"
 #include "host.h"
@@ -8,6 +9,7 @@
 #include "node.h"
 #include "reservation.h"
 #include "store.h"
+#include "template.h"
 #include "tenant.h"
 #include "topology.h"
 
@@ -20,7 +22,10 @@
  *                                                          and is counted as one that may have VFs or has none
  *   fabric, tenant, image     "<name>"                     a fabric claims the P_Keys of what is shared on it
  *   reservation               "<name>"                     is counted as one of all
- *   P_Key that rests          "<fabric>/<number, 0x0000>"  scope fabric; { "freed": when }
+ *   template                  "<id>"
+ *   primed memory             "<id>"                       scope template, place host; claims its pages, and that it is the
+ * only one of its template on its NUMA node checkpoint                "<tenant>/<name>"            scope tenant, place cluster
+ * id; a share of the images of its wish P_Key that rests          "<fabric>/<number, 0x0000>"  scope fabric; { "freed": when }
  *   fabric map                "<fabric>"                   { "map": as in topology's map.h }, put by the API
  *   token                     "<id>"                       scope tenant, place principal; claims "token/<hash>"
  *   principal                 "<name>"                     scope tenant; claims "unix/<user>"
@@ -41,6 +46,8 @@ WeftImage *weft_store_load_image(WeftStore *store, const char *key, gint64 *ret_
 WeftCluster *weft_store_load_cluster(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftClusterStatus *weft_store_load_cluster_status(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftNode *weft_store_load_node(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
+WeftTemplate *weft_store_load_template(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
+WeftCheckpoint *weft_store_load_checkpoint(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftReservation *weft_store_load_reservation(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 
 /* The record that holds what only one can have; NULL and no error: none does. */
@@ -68,6 +75,9 @@ WeftImage *weft_record_image(const WeftRecord *record, GError **error);
 WeftCluster *weft_record_cluster(const WeftRecord *record, GError **error);
 WeftClusterStatus *weft_record_cluster_status(const WeftRecord *record, GError **error);
 WeftNode *weft_record_node(const WeftRecord *record, GError **error);
+WeftTemplate *weft_record_template(const WeftRecord *record, GError **error);
+WeftPrimed *weft_record_primed(const WeftRecord *record, GError **error);
+WeftCheckpoint *weft_record_checkpoint(const WeftRecord *record, GError **error);
 WeftReservation *weft_record_reservation(const WeftRecord *record, GError **error);
 WeftEvent *weft_record_event(const WeftRecord *record, GError **error);
 WeftUsage *weft_record_usage(const WeftRecord *record, GError **error);
@@ -83,6 +93,12 @@ void weft_txn_put_token(WeftTxn *txn, const WeftToken *token, gint64 expected);
 /* One of WEFT_RESERVATIONS_MAX. */
 void weft_txn_put_reservation(WeftTxn *txn, const WeftReservation *reservation, gint64 expected);
 void weft_txn_put_image(WeftTxn *txn, const WeftImage *image, gint64 expected);
+void weft_txn_put_template(WeftTxn *txn, const WeftTemplate *template, gint64 expected);
+/* Claims its pages within what the host has. */
+void weft_txn_put_primed(WeftTxn *txn, const WeftPrimed *primed, const WeftHost *host);
+void weft_txn_put_checkpoint(WeftTxn *txn, const WeftCheckpoint *checkpoint, gint64 expected);
+/* One of the system's own: it counts in no quota, and keeps nobody from removing its image. */
+void weft_txn_put_system_cluster(WeftTxn *txn, const WeftCluster *cluster, gint64 expected);
 /* Claims the tenant's quotas within its limits. A cluster whose wish is to be gone keeps its claims until it is. */
 void weft_txn_put_cluster(WeftTxn *txn, const WeftCluster *cluster, const WeftTenant *tenant, gint64 expected);
 void weft_txn_put_cluster_status(WeftTxn *txn, const WeftClusterStatus *status, gint64 expected);
@@ -97,6 +113,9 @@ void weft_txn_put_new_node(WeftTxn *txn, const WeftNode *node, const WeftHost *h
 void weft_txn_share_lane(WeftTxn *txn, const WeftNode *node, const WeftDevice *device, guint64 room);
 /* A change of phase; what it holds does not change. */
 void weft_txn_put_node(WeftTxn *txn, const WeftNode *node, gint64 expected);
+/* A change of what it holds: a move begins (it has a target, and holds both), or has ended (it is there, or is not moved). from
+ * and to describe the hosts; to is NULL where it has no target. */
+void weft_txn_put_moved_node(WeftTxn *txn, const WeftNode *node, const WeftHost *from, const WeftHost *to, gint64 expected);
 /* Frees what it holds, and writes its usage interval, ended now. */
 void weft_txn_release_node(WeftTxn *txn, const WeftNode *node, gint64 expected, gint64 now);
 /* Removals that are EXHAUSTED as long as a node is on the host, the tenant has a cluster or a principal, the principal a token,

@@ -1,14 +1,25 @@
 #include "txn.h"
 
 const char *const weft_kind_words[WEFT_KINDS + 1] = {
-    [WEFT_KIND_META] = "meta",           [WEFT_KIND_FABRIC] = "fabric",
-    [WEFT_KIND_HOST] = "host",           [WEFT_KIND_HOST_STATUS] = "host-status",
-    [WEFT_KIND_TENANT] = "tenant",       [WEFT_KIND_PRINCIPAL] = "principal",
-    [WEFT_KIND_TOKEN] = "token",         [WEFT_KIND_IMAGE] = "image",
-    [WEFT_KIND_CLUSTER] = "cluster",     [WEFT_KIND_CLUSTER_STATUS] = "cluster-status",
-    [WEFT_KIND_NODE] = "node",           [WEFT_KIND_RESERVATION] = "reservation",
-    [WEFT_KIND_EVENT] = "event",         [WEFT_KIND_USAGE] = "usage",
-    [WEFT_KIND_REQUEST] = "request",     [WEFT_KIND_FABRIC_MAP] = "fabric-map",
+    [WEFT_KIND_META] = "meta",
+    [WEFT_KIND_FABRIC] = "fabric",
+    [WEFT_KIND_HOST] = "host",
+    [WEFT_KIND_HOST_STATUS] = "host-status",
+    [WEFT_KIND_TENANT] = "tenant",
+    [WEFT_KIND_PRINCIPAL] = "principal",
+    [WEFT_KIND_TOKEN] = "token",
+    [WEFT_KIND_IMAGE] = "image",
+    [WEFT_KIND_CLUSTER] = "cluster",
+    [WEFT_KIND_CLUSTER_STATUS] = "cluster-status",
+    [WEFT_KIND_NODE] = "node",
+    [WEFT_KIND_RESERVATION] = "reservation",
+    [WEFT_KIND_TEMPLATE] = "template",
+    [WEFT_KIND_PRIMED] = "primed memory",
+    [WEFT_KIND_CHECKPOINT] = "checkpoint",
+    [WEFT_KIND_EVENT] = "event",
+    [WEFT_KIND_USAGE] = "usage",
+    [WEFT_KIND_REQUEST] = "request",
+    [WEFT_KIND_FABRIC_MAP] = "fabric-map",
     [WEFT_KIND_PKEY_REST] = "pkey-rest",
 };
 

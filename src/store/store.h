@@ -35,6 +35,9 @@ typedef enum {
     WEFT_KIND_CLUSTER_STATUS,
     WEFT_KIND_NODE,
     WEFT_KIND_RESERVATION,
+    WEFT_KIND_TEMPLATE,
+    WEFT_KIND_PRIMED, /* memory of a host that nodes are forked from */
+    WEFT_KIND_CHECKPOINT,
     WEFT_KIND_EVENT,
     WEFT_KIND_USAGE,
     WEFT_KIND_REQUEST, /* answers to requests with an idempotency key */
