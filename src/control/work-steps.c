@@ -179,7 +179,8 @@ make_seed(WeftJob *job, GError **error)
 {
     const Birth *birth = job->prepare_data;
     const WeftControlOptions *options = birth->options;
-    g_autoptr(WeftKeys) keys = weft_keys_derive(options->secret, birth->cluster->id, birth->cluster->name, error);
+    const WeftKeyOwner owner = { birth->cluster->id, birth->cluster->name, birth->node->id };
+    g_autoptr(WeftKeys) keys = weft_keys_derive(options->secret, &owner, error);
     if (!keys)
         return FALSE;
     WeftSeedSpec spec = { birth->node, birth->cluster, birth->pkey, keys, options->guest, birth->shared };

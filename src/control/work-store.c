@@ -12,6 +12,7 @@ node_work_free(gpointer data)
     WeftNodeWork *item = data;
     weft_rest_clear(&item->rest);
     g_clear_pointer(&item->unreached, g_array_unref);
+    g_free(item->host_key);
     weft_node_free(item->node);
     g_free(item);
 }

@@ -1,4 +1,5 @@
 #include "errors.h"
+#include "keys.h"
 #include "outcasts.h"
 #include "protocol.h"
 #include "roster.h"
@@ -85,23 +86,40 @@ weft_work_greet(WeftWork *work, WeftNodeWork *item)
 static int
 compare_ranks(gconstpointer a, gconstpointer b)
 {
-    guint x = (*(WeftNode *const *)a)->rank, y = (*(WeftNode *const *)b)->rank;
+    guint x = (*(WeftNodeWork *const *)a)->node->rank, y = (*(WeftNodeWork *const *)b)->node->rank;
     return x < y ? -1 : x > y;
+}
+
+/* Derived once for each node, as it takes its time with a thousand of them. NULL: there is no secret, or no key of it. */
+static const char *
+host_key(const WeftControl *control, WeftNodeWork *item)
+{
+    g_autoptr(GError) error = NULL;
+    if (!item->host_key && control->options.secret)
+        item->host_key = weft_host_key_derive(control->options.secret, item->node->id, &error);
+    if (error)
+        g_warning("node %s: %s", item->node->id, error->message);
+    return item->host_key;
 }
 
 static char *
 list_members(const WeftWork *work)
 {
-    g_autoptr(GPtrArray) nodes = g_ptr_array_new(), leaves = g_ptr_array_new();
+    g_autoptr(GPtrArray) items = g_ptr_array_new(), nodes = g_ptr_array_new(), leaves = g_ptr_array_new();
+    g_autoptr(GPtrArray) host_keys = g_ptr_array_new();
     for (guint i = 0; i < work->nodes->len; i++) {
-        WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
-        if (node->phase == WEFT_NODE_UP || node->phase == WEFT_NODE_READY)
-            g_ptr_array_add(nodes, node);
+        WeftNodePhase phase = ((const WeftNodeWork *)work->nodes->pdata[i])->node->phase;
+        if (phase == WEFT_NODE_UP || phase == WEFT_NODE_READY)
+            g_ptr_array_add(items, work->nodes->pdata[i]);
     }
-    g_ptr_array_sort(nodes, compare_ranks);
-    for (guint i = 0; i < nodes->len; i++)
-        g_ptr_array_add(leaves, (char *)weft_fleet_leaf(work->control->fleet, ((const WeftNode *)nodes->pdata[i])->host));
-    return weft_roster_members(nodes, leaves);
+    g_ptr_array_sort(items, compare_ranks);
+    for (guint i = 0; i < items->len; i++) {
+        WeftNodeWork *item = items->pdata[i];
+        g_ptr_array_add(nodes, item->node);
+        g_ptr_array_add(leaves, (char *)weft_fleet_leaf(work->control->fleet, item->node->host));
+        g_ptr_array_add(host_keys, (char *)host_key(work->control, item));
+    }
+    return weft_roster_members(nodes, leaves, host_keys);
 }
 
 /* A thousand nodes are told of a thousand: what is the same for all is made once. */

@@ -20,6 +20,7 @@ typedef struct WeftNodeWork {
     guint64 tried;     /* the generation of the members that it did not reach */
     guint tries;       /* … in a row, since one of them was moved */
     GArray *unreached; /* … whom the last time: guint, ranks; NULL: it never failed */
+    char *host_key;    /* the public key of its ssh server, for the others; NULL: nobody asked yet */
 } WeftNodeWork;
 
 /* A host that failed the cluster, and is passed over for a while. */

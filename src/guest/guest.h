@@ -94,6 +94,7 @@ void node_free(struct node *node);
 
 #define ENVIRONMENT_FILE "run/weft/environment"
 #define HOSTFILE "etc/weft/hostfile"
+#define KNOWN_HOSTS "etc/ssh/ssh_known_hosts"
 /* What does not wait: names, limits, environment, keys. */
 void setup_files(const struct node *node);
 void setup_environment(const struct node *node);
@@ -187,6 +188,7 @@ const struct server_options *server_options(void);
 
 /* --- roster.c: who is in the cluster (see roster.h of src/seed) --- */
 
+#define GENERATION "run/weft/generation" /* of the roster that was written; absent: none was yet */
 #define LEAF_SIZE 64
 #define MEMBERS_MAX 65536
 
@@ -194,6 +196,7 @@ struct member {
     unsigned rank, slots;
     char name[NAME_SIZE];
     char leaf[LEAF_SIZE];
+    const char *host_key;                    /* borrowed from the text; NULL: not known */
     struct in_addr addresses[RAILS_MAX + 1]; /* Ethernet, then IPoIB by rail; 0: none */
 };
 

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GENERATION "run/weft/generation"
-
 static struct member *
 member_of(const struct roster *roster, const char *rank)
 {
@@ -57,6 +55,15 @@ take_leaf(struct roster *roster, char *rest)
 }
 
 static int
+take_hostkey(struct roster *roster, char *rest)
+{
+    struct member *member = member_of(roster, next_word(&rest));
+    if (member)
+        member->host_key = rest;
+    return member && *rest;
+}
+
+static int
 take_generation(struct roster *roster, char *rest)
 {
     roster->generation = strtoull(rest, NULL, 10);
@@ -81,8 +88,8 @@ static const struct {
     const char *key;
     int (*take)(struct roster *roster, char *rest);
 } keys[] = {
-    { "generation", take_generation }, { "self", take_self }, { "within", take_within }, { "node", take_node },
-    { "ipoib", take_ipoib },           { "leaf", take_leaf },
+    { "generation", take_generation }, { "self", take_self }, { "within", take_within },   { "node", take_node },
+    { "ipoib", take_ipoib },           { "leaf", take_leaf }, { "hostkey", take_hostkey },
 };
 
 static int
@@ -127,6 +134,27 @@ write_hosts(const struct roster *roster)
     text_free(&text);
 }
 
+/* By every name and address that it may be called by, so that nobody is asked and nobody remembers a node that was replaced. */
+static void
+write_known_hosts(const struct roster *roster)
+{
+    struct text text = { 0 };
+    char ip[INET_ADDRSTRLEN];
+    for (unsigned i = 0; i < roster->n_members; i++) {
+        const struct member *member = &roster->members[i];
+        if (!member->host_key)
+            continue;
+        text_add(&text, "%s,%s", member->name, inet_ntop(AF_INET, &member->addresses[0], ip, sizeof ip));
+        for (unsigned rail = 0; rail < RAILS_MAX; rail++)
+            if (member->addresses[rail + 1].s_addr)
+                text_add(&text, ",%s-ib%u,%s", member->name, rail,
+                         inet_ntop(AF_INET, &member->addresses[rail + 1], ip, sizeof ip));
+        text_add(&text, " %s\n", member->host_key);
+    }
+    file_write_part(KNOWN_HOSTS, &text, 0, 0644);
+    text_free(&text);
+}
+
 static void
 write_hostfile(const struct roster *roster)
 {
@@ -149,6 +177,7 @@ roster_write(const struct node *node, const struct roster *roster)
     write_hosts(roster);
     write_hostfile(roster);
     setup_users(node);
+    write_known_hosts(roster);
     text_add(&generation, "%llu\n", roster->generation);
     file_write_text(GENERATION, &generation, 0644);
     text_free(&generation);

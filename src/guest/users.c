@@ -73,8 +73,8 @@ setup_user(const struct passwd *user, const struct node *node)
     free(public);
 }
 
-/* The nodes share a host key, so that one line knows them all. cloud-init makes host keys anew at the first boot: OpenSSH is
- * therefore told of ours where it lies. */
+/* Its own, until the roster tells of the others'. cloud-init makes host keys anew at the first boot: OpenSSH is therefore told
+ * of ours where it lies. */
 static void
 setup_host_keys(const struct node *node)
 {
@@ -83,9 +83,10 @@ setup_host_keys(const struct node *node)
     struct text known = { 0 };
     if (!public)
         return;
-    public[strcspn(public, "\n")] = '\0';
-    text_add(&known, "%s-*,10.6?.*,10.7?.* %s\n", node->cluster, public);
-    file_write_part("etc/ssh/ssh_known_hosts", &known, 0, 0644);
+    char *rest = public, *type = next_word(&rest), *key = next_word(&rest);
+    text_add(&known, "%s %s %s\n", node->hostname, type, key ? key : "");
+    if (!file_exists(GENERATION))
+        file_write_part(KNOWN_HOSTS, &known, 0, 0644);
     text_free(&known);
     free(public);
     install(FILES "ssh/host_ed25519", "etc/weft/ssh_host_ed25519_key", 0600);

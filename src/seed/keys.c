@@ -13,16 +13,16 @@
 static gboolean
 check(int rc, GError **error)
 {
-    return rc >= 0 || weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot derive the cluster's keys: %s", gnutls_strerror(rc));
+    return rc >= 0 || weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot derive keys: %s", gnutls_strerror(rc));
 }
 
-/* HKDF-SHA256: the cluster's id as salt, the purpose as info, so that no two secrets of a site are related. */
+/* HKDF-SHA256: the id as salt, the purpose as info, so that no two secrets of a site are related. */
 static gboolean
-expand(const guint8 *secret, const char *cluster_id, const char *purpose, gpointer output, gsize length, GError **error)
+expand(const guint8 *secret, const char *id, const char *purpose, gpointer output, gsize length, GError **error)
 {
     guint8 pseudorandom[32];
     gnutls_datum_t key = { (guint8 *)secret, WEFT_SECRET_LENGTH };
-    gnutls_datum_t salt = { (guint8 *)cluster_id, (unsigned)strlen(cluster_id) };
+    gnutls_datum_t salt = { (guint8 *)id, (unsigned)strlen(id) };
     gnutls_datum_t info = { (guint8 *)purpose, (unsigned)strlen(purpose) };
     gboolean ok = check(gnutls_hkdf_extract(GNUTLS_MAC_SHA256, &key, &salt, pseudorandom), error);
     key = (gnutls_datum_t){ pseudorandom, sizeof pseudorandom };
@@ -54,7 +54,7 @@ public_of(const guint8 seed[ED25519_LENGTH], guint8 ret_public[ED25519_LENGTH], 
     if (ok && x.size == ED25519_LENGTH)
         memcpy(ret_public, x.data, ED25519_LENGTH);
     else if (ok)
-        ok = weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot derive the cluster's keys: a public key of %u bytes", x.size);
+        ok = weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot derive keys: a public key of %u bytes", x.size);
     gnutls_free(x.data);
     gnutls_privkey_deinit(key);
     return ok;
@@ -139,40 +139,76 @@ format_private(const guint8 seed[ED25519_LENGTH], const guint8 public[ED25519_LE
 }
 
 static char *
-format_public(const guint8 public[ED25519_LENGTH], const char *comment)
+format_public(const guint8 public[ED25519_LENGTH])
 {
     g_autoptr(GByteArray) blob = public_blob(public);
     g_autofree char *base64 = g_base64_encode(blob->data, blob->len);
-    return g_strdup_printf("%s %s %s", KEY_TYPE, base64, comment);
+    return g_strconcat(KEY_TYPE " ", base64, NULL);
 }
 
+/* Where a pair comes from. */
 typedef struct {
     const guint8 *secret;
-    const char *cluster_id, *comment;
+    const char *id, *purpose;
 } Origin;
 
+#define HOST_KEY "weft ssh host of node"
+
 static gboolean
-derive_pair(const Origin *origin, const char *purpose, char **ret_private, char **ret_public, GError **error)
+derive_public(const Origin *origin, guint8 ret_seed[ED25519_LENGTH], guint8 ret_public[ED25519_LENGTH], GError **error)
+{
+    return expand(origin->secret, origin->id, origin->purpose, ret_seed, ED25519_LENGTH, error) &&
+           public_of(ret_seed, ret_public, error);
+}
+
+static gboolean
+derive_pair(const Origin *origin, const char *comment, char **ret_private, char **ret_public, GError **error)
 {
     guint8 seed[ED25519_LENGTH], public[ED25519_LENGTH];
-    if (!expand(origin->secret, origin->cluster_id, purpose, seed, sizeof seed, error) || !public_of(seed, public, error))
+    if (!derive_public(origin, seed, public, error))
         return FALSE;
-    *ret_private = format_private(seed, public, origin->comment);
-    *ret_public = format_public(public, origin->comment);
+    g_autofree char *text = format_public(public);
+    *ret_private = format_private(seed, public, comment);
+    *ret_public = g_strconcat(text, " ", comment, NULL);
     gnutls_memset(seed, 0, sizeof seed);
     return TRUE;
 }
 
+/* As systemd makes them: a random UUID of version 4, without its hyphens. */
+static gboolean
+derive_machine_id(const guint8 *secret, const char *node_id, char ret_text[33], GError **error)
+{
+    guint8 bytes[16];
+    if (!expand(secret, node_id, "weft machine id", bytes, sizeof bytes, error))
+        return FALSE;
+    bytes[6] = (guint8)((bytes[6] & 0x0f) | 0x40);
+    bytes[8] = (guint8)((bytes[8] & 0x3f) | 0x80);
+    for (guint i = 0; i < sizeof bytes; i++)
+        g_snprintf(ret_text + 2 * i, 3, "%02x", bytes[i]);
+    return TRUE;
+}
+
 WeftKeys *
-weft_keys_derive(const guint8 secret[WEFT_SECRET_LENGTH], const char *cluster_id, const char *comment, GError **error)
+weft_keys_derive(const guint8 secret[WEFT_SECRET_LENGTH], const WeftKeyOwner *owner, GError **error)
 {
     g_autoptr(WeftKeys) keys = g_new0(WeftKeys, 1);
-    Origin origin = { secret, cluster_id, comment };
-    if (!derive_pair(&origin, "weft ssh user", &keys->user_private, &keys->user_public, error) ||
-        !derive_pair(&origin, "weft ssh host", &keys->host_private, &keys->host_public, error) ||
-        !expand(secret, cluster_id, "weft munge", keys->munge, sizeof keys->munge, error))
+    const Origin user = { secret, owner->cluster_id, "weft ssh user" }, host = { secret, owner->node_id, HOST_KEY };
+    if (!derive_pair(&user, owner->cluster, &keys->user_private, &keys->user_public, error) ||
+        !derive_pair(&host, owner->cluster, &keys->host_private, &keys->host_public, error) ||
+        !expand(secret, owner->cluster_id, "weft munge", keys->munge, sizeof keys->munge, error) ||
+        !derive_machine_id(secret, owner->node_id, keys->machine_id, error))
         return NULL;
     return g_steal_pointer(&keys);
+}
+
+char *
+weft_host_key_derive(const guint8 secret[WEFT_SECRET_LENGTH], const char *node_id, GError **error)
+{
+    guint8 seed[ED25519_LENGTH], public[ED25519_LENGTH];
+    if (!derive_public(&(Origin){ secret, node_id, HOST_KEY }, seed, public, error))
+        return NULL;
+    gnutls_memset(seed, 0, sizeof seed);
+    return format_public(public);
 }
 
 void

@@ -33,7 +33,7 @@ leaf_number(GHashTable *numbers, const char *leaf)
 }
 
 char *
-weft_roster_members(const GPtrArray *nodes, const GPtrArray *leaves)
+weft_roster_members(const GPtrArray *nodes, const GPtrArray *leaves, const GPtrArray *host_keys)
 {
     g_autoptr(GHashTable) numbers = g_hash_table_new(g_str_hash, g_str_equal);
     GString *text = g_string_new(NULL);
@@ -41,6 +41,12 @@ weft_roster_members(const GPtrArray *nodes, const GPtrArray *leaves)
         add_node(text, g_ptr_array_index(nodes, i));
     for (guint i = 0; i < nodes->len; i++)
         add_rails(text, g_ptr_array_index(nodes, i));
+    for (guint i = 0; i < nodes->len; i++) {
+        const WeftNode *node = g_ptr_array_index(nodes, i);
+        const char *key = g_ptr_array_index(host_keys, i);
+        if (key)
+            g_string_append_printf(text, "hostkey %u %s\n", node->rank, key);
+    }
     for (guint i = 0; i < nodes->len; i++) {
         const WeftNode *node = g_ptr_array_index(nodes, i);
         g_string_append_printf(text, "leaf %u leaf%u\n", node->rank, leaf_number(numbers, g_ptr_array_index(leaves, i)));

@@ -5,6 +5,7 @@
  *     self 3
  *     node 0 cfd-0 10.64.0.1 4                        rank, hostname, address, slots (physical cores)
  *     ipoib 0 0 10.65.0.1                             rank, rail, address
+ *     hostkey 0 ssh-ed25519 AAAA…                     rank, the public key of its ssh server
  *     leaf 0 leaf0                                     rank, the leaf switch of its host: for topology.conf. Numbered as they
  *                                                      appear: which nodes share one matters, not what the site calls it
  */
@@ -14,6 +15,7 @@
 
 #include <glib.h>
 
-/* The lines that are the same for all. nodes: WeftNode, sorted by rank. leaves: char *, the leaf of each, same order. */
-char *weft_roster_members(const GPtrArray *nodes, const GPtrArray *leaves);
+/* The lines that are the same for all. nodes: WeftNode, sorted by rank. leaves, host_keys: char *, those of each, same order;
+ * a NULL among host_keys: it is not known. */
+char *weft_roster_members(const GPtrArray *nodes, const GPtrArray *leaves, const GPtrArray *host_keys);
 char *weft_roster_format(guint64 generation, guint self, const char *members);

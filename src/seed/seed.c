@@ -57,6 +57,7 @@ format_node(const WeftSeedSpec *spec)
     g_autofree char *address = weft_node_address(node);
     GString *text = g_string_new(NULL);
     g_string_append_printf(text, "hostname %s\nrank %u\ncluster %s\n", hostname, node->rank, spec->cluster->name);
+    g_string_append_printf(text, "id %s\nmachine %s\n", node->id, spec->keys->machine_id);
     g_string_append_printf(text, "mac %s %s/%d %d\n", node->mac, address, WEFT_SUBNET_PREFIX, WEFT_NETWORK_MTU);
     append_rails(text, node);
     g_string_append_printf(text, "pkey 0x%04x\nsl %u\n", FULL_MEMBER | spec->pkey, node->sl);
@@ -89,25 +90,88 @@ copied(const char *text)
     return g_bytes_new(text, strlen(text));
 }
 
+/* --- what belongs into the node as it is --- */
+
+#define OWN_FILES 5
+#define OWN_FOLDER "weft/files/"
+
+static void
+own_files(const WeftKeys *keys, WeftIsoFile ret_files[OWN_FILES])
+{
+    const WeftIsoFile files[OWN_FILES] = {
+        { OWN_FOLDER "ssh/id_ed25519", 0600, copied(keys->user_private) },
+        { OWN_FOLDER "ssh/id_ed25519.pub", 0644, line(keys->user_public) },
+        { OWN_FOLDER "ssh/host_ed25519", 0600, copied(keys->host_private) },
+        { OWN_FOLDER "ssh/host_ed25519.pub", 0644, line(keys->host_public) },
+        { OWN_FOLDER "munge.key", 0600, g_bytes_new(keys->munge, sizeof keys->munge) },
+    };
+    memcpy(ret_files, files, sizeof files);
+}
+
+static GBytes *
+make(WeftIsoFile *files, gsize n, GError **error)
+{
+    GBytes *seed = weft_iso_make(WEFT_SEED_LABEL, files, n, error);
+    for (gsize i = 0; i < n; i++)
+        g_bytes_unref(files[i].content);
+    return seed;
+}
+
 GBytes *
 weft_seed_make(const WeftSeedSpec *spec, GError **error)
 {
-    const WeftKeys *keys = spec->keys;
-    WeftIsoFile files[] = {
+    WeftIsoFile files[6 + OWN_FILES] = {
         { "meta-data", 0644, taken(format_meta_data(spec)) },
         { "user-data", 0600, taken(weft_user_data_format(spec->cluster->user_data)) },
         { "vendor-data", 0644, copied(weft_vendor_data()) },
         { "network-config", 0644, taken(format_network(spec)) },
         { "weft/guest", 0755, g_bytes_ref(spec->guest) },
         { "weft/node", 0644, taken(format_node(spec)) },
-        { "weft/files/ssh/id_ed25519", 0600, copied(keys->user_private) },
-        { "weft/files/ssh/id_ed25519.pub", 0644, line(keys->user_public) },
-        { "weft/files/ssh/host_ed25519", 0600, copied(keys->host_private) },
-        { "weft/files/ssh/host_ed25519.pub", 0644, line(keys->host_public) },
-        { "weft/files/munge.key", 0600, g_bytes_new(keys->munge, sizeof keys->munge) },
     };
-    GBytes *seed = weft_iso_make(WEFT_SEED_LABEL, files, G_N_ELEMENTS(files), error);
-    for (gsize i = 0; i < G_N_ELEMENTS(files); i++)
+    own_files(spec->keys, files + 6);
+    return make(files, G_N_ELEMENTS(files), error);
+}
+
+/* cloud-init starts the guest program all the same: it answers that such a node cannot be captured. */
+GBytes *
+weft_seed_make_blank(GBytes *guest, GError **error)
+{
+    WeftIsoFile files[] = {
+        { "meta-data", 0644, taken(dump(json_pack("{s:s}", "instance-id", "weft-template"))) },
+        { "user-data", 0600, taken(weft_user_data_format(NULL)) },
+        { "weft/guest", 0755, g_bytes_ref(guest) },
+        { "weft/node", 0644, copied("template 1\n") },
+    };
+    return make(files, G_N_ELEMENTS(files), error);
+}
+
+static void
+append_base64(GString *text, gconstpointer bytes, gsize length)
+{
+    g_autofree char *base64 = g_base64_encode(bytes, length);
+    g_string_append_printf(text, "%s\n", base64);
+}
+
+char *
+weft_seed_become(const WeftSeedSpec *spec, const char *was, const guint8 random[WEFT_SEED_RANDOM])
+{
+    WeftIsoFile files[OWN_FILES];
+    g_autofree char *node = format_node(spec);
+    GString *text = g_string_new("random ");
+    for (guint i = 0; i < WEFT_SEED_RANDOM; i++)
+        g_string_append_printf(text, "%02x", random[i]);
+    g_string_append_c(text, '\n');
+    if (was)
+        g_string_append_printf(text, "was %s\n", was);
+    g_string_append(text, "node ");
+    append_base64(text, node, strlen(node));
+    own_files(spec->keys, files);
+    for (guint i = 0; i < OWN_FILES; i++) {
+        gsize length;
+        gconstpointer bytes = g_bytes_get_data(files[i].content, &length);
+        g_string_append_printf(text, "file %s %o ", files[i].path + strlen(OWN_FOLDER), files[i].mode);
+        append_base64(text, bytes, length);
         g_bytes_unref(files[i].content);
-    return seed;
+    }
+    return g_string_free(text, FALSE);
 }

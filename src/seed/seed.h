@@ -12,13 +12,17 @@
  *
  * weft/node: "key value" lines, in this order, some more than once:
  *     hostname cfd-3            rank 3                 cluster cfd
+ *     id 4k2m8w9x1a2b-3         machine 8f3c…          of this node; the machine-id, which follows from it
  *     mac 02:… 10.64.0.4/16 1450                       the partition's Ethernet
  *     ipoib 0 0x… 10.65.0.4/16                         rail, port GUID (0x0000000000000000 of a whole HCA: nobody else knows
  *                                                      it; then the rails are the devices in order), address
  *     pkey 0x8012               sl 2                   for UCX_IB_PKEY, UCX_IB_SL; full membership bit set
  *     shared 0x7001                                    P_Keys of what it shares, behind its own in the table
  *     path bridge               slots 4                slurm 1 (absent: none)
- *     login ssh-ed25519 AAAA…                          a public key that may log in, the cluster's own first */
+ *     login ssh-ed25519 AAAA…                          a public key that may log in, the cluster's own first
+ *
+ * A seed without identity, of which templates boot, has no weft/files, and of weft/node the line "template 1". A node that was
+ * forked from one gets weft/node and weft/files as the input of a session "become" (protocol.h). */
 #pragma once
 
 #include "cluster.h"
@@ -29,6 +33,7 @@
 
 #define WEFT_SEED_LABEL "CIDATA"
 #define WEFT_SEED_MOUNT "/run/weft/seed"
+#define WEFT_SEED_RANDOM 64 /* bytes: WEFT_BECOME_RANDOM of protocol.h */
 
 typedef struct WeftSeedSpec {
     const WeftNode *node;
@@ -41,3 +46,8 @@ typedef struct WeftSeedSpec {
 
 /* thread: any, one at a time (it takes a lock); a few milliseconds, mostly for copying the guest program. */
 GBytes *weft_seed_make(const WeftSeedSpec *spec, GError **error);
+/* The seed without identity. The same guest program gives the same bytes. */
+GBytes *weft_seed_make_blank(GBytes *guest, GError **error);
+/* What "become" is told, instead of a seed of its own. was: the id of the node of which it is a copy, or NULL where it is a
+ * fork of a template. random: for this call alone. The guest program of the spec is not needed. */
+char *weft_seed_become(const WeftSeedSpec *spec, const char *was, const guint8 random[WEFT_SEED_RANDOM]);

@@ -47,6 +47,19 @@ def test_hosts_and_hostfile(alone):
     assert "cfd-2" not in hosts and hosts.count("# weft: begin") == 1 and hosts.endswith("127.0.0.1 localhost\n192.0.2.1 mine\n")
 
 
+def test_known_hosts_follow_the_roster(alone):
+    """A node that was replaced has another key, and is the only one by its name."""
+    (alone.root / "etc/ssh").mkdir(parents=True)
+    (alone.root / "etc/ssh/ssh_known_hosts").write_text("license ssh-rsa AAAA\n")
+    keys = "hostkey 0 ssh-ed25519 AAAA0\nhostkey 1 ssh-ed25519 AAAA1\n"
+    assert meet(alone, roster(0, range(3), extra="ipoib 1 0 10.65.0.2\n" + keys)).end().status == 0
+    known = alone.root / "etc/ssh/ssh_known_hosts"
+    assert known.read_text() == ("license ssh-rsa AAAA\n# weft: begin\ncfd-0,10.64.0.1 ssh-ed25519 AAAA0\n"
+                                 "cfd-1,10.64.0.2,cfd-1-ib0,10.65.0.2 ssh-ed25519 AAAA1\n# weft: end\n")
+    assert meet(alone, roster(0, range(2), generation=2, extra=keys.replace("AAAA1", "BBBB1"))).end().status == 0
+    assert "AAAA1" not in known.read_text() and "cfd-1,10.64.0.2 ssh-ed25519 BBBB1\n" in known.read_text()
+
+
 def test_older_roster_changes_nothing(alone):
     assert meet(alone, roster(0, range(3), generation=5)).end().status == 0
     session = meet(alone, roster(0, range(2), generation=4)).end()
@@ -110,6 +123,7 @@ def test_user_cannot_lead_root_elsewhere(homely):
 
 SENSELESS = {"empty": b"", "blank": b"\n", "short": b"node\n", "address": b"node 0 cfd-0 nowhere 4\n", "noise": os.urandom(200_000),
              "rail of nobody": b"node 0 cfd-0 10.64.0.1 4\nipoib 7 0 10.65.0.1\n",
+             "key of nobody": b"node 0 cfd-0 10.64.0.1 4\nhostkey 1 ssh-ed25519 AAAA\n",
              "rail too large": b"node 0 cfd-0 10.64.0.1 4\nipoib 0 99 10.65.0.1\n", "no time": b"within 0\n"}
 
 

@@ -45,7 +45,8 @@ static WeftKeys *
 derive(const char *cluster)
 {
     g_autoptr(GError) error = NULL;
-    WeftKeys *keys = weft_keys_derive(secret, cluster, "cfd", &error);
+    g_autofree char *node = g_strconcat(cluster, "-8", NULL);
+    WeftKeys *keys = weft_keys_derive(secret, &(WeftKeyOwner){ cluster, "cfd", node }, &error);
     g_assert_no_error(error);
     return keys;
 }
@@ -93,6 +94,27 @@ test_keys_stay(void)
     g_assert_cmpstr(sum, ==, "eaff2e90a0f7e4a5f689b6a0e5bbd47b2971387a867cec51cc6f9c2ba6aa4f4a");
     g_assert_cmpstr(keys->user_public, ==,
                     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKsxN3NNAeEyN9bbCfgKAFn/M6YnfBgLn3Z4cgAEzpz2 cfd");
+}
+
+/* Each node has its own, and the others are told the right one. */
+static void
+test_host_keys(void)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    for (guint i = 0; i < 8; i++) {
+        g_autofree char *id = g_strdup_printf("0abcdefghijk-%u", i);
+        g_autoptr(WeftKeys) keys = weft_keys_derive(secret, &(WeftKeyOwner){ "0abcdefghijk", "cfd", id }, &error);
+        g_assert_no_error(error);
+        g_autofree char *told = weft_host_key_derive(secret, id, &error);
+        g_autofree char *expected = g_strconcat(told, " cfd", NULL);
+        g_assert_cmpstr(keys->host_public, ==, expected);
+        g_assert_true(g_hash_table_add(seen, g_strdup(told)));
+        g_assert_true(g_hash_table_add(seen, g_strdup(keys->machine_id)));
+        g_assert_cmpuint(strlen(keys->machine_id), ==, 32);
+        g_assert_cmpuint(strspn(keys->machine_id, "0123456789abcdef"), ==, 32);
+        g_assert_cmpint(keys->machine_id[12], ==, '4');
+    }
 }
 
 static void
@@ -252,14 +274,71 @@ test_seed_node(Scratch *scratch, gconstpointer data)
     g_autofree char *node = content(iso, "weft/node");
     g_autoptr(WeftKeys) keys = derive("0abcdefghijk");
     g_autofree char *expected =
-        g_strdup_printf("hostname cfd-3\nrank 3\ncluster cfd\n"
+        g_strdup_printf("hostname cfd-3\nrank 3\ncluster cfd\nid 0abcdefghijk-8\nmachine %s\n"
                         "mac 02:00:00:00:00:03 10.64.0.4/16 1450\n"
                         "ipoib 0 0x0000000000001000 10.65.0.4/16\n"
                         "ipoib 1 0x0000000000001001 10.66.0.4/16\n"
                         "pkey 0x8012\nsl 2\nshared 0x7001\nshared 0xf002\npath sriov\nslots 4\nslurm 1\n"
                         "login %s\nlogin ssh-ed25519 AAAAC3Nz alice@example\n",
-                        keys->user_public);
+                        keys->machine_id, keys->user_public);
     g_assert_cmpstr(node, ==, expected);
+}
+
+static void
+test_seed_blank(Scratch *scratch, gconstpointer data)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GBytes) guest = g_bytes_new_static("program", 7);
+    g_autoptr(GBytes) seed = weft_seed_make_blank(guest, &error), again = weft_seed_make_blank(guest, &error);
+    g_assert_no_error(error);
+    g_assert_true(g_bytes_equal(seed, again));
+    g_autofree char *iso = put(scratch, "seed.iso", g_bytes_get_data(seed, NULL), (gssize)g_bytes_get_size(seed));
+    g_autofree char *node = content(iso, "weft/node"), *program = content(iso, "weft/guest");
+    g_autofree char *list = run((char *[]){ "bsdtar", "-tf", iso, NULL });
+    g_assert_cmpstr(node, ==, "template 1\n");
+    g_assert_cmpstr(program, ==, "program");
+    g_assert_null(strstr(list, "files"));
+}
+
+/* The bytes of this word of a line of what "become" is told, and that is in the seed. */
+static void
+check_told(const char *iso, char **words, guint at, const char *path)
+{
+    gsize length;
+    g_autofree char *file = content(iso, path);
+    g_autofree guchar *bytes = g_base64_decode(words[at], &length);
+    if (!g_str_has_suffix(path, "munge.key")) /* which is no text */
+        g_assert_cmpmem(bytes, length, file, strlen(file));
+    else
+        g_assert_cmpuint(length, ==, sizeof(((WeftKeys *)NULL)->munge));
+}
+
+/* A node that is forked is told what one that boots finds in its seed. */
+static void
+test_seed_become(Scratch *scratch, gconstpointer data)
+{
+    guint8 random[WEFT_SEED_RANDOM] = { 0xab, 1 };
+    g_autoptr(WeftNode) node = make_node(3);
+    g_autoptr(WeftCluster) cluster = make_cluster(NULL);
+    g_autoptr(WeftKeys) keys = derive("0abcdefghijk");
+    g_autoptr(GArray) shared = g_array_new(FALSE, FALSE, sizeof(guint16));
+    g_array_append_val(shared, (guint16){ 0x7001 });
+    g_array_append_val(shared, (guint16){ 0xf002 });
+    WeftSeedSpec spec = { .node = node, .cluster = cluster, .pkey = 0x12, .keys = keys, .shared = shared };
+    g_autofree char *iso = put_seed(scratch, NULL), *text = weft_seed_become(&spec, "1abcdefghijk-0", random);
+    g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+    g_assert_cmpuint(g_strv_length(lines), ==, 9);
+    g_assert_true(g_str_has_prefix(lines[0], "random ab01000000"));
+    g_assert_cmpuint(strlen(lines[0]), ==, strlen("random ") + 2 * sizeof random);
+    g_assert_cmpstr(lines[1], ==, "was 1abcdefghijk-0");
+    for (guint i = 2; i < 8; i++) {
+        g_auto(GStrv) words = g_strsplit(lines[i], " ", -1);
+        g_autofree char *path = i == 2 ? g_strdup("weft/node") : g_strconcat("weft/files/", words[1], NULL);
+        check_told(iso, words, i == 2 ? 1 : 3, path);
+    }
+    g_assert_true(g_str_has_prefix(lines[3], "file ssh/id_ed25519 600 "));
+    g_autofree char *fork = weft_seed_become(&spec, NULL, random);
+    g_assert_null(strstr(fork, "\nwas "));
 }
 
 static json_t *
@@ -386,12 +465,17 @@ test_roster(void)
     }
     ((WeftNode *)g_ptr_array_index(nodes, 2))->rank = 255;
     g_ptr_array_set_size(((WeftNode *)g_ptr_array_index(nodes, 2))->devices, 0);
-    g_autofree char *members = weft_roster_members(nodes, leaves);
+    g_autoptr(GPtrArray) host_keys = g_ptr_array_new();
+    g_ptr_array_add(host_keys, (gpointer) "ssh-ed25519 AAAA0");
+    g_ptr_array_add(host_keys, NULL);
+    g_ptr_array_add(host_keys, (gpointer) "ssh-ed25519 AAAA255");
+    g_autofree char *members = weft_roster_members(nodes, leaves, host_keys);
     g_autofree char *roster = weft_roster_format(7, 1, members);
     g_assert_cmpstr(roster, ==,
                     "generation 7\nself 1\n"
                     "node 0 cfd-0 10.64.0.1 4\nnode 1 cfd-1 10.64.0.2 4\nnode 255 cfd-255 10.64.1.0 4\n"
                     "ipoib 0 0 10.65.0.1\nipoib 0 1 10.66.0.1\nipoib 1 0 10.65.0.2\nipoib 1 1 10.66.0.2\n"
+                    "hostkey 0 ssh-ed25519 AAAA0\nhostkey 255 ssh-ed25519 AAAA255\n"
                     "leaf 0 leaf0\nleaf 1 leaf1\nleaf 255 leaf0\n");
 }
 
@@ -403,10 +487,13 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     WITH_SCRATCH("/keys/openssh", test_keys_are_openssh);
     g_test_add_func("/keys/stay", test_keys_stay);
+    g_test_add_func("/keys/hosts", test_host_keys);
     WITH_SCRATCH("/secret/made-once", test_secret);
     WITH_SCRATCH("/secret/refused", test_secret_refused);
     WITH_SCRATCH("/seed/contents", test_seed_contents);
     WITH_SCRATCH("/seed/node", test_seed_node);
+    WITH_SCRATCH("/seed/blank", test_seed_blank);
+    WITH_SCRATCH("/seed/become", test_seed_become);
     WITH_SCRATCH("/seed/cloud-init", test_seed_cloud_init);
     WITH_SCRATCH("/seed/user-data", test_seed_user_data);
     WITH_SCRATCH("/seed/vendor-data", test_seed_vendor_data);
