@@ -26,7 +26,7 @@ static const WeftCodecField node_fields[] = {
     WEFT_FIELD(WeftNode, detail, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, met, UINT64, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, boot, TEXT, WEFT_OPTIONAL),
-    WEFT_FIELD(WeftNode, way, WORD, WEFT_OPTIONAL, .words = weft_way_words),
+    WEFT_FIELD(WeftNode, cold, BOOL),
     WEFT_FIELD(WeftNode, template, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, primed, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, starts, UINT, WEFT_OPTIONAL),
@@ -38,12 +38,6 @@ static const WeftCodecField node_fields[] = {
 static const WeftCodecField target_fields[] = {
     WEFT_FIELD(WeftNode, host, TEXT),
     {},
-};
-
-const char *const weft_way_words[WEFT_WAYS + 1] = {
-    [WEFT_WAY_ANY] = "any",
-    [WEFT_WAY_COLD] = "cold",
-    [WEFT_WAY_FORK] = "fork",
 };
 
 static const WeftCodecField usage_fields[] = {

@@ -20,15 +20,6 @@ typedef struct WeftDevice {
     guint64 guid; /* of the virtual function; 0 with a whole HCA */
 } WeftDevice;
 
-/* How it starts, or started. */
-typedef enum {
-    WEFT_WAY_ANY,  /* not decided */
-    WEFT_WAY_COLD, /* it boots, since being forked failed */
-    WEFT_WAY_FORK, /* it is forked from its template, and is told then who it is */
-    WEFT_WAYS
-} WeftWay;
-extern const char *const weft_way_words[WEFT_WAYS + 1];
-
 typedef struct WeftNode {
     char *id;      /* "<cluster id>-<serial>"; its domain is "weft-<id>" */
     char *cluster; /* id */
@@ -49,13 +40,13 @@ typedef struct WeftNode {
     guint64 shm;        /* bytes that it shares with others on its host by the rule for paths; 0: what its cluster asked for */
     gboolean exclusive; /* its host takes nodes of no other cluster */
     WeftNodePhase phase;
-    char *reason; /* in weft's own words; NULL: none */
-    char *detail; /* the driver's words, for operators only; NULL: none */
-    guint64 met;  /* the generation of the cluster's members that it has met; 0: none */
-    char *boot;   /* of its guest, that was ready; NULL: none was yet, or it does not tell */
-    WeftWay way;
-    char *template;          /* id, with WEFT_WAY_FORK; NULL: none */
-    char *primed;            /* … and the memory there that it shares */
+    char *reason;            /* in weft's own words; NULL: none */
+    char *detail;            /* the driver's words, for operators only; NULL: none */
+    guint64 met;             /* the generation of the cluster's members that it has met; 0: none */
+    char *boot;              /* of its guest, that was ready; NULL: none was yet, or it does not tell */
+    gboolean cold;           /* it boots for itself, since being forked failed */
+    char *template;          /* it is forked from, and is told then who it is: id; NULL: it boots */
+    char *primed;            /* … and the memory that it shares then: id */
     struct WeftNode *target; /* where it is being moved to: host, cores, memory, devices and GPUs, which it holds as well; NULL:
                                 it is not being moved */
     guint starts;            /* how often it was started anew after a failure, in a row */

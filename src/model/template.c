@@ -15,6 +15,7 @@ static const WeftCodecField template_fields[] = {
     WEFT_FIELD(WeftTemplate, generation, UINT64),
     WEFT_FIELD(WeftTemplate, image, TEXT),
     WEFT_FIELD(WeftTemplate, cmdline, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftTemplate, guest, TEXT),
     WEFT_FIELD(WeftTemplate, cores, UINT, .min = 1, .max = WEFT_CORES_MAX),
     WEFT_FIELD(WeftTemplate, cpus, UINT, .min = 1),
     WEFT_FIELD(WeftTemplate, memory, UINT64),
@@ -117,9 +118,9 @@ make_id(const WeftTemplate *template)
     g_autoptr(GString) text = g_string_new(NULL);
     for (guint i = 0; i < template->files->len; i++)
         g_string_append_printf(text, "%s\n", (const char *)template->files->pdata[i]);
-    g_string_append_printf(text, "%s\n%u %u %" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT "\n%s\n",
-                           template->cmdline ? template->cmdline : "", template->cores, template->cpus, template->memory,
-                           template->page_size, template->kind);
+    g_string_append_printf(text, "%s\n%s\n%u %u %" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT "\n%s\n",
+                           template->cmdline ? template->cmdline : "", template->guest, template->cores, template->cpus,
+                           template->memory, template->page_size, template->kind);
     char *id = g_compute_checksum_for_string(G_CHECKSUM_SHA256, text->str, (gssize)text->len);
     id[ID_LENGTH] = '\0';
     return id;
@@ -138,21 +139,24 @@ count_cpus(const WeftNode *node, const WeftHost *host)
 
 /* In its tenant's words. NULL: nothing speaks against it. */
 static const char *
-find_obstacle(const WeftNode *node, const WeftImage *image, const char *kind)
+find_obstacle(const WeftTemplateNeed *need)
 {
+    const WeftImage *image = need->image;
     if (!image)
         return "its image is not known";
     if (image->disk && image->disk->format != WEFT_DISK_READONLY)
         return "its image has a disk that each node writes to";
-    if (node->memory->len != 1)
+    if (need->node->memory->len != 1)
         return "its memory is in more than one NUMA node";
-    return kind ? NULL : "its host does not tell which QEMU and processor it has";
+    return need->kind ? NULL : "its host does not tell which QEMU and processor it has";
 }
 
 WeftTemplate *
-weft_template_for(const WeftNode *node, const WeftHost *host, const WeftImage *image, const char *kind, const char **ret_why)
+weft_template_for(const WeftTemplateNeed *need, const char **ret_why)
 {
-    *ret_why = find_obstacle(node, image, kind);
+    const WeftNode *node = need->node;
+    const WeftImage *image = need->image;
+    *ret_why = find_obstacle(need);
     if (*ret_why)
         return NULL;
     WeftTemplate *template = template_new();
@@ -161,11 +165,12 @@ weft_template_for(const WeftNode *node, const WeftHost *host, const WeftImage *i
         g_ptr_array_add(template->files, g_strdup(file->digest));
     template->image = g_strdup(image->name);
     template->cmdline = g_strdup(image->cmdline);
+    template->guest = g_strdup(need->guest);
     template->cores = node->cores->len;
-    template->cpus = count_cpus(node, host);
+    template->cpus = count_cpus(node, need->host);
     template->memory = weft_node_memory(node);
     template->page_size = g_array_index(node->memory, WeftMemory, 0).page_size;
-    template->kind = g_strdup(kind);
+    template->kind = g_strdup(need->kind);
     template->id = make_id(template);
     return template;
 }

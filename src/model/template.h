@@ -27,7 +27,8 @@ typedef struct WeftTemplate {
     guint cpus;         /* … its virtual processors, that the host's threads per core make of them */
     guint64 memory;
     guint64 page_size;
-    char *kind; /* of hosts: weft_inventory_kind() */
+    char *guest; /* digest of the guest program that runs in it */
+    char *kind;  /* of hosts: weft_inventory_kind() */
     WeftTemplateState state;
     gint64 since; /* of the state */
     char *reason; /* why it failed, in weft's own words; NULL: it did not */
@@ -46,10 +47,18 @@ WeftTemplate *weft_template_copy(const WeftTemplate *template);
 void weft_template_free(WeftTemplate *template);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftTemplate, weft_template_free)
 
+/* What the id of a template follows from, all borrowed. */
+typedef struct WeftTemplateNeed {
+    const WeftNode *node;
+    const WeftHost *host;   /* where the node is */
+    const WeftImage *image; /* NULL: not known */
+    const char *kind;       /* of the host; NULL: not known */
+    const char *guest;      /* digest of the guest program */
+} WeftTemplateNeed;
+
 /* What a node would be forked from: image, shape and kind of host, with its id; nothing is known of it yet. NULL: the node
- * cannot be forked from any template; why is told for its tenant. kind: of its host. */
-WeftTemplate *
-weft_template_for(const WeftNode *node, const WeftHost *host, const WeftImage *image, const char *kind, const char **ret_why);
+ * cannot be forked from any template; why is told for its tenant. */
+WeftTemplate *weft_template_for(const WeftTemplateNeed *need, const char **ret_why);
 /* Is its image still what it was captured from? */
 gboolean weft_template_is_of(const WeftTemplate *template, const WeftImage *image);
 /* Its saved file, as hosts are brought it; borrows the digest. */

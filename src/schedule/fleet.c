@@ -389,6 +389,29 @@ weft_fleet_give(WeftFleet *fleet, const WeftNode *node)
 }
 
 void
+weft_fleet_take_pages(WeftFleet *fleet, const char *host, const WeftMemory *memory)
+{
+    WeftSlot *slot = change(fleet, host);
+    if (slot)
+        weft_slot_mark_pages(slot, memory, TRUE);
+}
+
+void
+weft_fleet_give_pages(WeftFleet *fleet, const char *host, const WeftMemory *memory)
+{
+    WeftSlot *slot = change(fleet, host);
+    if (slot)
+        weft_slot_mark_pages(slot, memory, FALSE);
+}
+
+gboolean
+weft_fleet_has_pages(const WeftFleet *fleet, const char *host, const WeftMemory *memory)
+{
+    const WeftSlot *slot = find(fleet, host);
+    return slot && weft_slot_has_pages(slot, memory);
+}
+
+void
 weft_fleet_empty(WeftFleet *fleet, const char *host)
 {
     WeftSlot *slot = change(fleet, host);

@@ -67,6 +67,12 @@ guint64 weft_fleet_cores(const WeftFleet *fleet, guint64 *ret_free);
 /* A host that is not there is passed over: its nodes hold nothing that could be given to others. */
 void weft_fleet_take(WeftFleet *fleet, const WeftNode *node);
 void weft_fleet_give(WeftFleet *fleet, const WeftNode *node);
+/* Pages of a host that are no node's: memory that nodes are forked from. They hold no cluster off that wants the host for
+ * itself. */
+void weft_fleet_take_pages(WeftFleet *fleet, const char *host, const WeftMemory *memory);
+void weft_fleet_give_pages(WeftFleet *fleet, const char *host, const WeftMemory *memory);
+/* Are so many free there? */
+gboolean weft_fleet_has_pages(const WeftFleet *fleet, const char *host, const WeftMemory *memory);
 /* Nothing is taken there any more. */
 void weft_fleet_empty(WeftFleet *fleet, const char *host);
 

@@ -290,6 +290,33 @@ mark_pages(WeftSlot *slot, const WeftSeatPart *part, gboolean taken)
     *used = taken ? *used + part->pages : *used - MIN(*used, part->pages);
 }
 
+/* Where such pages are counted; FALSE: the host has none of that size there. */
+static gboolean
+find_pages(const WeftSlot *slot, const WeftMemory *memory, WeftSeatPart *ret_part)
+{
+    guint shift = (guint)g_bit_nth_lsf(memory->page_size, -1);
+    int size = memory->numa < slot->n_numa ? weft_numa_size(&slot->numa[memory->numa], shift) : -1;
+    if (size < 0 || memory->pages > G_MAXUINT32)
+        return FALSE;
+    *ret_part = (WeftSeatPart){ .numa = (guint8)memory->numa, .size = (guint8)size, .pages = (guint32)memory->pages };
+    return TRUE;
+}
+
+void
+weft_slot_mark_pages(WeftSlot *slot, const WeftMemory *memory, gboolean taken)
+{
+    WeftSeatPart part;
+    if (find_pages(slot, memory, &part))
+        mark_pages(slot, &part, taken);
+}
+
+gboolean
+weft_slot_has_pages(const WeftSlot *slot, const WeftMemory *memory)
+{
+    WeftSeatPart part;
+    return find_pages(slot, memory, &part) && weft_numa_free_pages(&slot->numa[part.numa], part.size) >= part.pages;
+}
+
 static void
 mark_function(WeftSlotHca *hca, int vf, gboolean taken)
 {

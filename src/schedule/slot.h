@@ -49,6 +49,9 @@ void weft_slot_take_seat(WeftSlot *slot, const WeftSeat *seat, const char *clust
 void weft_slot_give_seat(WeftSlot *slot, const WeftSeat *seat, const char *cluster);
 /* Is all that the seat has free there, and the host open? FALSE also where bandwidth is guaranteed: links are not looked at. */
 gboolean weft_slot_has_room(const WeftSlot *slot, const WeftSeat *seat);
+/* Pages that are no seat's. */
+void weft_slot_mark_pages(WeftSlot *slot, const WeftMemory *memory, gboolean taken);
+gboolean weft_slot_has_pages(const WeftSlot *slot, const WeftMemory *memory);
 /* FALSE: it has nothing there that the host knows. */
 gboolean weft_slot_seat_of(const WeftSlot *slot, const WeftNode *node, WeftSeat *ret_seat);
 /* A skeleton as weft_schedule() returns it. */

@@ -1,3 +1,4 @@
+#include "checkpoint.h"
 #include "cluster.h"
 #include "errors.h"
 #include "event.h"
@@ -8,6 +9,7 @@
 #include "partition.h"
 #include "phase.h"
 #include "reservation.h"
+#include "template.h"
 #include "tenant.h"
 #include "topology.h"
 #include "yaml.h"
@@ -102,13 +104,16 @@ test_golden(gconstpointer data)
     }
 
 READ_BACK(WeftClusterStatus, cluster_status)
+READ_BACK(WeftCheckpoint, checkpoint)
 READ_BACK(WeftEvent, event)
 READ_BACK(WeftFabric, fabric, "fabrics[0]")
 READ_BACK(WeftHostStatus, host_status)
 READ_BACK(WeftImage, image, "")
 READ_BACK(WeftNode, node)
+READ_BACK(WeftPrimed, primed)
 READ_BACK(WeftPrincipal, principal, "principals[1]")
 READ_BACK(WeftReservation, reservation)
+READ_BACK(WeftTemplate, template)
 READ_BACK(WeftTenant, tenant, "tenants[1]")
 READ_BACK(WeftToken, token)
 READ_BACK(WeftUsage, usage)
@@ -717,12 +722,15 @@ static const Golden goldens[] = {
     { "fabric", 11, read_back_fabric },
     { "host", 60, read_back_host },
     { "host-status", 5, read_back_host_status },
+    { "checkpoint", 9, read_back_checkpoint },
     { "image", 17, read_back_image },
     { "node", 20, read_back_node },
+    { "primed", 4, read_back_primed },
     { "principal", 9, read_back_principal },
     { "reservation", 4, read_back_reservation },
     { "reservation-spec", 22, read_back_reservation_spec },
     { "spec", 154, read_back_spec },
+    { "template", 9, read_back_template },
     { "tenant", 19, read_back_tenant },
     { "token", 4, read_back_token },
     { "usage", 4, read_back_usage },
