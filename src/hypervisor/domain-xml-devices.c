@@ -315,8 +315,8 @@ interface_name(const char *mac)
 
 /* Nothing keeps a node from using a MAC of another: the bridge has no members but those of its own cluster, and hosts without
  * libvirt's network filters are to be served too. Isolated ports would keep a cluster's nodes from each other. */
-static void
-write_interface(WeftXml *xml, const WeftDomainSpec *spec)
+void
+weft_domain_write_nic(WeftXml *xml, const WeftDomainSpec *spec, const char *alias)
 {
     g_autofree char *bridge = weft_network_bridge(spec->vxlan);
     g_autofree char *name = interface_name(spec->node->mac);
@@ -335,6 +335,8 @@ write_interface(WeftXml *xml, const WeftDomainSpec *spec)
     }
     weft_xml_empty(xml, "mtu", "size", G_STRINGIFY(WEFT_NETWORK_MTU));
     weft_xml_empty(xml, "rom", "enabled", "no");
+    if (alias)
+        weft_xml_empty(xml, "alias", "name", alias);
     weft_xml_end(xml);
 }
 
@@ -400,7 +402,10 @@ weft_domain_write_devices(WeftXml *xml, const WeftDomainSpec *spec, GArray *pass
     weft_xml_begin(xml, "devices");
     write_disks(xml, spec);
     write_tree(xml, spec, passthroughs);
-    write_interface(xml, spec);
+    if (spec->later)
+        weft_xml_empty(xml, "controller", "type", "pci", "model", "pcie-root-port"); /* what is plugged needs a free one */
+    else
+        weft_domain_write_nic(xml, spec, NULL);
     write_console(xml);
     write_channel(xml, "org.qemu.guest_agent.0");
     write_channel(xml, WEFT_PORT_NAME);

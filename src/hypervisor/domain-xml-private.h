@@ -64,4 +64,7 @@ void weft_domain_write_cpu(WeftXml *xml, const WeftDomainSpec *spec);
 
 #define WEFT_DOMAIN_IOTHREAD 1 /* the one for all disks */
 
+#define WEFT_DOMAIN_NIC "ua-nic" /* the alias of one that is plugged */
+/* alias: NULL: libvirt gives it one. */
+void weft_domain_write_nic(WeftXml *xml, const WeftDomainSpec *spec, const char *alias);
 void weft_domain_write_devices(WeftXml *xml, const WeftDomainSpec *spec, GArray *passthroughs);

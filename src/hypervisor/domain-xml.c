@@ -197,18 +197,17 @@ write_domain(WeftXml *xml, const WeftDomainSpec *spec, GArray *passthroughs)
     weft_xml_end(xml);
 }
 
-char *
-weft_domain_xml_format(const WeftDomainSpec *spec, GError **error)
-{
-    g_autoptr(GArray) passthroughs = weft_domain_check(spec, error);
-    if (!passthroughs)
-        return NULL;
+/* What was written by the function; NULL: it failed. */
+typedef void (*Write)(WeftXml *xml, const WeftDomainSpec *spec, GArray *passthroughs);
 
+static char *
+format(const WeftDomainSpec *spec, GArray *passthroughs, Write write, GError **error)
+{
     xmlBuffer *buffer = xmlBufferCreate();
     WeftXml xml = { .writer = xmlNewTextWriterMemory(buffer, 0) };
     xmlTextWriterSetIndent(xml.writer, 1);
     xmlTextWriterSetIndentString(xml.writer, BAD_CAST "  ");
-    write_domain(&xml, spec, passthroughs);
+    write(&xml, spec, passthroughs);
     xmlFreeTextWriter(xml.writer);
 
     char *text = xml.error ? NULL : g_strdup((const char *)xmlBufferContent(buffer));
@@ -216,4 +215,23 @@ weft_domain_xml_format(const WeftDomainSpec *spec, GError **error)
     if (!text)
         g_propagate_prefixed_error(error, xml.error, "node %s: ", spec->node->id);
     return text;
+}
+
+char *
+weft_domain_xml_format(const WeftDomainSpec *spec, GError **error)
+{
+    g_autoptr(GArray) passthroughs = weft_domain_check(spec, error);
+    return passthroughs ? format(spec, passthroughs, write_domain, error) : NULL;
+}
+
+static void
+write_nic(WeftXml *xml, const WeftDomainSpec *spec, GArray *passthroughs)
+{
+    weft_domain_write_nic(xml, spec, WEFT_DOMAIN_NIC);
+}
+
+char *
+weft_domain_nic_format(const WeftDomainSpec *spec, GError **error)
+{
+    return format(spec, NULL, write_nic, error);
 }

@@ -17,6 +17,7 @@ typedef struct WeftDomainSpec {
     gboolean tcg;           /* there is no usable KVM on the host: emulate */
     gboolean shm;           /* ivshmem between the cluster's nodes on this host, beside its path */
     guint64 shm_size;       /* bytes, a power of two; with shm */
+    gboolean later;         /* its network device is plugged once it knows who it is: a template, or a fork of one */
 } WeftDomainSpec;
 
 /* The namespace of weft's element in <metadata>: a domain that has it is weft's. What weft-hook reads there:
@@ -43,6 +44,9 @@ typedef struct WeftDomainSpec {
 
 /* The same spec always gives the same text. */
 char *weft_domain_xml_format(const WeftDomainSpec *spec, GError **error);
+
+/* The network device alone, to be plugged into a domain that was to have it later. */
+char *weft_domain_nic_format(const WeftDomainSpec *spec, GError **error);
 
 /* Larger texts are refused: a domain of 1,024 cores stays far below. */
 #define WEFT_DOMAIN_XML_MAX (1024 * 1024)

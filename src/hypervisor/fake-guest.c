@@ -23,7 +23,7 @@ typedef struct Stream {
     WeftChannel channel;
     int fd;
     struct weft_reader reader;
-    GHashTable *meetings; /* sessions that wait for the roster's end */
+    GHashTable *meetings; /* sessions that wait for the end of what they are told, to their kind (static) */
 } Stream;
 
 struct WeftFakeGuests {
@@ -112,14 +112,57 @@ say_welcome(const WeftFakeGuests *guests, const Answer *answer)
     say(answer->fd, bytes);
 }
 
+/* The kinds of session that it takes, and what it says of one that went well. */
+static const struct {
+    const char *kind;
+    const char *well;
+} kinds[] = {
+    { "meet", "every node answers\n" },
+    { "settle", "nothing moves any more\n" },
+    { "become", "it knows who it is\n" },
+};
+
+/* NULL: it does not take it. */
+static const char *
+find_kind(const guint8 *payload, gsize length)
+{
+    for (guint i = 0; i < G_N_ELEMENTS(kinds); i++)
+        if (length >= strlen(kinds[i].kind) && strncmp((const char *)payload, kinds[i].kind, length) == 0)
+            return kinds[i].kind;
+    return NULL;
+}
+
+static const char *
+words_of(const char *kind)
+{
+    for (guint i = 0; i < G_N_ELEMENTS(kinds); i++)
+        if (g_str_equal(kinds[i].kind, kind))
+            return kinds[i].well;
+    return "";
+}
+
+/* Why it cannot; NULL: it has done it. */
+static char *
+do_kind(const WeftFakeGuests *guests, const Answer *answer)
+{
+    if (g_str_equal(answer->op, "become")) {
+        weft_fake_become(guests->world, answer->host, answer->domain);
+        return NULL;
+    }
+    if (!g_str_equal(answer->op, "meet"))
+        return NULL;
+    const char *lacks = weft_fake_lacks(guests->world, answer->host, answer->domain);
+    return lacks ? g_strdup(lacks) : weft_fake_apart(guests->world, answer->host, answer->domain);
+}
+
 static void
-say_met(const WeftFakeGuests *guests, const Answer *answer, const GError *error)
+say_done(const WeftFakeGuests *guests, const Answer *answer, const GError *error)
 {
     g_autoptr(GByteArray) bytes = g_byte_array_new();
-    g_autofree char *why = error ? g_strdup(error->message) : weft_fake_apart(guests->world, answer->host, answer->domain);
+    g_autofree char *why = error ? g_strdup(error->message) : do_kind(guests, answer);
     guint8 status[4];
     weft_put_be32(why ? 1 : 0, status);
-    append_text(bytes, answer->session, WEFT_FRAME_DATA, why ? why : "every node answers\n");
+    append_text(bytes, answer->session, WEFT_FRAME_DATA, why ? why : words_of(answer->op));
     append_frame(bytes, answer->session, WEFT_FRAME_EXIT, status, sizeof status);
     say(answer->fd, bytes);
 }
@@ -132,8 +175,8 @@ answer_now(gpointer data, gpointer guests_data)
     Answer *answer = data;
     g_autoptr(GError) error = NULL;
     weft_fake_pass(guests->world, answer->host, answer->op, guests->ended, &error);
-    if (g_str_equal(answer->op, "meet"))
-        say_met(guests, answer, error);
+    if (answer->session)
+        say_done(guests, answer, error);
     else if (!error)
         say_welcome(guests, answer);
     answer_free(answer);
@@ -171,21 +214,22 @@ take_frame(WeftFakeGuests *guests, const Stream *stream, const struct weft_frame
 {
     g_autoptr(GByteArray) bytes = g_byte_array_new();
     guint8 more[4];
+    gpointer session = GUINT_TO_POINTER(frame->session), kind = NULL;
     switch (frame->type) {
     case WEFT_FRAME_OPEN:
-        if (strncmp((const char *)payload, "meet", frame->length) == 0)
-            g_hash_table_add(stream->meetings, GUINT_TO_POINTER(frame->session));
+        if ((kind = (gpointer)find_kind(payload, frame->length)))
+            g_hash_table_insert(stream->meetings, session, kind);
         else
             append_text(bytes, frame->session, WEFT_FRAME_REFUSE, "this node is a fake: nothing runs there");
         break;
     case WEFT_FRAME_DATA:
         weft_put_be32(frame->length, more);
-        if (g_hash_table_contains(stream->meetings, GUINT_TO_POINTER(frame->session)))
+        if (g_hash_table_contains(stream->meetings, session))
             append_frame(bytes, frame->session, WEFT_FRAME_WINDOW, more, sizeof more);
         break;
     case WEFT_FRAME_EOF:
-        if (g_hash_table_remove(stream->meetings, GUINT_TO_POINTER(frame->session)))
-            answer(guests, stream, "meet", frame->session, NULL);
+        if (g_hash_table_steal_extended(stream->meetings, session, NULL, &kind))
+            answer(guests, stream, kind, frame->session, NULL);
         break;
     default:
         break;

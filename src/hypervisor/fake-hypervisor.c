@@ -167,7 +167,7 @@ start_locked(const WeftFakeFolder *host, const WeftDomainFacts *facts, const cha
 
 /* --- what belongs to a domain --- */
 
-static const char *const domain_files[] = { WEFT_SEED_SUFFIX, WEFT_DISK_SUFFIX };
+static const char *const domain_files[] = { WEFT_SEED_SUFFIX, WEFT_DISK_SUFFIX, WEFT_SAVED_SUFFIX };
 
 /* Of what is large and the same everywhere only the size is kept: a hundred thousand of these must fit. */
 static gboolean
@@ -197,7 +197,15 @@ remove_files(const WeftFakeFolder *pool, const char *domain, GError **error)
 static gboolean
 needs_pool(const WeftStart *start)
 {
-    return start->seed || start->base || strstr(start->xml, WEFT_POOL_PATH);
+    return start->seed || start->base || start->origin || strstr(start->xml, WEFT_POOL_PATH);
+}
+
+/* Before it runs: a guest that was forked must never pass for one that knows who it is. */
+static gboolean
+begin_blank(const char *world, const WeftFakeFolder *host, const char *domain, const WeftDomainOrigin *origin, GError **error)
+{
+    g_autofree char *file = g_strconcat(domain, WEFT_FAKE_BLANK, NULL);
+    return weft_fake_check_origin(world, host->host, origin, error) && weft_fake_replace(host, file, "", 0, error);
 }
 
 /* As on a real host: the files come first, and go where the domain does not run. */
@@ -210,7 +218,8 @@ start_with_files(const char *world, const WeftFakeFolder *host, const WeftDomain
         return start_locked(host, facts, start->xml, error);
     if (!weft_fake_folder_lock(world, host->host, WEFT_FAKE_POOL, &pool, error))
         return FALSE;
-    gboolean ok = write_files(&pool, facts->name, start, error) && start_locked(host, facts, start->xml, error);
+    gboolean ok = (!start->origin || begin_blank(world, host, facts->name, start->origin, error)) &&
+                  write_files(&pool, facts->name, start, error) && start_locked(host, facts, start->xml, error);
     if (!ok)
         remove_files(&pool, facts->name, NULL);
     weft_fake_folder_close(&pool);
@@ -277,7 +286,9 @@ fake_stop(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain
         return FALSE;
     }
     gboolean ok = weft_fake_remove(&host, domain, WEFT_FAKE_STOPPED, error) &&
-                  weft_fake_remove(&host, domain, WEFT_FAKE_RUNNING, error) && remove_files(&pool, domain, error);
+                  weft_fake_remove(&host, domain, WEFT_FAKE_RUNNING, error) &&
+                  weft_fake_remove(&host, domain, WEFT_FAKE_BLANK, error) &&
+                  weft_fake_remove(&host, domain, WEFT_FAKE_PLUGGED, error) && remove_files(&pool, domain, error);
     weft_fake_guests_end(((WeftFakeHypervisor *)hv)->guests, address->name, domain);
     weft_fake_folder_close(&pool);
     weft_fake_folder_close(&host);
@@ -370,7 +381,8 @@ fake_list(WeftHypervisor *hv, const WeftHostAddress *address, GCancellable *canc
     g_autoptr(WeftContents) contents = weft_contents_new();
     gboolean ok = visit_domains(&host, list_domain, contents->domains, error) &&
                   list_pool(world_of(hv), address->name, contents, error) &&
-                  weft_fake_networks_list(world_of(hv), address->name, contents->networks, error);
+                  weft_fake_networks_list(world_of(hv), address->name, contents->networks, error) &&
+                  weft_fake_list_primed(world_of(hv), address->name, contents->primed, error);
     weft_fake_folder_close(&host);
     g_ptr_array_sort(contents->domains, compare_domains);
     return ok ? g_steal_pointer(&contents) : NULL;
@@ -407,6 +419,12 @@ static const WeftHypervisorOps fake_ops = {
     .disconnect = weft_fake_disconnect,
     .inspect = weft_fake_inspect,
     .open = fake_open,
+    .save = weft_fake_save,
+    .fetch = weft_fake_fetch,
+    .prime = weft_fake_prime,
+    .unprime = weft_fake_unprime,
+    .plug = weft_fake_plug,
+    .unplug = weft_fake_unplug,
     .watch = fake_watch,
     .free = fake_free,
 };

@@ -5,6 +5,10 @@
  *     WORLD/HOST/pool/NAME.seed        the size of its seed
  *     WORLD/HOST/pool/NAME.disk        the base and the size of its disk
  *     WORLD/HOST/pool/image-DIGEST     an image's file; image-DIGEST.part while it is being brought
+ *     WORLD/HOST/pool/NAME.saved       a domain that was put aside: its name and its definition
+ *     WORLD/HOST/primed/ID             memory to fork from: the digest of the saved file that it is made of
+ *     WORLD/HOST/domains/NAME.blank    its guest was forked, and does not know yet who it is
+ *     WORLD/HOST/domains/NAME.plugged  what was plugged into it
  *     WORLD/HOST/networks/VXLAN        a network: the cluster, then its peers, a line each
  *     WORLD/HOST/inventory.json        what inspect() says, where it is to say something else than of other hosts:
  *                                      { "hardware": a host as in host.h, "kvm": …, the other fields of WeftInventory }
@@ -17,7 +21,8 @@
  * are refused at start, whatever weft believes: so that a test finds out.
  *
  * Faults have the names of the operations, and: bring-half (an image breaks off in the middle), sync (the guest program
- * answers late or never), meet (it says that it cannot reach the others, and why).
+ * answers late or never), meet (it says that it cannot reach the others, and why), settle and
+ * become (it cannot, and why).
  *
  * Its guests welcome weftd, meet each other, and run nothing; its consoles say what they are told. */
 #pragma once

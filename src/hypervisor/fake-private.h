@@ -52,6 +52,9 @@ gboolean weft_fake_check_name(const char *name, GError **error);
 #define WEFT_FAKE_NETWORKS "networks"
 #define WEFT_FAKE_RUNNING ".xml"
 #define WEFT_FAKE_STOPPED ".off"
+#define WEFT_FAKE_PRIMED "primed"
+#define WEFT_FAKE_BLANK ".blank"     /* its guest was forked, and does not know yet who it is */
+#define WEFT_FAKE_PLUGGED ".plugged" /* what was plugged into it */
 
 /* --- fake-images.c --- */
 gboolean weft_fake_bring(WeftHypervisor *hv, const WeftHostAddress *host, const WeftBring *bring, GCancellable *cancellable,
@@ -62,6 +65,27 @@ gboolean weft_fake_discard(WeftHypervisor *hv, const WeftHostAddress *host, cons
 gboolean weft_fake_images_check(const WeftFakeFolder *pool, const char *xml, GError **error);
 /* The digest of an image that is there whole, from the name of its file; NULL: it is another file. */
 const char *weft_fake_image_digest(const char *file);
+
+/* --- fake-saved.c --- */
+gboolean weft_fake_save(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, gboolean goes_on,
+                        WeftSaved *ret_saved, GCancellable *cancellable, GError **error);
+gboolean weft_fake_fetch(WeftHypervisor *hv, const WeftHostAddress *host, const WeftFetch *fetch, WeftImageFile *ret_file,
+                         GCancellable *cancellable, GError **error);
+gboolean weft_fake_prime(WeftHypervisor *hv, const WeftHostAddress *host, const WeftPrime *prime, GCancellable *cancellable,
+                         GError **error);
+gboolean
+weft_fake_unprime(WeftHypervisor *hv, const WeftHostAddress *host, const char *id, GCancellable *cancellable, GError **error);
+gboolean weft_fake_plug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
+                        GCancellable *cancellable, GError **error);
+gboolean weft_fake_unplug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
+                          GCancellable *cancellable, GError **error);
+gboolean weft_fake_list_primed(const char *world, const char *host, GPtrArray *primed, GError **error);
+/* What it is to go on from is there, and is of one piece. */
+gboolean weft_fake_check_origin(const char *world, const char *host, const WeftDomainOrigin *origin, GError **error);
+/* What the guest lacks to meet others; NULL: nothing. */
+const char *weft_fake_lacks(const char *world, const char *host, const char *domain);
+/* From now on it knows who it is. */
+void weft_fake_become(const char *world, const char *host, const char *domain);
 
 /* --- fake-networks.c --- */
 gboolean weft_fake_connect(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHostNetwork *network,

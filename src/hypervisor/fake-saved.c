@@ -1,0 +1,287 @@
+/* Domains that are put aside, memory to fork from, and devices that are plugged, as files. */
+#include "fake-private.h"
+
+#include "domain-xml.h"
+#include "errors.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHUNK 65536
+#define SAVED "saved " /* how such a file begins; then the domain, and its definition */
+#define PLUGGED_MAX 65536
+
+static const char *
+world_of(WeftHypervisor *hv)
+{
+    return ((WeftFakeHypervisor *)hv)->world;
+}
+
+/* --- saving --- */
+
+/* What was running; NULL: it is not. */
+static char *
+read_running(const WeftFakeFolder *host, const char *domain, GError **error)
+{
+    g_autofree char *file = g_strconcat(domain, WEFT_FAKE_RUNNING, NULL);
+    GError *failed = NULL;
+    char *text = weft_fake_read(host, file, WEFT_DOMAIN_XML_MAX, &failed);
+    if (!text && !failed)
+        g_set_error(&failed, WEFT_ERROR, WEFT_ERROR_NOT_FOUND, "host %s: domain %s is not running", host->host, domain);
+    if (failed)
+        g_propagate_error(error, failed);
+    return text;
+}
+
+static gboolean
+write_saved(const WeftFakeFolder *host, const WeftFakeFolder *pool, const char *domain, guint64 *ret_size, GError **error)
+{
+    g_autofree char *file = g_strconcat(domain, WEFT_SAVED_SUFFIX, NULL);
+    g_autofree char *before = weft_fake_read(pool, file, WEFT_DOMAIN_XML_MAX + PLUGGED_MAX, NULL);
+    if (before) {
+        *ret_size = strlen(before);
+        return TRUE;
+    }
+    g_autofree char *running = read_running(host, domain, error);
+    if (!running)
+        return FALSE;
+    g_autofree char *text = g_strconcat(SAVED, domain, "\n", running, NULL);
+    *ret_size = strlen(text);
+    return weft_fake_replace(pool, file, text, strlen(text), error);
+}
+
+gboolean
+weft_fake_save(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain, gboolean goes_on, WeftSaved *ret_saved,
+               GCancellable *cancellable, GError **error)
+{
+    WeftFakeFolder host, pool;
+    if (!weft_fake_pass(world_of(hv), address->name, "save", cancellable, error) || !weft_fake_check_name(domain, error) ||
+        !weft_fake_folder_lock(world_of(hv), address->name, WEFT_FAKE_DOMAINS, &host, error))
+        return FALSE;
+    gboolean ok = weft_fake_folder_lock(world_of(hv), address->name, WEFT_FAKE_POOL, &pool, error);
+    *ret_saved = (WeftSaved){ 0, goes_on ? 1 : 0 };
+    if (ok) {
+        ok = write_saved(&host, &pool, domain, &ret_saved->size, error) &&
+             (goes_on || weft_fake_remove(&host, domain, WEFT_FAKE_RUNNING, error));
+        weft_fake_folder_close(&pool);
+    }
+    if (ok && !goes_on)
+        weft_fake_guests_end(((WeftFakeHypervisor *)hv)->guests, address->name, domain);
+    weft_fake_folder_close(&host);
+    return ok;
+}
+
+/* --- fetching --- */
+
+typedef struct Fetching {
+    const WeftFetch *fetch;
+    GCancellable *cancellable;
+    int from;
+    int to;
+} Fetching;
+
+/* Tells the digest, which is the caller's. */
+static char *
+copy_whole(const Fetching *fetching, guint64 *ret_size, GError **error)
+{
+    g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA256);
+    char bytes[CHUNK];
+    gssize n;
+    *ret_size = 0;
+    while ((n = read(fetching->from, bytes, sizeof bytes)) > 0) {
+        if (write(fetching->to, bytes, (gsize)n) != n) {
+            weft_fake_fail(error, "writing", fetching->fetch->path);
+            return NULL;
+        }
+        if (g_cancellable_is_cancelled(fetching->cancellable)) {
+            weft_error_refuse(error, WEFT_ERROR_TIMEOUT, "fetching %s was cancelled", fetching->fetch->name);
+            return NULL;
+        }
+        g_checksum_update(sum, (const guchar *)bytes, n);
+        *ret_size += (guint64)n;
+        if (fetching->fetch->progress)
+            fetching->fetch->progress(*ret_size, *ret_size, fetching->fetch->data);
+    }
+    if (n < 0) {
+        weft_fake_fail(error, "reading", fetching->fetch->name);
+        return NULL;
+    }
+    return g_strdup(g_checksum_get_string(sum));
+}
+
+static gboolean
+fetch_file(Fetching *fetching, WeftImageFile *ret_file, GError **error)
+{
+    fetching->to = open(fetching->fetch->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+    if (fetching->to < 0)
+        return weft_fake_fail(error, "writing", fetching->fetch->path);
+    guint64 size;
+    char *digest = copy_whole(fetching, &size, error);
+    close(fetching->to);
+    if (!digest)
+        return FALSE;
+    *ret_file = (WeftImageFile){ .digest = digest, .size = size, .format = WEFT_DISK_RAW };
+    return TRUE;
+}
+
+gboolean
+weft_fake_fetch(WeftHypervisor *hv, const WeftHostAddress *host, const WeftFetch *fetch, WeftImageFile *ret_file,
+                GCancellable *cancellable, GError **error)
+{
+    WeftFakeFolder pool;
+    if (!weft_fake_pass(world_of(hv), host->name, "fetch", cancellable, error) || !weft_fake_check_name(fetch->name, error) ||
+        !weft_fake_folder_open(world_of(hv), host->name, WEFT_FAKE_POOL, &pool, error))
+        return FALSE;
+    Fetching fetching = { fetch, cancellable, pool.fd < 0 ? -1 : openat(pool.fd, fetch->name, O_RDONLY | O_CLOEXEC), -1 };
+    gboolean ok = fetching.from >= 0 ? fetch_file(&fetching, ret_file, error)
+                                     : weft_error_refuse(error, WEFT_ERROR_NOT_FOUND,
+                                                         "host %s: there is no file %s in its pool", host->name, fetch->name);
+    if (fetching.from >= 0)
+        close(fetching.from);
+    weft_fake_folder_close(&pool);
+    return ok;
+}
+
+/* --- memory to fork from --- */
+
+/* The saved file is there, or NOT_FOUND. */
+static gboolean
+check_saved(const char *world, const char *host, const WeftImageFile *saved, GError **error)
+{
+    WeftFakeFolder pool;
+    if (!weft_fake_folder_open(world, host, WEFT_FAKE_POOL, &pool, error))
+        return FALSE;
+    g_autofree char *name = weft_image_file_name(saved->digest);
+    gboolean there = pool.fd >= 0 && weft_fake_exists(&pool, name, "");
+    weft_fake_folder_close(&pool);
+    return there || weft_error_refuse(error, WEFT_ERROR_NOT_FOUND, "host %s: there is no %s; bring it first", host, name);
+}
+
+gboolean
+weft_fake_prime(WeftHypervisor *hv, const WeftHostAddress *host, const WeftPrime *prime, GCancellable *cancellable,
+                GError **error)
+{
+    WeftFakeFolder primed;
+    if (!weft_fake_pass(world_of(hv), host->name, "prime", cancellable, error) || !weft_fake_check_name(prime->id, error) ||
+        !check_saved(world_of(hv), host->name, prime->saved, error) ||
+        !weft_fake_folder_lock(world_of(hv), host->name, WEFT_FAKE_PRIMED, &primed, error))
+        return FALSE;
+    gboolean ok = weft_fake_exists(&primed, prime->id, "") ||
+                  weft_fake_replace(&primed, prime->id, prime->saved->digest, strlen(prime->saved->digest), error);
+    weft_fake_folder_close(&primed);
+    return ok;
+}
+
+gboolean
+weft_fake_unprime(WeftHypervisor *hv, const WeftHostAddress *host, const char *id, GCancellable *cancellable, GError **error)
+{
+    WeftFakeFolder primed;
+    if (!weft_fake_pass(world_of(hv), host->name, "unprime", cancellable, error) || !weft_fake_check_name(id, error) ||
+        !weft_fake_folder_open(world_of(hv), host->name, WEFT_FAKE_PRIMED, &primed, error))
+        return FALSE;
+    gboolean ok = weft_fake_remove(&primed, id, "", error);
+    weft_fake_folder_close(&primed);
+    return ok;
+}
+
+gboolean
+weft_fake_list_primed(const char *world, const char *host, GPtrArray *primed, GError **error)
+{
+    WeftFakeFolder folder;
+    if (!weft_fake_folder_open(world, host, WEFT_FAKE_PRIMED, &folder, error))
+        return FALSE;
+    g_autoptr(GPtrArray) files = weft_fake_files(&folder, error);
+    for (guint i = 0; files && i < files->len; i++)
+        g_ptr_array_add(primed, g_strdup(files->pdata[i]));
+    weft_fake_folder_close(&folder);
+    return files != NULL;
+}
+
+/* Memory of another saved file would make a guest of nonsense. */
+static gboolean
+check_primed(const char *world, const char *host, const WeftDomainOrigin *origin, GError **error)
+{
+    WeftFakeFolder folder;
+    if (!weft_fake_folder_open(world, host, WEFT_FAKE_PRIMED, &folder, error))
+        return FALSE;
+    g_autofree char *digest = folder.fd < 0 ? NULL : weft_fake_read(&folder, origin->primed, CHUNK, NULL);
+    weft_fake_folder_close(&folder);
+    if (!digest)
+        return weft_error_refuse(error, WEFT_ERROR_NOT_FOUND, "host %s: there is no memory %s to fork from", host,
+                                 origin->primed);
+    if (origin->saved && !g_str_equal(digest, origin->saved->digest))
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "host %s: the memory %s is of another saved file", host,
+                                 origin->primed);
+    return TRUE;
+}
+
+gboolean
+weft_fake_check_origin(const char *world, const char *host, const WeftDomainOrigin *origin, GError **error)
+{
+    return (!origin->saved || check_saved(world, host, origin->saved, error)) &&
+           (!origin->primed || check_primed(world, host, origin, error));
+}
+
+/* --- devices --- */
+
+static gboolean
+change_plugged(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain, const char *xml, GError **error)
+{
+    WeftFakeFolder host;
+    if (!weft_fake_check_name(domain, error) ||
+        !weft_fake_folder_lock(world_of(hv), address->name, WEFT_FAKE_DOMAINS, &host, error))
+        return FALSE;
+    g_autofree char *running = read_running(&host, domain, error);
+    g_autofree char *file = g_strconcat(domain, WEFT_FAKE_PLUGGED, NULL);
+    gboolean ok = running && (xml ? weft_fake_replace(&host, file, xml, strlen(xml), error)
+                                  : weft_fake_remove(&host, domain, WEFT_FAKE_PLUGGED, error));
+    weft_fake_folder_close(&host);
+    return ok;
+}
+
+gboolean
+weft_fake_plug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml, GCancellable *cancellable,
+               GError **error)
+{
+    return weft_fake_pass(world_of(hv), host->name, "plug", cancellable, error) && change_plugged(hv, host, domain, xml, error);
+}
+
+gboolean
+weft_fake_unplug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
+                 GCancellable *cancellable, GError **error)
+{
+    return weft_fake_pass(world_of(hv), host->name, "unplug", cancellable, error) &&
+           change_plugged(hv, host, domain, NULL, error);
+}
+
+/* --- what the guest knows --- */
+
+const char *
+weft_fake_lacks(const char *world, const char *host, const char *domain)
+{
+    WeftFakeFolder folder;
+    if (!weft_fake_folder_open(world, host, WEFT_FAKE_DOMAINS, &folder, NULL))
+        return NULL;
+    g_autofree char *file = g_strconcat(domain, WEFT_FAKE_RUNNING, NULL);
+    g_autofree char *text = folder.fd < 0 ? NULL : weft_fake_read(&folder, file, WEFT_DOMAIN_XML_MAX, NULL);
+    const char *lacks = NULL;
+    if (text && weft_fake_exists(&folder, domain, WEFT_FAKE_BLANK))
+        lacks = "it does not know yet who it is";
+    else if (text && strstr(text, "pcie-root-port") && !strstr(text, "<interface") &&
+             !weft_fake_exists(&folder, domain, WEFT_FAKE_PLUGGED))
+        lacks = "it has no network device";
+    weft_fake_folder_close(&folder);
+    return lacks;
+}
+
+void
+weft_fake_become(const char *world, const char *host, const char *domain)
+{
+    WeftFakeFolder folder;
+    if (!weft_fake_folder_open(world, host, WEFT_FAKE_DOMAINS, &folder, NULL))
+        return;
+    if (folder.fd >= 0)
+        weft_fake_remove(&folder, domain, WEFT_FAKE_BLANK, NULL);
+    weft_fake_folder_close(&folder);
+}
