@@ -1,7 +1,9 @@
 /* weft's program inside a node: one static program, plain C, that an image need not have.
  *
  *     guest start MOUNTPOINT            sets the node up as the seed mounted there says, and serves weftd in the background.
- *                                       Again, at any time: nothing changes that is right already, and one serves.
+ *                                       Again, at any time: nothing changes that is right already, and one serves. Where the
+ *                                       seed has no identity it returns when weftd has given one to the node, or to a fork of
+ *                                       it: what starts afterwards never sees a node without one.
  *     guest serve FD [ROOT [alone]]     for tests: serves this descriptor until it ends, with files below ROOT; alone: meets
  *                                       without reaching the others
  *
@@ -34,21 +36,29 @@ int64_t now(void);
 
 /* Paths are below this folder from now on, unless they are absolute. 0: it cannot be opened. */
 int root_set(const char *folder);
+/* The root is the node's own, and not a test's: only then is anything touched but files. */
+int root_is_node(void);
+/* The path as programs are called by; 0: it is too long. */
+int root_path(const char *path, char *ret_path, size_t size);
 /* All but the standard ones and the root. */
 void descriptors_close(void);
 
 #define FILE_MAX (4 * 1024 * 1024)
 /* The file's text, at most FILE_MAX bytes; NULL: it is not there or cannot be read. The caller frees it. */
 char *file_read(const char *path, size_t *ret_length);
+/* Likewise, of what comes on standard input until its end. */
+char *input_read(void);
 int file_exists(const char *path);
+void file_remove(const char *path);
 /* Whole or not at all; its folder is made. What is the same already is left alone. 0: it failed, and the log says why.
  * 2: nothing changed. */
 int file_write(const char *path, const void *bytes, size_t count, unsigned mode);
 int file_write_text(const char *path, const struct text *text, unsigned mode);
 /* Puts the text between weft's marks, and leaves the rest of the file as it is. first: before the rest, else after it. */
 int file_write_part(const char *path, const struct text *text, int first, unsigned mode);
-/* Adds a line unless it is there. */
+/* Adds a line unless it is there; removes it. */
 int file_add_line(const char *path, const char *line, unsigned mode);
+int file_remove_line(const char *path, const char *line, unsigned mode);
 int folder_make(const char *path, unsigned mode);
 
 /* Cuts the text's next line off; NULL: there is none. Then its words. */
@@ -67,8 +77,11 @@ struct address {
 };
 
 struct node {
+    int template; /* it has no identity: nothing of the rest is told */
     char hostname[NAME_SIZE];
     char cluster[NAME_SIZE];
+    char id[NAME_SIZE];
+    char machine_id[33];
     char path[16];
     unsigned rank, slots, pkey, sl, mtu;
     int slurm;
@@ -88,6 +101,8 @@ struct node {
 #define NODE_FILE "run/weft/node"
 /* 0: there is no such file, or it makes no sense. */
 int node_read(const char *path, struct node *ret_node);
+/* Takes the text over, also when it makes no sense. */
+int node_parse(const char *path, char *text, struct node *ret_node);
 void node_free(struct node *node);
 
 /* --- setup.c, users.c --- */
@@ -100,6 +115,8 @@ void setup_files(const struct node *node);
 void setup_environment(const struct node *node);
 /* For everybody who has a home by now: it is done again when more may have one. */
 void setup_users(const struct node *node);
+/* Takes back what setup_users() gave, before the node becomes another one. */
+void users_forget(const struct node *node);
 
 /* --- net.c --- */
 
@@ -108,13 +125,21 @@ int net_up_ethernet(const struct node *node);
 void net_up_loopback(void);
 /* The name of the partition's Ethernet; 0: there is none. */
 int net_ethernet_name(const struct node *node, char ret_name[16]);
-/* Waits until the rails' devices are there, or the time is over. */
-void net_up_rails(const struct node *node, int seconds);
+/* Waits until the rails' devices are there, or the time (of now()) has come. 0: some are not. */
+int net_up_rails(const struct node *node, int64_t end);
+/* Waits until an interface has this address, or the time has come. */
+void net_await(struct in_addr ip, int64_t end);
+/* Takes the interface of this node down, if it is there still. */
+void net_down_ethernet(const struct node *node);
+/* Waits until what was sent is acknowledged, or the time has come. Returns how many connections still wait for that. */
+unsigned net_drain(int64_t end);
 
 /* --- rxe.c --- */
 
 /* A few at once, NULL last. A kernel may have them built in, or not at all: whoever needs one finds out. */
 void modules_load(const char *const *names);
+/* Those of software RDMA, once since the node booted. */
+void rxe_load(void);
 /* Software RDMA on this interface; 0: this kernel has none. */
 int rxe_add(const char *interface);
 int rxe_exists(void);
@@ -126,6 +151,21 @@ int port_open(void);
 /* A socket on which the kernel tells of devices that come; -1: it does not. */
 int uevent_open(void);
 void uevent_wait(int fd, int milliseconds);
+/* Takes what has been told so far; 1: a network interface has come. */
+int uevent_take(int fd);
+
+/* --- devices.c: the network, which may come late or again --- */
+
+/* Held by whoever sets the node up: its devices may be missing until then. */
+#define SETUP_LOCK "run/weft/setup.lock"
+/* Waits for them so long. 0: some are missing. */
+int devices_set_up(const struct node *node, int seconds);
+/* In a process of its own, which holds the lock; nothing happens where one does that already. */
+void devices_set_up_aside(const struct node *node, int seconds);
+/* An absolute path's; -1: somebody else has it. It ends with the last copy of the descriptor. */
+int lock_take(const char *path, int flags);
+/* Waits until nobody sets the node up; 0: not within so many seconds. */
+int lock_await(const char *path, unsigned seconds);
 
 /* --- exec.c --- */
 
@@ -164,6 +204,11 @@ struct pollfd;
 /* At most this many entries of a poll() belong to sessions. */
 #define SESSION_POLLS (3 * 2 * WEFT_SESSIONS_MAX)
 
+/* What weftd alone asks for (protocol.h). Each runs as a child, reads its standard input, and exits. */
+struct question {
+    int64_t time; /* as weftd knows it, microseconds since 1970; 0: it does not tell */
+};
+
 void sessions_take(const struct weft_frame *frame, uint8_t *payload);
 /* Tells what to wait for, and how long at most in milliseconds; -1: until something happens. */
 unsigned sessions_want(struct pollfd *ret_polls, int *ret_timeout);
@@ -181,10 +226,13 @@ struct server_options {
     int virtio;              /* the other end may close and come back: wait. Else its end is the end. */
     int alone;               /* meet() reaches for nobody */
     const struct node *node; /* NULL: not known, and nobody is answered */
+    int template;            /* … yet */
 };
 /* Serves until the end. */
 void server_run(const struct server_options *given);
 const struct server_options *server_options(void);
+/* The node has become somebody. */
+void server_learn(void);
 
 /* --- roster.c: who is in the cluster (see roster.h of src/seed) --- */
 
@@ -214,8 +262,8 @@ int roster_write(const struct node *node, const struct roster *roster);
 
 /* --- meet.c, responder.c --- */
 
-/* A child's work: reads the roster from standard input, and exits. */
-void meet_run(const struct node *node, int alone) __attribute__((noreturn));
+/* The roster comes on standard input. */
+void meet_run(const struct question *question) __attribute__((noreturn));
 /* The question and the answer are equally long, and as long as a packet of the partition may be. */
 #define MEET_SIZE 1400
 struct meeting {
@@ -236,5 +284,33 @@ void responder_answer(int fd, const struct node *node);
 /* Where it is wanted and installed. Takes its time, in a process of its own. */
 void slurm_setup(const struct node *node, const struct roster *roster);
 
-/* Held by whoever still sets the node up: its devices may be missing until then. */
-#define SETUP_LOCK "run/weft/setup.lock"
+/* --- fresh.c: what a node that did not boot for itself must not share with others --- */
+
+void entropy_add(const void *bytes, size_t count);
+/* Unless it is right already, but for what a message may take. */
+void clock_set(int64_t microseconds);
+void boot_id_renew(void);
+
+/* --- settle.c, become.c --- */
+
+/* NULL, or why such a node cannot be captured. */
+const char *settle_refusal(void);
+void settle_run(const struct question *question) __attribute__((noreturn));
+void become_run(const struct question *question) __attribute__((noreturn));
+#define BECOME_FOLDER "etc/weft/become.d"
+
+/* --- hooks.c, quiesce.c --- */
+
+#define HOOKS_MAX 64
+struct hooks {
+    char *names[HOOKS_MAX]; /* sorted */
+    unsigned n;
+};
+/* The programs of this folder. */
+void hooks_list(const char *folder, struct hooks *ret_hooks);
+void hooks_free(struct hooks *hooks);
+/* Runs one with this word as its argument. 0: it failed, or the time has come; ret_why: in a line, the caller frees it. */
+int hook_run(const char *folder, const char *name, const char *word, int64_t end, char **ret_why);
+
+void quiesce_run(const struct question *question) __attribute__((noreturn));
+void resume_run(const struct question *question) __attribute__((noreturn));

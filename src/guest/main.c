@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/sendfile.h>
@@ -13,13 +14,26 @@
 #include <unistd.h>
 
 #define LOCK "run/weft/lock"
-#define RAIL_SECONDS 60
+#define DEVICE_SECONDS 60
 
 /* --- start: what must be there before anybody logs in --- */
 
 static const char *const seed_files[] = {
     "ssh/id_ed25519", "ssh/id_ed25519.pub", "ssh/host_ed25519", "ssh/host_ed25519.pub", "munge.key",
 };
+
+/* A template's seed says nothing that a node which has become somebody does not know better. */
+static int
+is_known(const char *seed_node)
+{
+    struct node told, known;
+    int both = node_read(seed_node, &told) && node_read(NODE_FILE, &known);
+    int better = both && told.template && !known.template;
+    node_free(&told);
+    if (both)
+        node_free(&known);
+    return better;
+}
 
 /* The seed may be unmounted afterwards. */
 static int
@@ -28,6 +42,8 @@ copy_seed(const char *seed)
     char from[512], to[128];
     size_t length;
     snprintf(from, sizeof from, "%s/weft/node", seed);
+    if (is_known(from))
+        return 1;
     char *content = file_read(from, &length);
     int ok = content && file_write(NODE_FILE, content, length, 0644);
     free(content);
@@ -43,10 +59,10 @@ copy_seed(const char *seed)
     return ok;
 }
 
-/* Runs on in a copy in memory: the seed is not kept busy, and /run may not allow programs. Where that does not work either, it
- * goes on as it is. */
+/* Runs on in a copy in memory, as this verb: the seed is not kept busy, and /run may not allow programs. Where that does not
+ * work either, it goes on as it is. */
 static void
-move_into_memory(void)
+move_into_memory(const char *verb)
 {
     int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     int copy = memfd_create("weft-guest", MFD_CLOEXEC);
@@ -56,16 +72,18 @@ move_into_memory(void)
         while (offset < status.st_size && sendfile(copy, self, &offset, (size_t)(status.st_size - offset)) > 0)
             continue;
         if (offset == status.st_size)
-            fexecve(copy, (char *const[]){ "weft-guest", "run", NULL }, (char *const[]){ "PATH=" PROGRAM_PATH, NULL });
+            fexecve(copy, (char *const[]){ "weft-guest", (char *)verb, NULL }, (char *const[]){ "PATH=" PROGRAM_PATH, NULL });
     }
     say("going on in the seed: %s", strerror(errno));
 }
 
-static void
+/* 0: in the background. Else what the foreground ends with. */
+static pid_t
 go_to_background(void)
 {
-    if (fork() != 0)
-        _exit(0);
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
     setsid();
     int null = open("/dev/null", O_RDWR);
     for (int fd = 0; null >= 0 && fd <= 2; fd++)
@@ -74,47 +92,38 @@ go_to_background(void)
         close(null);
     if (chdir("/") < 0)
         say("cannot leave the current folder");
+    return 0;
+}
+
+/* --- await: until the node has an identity --- */
+
+/* The file is replaced as a whole, and told of before it is looked at: nothing is missed, and nothing is done meanwhile. */
+static int
+await(void)
+{
+    char news[4096];
+    struct node node;
+    int fd = inotify_init1(IN_CLOEXEC), known = 0, ok = 1;
+    if (fd < 0 || inotify_add_watch(fd, "/run/weft", IN_MOVED_TO) < 0)
+        return 1;
+    while (!known && ok) {
+        known = node_read(NODE_FILE, &node) && !node.template;
+        node_free(&node);
+        ok = known || read(fd, news, sizeof news) > 0 || errno == EINTR;
+    }
+    close(fd);
+    return !known;
 }
 
 /* --- run: in the background --- */
 
-/* What may take long: devices that appear late, and modules. */
+/* So that forks need not. */
 static void
-set_up_rest(const struct node *node)
+load_modules_aside(void)
 {
-    char interface[16];
-    int events = uevent_open();
-    for (int tries = 0; !net_up_ethernet(node) && tries < RAIL_SECONDS; tries++)
-        uevent_wait(events, 1000);
-    if (events >= 0)
-        close(events);
-    if (node->n_rails > 0)
-        net_up_rails(node, RAIL_SECONDS);
-    else if (net_ethernet_name(node, interface))
-        rxe_add(interface);
-    setup_environment(node);
-}
-
-static int
-lock_file(const char *path, int flags)
-{
-    char absolute[64];
-    snprintf(absolute, sizeof absolute, "/%s", path);
-    int fd = open(absolute, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0 && flock(fd, flags) == 0)
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    return -1;
-}
-
-/* The lock passes to the child, and ends with it. */
-static void
-set_up_rest_aside(const struct node *node)
-{
-    int lock = lock_file(SETUP_LOCK, LOCK_EX);
+    int lock = lock_take(SETUP_LOCK, LOCK_EX | LOCK_NB);
     if (fork() == 0) {
-        set_up_rest(node);
+        rxe_load();
         _exit(0);
     }
     if (lock >= 0)
@@ -136,13 +145,18 @@ static int
 run(void)
 {
     static struct node node;
-    if (lock_file(LOCK, LOCK_EX | LOCK_NB) < 0)
+    if (lock_take(LOCK, LOCK_EX | LOCK_NB) < 0)
         return 0; /* another one serves */
     if (!node_read(NODE_FILE, &node))
         return 1;
     protect();
-    set_up_rest_aside(&node);
-    struct server_options options = { .fd = port_open(), .virtio = 1, .node = &node };
+    if (node.template)
+        load_modules_aside();
+    else
+        devices_set_up_aside(&node, DEVICE_SECONDS);
+    struct server_options options = {
+        .fd = port_open(), .virtio = 1, .node = node.template ? NULL : &node, .template = node.template
+    };
     server_run(&options);
     return 0;
 }
@@ -156,11 +170,18 @@ start(const char *seed)
         return 1;
     }
     net_up_loopback();
-    net_up_ethernet(&node);
-    setup_files(&node);
-    go_to_background();
-    move_into_memory();
-    return run();
+    if (!node.template) {
+        net_up_ethernet(&node);
+        setup_files(&node);
+    }
+    if (go_to_background() == 0) {
+        move_into_memory("run");
+        return run();
+    }
+    if (!node.template)
+        return 0;
+    move_into_memory("await");
+    return await();
 }
 
 static int
@@ -168,7 +189,9 @@ serve(const char *fd, int alone)
 {
     static struct node node;
     int known = node_read(NODE_FILE, &node);
-    struct server_options options = { .fd = atoi(fd), .alone = alone, .node = known ? &node : NULL };
+    struct server_options options = {
+        .fd = atoi(fd), .alone = alone, .node = known && !node.template ? &node : NULL, .template = known && node.template
+    };
     fcntl(options.fd, F_SETFD, FD_CLOEXEC);
     fcntl(options.fd, F_SETFL, O_NONBLOCK);
     server_run(&options);
@@ -188,6 +211,8 @@ main(int argc, char **argv)
         return start(argv[2]);
     if (strcmp(verb, "run") == 0)
         return run();
+    if (strcmp(verb, "await") == 0)
+        return await();
     fprintf(stderr, "usage: guest start MOUNTPOINT\n       guest serve FD [ROOT [alone]]\n");
     return 2;
 }

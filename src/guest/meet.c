@@ -2,13 +2,10 @@
 #include "guest.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -160,37 +157,6 @@ tell_missing(const struct probe *probe, unsigned seconds)
     printf("\nno answer on the partition within %u s from %s\n", seconds, names.data);
 }
 
-static void
-give_up(int signal_number)
-{
-    (void)signal_number;
-}
-
-/* Whoever sets the node up holds a lock; the alarm ends the wait. */
-static void
-wait_for_setup(unsigned seconds)
-{
-    struct sigaction action = { .sa_handler = give_up };
-    int fd = open("/" SETUP_LOCK, O_RDONLY | O_CLOEXEC);
-    sigaction(SIGALRM, &action, NULL);
-    alarm(seconds);
-    if (fd >= 0 && flock(fd, LOCK_SH) < 0)
-        printf("the node is not set up yet\n");
-    alarm(0);
-    if (fd >= 0)
-        close(fd);
-}
-
-static char *
-read_all(void)
-{
-    struct text text = { 0 };
-    char bytes[8192];
-    for (ssize_t n; (n = read(STDIN_FILENO, bytes, sizeof bytes)) > 0 && text.length < FILE_MAX;)
-        text_add_bytes(&text, bytes, (size_t)n);
-    return text.data;
-}
-
 static int
 meet(const struct node *node, const struct roster *roster, int alone)
 {
@@ -207,7 +173,9 @@ meet(const struct node *node, const struct roster *roster, int alone)
         return 0;
     }
     int64_t end = now() + (int64_t)roster->within * 1000;
-    wait_for_setup(roster->within);
+    net_await(self->addresses[0], end);
+    if (!lock_await(SETUP_LOCK, roster->within))
+        printf("the node is not set up yet\n");
     prepare(&probe, roster, self);
     reach_all(&probe, end);
     if (probe.missing > 0) {
@@ -220,15 +188,15 @@ meet(const struct node *node, const struct roster *roster, int alone)
 }
 
 void
-meet_run(const struct node *node, int alone)
+meet_run(const struct question *question)
 {
     struct roster roster;
-    char *text = read_all();
+    char *text = input_read();
     int result = 1;
     if (!text || !roster_parse(text, &roster))
         printf("the roster makes no sense\n");
     else
-        result = meet(node, &roster, alone);
+        result = meet(server_options()->node, &roster, server_options()->alone);
     fflush(stdout);
     _exit(result);
 }

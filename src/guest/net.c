@@ -4,14 +4,15 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NETS "/sys/class/net"
@@ -178,18 +179,17 @@ up_rail(const struct node *node, unsigned i)
     return found && bring_up(name, &node->rails[i].address, 0);
 }
 
-void
-net_up_rails(const struct node *node, int seconds)
+int
+net_up_rails(const struct node *node, int64_t end)
 {
     int events = uevent_open();
-    time_t end = time(NULL) + seconds;
-    unsigned up = 0;
+    unsigned up = 0, all = (1u << node->n_rails) - 1;
     for (;;) {
         unsigned before = up;
         for (unsigned i = 0; i < node->n_rails; i++)
             if (!(up & 1u << i) && up_rail(node, i))
                 up |= 1u << i;
-        if (up == (1u << node->n_rails) - 1 || time(NULL) >= end)
+        if (up == all || now() >= end)
             break;
         if (up == before)
             uevent_wait(events, 1000);
@@ -200,4 +200,84 @@ net_up_rails(const struct node *node, int seconds)
         if (!(up & 1u << i))
             say("rail %u: there is no IPoIB interface with port GUID 0x%016llx", node->rails[i].rail,
                 (unsigned long long)node->rails[i].guid);
+    return up == all;
+}
+
+void
+net_down_ethernet(const struct node *node)
+{
+    struct ifreq request = { 0 };
+    if (!net_ethernet_name(node, request.ifr_name))
+        return;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    put_ip(&request, 0); /* takes the address away */
+    ioctl(fd, SIOCSIFADDR, &request);
+    if (ioctl(fd, SIOCGIFFLAGS, &request) == 0) {
+        request.ifr_flags &= ~IFF_UP;
+        ioctl(fd, SIOCSIFFLAGS, &request);
+    }
+    close(fd);
+}
+
+/* --- waiting --- */
+
+static int
+is_own(struct in_addr ip)
+{
+    struct ifaddrs *all = NULL;
+    int found = 0;
+    if (getifaddrs(&all) < 0)
+        return 0;
+    for (struct ifaddrs *one = all; one && !found; one = one->ifa_next)
+        found = one->ifa_addr && one->ifa_addr->sa_family == AF_INET &&
+                ((const struct sockaddr_in *)one->ifa_addr)->sin_addr.s_addr == ip.s_addr;
+    freeifaddrs(all);
+    return found;
+}
+
+void
+net_await(struct in_addr ip, int64_t end)
+{
+    struct sockaddr_nl kernel = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_IPV4_IFADDR };
+    char news[4096];
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&kernel, sizeof kernel) < 0)
+        say("nobody tells of addresses");
+    while (!is_own(ip) && now() < end) {
+        struct pollfd wait = { .fd = fd, .events = POLLIN };
+        int64_t left = end - now();
+        poll(&wait, 1, left < 1000 ? (int)left : 1000);
+        while (fd >= 0 && recv(fd, news, sizeof news, 0) > 0)
+            continue;
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+#define LISTENS 0x0a  /* the kernel's state of a socket that waits for connections: its queue is another */
+#define DRAIN_WAIT 10 /* milliseconds */
+
+/* Of a table of the kernel's: connections of which the other end has not acknowledged everything. */
+static unsigned
+count_unacknowledged(const char *path)
+{
+    char *table = file_read(path, NULL), *rest = table;
+    unsigned n = 0;
+    next_line(&rest);
+    for (char *line; (line = next_line(&rest));) {
+        unsigned state, queued;
+        if (sscanf(line, " %*u: %*[0-9A-Fa-f]:%*x %*[0-9A-Fa-f]:%*x %x %x:", &state, &queued) == 2)
+            n += state != LISTENS && queued > 0;
+    }
+    free(table);
+    return n;
+}
+
+unsigned
+net_drain(int64_t end)
+{
+    unsigned waiting;
+    while ((waiting = count_unacknowledged("/proc/net/tcp") + count_unacknowledged("/proc/net/tcp6")) > 0 && now() < end)
+        poll(NULL, 0, DRAIN_WAIT);
+    return waiting;
 }

@@ -47,6 +47,18 @@ take_cluster(struct node *node, char *rest)
 }
 
 static int
+take_id(struct node *node, char *rest)
+{
+    return read_name(next_word(&rest), node->id, sizeof node->id);
+}
+
+static int
+take_machine(struct node *node, char *rest)
+{
+    return read_name(next_word(&rest), node->machine_id, sizeof node->machine_id);
+}
+
+static int
 take_path(struct node *node, char *rest)
 {
     return read_name(next_word(&rest), node->path, sizeof node->path);
@@ -77,12 +89,24 @@ take_sl(struct node *node, char *rest)
 }
 
 static int
-take_slurm(struct node *node, char *rest)
+read_choice(const char *word, int *ret_choice)
 {
     unsigned wanted = 0;
-    int ok = read_number(next_word(&rest), &wanted);
-    node->slurm = wanted != 0;
+    int ok = read_number(word, &wanted);
+    *ret_choice = wanted != 0;
     return ok;
+}
+
+static int
+take_slurm(struct node *node, char *rest)
+{
+    return read_choice(next_word(&rest), &node->slurm);
+}
+
+static int
+take_template(struct node *node, char *rest)
+{
+    return read_choice(next_word(&rest), &node->template);
 }
 
 static int
@@ -118,9 +142,10 @@ static const struct {
     const char *key;
     int (*take)(struct node *node, char *rest);
 } keys[] = {
-    { "hostname", take_hostname }, { "cluster", take_cluster }, { "path", take_path },   { "rank", take_rank },
-    { "slots", take_slots },       { "pkey", take_pkey },       { "sl", take_sl },       { "slurm", take_slurm },
-    { "mac", take_mac },           { "ipoib", take_ipoib },     { "login", take_login },
+    { "hostname", take_hostname }, { "cluster", take_cluster },   { "path", take_path },   { "rank", take_rank },
+    { "slots", take_slots },       { "pkey", take_pkey },         { "sl", take_sl },       { "slurm", take_slurm },
+    { "mac", take_mac },           { "ipoib", take_ipoib },       { "login", take_login }, { "id", take_id },
+    { "machine", take_machine },   { "template", take_template },
 };
 
 /* Keys that it does not know are those of a newer weftd. */
@@ -135,12 +160,10 @@ take_line(struct node *node, char *line)
 }
 
 int
-node_read(const char *path, struct node *ret_node)
+node_parse(const char *path, char *text, struct node *ret_node)
 {
     *ret_node = (struct node){ .mtu = 1450, .slots = 1, .pkey = 0xffff };
-    char *rest = ret_node->text = file_read(path, NULL);
-    if (!rest)
-        return 0;
+    char *rest = ret_node->text = text;
     for (char *line; (line = next_line(&rest));) {
         if (!take_line(ret_node, line)) {
             say("/%s: \"%s\" makes no sense", path, line);
@@ -148,7 +171,20 @@ node_read(const char *path, struct node *ret_node)
             return 0;
         }
     }
-    return ret_node->hostname[0] != '\0';
+    if (ret_node->template || ret_node->hostname[0] != '\0')
+        return 1;
+    node_free(ret_node);
+    return 0;
+}
+
+int
+node_read(const char *path, struct node *ret_node)
+{
+    char *text = file_read(path, NULL);
+    if (text)
+        return node_parse(path, text, ret_node);
+    *ret_node = (struct node){ 0 };
+    return 0;
 }
 
 void

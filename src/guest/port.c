@@ -38,6 +38,31 @@ uevent_wait(int fd, int milliseconds)
         continue;
 }
 
+/* An event is its name and its texts, each ended by NUL. */
+static int
+is_new_interface(const char *event, size_t length)
+{
+    static const char net[] = "SUBSYSTEM=net";
+    if (strncmp(event, "add@", 4) != 0)
+        return 0;
+    for (const char *text = event; text < event + length; text += strlen(text) + 1)
+        if (strcmp(text, net) == 0)
+            return 1;
+    return 0;
+}
+
+int
+uevent_take(int fd)
+{
+    char event[4096 + 1];
+    int found = 0;
+    for (ssize_t n; (n = recv(fd, event, sizeof event - 1, 0)) > 0;) {
+        event[n] = '\0';
+        found |= is_new_interface(event, (size_t)n);
+    }
+    return found;
+}
+
 static int
 has_name(const char *port)
 {

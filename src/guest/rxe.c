@@ -11,6 +11,7 @@
 
 #define DEVICE "rxe0"
 #define MODULES_MAX 8
+#define LOADED "run/weft/rxe-modules"
 
 void
 modules_load(const char *const *names)
@@ -27,6 +28,16 @@ modules_load(const char *const *names)
     }
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         continue;
+}
+
+/* In this order: rxe does not load without the checksum. The last two are for programs that use it. */
+void
+rxe_load(void)
+{
+    if (file_exists(LOADED))
+        return;
+    modules_load((const char *const[]){ "crc32_generic", "rdma_rxe", "ib_uverbs", "rdma_ucm", NULL });
+    file_write(LOADED, "", 0, 0644);
 }
 
 int
@@ -80,8 +91,7 @@ rxe_add(const char *interface)
                                            .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK } };
     if (rxe_exists())
         return 1;
-    /* In this order: rxe does not load without the checksum. The last two are for programs that use it. */
-    modules_load((const char *const[]){ "crc32_generic", "rdma_rxe", "ib_uverbs", "rdma_ucm", NULL });
+    rxe_load();
     add_text(&request, RDMA_NLDEV_ATTR_DEV_NAME, DEVICE);
     add_text(&request, RDMA_NLDEV_ATTR_LINK_TYPE, "rxe");
     add_text(&request, RDMA_NLDEV_ATTR_NDEV_NAME, interface);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -16,7 +17,12 @@
 #define ROOM (64 * 1024)   /* queued for weftd: sessions wait until it is less */
 #define FULL (1024 * 1024) /* then weftd is not listened to */
 
-static const struct server_options *options;
+#define LATE_SECONDS 1 /* a device that came by itself needs no long wait for others */
+
+static struct server_options options;
+static char boot[64]; /* the kernel's own, whatever a fork shows to others */
+static int responders[RAILS_MAX + 1];
+static unsigned n_responders;
 static struct text queue;
 static size_t written; /* of queue */
 static struct weft_reader reader;
@@ -27,7 +33,29 @@ static int ended; /* and will not be back */
 const struct server_options *
 server_options(void)
 {
-    return options;
+    return &options;
+}
+
+static void
+open_responders(void)
+{
+    while (n_responders > 0)
+        close(responders[--n_responders]);
+    n_responders = options.node ? responder_open(options.node, responders) : 0;
+}
+
+void
+server_learn(void)
+{
+    static struct node known;
+    struct node fresh;
+    if (!node_read(NODE_FILE, &fresh) || fresh.template)
+        return;
+    node_free(&known);
+    known = fresh;
+    options.node = &known;
+    options.template = 0;
+    open_responders();
 }
 
 void
@@ -62,25 +90,36 @@ add_fact(struct text *facts, const char *key, const char *value)
 }
 
 static void
+read_boot(void)
+{
+    char *id = file_read("/proc/sys/kernel/random/boot_id", NULL);
+    if (id)
+        snprintf(boot, sizeof boot, "%.*s", (int)strcspn(id, "\n"), id);
+    free(id);
+}
+
+static void
 greet(const uint8_t *nonce)
 {
     struct text facts = { 0 };
-    char hostname[NAME_SIZE] = "", version[16];
-    char *boot = file_read("/proc/sys/kernel/random/boot_id", NULL);
+    struct hooks hooks;
+    char hostname[NAME_SIZE] = "", version[16], n_hooks[16];
     forget_conversation();
     gethostname(hostname, sizeof hostname - 1);
-    if (boot)
-        boot[strcspn(boot, "\n")] = '\0';
+    hooks_list(WEFT_QUIESCE_FOLDER, &hooks);
+    snprintf(n_hooks, sizeof n_hooks, "%u", hooks.n);
+    hooks_free(&hooks);
     text_add_bytes(&queue, WEFT_SYNC, WEFT_SYNC_LENGTH);
     text_add_bytes(&queue, nonce, WEFT_NONCE_LENGTH);
     version[0] = (char)('0' + WEFT_PROTOCOL_VERSION);
     version[1] = '\0';
     add_fact(&facts, "version", version);
     add_fact(&facts, "hostname", hostname);
-    add_fact(&facts, "boot", boot ? boot : "");
+    add_fact(&facts, "boot", boot);
+    add_fact(&facts, "template", options.template ? "1" : "0");
+    add_fact(&facts, "hooks", n_hooks);
     server_send(0, WEFT_FRAME_WELCOME, facts.data, facts.length);
     text_free(&facts);
-    free(boot);
 }
 
 /* --- the port --- */
@@ -91,8 +130,8 @@ leave(void)
     forget_conversation();
     weft_reader_reset(&reader);
     weft_reader_hunt(&reader);
-    away = options->virtio;
-    ended = !options->virtio;
+    away = options.virtio;
+    ended = !options.virtio;
 }
 
 static void
@@ -121,7 +160,7 @@ static void
 take(void)
 {
     uint8_t bytes[32768];
-    ssize_t n = read(options->fd, bytes, sizeof bytes);
+    ssize_t n = read(options.fd, bytes, sizeof bytes);
     if (n > 0)
         take_bytes(bytes, (size_t)n);
     else if (n == 0 || (errno != EAGAIN && errno != EINTR))
@@ -132,7 +171,7 @@ static void
 flush(void)
 {
     while (!away && !ended && written < queue.length) {
-        ssize_t n = write(options->fd, queue.data + written, queue.length - written);
+        ssize_t n = write(options.fd, queue.data + written, queue.length - written);
         if (n < 0 && errno != EAGAIN && errno != EINTR) {
             leave();
             return;
@@ -154,7 +193,7 @@ watch_port(void)
 {
     int fd = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event event = { .events = EPOLLIN | EPOLLET };
-    if (fd < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, options->fd, &event) < 0)
+    if (fd < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, options.fd, &event) < 0)
         say("the port cannot be watched: %s", strerror(errno));
     return fd;
 }
@@ -163,7 +202,7 @@ static void
 look_whether_back(int watch)
 {
     struct epoll_event event;
-    struct pollfd port = { .fd = options->fd, .events = POLLIN };
+    struct pollfd port = { .fd = options.fd, .events = POLLIN };
     epoll_wait(watch, &event, 1, 0);
     poll(&port, 1, 0);
     away = (port.revents & POLLHUP) != 0;
@@ -193,29 +232,40 @@ open_signals(void)
     return signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-enum { PORT, SIGNALS, RESPONDERS };
+enum { PORT, SIGNALS, DEVICES, RESPONDERS };
+
+/* Devices come and go with forks and moves. Whoever sets the node up already sees for himself. */
+static void
+look_at_devices(int events)
+{
+    if (uevent_take(events) && options.node)
+        devices_set_up_aside(options.node, LATE_SECONDS);
+}
 
 static void
-turn(int watch, const int *responders, unsigned n_responders)
+turn(int watch, int events)
 {
     struct pollfd polls[RESPONDERS + RAILS_MAX + 1 + SESSION_POLLS];
     size_t queued = queue.length - written;
     int timeout;
-    polls[PORT] = (struct pollfd){ .fd = ended ? -1 : away ? watch : options->fd, .events = queued < FULL ? POLLIN : 0 };
+    polls[PORT] = (struct pollfd){ .fd = ended ? -1 : away ? watch : options.fd, .events = queued < FULL ? POLLIN : 0 };
     if (queued > 0 && !away)
         polls[PORT].events |= POLLOUT;
     polls[SIGNALS] = (struct pollfd){ .fd = signals, .events = POLLIN };
+    polls[DEVICES] = (struct pollfd){ .fd = events, .events = POLLIN };
     for (unsigned i = 0; i < n_responders; i++)
         polls[RESPONDERS + i] = (struct pollfd){ .fd = responders[i], .events = POLLIN };
-    unsigned n = RESPONDERS + n_responders;
+    unsigned n_polled = n_responders, n = RESPONDERS + n_responders;
     n += sessions_want(polls + n, &timeout);
     if (poll(polls, n, timeout) < 0)
         return;
-    if (polls[SIGNALS].revents)
-        reap();
-    for (unsigned i = 0; i < n_responders; i++)
+    if (polls[DEVICES].revents)
+        look_at_devices(events);
+    for (unsigned i = 0; i < n_polled; i++)
         if (polls[RESPONDERS + i].revents)
-            responder_answer(responders[i], options->node);
+            responder_answer(responders[i], options.node);
+    if (polls[SIGNALS].revents)
+        reap(); /* which may open others */
     if (away && polls[PORT].revents)
         look_whether_back(watch);
     else if (polls[PORT].revents & (POLLIN | POLLHUP | POLLERR))
@@ -228,14 +278,15 @@ void
 server_run(const struct server_options *given)
 {
     static const uint8_t anew[WEFT_NONCE_LENGTH];
-    int responders[RAILS_MAX + 1];
-    options = given;
+    options = *given;
     signals = open_signals();
-    int watch = options->virtio ? watch_port() : -1;
-    unsigned n_responders = options->node ? responder_open(options->node, responders) : 0;
+    int watch = options.virtio ? watch_port() : -1;
+    int events = options.virtio ? uevent_open() : -1;
+    read_boot();
+    open_responders();
     weft_reader_hunt(&reader);
     text_add_bytes(&queue, WEFT_SYNC, WEFT_SYNC_LENGTH);
     text_add_bytes(&queue, anew, sizeof anew);
     while (!ended || sessions_left() > 0)
-        turn(watch, responders, n_responders);
+        turn(watch, events);
 }

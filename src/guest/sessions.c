@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
@@ -17,12 +18,14 @@
 #define TURN 4                        /* frames of a session at a time */
 #define CREDIT (WEFT_WINDOW / 4)      /* what has been taken is told in such pieces */
 
+struct own_kind;
+
 struct session {
     uint32_t id; /* 0: free */
     struct child child;
     int tty;
-    int meets;
-    int listened; /* weftd has not closed it */
+    const struct own_kind *own; /* weftd's own; NULL: a client's */
+    int listened;               /* weftd has not closed it */
     int exited;
     uint32_t status;
     struct text input; /* on its way to the child */
@@ -114,14 +117,35 @@ fail(struct session *session, const char *why)
 
 /* --- frames --- */
 
-static void
-run_meeting(const void *data)
+static const char *
+must_know_itself(void)
 {
-    meet_run(server_options()->node, server_options()->alone);
+    return server_options()->node ? NULL : "the node does not know who it is";
+}
+
+/* Whoever asks for more than weftd does has a session of the kind exec. */
+static const struct own_kind {
+    const char *name;
+    const char *(*refusal)(void);
+    void (*run)(const struct question *question);
+    void (*succeeded)(void);
+} own_kinds[] = {
+    { "meet", must_know_itself, meet_run, NULL },     { "settle", settle_refusal, settle_run, NULL },
+    { "become", NULL, become_run, server_learn },     { "quiesce", must_know_itself, quiesce_run, NULL },
+    { "resume", must_know_itself, resume_run, NULL },
+};
+
+static const struct own_kind *
+find_kind(const char *name)
+{
+    for (size_t i = 0; i < sizeof own_kinds / sizeof *own_kinds; i++)
+        if (strcmp(own_kinds[i].name, name) == 0)
+            return &own_kinds[i];
+    return NULL;
 }
 
 static struct session *
-free_slot(int meets)
+free_slot(int own)
 {
     struct session *slot = NULL;
     unsigned same = 0;
@@ -129,43 +153,69 @@ free_slot(int meets)
         if (!sessions[i].id)
             slot = &sessions[i];
         else
-            same += sessions[i].listened && sessions[i].meets == meets;
+            same += sessions[i].listened && !sessions[i].own == !own;
     }
     return same < WEFT_SESSIONS_MAX ? slot : NULL;
+}
+
+struct own_start {
+    const struct own_kind *kind;
+    struct question question;
+};
+
+static void
+run_own(const void *data)
+{
+    const struct own_start *start = data;
+    start->kind->run(&start->question);
+}
+
+static const char *
+start_own(const struct own_kind *kind, const char *payload, size_t length, struct child *ret_child)
+{
+    struct own_start start = { .kind = kind };
+    const char *problem = kind->refusal ? kind->refusal() : NULL;
+    for (const char *text = payload; text < payload + length; text += strlen(text) + 1)
+        if (strncmp(text, "now=", 4) == 0)
+            start.question.time = strtoll(text + 4, NULL, 10);
+    return problem ? problem : child_start(0, run_own, &start, ret_child);
+}
+
+static const char *
+start_exec(char *payload, size_t length, int *ret_tty, struct child *ret_child)
+{
+    static struct exec_request request;
+    if (server_options()->template)
+        return "the node has no identity yet";
+    const char *problem = exec_parse(payload, length, &request);
+    *ret_tty = request.tty;
+    return problem ? problem : exec_start(&request, ret_child);
 }
 
 static void
 open_session(uint32_t id, uint8_t *payload, size_t length)
 {
-    static struct exec_request request;
     char *kind = (char *)payload;
-    int meets = strncmp(kind, "meet", length) == 0;
-    struct child child;
-    const char *problem = NULL;
-    if (length == 0 || payload[length - 1] != '\0' || (!meets && strcmp(kind, "exec") != 0)) {
+    if (length == 0 || payload[length - 1] != '\0' || (!find_kind(kind) && strcmp(kind, "exec") != 0)) {
         refuse(id, "the guest program knows no such sessions");
         return;
     }
-    struct session *session = free_slot(meets);
+    const struct own_kind *own = find_kind(kind);
+    struct session *session = free_slot(own != NULL);
+    struct child child;
+    int tty = 0;
+    const char *problem;
     if (!session)
         problem = "the node has too many sessions; end one, or try again later";
-    else if (meets && !server_options()->node)
-        problem = "the node does not know who it is";
-    else if (meets)
-        problem = child_start(0, run_meeting, NULL, &child);
-    else if (!(problem = exec_parse(kind, length, &request)))
-        problem = exec_start(&request, &child);
+    else
+        problem = own ? start_own(own, kind, length, &child) : start_exec(kind, length, &tty, &child);
     if (problem) {
         refuse(id, problem);
         return;
     }
-    *session = (struct session){ .id = id,
-                                 .child = child,
-                                 .tty = !meets && request.tty,
-                                 .meets = meets,
-                                 .listened = 1,
-                                 .may_send = WEFT_WINDOW,
-                                 .may_receive = WEFT_WINDOW };
+    *session = (struct session){
+        .id = id, .child = child, .tty = tty, .own = own, .listened = 1, .may_send = WEFT_WINDOW, .may_receive = WEFT_WINDOW
+    };
 }
 
 static void
@@ -344,6 +394,8 @@ sessions_exited(pid_t pid, int status)
             continue;
         session->exited = 1;
         session->status = (uint32_t)(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+        if (session->own && session->own->succeeded && session->status == 0)
+            session->own->succeeded();
         if (!session->listened) {
             kill(-pid, SIGKILL);
             release(session);

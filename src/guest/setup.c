@@ -11,10 +11,24 @@ static void
 setup_hostname(const struct node *node)
 {
     struct text text = { 0 };
-    if (sethostname(node->hostname, strlen(node->hostname)) < 0)
+    if (root_is_node() && sethostname(node->hostname, strlen(node->hostname)) < 0)
         say("cannot set the hostname to %s", node->hostname);
     text_add(&text, "%s\n", node->hostname);
     file_write_text("etc/hostname", &text, 0644);
+    text_free(&text);
+}
+
+/* systemd has one of its own by now, and keeps it. */
+static void
+setup_machine_id(const struct node *node)
+{
+    struct text text = { 0 };
+    if (!node->machine_id[0] || file_exists("run/systemd/system"))
+        return;
+    text_add(&text, "%s\n", node->machine_id);
+    file_write_text("etc/machine-id", &text, 0444);
+    if (file_exists("var/lib/dbus/machine-id"))
+        file_write_text("var/lib/dbus/machine-id", &text, 0444);
     text_free(&text);
 }
 
@@ -53,7 +67,8 @@ setup_limits(void)
         if (i == 0 || file_exists("etc/systemd/system"))
             file_write(files[i].path, files[i].text, strlen(files[i].text), 0644);
     const struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
-    prlimit(1, RLIMIT_MEMLOCK, &unlimited, NULL);
+    if (root_is_node())
+        prlimit(1, RLIMIT_MEMLOCK, &unlimited, NULL);
 }
 
 /* --- environment --- */
@@ -120,6 +135,7 @@ void
 setup_files(const struct node *node)
 {
     setup_hostname(node);
+    setup_machine_id(node);
     setup_hosts(node);
     setup_limits();
     setup_environment(node);

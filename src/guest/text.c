@@ -16,6 +16,7 @@
 #define PATH_SIZE 512
 
 static int root = -1;
+static const char *root_folder;
 static int is_node; /* the root is the node's own */
 
 /* --- texts --- */
@@ -115,8 +116,21 @@ int
 root_set(const char *folder)
 {
     root = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    root_folder = folder;
     is_node = strcmp(folder, "/") == 0;
     return root >= 0;
+}
+
+int
+root_is_node(void)
+{
+    return is_node;
+}
+
+int
+root_path(const char *path, char *ret_path, size_t size)
+{
+    return snprintf(ret_path, size, "%s/%s", is_node ? "" : root_folder, path) < (int)size;
 }
 
 /* Kernels before 5.9 cannot; then only a program that is executed loses them. */
@@ -140,12 +154,15 @@ file_exists(const char *path)
     return faccessat(root, path, F_OK, 0) == 0;
 }
 
-char *
-file_read(const char *path, size_t *ret_length)
+void
+file_remove(const char *path)
 {
-    int fd = openat(root, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a user may have made it a pipe */
-    if (fd < 0)
-        return NULL;
+    unlinkat(root, path, 0);
+}
+
+static char *
+read_all(int fd, size_t *ret_length)
+{
     struct text text = { 0 };
     ssize_t n;
     do {
@@ -153,7 +170,6 @@ file_read(const char *path, size_t *ret_length)
         n = read(fd, text.data + text.length, 4096);
         text.length += n > 0 ? (size_t)n : 0;
     } while ((n > 0 && text.length < FILE_MAX) || (n < 0 && errno == EINTR));
-    close(fd);
     if (n != 0) {
         text_free(&text);
         return NULL;
@@ -162,6 +178,23 @@ file_read(const char *path, size_t *ret_length)
     if (ret_length)
         *ret_length = text.length;
     return text.data;
+}
+
+char *
+file_read(const char *path, size_t *ret_length)
+{
+    int fd = openat(root, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a user may have made it a pipe */
+    if (fd < 0)
+        return NULL;
+    char *content = read_all(fd, ret_length);
+    close(fd);
+    return content;
+}
+
+char *
+input_read(void)
+{
+    return read_all(STDIN_FILENO, NULL);
 }
 
 int
@@ -287,6 +320,24 @@ file_add_line(const char *path, const char *line, unsigned mode)
     text_add(&whole, "%s\n", line);
     int result = file_write_text(path, &whole, mode);
     text_free(&whole);
+    free(old);
+    return result;
+}
+
+int
+file_remove_line(const char *path, const char *line, unsigned mode)
+{
+    char *old = file_read(path, NULL);
+    struct text rest = { 0 };
+    int found = 0;
+    for (char *next = old, *there; (there = next_line(&next));) {
+        if (strcmp(there, line) == 0)
+            found = 1;
+        else
+            text_add(&rest, "%s\n", there);
+    }
+    int result = found ? file_write_text(path, &rest, mode) : 2;
+    text_free(&rest);
     free(old);
     return result;
 }

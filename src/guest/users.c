@@ -97,6 +97,40 @@ setup_host_keys(const struct node *node)
         install(FILES "ssh/host_ed25519", "etc/ssh/ssh_host_ed25519_key", 0600);
 }
 
+/* The cluster's key, unless the user put another one there, and the right to log in with it. */
+static void
+forget_user(const struct passwd *user, const struct node *node, const char *private)
+{
+    char path[PATH_SIZE];
+    const char *home = user->pw_dir + (*user->pw_dir == '/');
+    act_as(user->pw_uid, user->pw_gid);
+    snprintf(path, sizeof path, "%s/.ssh/id_ed25519", home);
+    char *theirs = file_read(path, NULL);
+    if (theirs && private && strcmp(theirs, private) == 0) {
+        file_remove(path);
+        snprintf(path, sizeof path, "%s/.ssh/id_ed25519.pub", home);
+        file_remove(path);
+    }
+    free(theirs);
+    snprintf(path, sizeof path, "%s/.ssh/authorized_keys", home);
+    if (node->n_logins > 0)
+        file_remove_line(path, node->logins[0], 0600);
+    act_as(0, 0);
+}
+
+void
+users_forget(const struct node *node)
+{
+    char *private = file_read(FILES "ssh/id_ed25519", NULL);
+    const struct passwd *user = getpwnam("root");
+    if (user)
+        forget_user(user, node, private);
+    user = getpwuid(FIRST_USER);
+    if (user)
+        forget_user(user, node, private);
+    free(private);
+}
+
 void
 setup_users(const struct node *node)
 {

@@ -153,6 +153,16 @@ weft_ask_resume(WeftAsk *ask)
     }
 }
 
+/* With the time of now: a node that stood still sets its clock by it. */
+static void
+open_session(WeftAsk *ask, const char *kind)
+{
+    g_autofree char *text = g_strdup_printf("%s\nnow=%" G_GINT64_FORMAT, kind, g_get_real_time());
+    gsize length = strlen(text) + 1;
+    text[strlen(kind)] = '\0';
+    weft_session_begin(&ask->session, text, length);
+}
+
 void
 weft_link_ask(WeftLink *link, const char *kind, const char *input, GCancellable *cancellable, WeftLinkAnswered answered,
               gpointer data)
@@ -175,6 +185,6 @@ weft_link_ask(WeftLink *link, const char *kind, const char *input, GCancellable 
         ask->later = g_idle_add(too_early, ask);
         return;
     }
-    weft_session_begin(&ask->session, kind, strlen(kind) + 1);
+    open_session(ask, kind);
     weft_ask_resume(ask);
 }

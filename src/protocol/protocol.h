@@ -39,8 +39,13 @@
 #define WEFT_MEET_UNREACHED "unreached"
 #define WEFT_MEET_PORT 7447 /* UDP, on which each guest program answers the others on the partition */
 
+#define WEFT_BECOME_RANDOM 64 /* bytes */
+#define WEFT_QUIESCE_FOLDER "etc/weft/quiesce.d"
+#define WEFT_QUIESCE_SECONDS 60
+
 enum weft_frame_type {
-    /* guest to weftd, session 0: "key=value" texts, each ended by NUL: version, hostname, boot (boot id) */
+    /* guest to weftd, session 0: "key=value" texts, each ended by NUL: version, hostname, boot (the kernel's boot id), template
+     * (1: the node has no identity yet), hooks (how many wait in WEFT_QUIESCE_FOLDER) */
     WEFT_FRAME_WELCOME = 1,
     /* begins a session. Payload: NUL-ended texts, first the kind, then "key=value":
      *
@@ -51,7 +56,27 @@ enum weft_frame_type {
      *         another time limit than WEFT_MEET_SECONDS. Answers lines of text as DATA, and EXIT 0 when this node has written
      *         its hosts and hostfile, and has reached every other node on the partition; else EXIT 1, and the last line says
      *         why. Where others do not answer, a line before it is WEFT_MEET_UNREACHED and their ranks, a space before each,
-     *         once for each address. Only weftd may ask. */
+     *         once for each address.
+     *
+     *   settle  the node was booted from a seed without identity: gets it ready to be captured. EXIT 0 when nothing moves any
+     *         more; REFUSE, where it cannot be captured at all, with the reason: such nodes boot for themselves.
+     *
+     *   become  gives the node its identity, once; the same again changes nothing, and another one is refused. Lines follow as
+     *         DATA and EOF, in any order:
+     *             random HEX               WEFT_BECOME_RANDOM bytes or more that nobody else has
+     *             node BASE64              the text of the seed's weft/node
+     *             file PATH MODE BASE64    the seed's weft/files/PATH, its mode in octal; repeated
+     *             was ID                   the node's identity until now, where it is a running node's copy
+     *         EXIT 0 when all is in place but the network devices: these are set up as they come, before this or after.
+     *
+     *   quiesce  gets a running node ready to stand still or to lose devices: hooks, file systems, network. DATA and EOF: the
+     *         lines "within SECONDS" (WEFT_QUIESCE_SECONDS otherwise) and "hooks needed", both optional. Answers "hooks N" and
+     *         more lines; EXIT 0, or EXIT 1 when a hook failed, or none is there though needed: then all is as it was before.
+     *
+     *   resume  undoes it, wherever the node runs by now: clock, devices, hooks. "within SECONDS" as above; EXIT 1 when a hook
+     *         failed or a device did not come back: the rest is done all the same.
+     *
+     * All but exec are for weftd alone to ask. It tells the time with them: now=MICROSECONDS since 1970, as a key of OPEN. */
     WEFT_FRAME_OPEN,
     WEFT_FRAME_DATA,       /* to the guest: standard input; from it: standard output, or the terminal */
     WEFT_FRAME_ERROR_DATA, /* standard error */

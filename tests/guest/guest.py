@@ -103,10 +103,10 @@ class Session:
 
 
 class Guest:
-    def __init__(self, root, *, prefix=(), alone=False):
+    def __init__(self, root, *, prefix=(), alone=False, path=None):
         self.root = root
         self.socket, theirs = socket.socketpair()
-        self.process = subprocess.Popen([*prefix, program(), "serve", str(theirs.fileno()), root, *(["alone"] if alone else [])],
+        self.process = subprocess.Popen([*prefix, path or program(), "serve", str(theirs.fileno()), root, *(["alone"] if alone else [])],
                                         pass_fds=[theirs.fileno()], stderr=subprocess.PIPE)
         theirs.close()
         self.received = b""

@@ -459,7 +459,11 @@ static void
 expect_question(Fixture *f, const char *input)
 {
     expect_frame(&f->guest, 1, WEFT_FRAME_OPEN);
-    g_assert_cmpmem(f->guest.payload, f->guest.frame.length, "meet", 5);
+    const char *kind = (const char *)f->guest.payload, *told = kind + strlen(kind) + 1;
+    g_assert_cmpstr(kind, ==, "meet");
+    g_assert_cmpuint(strlen(kind) + 1 + strlen(told) + 1, ==, f->guest.frame.length);
+    g_assert_true(g_str_has_prefix(told, "now="));
+    g_assert_cmpint(ABS(g_get_real_time() - g_ascii_strtoll(told + 4, NULL, 10)), <, 60 * G_USEC_PER_SEC);
     if (*input)
         expect_text(&f->guest, 1, WEFT_FRAME_DATA, input);
     expect_frame(&f->guest, 1, WEFT_FRAME_EOF);

@@ -1,0 +1,250 @@
+/* An identity for a node that did not boot with it. Whatever the user runs comes later: "guest start" has not returned yet. */
+#include "guest.h"
+
+#include <ctype.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FILES_MAX 32
+#define CLAIMED "run/weft/identity" /* whose it is to be, also when it is done by half */
+#define DEVICE_SECONDS 60
+#define HOOK_SECONDS 30
+
+struct file {
+    const char *path; /* below run/weft/files */
+    unsigned mode;
+    char *content;
+    size_t length;
+};
+
+/* Texts are borrowed from the input, contents decoded in place. */
+struct identity {
+    uint8_t random[1024];
+    size_t n_random;
+    char *node;
+    const char *was;
+    struct file files[FILES_MAX];
+    unsigned n_files;
+};
+
+/* --- what is told --- */
+
+static int
+digit_of(char c)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *found = c ? strchr(digits, c) : NULL;
+    return found ? (int)(found - digits) : -1;
+}
+
+/* In place, and ended by NUL: what comes out is shorter. 0: it is none. */
+static int
+decode_base64(char *text, size_t *ret_length)
+{
+    size_t n = 0;
+    uint32_t bits = 0;
+    unsigned have = 0;
+    char *in = text;
+    for (; *in && *in != '='; in++) {
+        int digit = digit_of(*in);
+        if (digit < 0)
+            return 0;
+        bits = bits << 6 | (uint32_t)digit;
+        have += 6;
+        if (have >= 8)
+            text[n++] = (char)(bits >> (have -= 8));
+    }
+    if (in[strspn(in, "=")] != '\0')
+        return 0;
+    text[n] = '\0';
+    *ret_length = n;
+    return 1;
+}
+
+static int
+take_random(struct identity *identity, char *rest)
+{
+    for (; isxdigit((unsigned char)rest[0]) && isxdigit((unsigned char)rest[1]); rest += 2) {
+        if (identity->n_random == sizeof identity->random)
+            return 0;
+        sscanf(rest, "%2hhx", &identity->random[identity->n_random++]);
+    }
+    return *rest == '\0';
+}
+
+static int
+take_node(struct identity *identity, char *rest)
+{
+    size_t length;
+    identity->node = rest;
+    return decode_base64(rest, &length) && strlen(rest) == length;
+}
+
+static int
+take_was(struct identity *identity, char *rest)
+{
+    identity->was = rest;
+    return *rest != '\0';
+}
+
+/* A path that leads nowhere else. */
+static int
+is_plain(const char *path)
+{
+    return path && *path != '/' && !strstr(path, "..") && strlen(path) < 64;
+}
+
+static int
+take_file(struct identity *identity, char *rest)
+{
+    const char *path = next_word(&rest), *mode = next_word(&rest);
+    if (!is_plain(path) || !mode || identity->n_files == FILES_MAX)
+        return 0;
+    struct file *file = &identity->files[identity->n_files++];
+    *file = (struct file){ .path = path, .mode = (unsigned)strtoul(mode, NULL, 8) & 0777, .content = rest };
+    return decode_base64(rest, &file->length);
+}
+
+static const struct {
+    const char *key;
+    int (*take)(struct identity *identity, char *rest);
+} keys[] = { { "random", take_random }, { "node", take_node }, { "was", take_was }, { "file", take_file } };
+
+/* Keys that it does not know are those of a newer weftd. */
+static int
+parse(char *text, struct identity *ret_identity)
+{
+    *ret_identity = (struct identity){ 0 };
+    for (char *line; (line = next_line(&text));) {
+        const char *key = next_word(&line);
+        for (size_t i = 0; key && i < sizeof keys / sizeof *keys; i++)
+            if (strcmp(key, keys[i].key) == 0 && !keys[i].take(ret_identity, line))
+                return 0;
+    }
+    return ret_identity->node != NULL && ret_identity->n_random >= WEFT_BECOME_RANDOM;
+}
+
+/* --- whether it may be --- */
+
+/* Whose the node is by now; NULL: nobody's. The caller frees it. */
+static char *
+claimed_by(const struct node *before)
+{
+    char *id = file_read(CLAIMED, NULL);
+    if (id)
+        id[strcspn(id, "\n")] = '\0';
+    return id ? id : before->id[0] ? strdup(before->id) : NULL;
+}
+
+static int
+may_become(const struct node *node, const struct identity *identity, const struct node *before)
+{
+    char *id = claimed_by(before);
+    int ok = !id || strcmp(id, node->id) == 0 || (identity->was && strcmp(id, identity->was) == 0);
+    if (!ok)
+        printf("the node is %s already, and cannot become %s\n", id, node->id);
+    free(id);
+    return ok;
+}
+
+static int
+claim(const struct node *node)
+{
+    struct text text = { 0 };
+    text_add(&text, "%s\n", node->id);
+    int ok = file_write_text(CLAIMED, &text, 0644) != 0;
+    text_free(&text);
+    return ok;
+}
+
+/* --- how --- */
+
+/* A copy of a running node knows another cluster's nodes, and has its keys. */
+static void
+forget(const struct node *before)
+{
+    file_remove(HOSTFILE);
+    file_remove(GENERATION);
+    users_forget(before);
+    if (root_is_node())
+        net_down_ethernet(before);
+}
+
+static void
+install_files(const struct identity *identity)
+{
+    char path[128];
+    folder_make("run/weft/files", 0700);
+    for (unsigned i = 0; i < identity->n_files; i++) {
+        const struct file *file = &identity->files[i];
+        snprintf(path, sizeof path, "run/weft/files/%s", file->path);
+        file_write(path, file->content, file->length, 0600);
+    }
+}
+
+/* Services that run already are told by the image's own programs. */
+static void
+tell_services(void)
+{
+    struct hooks hooks;
+    hooks_list(BECOME_FOLDER, &hooks);
+    for (unsigned i = 0; i < hooks.n; i++) {
+        char *why = NULL;
+        if (!hook_run(BECOME_FOLDER, hooks.names[i], "become", now() + HOOK_SECONDS * 1000, &why))
+            say("%s", why);
+        free(why);
+    }
+    hooks_free(&hooks);
+}
+
+/* The node's file comes last: with it, what waits for an identity goes on. */
+static int
+become(const struct node *node, const struct identity *identity, const struct node *before, int64_t time)
+{
+    int same = before->id[0] && strcmp(before->id, node->id) == 0;
+    int copied = before->id[0] && !same;
+    if (root_is_node()) {
+        entropy_add(identity->random, identity->n_random);
+        clock_set(time);
+    }
+    if (!claim(node))
+        return 0;
+    if (root_is_node() && !same)
+        boot_id_renew();
+    if (copied)
+        forget(before);
+    install_files(identity);
+    setup_files(node);
+    size_t length = strlen(identity->node);
+    if (!file_write(NODE_FILE, identity->node, length, 0644))
+        return 0;
+    if (root_is_node())
+        devices_set_up_aside(node, DEVICE_SECONDS);
+    if (copied)
+        tell_services();
+    return 1;
+}
+
+void
+become_run(const struct question *question)
+{
+    static struct identity identity;
+    struct node node = { 0 }, before = { 0 };
+    int result = 1;
+    char *text = input_read();
+    signal(SIGHUP, SIG_IGN); /* what has begun is brought to its end, also when weftd goes away */
+    if (!text || !parse(text, &identity) || !node_parse("(become)", strdup(identity.node), &node) || !node.id[0]) {
+        printf("the identity makes no sense\n");
+    } else {
+        node_read(NODE_FILE, &before);
+        if (may_become(&node, &identity, &before)) {
+            result = !become(&node, &identity, &before, question->time);
+            printf(result ? "the identity cannot be written\n" : "became %s\n", node.hostname);
+        }
+    }
+    fflush(stdout);
+    _exit(result);
+}
