@@ -120,6 +120,8 @@ static const struct {
     { "meet", "every node answers\n" },
     { "settle", "nothing moves any more\n" },
     { "become", "it knows who it is\n" },
+    { "quiesce", "hooks 1\nnothing is on its way\n" },
+    { "resume", "it goes on\n" },
 };
 
 /* NULL: it does not take it. */
