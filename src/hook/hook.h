@@ -36,6 +36,10 @@
  *
  * What lacks on the host is absent or null there: no port, no NUMA.
  *
+ * So is a network "weft-seal-<vxlan>-<anything>": libvirt runs no hook when an interface is plugged into a running node, so weftd
+ * asks for it while the interface's link is still down. The hook keeps the host out of all ports of that bridge, and answers with
+ * the line "weft-hook: sealed".
+ *
  * What the hook refuses it says in one line on standard error, which libvirt passes on. Domains and networks without weft's
  * mark are none of its business. */
 #pragma once
@@ -45,5 +49,7 @@
 /* The carriers' names: "weft-<vxlan>", and the question's. */
 #define WEFT_NETWORK_PREFIX "weft-"
 #define WEFT_NETWORK_PROBE "weft-probe"
-/* What comes before the answer to it. */
+#define WEFT_NETWORK_SEAL "weft-seal-"
+/* What comes before the answer to it, and what the other answer is. */
 #define WEFT_HOOK_REPORT "weft-hook: report"
+#define WEFT_HOOK_SEALED "weft-hook: sealed"

@@ -48,6 +48,7 @@ static const Op network_ops[] = {
     { NULL },
 };
 static const Op probe_ops[] = { { "start", report, FALSE }, { NULL } };
+static const Op seal_ops[] = { { "start", weft_hook_seal_network, FALSE }, { NULL } };
 
 typedef struct Kind {
     const char *name;
@@ -85,6 +86,15 @@ kind_of_path(const char *path)
     return kind;
 }
 
+/* Networks that are asked for to be told something. NULL: it is none of them. */
+static const Op *
+find_question(const char *name)
+{
+    if (g_str_equal(name, WEFT_NETWORK_PROBE))
+        return probe_ops;
+    return g_str_has_prefix(name, WEFT_NETWORK_SEAL) ? seal_ops : NULL;
+}
+
 static int
 run_op(const WeftHook *hook, const Op *op, const char *name, const char *xml)
 {
@@ -102,11 +112,11 @@ run(const Kind *kind, const char *name, const char *op)
     g_autoptr(WeftNetlink) netlink = NULL;
     /* All of it, whatever the operation: libvirt is writing. */
     g_autofree char *xml = weft_file_read("-", WEFT_HOOK_XML_MAX, NULL, &error);
-    gboolean probe = kind->ops == network_ops && g_str_equal(name, WEFT_NETWORK_PROBE);
-    const Op *found = probe ? probe_ops : kind->ops;
+    const Op *question = kind->ops == network_ops ? find_question(name) : NULL;
+    const Op *found = question ? question : kind->ops;
     while (found->name && !g_str_equal(found->name, op))
         found++;
-    if (!found->name || (xml && !probe && !kind->is_ours(xml)) || (!xml && !g_str_has_prefix(name, "weft-")))
+    if (!found->name || (xml && !question && !kind->is_ours(xml)) || (!xml && !g_str_has_prefix(name, "weft-")))
         return 0;
     if (xml)
         netlink = weft_netlink_open(&error);

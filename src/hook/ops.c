@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define VXLAN_MAX 0xffffff
+
 /* --- bridges that nobody needs --- */
 
 static gboolean
@@ -307,4 +309,16 @@ weft_hook_disconnect(const WeftHook *hook, const char *name, const char *xml, GE
     gboolean ok = collect_bridge(hook, network->vxlan, error);
     sweep(hook);
     return ok;
+}
+
+gboolean
+weft_hook_seal_network(const WeftHook *hook, const char *name, const char *xml, GError **error)
+{
+    guint64 vxlan = 0;
+    g_auto(GStrv) words = g_strsplit(name + strlen(WEFT_NETWORK_SEAL), "-", 2);
+    if (!g_ascii_string_to_unsigned(words[0] ? words[0] : "", 10, 1, VXLAN_MAX, &vxlan, NULL))
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "network %s: it names no VXLAN", name);
+    if (!weft_state_lock(hook, error) || !weft_bridge_seal(hook, (guint)vxlan, error))
+        return FALSE;
+    return weft_error_refuse(error, WEFT_ERROR_FAILED, "sealed");
 }

@@ -66,11 +66,11 @@ typedef struct WeftDomainOrigin {
 
 /* A domain to start. */
 typedef struct WeftStart {
-    const char *xml;           /* its disks name files of the pool */
-    GBytes *seed;              /* becomes "<domain>.seed"; NULL: it has none */
-    const WeftImageFile *base; /* what its own disk "<domain>.disk" is laid over; NULL: it has none */
-    guint64 disk_size;         /* of that disk, bytes; 0: as large as the base */
-    const WeftDomainOrigin *origin;  /* NULL: it boots */
+    const char *xml;                /* its disks name files of the pool */
+    GBytes *seed;                   /* becomes "<domain>.seed"; NULL: it has none */
+    const WeftImageFile *base;      /* what its own disk "<domain>.disk" is laid over; NULL: it has none */
+    guint64 disk_size;              /* of that disk, bytes; 0: as large as the base */
+    const WeftDomainOrigin *origin; /* NULL: it boots */
 } WeftStart;
 
 /* Memory to fork from. */

@@ -64,16 +64,26 @@ end_if_to(int fd, const struct sockaddr_storage *peer, gssize size)
         shutdown(fd, SHUT_RDWR);
 }
 
+static void
+end_all_to(GSocketAddress *address)
+{
+    struct sockaddr_storage peer = { 0 };
+    if (!g_socket_address_to_native(address, &peer, sizeof peer, NULL))
+        return;
+    g_autoptr(GDir) open = g_dir_open("/proc/self/fd", 0, NULL);
+    for (const char *fd; open && (fd = g_dir_read_name(open));)
+        end_if_to((int)g_ascii_strtoll(fd, NULL, 10), &peer, g_socket_address_get_native_size(address));
+}
+
 /* libvirt hides its sockets, but a call that waits on one for a host which has died meanwhile returns only when that ends. */
 void
 weft_vir_hang_up(WeftVirHost *host)
 {
-    struct sockaddr_storage peer = { 0 };
-    if (!host->peer || !g_socket_address_to_native(host->peer, &peer, sizeof peer, NULL))
+    if (!host->peer)
         return;
-    g_autoptr(GDir) open = g_dir_open("/proc/self/fd", 0, NULL);
-    for (const char *fd; open && (fd = g_dir_read_name(open));)
-        end_if_to((int)g_ascii_strtoll(fd, NULL, 10), &peer, g_socket_address_get_native_size(host->peer));
+    for (guint i = 0; i < host->before->len; i++)
+        end_all_to(g_ptr_array_index(host->before, i));
+    end_all_to(host->peer);
     g_clear_object(&host->peer);
 }
 

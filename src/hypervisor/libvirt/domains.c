@@ -32,27 +32,38 @@ starting_free(gpointer data)
     g_free(starting);
 }
 
-/* The definition with the driver's mark in it. */
-static char *
-mark_definition(const char *xml, const char *digest, GError **error)
+void
+weft_vir_definition_mark(xmlNode *root, const char *xml)
 {
-    g_autoptr(xmlDoc) doc = weft_xml_parse(xml, "domain", error);
-    if (!doc)
-        return NULL;
-    xmlNode *root = xmlDocGetRootElement(doc);
+    g_autofree char *digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, xml, -1);
     xmlNode *metadata = (xmlNode *)weft_xml_child(root, "metadata");
     if (!metadata)
         metadata = xmlNewChild(root, NULL, BAD_CAST "metadata", NULL);
     xmlNode *mark = xmlNewChild(metadata, NULL, BAD_CAST DEFINITION, NULL);
     xmlSetNs(mark, xmlNewNs(mark, BAD_CAST DEFINITION_NAMESPACE, BAD_CAST "driver"));
     xmlNewProp(mark, BAD_CAST DIGEST, BAD_CAST digest);
+}
 
+char *
+weft_vir_xml_text(xmlDoc *doc)
+{
     xmlChar *text = NULL;
     int length = 0;
     xmlDocDumpMemory(doc, &text, &length);
     char *copy = g_strndup((const char *)text, (gsize)length);
     xmlFree(text);
     return copy;
+}
+
+/* The definition with the driver's mark in it. */
+static char *
+mark_definition(const char *xml, GError **error)
+{
+    g_autoptr(xmlDoc) doc = weft_xml_parse(xml, "domain", error);
+    if (!doc)
+        return NULL;
+    weft_vir_definition_mark(xmlDocGetRootElement(doc), xml);
+    return weft_vir_xml_text(doc);
 }
 
 /* A copy of all that the helper thread needs: it may outlive the caller. */
@@ -67,7 +78,7 @@ starting_new(const WeftStart *start, GError **error)
         return NULL;
     }
     g_autofree char *digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, start->xml, -1);
-    g_autofree char *xml = mark_definition(start->xml, digest, error);
+    g_autofree char *xml = mark_definition(start->xml, error);
     if (!xml)
         return NULL;
     Starting *starting = g_new0(Starting, 1);
@@ -85,14 +96,26 @@ starting_new(const WeftStart *start, GError **error)
     return starting;
 }
 
-/* NULL without an error: there is none. */
-static virDomain *
-find_domain(WeftCall *call, const char *name, GError **error)
+virDomain *
+weft_vir_domain_find(WeftCall *call, const char *name, GError **error)
 {
     virDomain *domain = virDomainLookupByName(call->conn, name);
     if (!domain && !weft_vir_failed_with(VIR_ERR_NO_DOMAIN))
         weft_vir_fail(error, "looking for domain %s", name);
     return domain;
+}
+
+virDomain *
+weft_vir_domain_running(WeftCall *call, const char *name, GError **error)
+{
+    g_autoptr(GError) failed = NULL;
+    g_autoptr(virDomain) domain = weft_vir_domain_find(call, name, &failed);
+    if (!failed && (!domain || virDomainIsActive(domain) != 1))
+        weft_error_refuse(&failed, WEFT_ERROR_NOT_FOUND, "domain %s is not running", name);
+    if (!failed)
+        return g_steal_pointer(&domain);
+    g_propagate_error(error, g_steal_pointer(&failed));
+    return NULL;
 }
 
 static char *
@@ -121,7 +144,7 @@ static gboolean
 check_present(WeftCall *call, const Starting *starting, gboolean *ret_runs, GError **error)
 {
     g_autoptr(GError) failed = NULL;
-    g_autoptr(virDomain) domain = find_domain(call, starting->domain, &failed);
+    g_autoptr(virDomain) domain = weft_vir_domain_find(call, starting->domain, &failed);
     *ret_runs = FALSE;
     if (failed) {
         g_propagate_error(error, g_steal_pointer(&failed));
@@ -184,8 +207,8 @@ weft_vir_start(WeftHypervisor *hv, const WeftHostAddress *host, const WeftStart 
 
 /* --- stop --- */
 
-static gboolean
-destroy(virDomain *domain, GError **error)
+gboolean
+weft_vir_domain_end(virDomain *domain, GError **error)
 {
     if (virDomainDestroy(domain) == 0 || weft_vir_failed_with(VIR_ERR_OPERATION_INVALID) ||
         weft_vir_failed_with(VIR_ERR_NO_DOMAIN))
@@ -198,12 +221,12 @@ run_stop(WeftCall *call, GError **error)
 {
     const char *name = call->args;
     g_autoptr(GError) failed = NULL;
-    g_autoptr(virDomain) domain = find_domain(call, name, &failed);
+    g_autoptr(virDomain) domain = weft_vir_domain_find(call, name, &failed);
     if (failed) {
         g_propagate_error(error, g_steal_pointer(&failed));
         return FALSE;
     }
-    if (domain && !destroy(domain, error))
+    if (domain && !weft_vir_domain_end(domain, error))
         return FALSE;
     return weft_vir_files_remove(call, name, error);
 }

@@ -79,6 +79,7 @@ typedef struct WeftVirHost {
     gint64 next_dial;
     char *reason;         /* why the last dial failed */
     GSocketAddress *peer; /* where its libvirtd last took a connection; NULL: nowhere, or not by TCP */
+    GPtrArray *before;    /* GSocketAddress: connections there end before those to this host (see move.c) */
     gboolean closed;
     gboolean pool;        /* this connection's storage pool was seen active */
     GHashTable *marks;    /* UUID to node id, "" for a domain that is not ours */
@@ -189,6 +190,20 @@ gboolean weft_vir_files_remove(WeftCall *call, const char *domain, GError **erro
 /* Every image that the definition names, and the base unless NULL, is there whole, or NOT_FOUND. */
 gboolean weft_vir_images_check(WeftCall *call, const char *xml, const WeftImageFile *base, GError **error);
 
+/* --- domains.c --- */
+
+/* What a call about this domain is about. */
+char *weft_vir_about_domain(const char *domain);
+/* NULL without an error: there is none. */
+virDomain *weft_vir_domain_find(WeftCall *call, const char *name, GError **error);
+/* Likewise, NOT_FOUND when it is not running. */
+virDomain *weft_vir_domain_running(WeftCall *call, const char *name, GError **error);
+/* Ends and forgets it; success also when it is gone. */
+gboolean weft_vir_domain_end(virDomain *domain, GError **error);
+/* Notes in a definition that it is, or stands for, the one that weft gave. */
+void weft_vir_definition_mark(xmlNode *root, const char *xml);
+char *weft_vir_xml_text(xmlDoc *doc);
+
 /* --- the operations, as in hypervisor.h --- */
 
 gboolean weft_vir_start(WeftHypervisor *hv, const WeftHostAddress *host, const WeftStart *start, GCancellable *cancellable,
@@ -207,8 +222,18 @@ weft_vir_disconnect(WeftHypervisor *hv, const WeftHostAddress *host, guint vxlan
 WeftInventory *weft_vir_inspect(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable *cancellable, GError **error);
 int weft_vir_open(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, WeftChannel channel,
                   GCancellable *cancellable, GError **error);
+gboolean weft_vir_plug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
+                       GCancellable *cancellable, GError **error);
+gboolean weft_vir_unplug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
+                         GCancellable *cancellable, GError **error);
+gboolean
+weft_vir_pause(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, GCancellable *cancellable, GError **error);
+gboolean
+weft_vir_resume(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, GCancellable *cancellable, GError **error);
+gboolean weft_vir_measure(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, guint64 *ret_rate,
+                          GCancellable *cancellable, GError **error);
+gboolean weft_vir_move(WeftHypervisor *hv, const WeftHostAddress *from, const WeftHostAddress *to, const WeftMove *move,
+                       WeftMoved *ret_moved, GCancellable *cancellable, GError **error);
 
-/* What a call about this domain is about. */
-char *weft_vir_about_domain(const char *domain);
 /* Adds weft's networks to the list. */
 gboolean weft_vir_networks_list(WeftCall *call, GPtrArray *networks, GError **error);

@@ -55,6 +55,7 @@ weft_vir_host_new(WeftShared *shared, const WeftHostAddress *address)
     g_cond_init(&host->news);
     host->busy = g_hash_table_new(g_str_hash, g_str_equal);
     host->marks = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+    host->before = g_ptr_array_new_with_free_func(g_object_unref);
     g_queue_init(&host->spares);
     host->streams = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     host->networks = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)weft_host_network_free);
@@ -75,6 +76,7 @@ host_clear(gpointer data)
     g_hash_table_unref(host->marks);
     g_hash_table_unref(host->networks);
     g_hash_table_unref(host->streams);
+    g_ptr_array_unref(host->before);
     g_cond_clear(&host->news);
     g_mutex_clear(&host->mutex);
     g_free(host->reason);

@@ -51,6 +51,12 @@ static const WeftHypervisorOps vir_ops = {
     .disconnect = weft_vir_disconnect,
     .inspect = weft_vir_inspect,
     .open = weft_vir_open,
+    .plug = weft_vir_plug,
+    .unplug = weft_vir_unplug,
+    .pause = weft_vir_pause,
+    .resume = weft_vir_resume,
+    .measure = weft_vir_measure,
+    .move = weft_vir_move,
     .watch = vir_watch,
     .free = vir_free,
 };

@@ -1,0 +1,190 @@
+#include "errors.h"
+#include "move.h"
+
+#define LOOK (100 * 1000)          /* microseconds between looks: libvirt tells of passes, but not of how far one got */
+#define STUCK (2 * G_USEC_PER_SEC) /* a post-copy that nobody waits for and that gets no further is broken off to be resumed   \
+                                    */
+#define PASSES_MAX 30              /* of a pre-copy; whoever writes less than the link carries needs a handful */
+
+typedef struct Stats {
+    int type; /* VIR_DOMAIN_JOB_NONE: nothing is known yet */
+    guint64 total, remaining, sent;
+    guint passes;
+    gint64 downtime;
+} Stats;
+
+typedef struct Watch {
+    WeftCall *call;
+    virConnect *conn;
+    virDomain *domain;
+    gboolean bounded;  /* the stall that is allowed was told */
+    gboolean switched; /* post-copy was asked for */
+} Watch;
+
+static WeftMoving *
+moving_of(const Watch *watch)
+{
+    return watch->call->args;
+}
+
+/* FALSE: over, or soon. */
+static gboolean
+pause_watch(WeftMoving *moving)
+{
+    gint64 until = g_get_monotonic_time() + LOOK;
+    g_mutex_lock(&moving->mutex);
+    while (!moving->over && g_cond_wait_until(&moving->news, &moving->mutex, until))
+        ;
+    gboolean over = moving->over;
+    g_mutex_unlock(&moving->mutex);
+    return !over;
+}
+
+static guint64
+get_ullong(virTypedParameter *params, int n, const char *name)
+{
+    unsigned long long value = 0;
+    virTypedParamsGetULLong(params, n, name, &value);
+    return value;
+}
+
+static Stats
+read_stats(virDomain *domain)
+{
+    Stats stats = { .type = VIR_DOMAIN_JOB_NONE };
+    virTypedParameter *params = NULL;
+    int n = 0;
+    if (virDomainGetJobStats(domain, &stats.type, &params, &n, 0) < 0)
+        stats.type = VIR_DOMAIN_JOB_NONE;
+    stats.total = get_ullong(params, n, VIR_DOMAIN_JOB_MEMORY_TOTAL);
+    stats.remaining = get_ullong(params, n, VIR_DOMAIN_JOB_MEMORY_REMAINING);
+    stats.sent = get_ullong(params, n, VIR_DOMAIN_JOB_MEMORY_PROCESSED);
+    stats.passes = (guint)get_ullong(params, n, VIR_DOMAIN_JOB_MEMORY_ITERATION);
+    stats.downtime = (gint64)get_ullong(params, n, VIR_DOMAIN_JOB_DOWNTIME) * 1000;
+    virTypedParamsFree(params, n);
+    return stats;
+}
+
+static void
+note_stats(WeftMoving *moving, const Stats *stats)
+{
+    g_mutex_lock(&moving->mutex);
+    if (stats->sent != moving->sent || moving->told == 0)
+        moving->told = g_get_monotonic_time();
+    moving->sent = stats->sent;
+    moving->passes = MAX(moving->passes, stats->passes);
+    moving->downtime = MAX(moving->downtime, stats->downtime);
+    g_mutex_unlock(&moving->mutex);
+}
+
+static gboolean
+is_time_to_switch(const Watch *watch, const Stats *stats)
+{
+    switch (moving_of(watch)->copy) {
+    case WEFT_COPY_POST:
+        return stats->passes >= 1;
+    case WEFT_COPY_HYBRID:
+        return stats->passes >= 2;
+    default:
+        return FALSE;
+    }
+}
+
+static gboolean
+is_stuck(WeftMoving *moving)
+{
+    g_mutex_lock(&moving->mutex);
+    gboolean stuck = g_get_monotonic_time() - moving->told > STUCK;
+    g_mutex_unlock(&moving->mutex);
+    return stuck;
+}
+
+/* A pre-copy ends, and the domain runs on here. A post-copy is let go on where it can: the next call finds it done. */
+static void
+break_off(const Watch *watch)
+{
+    if (virDomainAbortJob(watch->domain) < 0 && is_stuck(moving_of(watch)))
+        virDomainAbortJobFlags(watch->domain, VIR_DOMAIN_ABORT_JOB_POSTCOPY);
+}
+
+static void
+steer(Watch *watch, const Stats *stats)
+{
+    WeftMoving *moving = moving_of(watch);
+    guint64 milliseconds = (guint64)MAX(moving->stall / 1000, 1);
+    if (!watch->bounded)
+        watch->bounded = moving->stall <= 0 || virDomainMigrateSetMaxDowntime(watch->domain, milliseconds, 0) == 0;
+    if (!watch->switched && is_time_to_switch(watch, stats))
+        watch->switched = virDomainMigrateStartPostCopy(watch->domain, 0) == 0;
+    if (moving->copy == WEFT_COPY_PRE && stats->passes > PASSES_MAX) {
+        g_mutex_lock(&moving->mutex);
+        moving->endless = TRUE;
+        g_mutex_unlock(&moving->mutex);
+        virDomainAbortJob(watch->domain);
+    }
+}
+
+static void
+look(Watch *watch)
+{
+    Stats stats = read_stats(watch->domain);
+    gboolean copying = stats.type != VIR_DOMAIN_JOB_NONE && stats.total > 0;
+    guint64 done = stats.total - MIN(stats.remaining, stats.total);
+    if (copying)
+        note_stats(moving_of(watch), &stats);
+    if (!weft_call_go_on(watch->call, copying ? done : 0, stats.total, NULL))
+        break_off(watch);
+    else if (copying)
+        steer(watch, &stats);
+}
+
+static void
+hang_up(Watch *watch)
+{
+    g_clear_pointer(&watch->domain, virDomainFree);
+    g_clear_pointer(&watch->conn, virConnectClose);
+}
+
+/* A connection that broke is replaced: without it a migration could neither be turned nor broken off. */
+static gboolean
+is_connected(Watch *watch)
+{
+    if (watch->conn && virConnectIsAlive(watch->conn) == 1)
+        return TRUE;
+    hang_up(watch);
+    watch->conn = weft_vir_dial(watch->call->host, NULL);
+    if (watch->conn && weft_vir_keep_alive(watch->conn, &watch->call->host->shared->options, NULL))
+        watch->domain = virDomainLookupByName(watch->conn, moving_of(watch)->domain);
+    if (!watch->domain)
+        hang_up(watch);
+    return watch->domain != NULL;
+}
+
+static void
+run_watch(gpointer data)
+{
+    g_autofree Watch *watch = data;
+    g_autoptr(WeftCall) call = watch->call;
+    while (pause_watch(call->args)) {
+        if (is_connected(watch))
+            look(watch);
+    }
+    hang_up(watch);
+}
+
+void
+weft_move_watch(WeftCall *call)
+{
+    Watch *watch = g_new0(Watch, 1);
+    watch->call = g_atomic_rc_box_acquire(call);
+    weft_vir_helper(run_watch, watch);
+}
+
+void
+weft_move_unwatch(WeftMoving *moving)
+{
+    g_mutex_lock(&moving->mutex);
+    moving->over = TRUE;
+    g_cond_broadcast(&moving->news);
+    g_mutex_unlock(&moving->mutex);
+}
