@@ -141,6 +141,17 @@ check_double_use(const WeftFakeFolder *host, const WeftDomainFacts *facts, GErro
     return visit_domains(host, check_beside, &ours, error);
 }
 
+gboolean
+weft_fake_put(const WeftFakeFolder *host, const char *xml, const char *suffix, GError **error)
+{
+    g_autoptr(WeftDomainFacts) facts = weft_domain_xml_read(xml, error);
+    if (!facts || !check_double_use(host, facts, error))
+        return FALSE;
+    g_autofree char *file = g_strconcat(facts->name, suffix, NULL);
+    g_autoptr(GString) text = with_head(facts, xml);
+    return weft_fake_replace(host, file, text->str, text->len, error);
+}
+
 static gboolean
 start_locked(const WeftFakeFolder *host, const WeftDomainFacts *facts, const char *xml, GError **error)
 {
@@ -158,11 +169,7 @@ start_locked(const WeftFakeFolder *host, const WeftDomainFacts *facts, const cha
                     "host %s: domain %s runs already with another definition; stop it first", host->host, facts->name);
         return FALSE;
     }
-    if (!check_double_use(host, facts, error))
-        return FALSE;
-    g_autoptr(GString) text = with_head(facts, xml);
-    return weft_fake_replace(host, file, text->str, text->len, error) &&
-           weft_fake_remove(host, facts->name, WEFT_FAKE_STOPPED, error);
+    return weft_fake_put(host, xml, WEFT_FAKE_RUNNING, error) && weft_fake_remove(host, facts->name, WEFT_FAKE_STOPPED, error);
 }
 
 /* --- what belongs to a domain --- */
@@ -285,10 +292,12 @@ fake_stop(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain
         weft_fake_folder_close(&host);
         return FALSE;
     }
-    gboolean ok = weft_fake_remove(&host, domain, WEFT_FAKE_STOPPED, error) &&
-                  weft_fake_remove(&host, domain, WEFT_FAKE_RUNNING, error) &&
-                  weft_fake_remove(&host, domain, WEFT_FAKE_BLANK, error) &&
-                  weft_fake_remove(&host, domain, WEFT_FAKE_PLUGGED, error) && remove_files(&pool, domain, error);
+    gboolean ok =
+        weft_fake_remove(&host, domain, WEFT_FAKE_STOPPED, error) &&
+        weft_fake_remove(&host, domain, WEFT_FAKE_RUNNING, error) && weft_fake_remove(&host, domain, WEFT_FAKE_BLANK, error) &&
+        weft_fake_remove(&host, domain, WEFT_FAKE_PLUGGED, error) && weft_fake_remove(&host, domain, WEFT_FAKE_PAUSED, error) &&
+        weft_fake_remove(&host, domain, WEFT_FAKE_RATE, error) && weft_fake_remove(&host, domain, WEFT_FAKE_OUT, error) &&
+        weft_fake_remove(&host, domain, WEFT_FAKE_IN, error) && remove_files(&pool, domain, error);
     weft_fake_guests_end(((WeftFakeHypervisor *)hv)->guests, address->name, domain);
     weft_fake_folder_close(&pool);
     weft_fake_folder_close(&host);
@@ -331,6 +340,23 @@ knows_domain(GPtrArray *domains, const char *name)
         if (g_str_equal(((WeftDomain *)domains->pdata[i])->name, name))
             return TRUE;
     return FALSE;
+}
+
+/* To whoever asks, it runs. */
+static gboolean
+list_halted(const WeftFakeFolder *host, GPtrArray *domains, GError **error)
+{
+    g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
+    if (!weft_fake_list_halted(host, names, error))
+        return FALSE;
+    for (guint i = 0; i < names->len; i++) {
+        const char *name = g_ptr_array_index(names, i);
+        if (!knows_domain(domains, name))
+            add_domain(domains, name,
+                       g_str_has_prefix(name, WEFT_DOMAIN_PREFIX) ? g_strdup(name + strlen(WEFT_DOMAIN_PREFIX)) : NULL,
+                       WEFT_DOMAIN_RUNNING);
+    }
+    return TRUE;
 }
 
 /* Whose file it is, if it is a domain's. */
@@ -379,7 +405,7 @@ fake_list(WeftHypervisor *hv, const WeftHostAddress *address, GCancellable *canc
         !weft_fake_folder_open_still(world_of(hv), address->name, WEFT_FAKE_DOMAINS, &host, error))
         return NULL;
     g_autoptr(WeftContents) contents = weft_contents_new();
-    gboolean ok = visit_domains(&host, list_domain, contents->domains, error) &&
+    gboolean ok = visit_domains(&host, list_domain, contents->domains, error) && list_halted(&host, contents->domains, error) &&
                   list_pool(world_of(hv), address->name, contents, error) &&
                   weft_fake_networks_list(world_of(hv), address->name, contents->networks, error) &&
                   weft_fake_list_primed(world_of(hv), address->name, contents->primed, error);
@@ -425,6 +451,10 @@ static const WeftHypervisorOps fake_ops = {
     .unprime = weft_fake_unprime,
     .plug = weft_fake_plug,
     .unplug = weft_fake_unplug,
+    .pause = weft_fake_pause,
+    .resume = weft_fake_resume,
+    .measure = weft_fake_measure,
+    .move = weft_fake_move,
     .watch = fake_watch,
     .free = fake_free,
 };

@@ -55,6 +55,11 @@ gboolean weft_fake_check_name(const char *name, GError **error);
 #define WEFT_FAKE_PRIMED "primed"
 #define WEFT_FAKE_BLANK ".blank"     /* its guest was forked, and does not know yet who it is */
 #define WEFT_FAKE_PLUGGED ".plugged" /* what was plugged into it */
+#define WEFT_FAKE_PAUSED ".paused"   /* its processors stand still */
+#define WEFT_FAKE_RATE ".rate"       /* bytes a second that it writes to */
+#define WEFT_FAKE_OUT ".out"         /* it has left, and nobody knows yet whether it has arrived */
+#define WEFT_FAKE_IN ".in"           /* it is about to arrive */
+#define WEFT_FAKE_MEMORY (256u << 20)
 
 /* --- fake-images.c --- */
 gboolean weft_fake_bring(WeftHypervisor *hv, const WeftHostAddress *host, const WeftBring *bring, GCancellable *cancellable,
@@ -86,6 +91,22 @@ gboolean weft_fake_check_origin(const char *world, const char *host, const WeftD
 const char *weft_fake_lacks(const char *world, const char *host, const char *domain);
 /* From now on it knows who it is. */
 void weft_fake_become(const char *world, const char *host, const char *domain);
+
+/* --- fake-moves.c --- */
+gboolean
+weft_fake_pause(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, GCancellable *cancellable, GError **error);
+gboolean weft_fake_resume(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, GCancellable *cancellable,
+                          GError **error);
+gboolean weft_fake_measure(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, guint64 *ret_rate,
+                           GCancellable *cancellable, GError **error);
+gboolean weft_fake_move(WeftHypervisor *hv, const WeftHostAddress *from, const WeftHostAddress *to, const WeftMove *move,
+                        WeftMoved *ret_moved, GCancellable *cancellable, GError **error);
+/* Names of domains that stand still between two hosts. */
+gboolean weft_fake_list_halted(const WeftFakeFolder *host, GPtrArray *names, GError **error);
+
+/* --- fake-hypervisor.c --- */
+/* Writes a domain's file as that of a running one is written, under this suffix; nothing of it may be another's. */
+gboolean weft_fake_put(const WeftFakeFolder *host, const char *xml, const char *suffix, GError **error);
 
 /* --- fake-networks.c --- */
 gboolean weft_fake_connect(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHostNetwork *network,

@@ -13,9 +13,11 @@ typedef struct WeftHypervisorFixture {
     WeftHostAddress hosts[2];
     /* A definition that the driver can start, with weft's mark; other definitions by other memory. */
     char *(*definition)(const char *node, guint memory_mib);
-    guint crowd;       /* domains at once where it is about many */
-    gboolean tells;    /* of changes on its hosts */
-    gboolean has_hook; /* its hosts run weft-hook, or say why not */
+    char *(*device)(void); /* that can be plugged into it, with an alias */
+    gboolean lets_go;      /* its guests let go of what is unplugged */
+    guint crowd;           /* domains at once where it is about many */
+    gboolean tells;        /* of changes on its hosts */
+    gboolean has_hook;     /* its hosts run weft-hook, or say why not */
     /* What comes out of a running domain's stream, after something was written to it or by itself. hello NULL: nothing. */
     WeftChannel hello_channel;
     const char *ask, *hello;

@@ -1,7 +1,7 @@
 /* The suite on real hosts. It runs where weftd would and needs WEFT_LAB_URIS, "NAME=URI NAME=URI", two hosts that it may empty;
  * where those names are network interfaces here, it also cuts their links. Without it everything is skipped. */
 #include "errors.h"
-#include "hypervisor-contract.h"
+#include "hypervisor-moves.h"
 #include "libvirt-hypervisor.h"
 
 #include <libvirt/libvirt.h>
@@ -115,7 +115,9 @@ real_open(gpointer world)
 #define DOMAIN_FORMAT                                                                                                          \
     "<domain type='qemu'><name>%s</name>%s<memory unit='MiB'>%u</memory><vcpu>1</vcpu>"                                        \
     "<os><type arch='x86_64' machine='q35'>hvm</type><bios useserial='yes'/></os><features><acpi/></features>"                 \
-    "<devices><controller type='usb' model='none'/>"                                                                           \
+    "<devices><controller type='usb' model='none'/><controller type='pci' model='pcie-root'/>"                                 \
+    "<controller type='pci' model='pcie-root-port'/><controller type='pci' model='pcie-root-port'/>"                           \
+    "<controller type='pci' model='pcie-root-port'/>"                                                                          \
     "<channel type='unix'><target type='virtio' name='dev.weft.guest.0'/></channel>"                                           \
     "<serial type='pty'><target port='0'/></serial><console type='pty'><target type='serial' port='0'/></console>"             \
     "<memballoon model='none'/></devices></domain>"
@@ -130,6 +132,14 @@ real_definition(const char *node, guint memory_mib)
                         "<weft:partition pkey='0x0001' vxlan='10001' bridge='weft10001'/></weft:node></metadata>",
                         node);
     return g_strdup_printf(DOMAIN_FORMAT, name, mark, memory_mib);
+}
+
+static char *
+real_device(void)
+{
+    return g_strdup("<interface type='bridge'><mac address='02:00:00:00:00:01'/><source bridge='weft10001'/>"
+                    "<target dev='wef020000000001'/><model type='virtio'/><mtu size='1450'/><alias name='ua-net0'/>"
+                    "<rom enabled='no'/></interface>");
 }
 
 static int
@@ -216,6 +226,7 @@ static WeftHypervisorFixture real = {
     .open = real_open,
     .destroy = real_destroy,
     .definition = real_definition,
+    .device = real_device,
     .crowd = 2,
     .tells = TRUE,
     .has_hook = TRUE,
@@ -254,6 +265,7 @@ main(int argc, char **argv)
     weft_hypervisor_free(real_open(NULL)); /* whoever comes first decides for libvirt's event loop */
 
     weft_hypervisor_contract_add(&real);
+    weft_hypervisor_moves_add(&real);
     int failed = weft_hypervisor_contract_run();
     for (guint i = 0; i < G_N_ELEMENTS(real.hosts); i++) {
         g_free((char *)real.hosts[i].name);

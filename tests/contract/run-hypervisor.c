@@ -1,6 +1,6 @@
 #include "errors.h"
 #include "fake-hypervisor.h"
-#include "hypervisor-contract.h"
+#include "hypervisor-moves.h"
 #include "protocol.h"
 #include "scratch.h"
 
@@ -30,6 +30,12 @@ fake_definition(const char *node, guint memory_mib)
                            "  <metadata><weft:node xmlns:weft='" NAMESPACE "' id='%s'/></metadata>\n"
                            "  <memory unit='MiB'>%u</memory>\n</domain>\n",
                            node, node, memory_mib);
+}
+
+static char *
+fake_device(void)
+{
+    return g_strdup("<interface type='bridge'><alias name='ua-net'/></interface>");
 }
 
 static void
@@ -79,6 +85,8 @@ static const WeftHypervisorFixture fake = {
     .destroy = scratch_free,
     .hosts = { { "n1", "fake://n1" }, { "n2", "fake://n2" } },
     .definition = fake_definition,
+    .device = fake_device,
+    .lets_go = TRUE,
     .crowd = 10,
     .hello_channel = WEFT_CHANNEL_GUEST,
     .ask = WEFT_SYNC "0123456789abcdef",
@@ -213,6 +221,38 @@ double_use_at_once(void)
     scratch_free(world);
 }
 
+/* --- moves --- */
+
+static gboolean
+move_to_second(WeftHypervisor *hv, const char *xml, GError **error)
+{
+    WeftMoved moved;
+    const WeftMove move = { .domain = "weft-1a-1", .xml = xml, .copy = WEFT_COPY_POST };
+    return hv->ops->move(hv, &fake.hosts[0], &fake.hosts[1], &move, &moved, NULL, error);
+}
+
+/* As one whose post-copy broke: it stands still between its hosts, both tell of it, and the same call ends what was begun. */
+static void
+move_broken(void)
+{
+    gpointer world = fake_create();
+    g_autoptr(WeftHypervisor) hv = fake_open(world);
+    g_autoptr(GError) error = NULL;
+    g_autofree char *xml = definition_with("1a-1", VF0, 1);
+    g_assert_true(start(hv, &fake.hosts[0], xml, NULL));
+    fake_fault(world, "n2", "fail post-copy 1");
+    g_assert_false(move_to_second(hv, xml, &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_CONFLICT);
+    for (guint i = 0; i < 2; i++) {
+        g_autoptr(WeftContents) contents = hv->ops->list(hv, &fake.hosts[i], NULL, NULL);
+        g_assert_cmpuint(contents->domains->len, ==, 1);
+    }
+    g_assert_true(move_to_second(hv, xml, NULL));
+    g_autoptr(WeftContents) left = hv->ops->list(hv, &fake.hosts[0], NULL, NULL);
+    g_assert_cmpuint(left->domains->len, ==, 0);
+    scratch_free(world);
+}
+
 /* --- measured by hand: contract-hypervisor -m perf --- */
 
 #define STARTERS 16
@@ -256,6 +296,8 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     weft_hypervisor_contract_add(&fake);
+    weft_hypervisor_moves_add(&fake);
+    g_test_add_func("/hypervisor/fake/move-broken", move_broken);
     g_test_add_func("/hypervisor/fake/double-use", double_use);
     g_test_add_func("/hypervisor/fake/double-use-beside-dropped-file", double_use_beside_dropped_file);
     g_test_add_func("/hypervisor/fake/double-use-at-once", double_use_at_once);
