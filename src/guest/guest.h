@@ -127,6 +127,8 @@ void net_up_loopback(void);
 int net_ethernet_name(const struct node *node, char ret_name[16]);
 /* Waits until the rails' devices are there, or the time (of now()) has come. 0: some are not. */
 int net_up_rails(const struct node *node, int64_t end);
+/* Every address of the node is there. */
+int net_is_up(const struct node *node);
 /* Waits until an interface has this address, or the time has come. */
 void net_await(struct in_addr ip, int64_t end);
 /* Takes the interface of this node down, if it is there still. */

@@ -235,6 +235,15 @@ is_own(struct in_addr ip)
     return found;
 }
 
+int
+net_is_up(const struct node *node)
+{
+    int up = is_own(node->ethernet.ip);
+    for (unsigned i = 0; i < node->n_rails; i++)
+        up = up && is_own(node->rails[i].address.ip);
+    return up;
+}
+
 void
 net_await(struct in_addr ip, int64_t end)
 {

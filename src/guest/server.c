@@ -238,7 +238,7 @@ enum { PORT, SIGNALS, DEVICES, RESPONDERS };
 static void
 look_at_devices(int events)
 {
-    if (uevent_take(events) && options.node)
+    if (uevent_take(events) && options.node && !net_is_up(options.node))
         devices_set_up_aside(options.node, LATE_SECONDS);
 }
 
