@@ -13,6 +13,7 @@
 #define VXLAN_MAX 0xffffff
 #define PKEY_NUMBER 0x7fff /* of a P_Key's bits; as a number, the default partition */
 #define PKEY_MAX 0x7ffe
+#define WORD_MAX 64
 
 static void
 device_free(gpointer data)
@@ -24,6 +25,16 @@ device_free(gpointer data)
     g_free(device);
 }
 
+static void
+memory_free(WeftHookMemory *memory)
+{
+    if (!memory)
+        return;
+    g_free(memory->id);
+    g_free(memory->generation);
+    g_free(memory);
+}
+
 void
 weft_hook_node_free(WeftHookNode *node)
 {
@@ -31,6 +42,7 @@ weft_hook_node_free(WeftHookNode *node)
         return;
     g_free(node->domain);
     g_free(node->id);
+    memory_free(node->memory);
     g_ptr_array_unref(node->devices);
     g_ptr_array_unref(node->hostdevs);
     g_free(node);
@@ -285,6 +297,60 @@ read_identity(WeftHookNode *node, const char *name, const xmlNode *element, GErr
     return TRUE;
 }
 
+/* --- memory in a file --- */
+
+/* A part of a file's name. */
+static gboolean
+get_word(const xmlNode *node, const char *name, char **ret_word, GError **error)
+{
+    g_autofree char *value = weft_xml_get(node, name);
+    gsize length = value ? strspn(value, G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "-") : 0;
+    if (length == 0 || length > WORD_MAX || value[length])
+        return refuse(node, name, value, "up to 64 letters, digits and \"-\"", error);
+    *ret_word = g_steal_pointer(&value);
+    return TRUE;
+}
+
+static gboolean
+read_use(WeftHookMemory *memory, const xmlNode *node, GError **error)
+{
+    g_autofree char *use = weft_xml_get(node, "use");
+    memory->made = g_strcmp0(use, WEFT_MEMORY_MAKE) == 0;
+    return memory->made || g_strcmp0(use, WEFT_MEMORY_SHARE) == 0 ||
+           refuse(node, "use", use, WEFT_MEMORY_MAKE " or " WEFT_MEMORY_SHARE, error);
+}
+
+/* libvirt writes it in KiB always. */
+static gboolean
+read_size(WeftHookNode *node, const xmlNode *root, GError **error)
+{
+    const xmlNode *element = weft_xml_child(root, "memory");
+    g_autofree char *text = weft_xml_content(element);
+    g_autofree char *unit = weft_xml_get(element, "unit");
+    guint64 kib = 0;
+    if (!text || g_strcmp0(unit, "KiB") != 0 || !weft_xml_number(text, 10, G_MAXUINT64 >> 10, &kib) || kib == 0)
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "the domain has no memory in KiB: let libvirt run the hook");
+    node->size = kib * 1024;
+    return TRUE;
+}
+
+static gboolean
+read_memory(WeftHookNode *node, const xmlNode *root, GError **error)
+{
+    const xmlNode *element = weft_xml_child_ns(weft_xml_child(root, "metadata"), "memory", WEFT_MEMORY_NAMESPACE);
+    guint64 number = 0;
+    if (!element)
+        return TRUE;
+    g_autofree char *running = weft_xml_get(root, "id");
+    if (running && !get_number(root, "id", 10, G_MAXINT32, &number, error))
+        return FALSE;
+    node->number = (guint)number;
+    WeftHookMemory *memory = node->memory = g_new0(WeftHookMemory, 1);
+    return read_size(node, root, error) && get_word(element, "id", &memory->id, error) &&
+           get_word(element, "generation", &memory->generation, error) &&
+           get_number(element, "page", 10, G_MAXUINT32, &memory->page, error) && read_use(memory, element, error);
+}
+
 WeftHookNode *
 weft_hook_node_read(const char *name, const char *xml, GError **error)
 {
@@ -298,7 +364,7 @@ weft_hook_node_read(const char *name, const char *xml, GError **error)
     g_autoptr(WeftHookNode) node = g_new0(WeftHookNode, 1);
     node->devices = g_ptr_array_new_with_free_func(device_free);
     node->hostdevs = g_ptr_array_new_with_free_func(g_free);
-    if (!read_identity(node, name, element, error) || !read_children(node, element, error) ||
+    if (!read_identity(node, name, element, error) || !read_children(node, element, error) || !read_memory(node, root, error) ||
         !read_hostdevs(node, weft_xml_child(root, "devices"), error))
         return NULL;
     return g_steal_pointer(&node);

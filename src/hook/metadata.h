@@ -22,12 +22,23 @@ typedef struct WeftHookDevice {
     guint16 shared[WEFT_SHARED_MAX]; /* P_Keys of shared partitions, with the bit of full membership */
 } WeftHookDevice;
 
+/* Memory in a file: see hook.h. */
+typedef struct WeftHookMemory {
+    char *id;
+    char *generation;
+    guint64 page; /* bytes */
+    gboolean made;
+} WeftHookMemory;
+
 typedef struct WeftHookNode {
     char *domain;
     char *id;
+    guint number; /* libvirt's for it while it runs; 0: it does not yet */
     guint vxlan;
-    GPtrArray *devices;  /* WeftHookDevice: what is plugged now or later */
-    GPtrArray *hostdevs; /* char *, addresses of the PCI devices among the domain's own */
+    guint64 size;           /* of its memory, bytes */
+    WeftHookMemory *memory; /* NULL: it has its own */
+    GPtrArray *devices;     /* WeftHookDevice: what is plugged now or later */
+    GPtrArray *hostdevs;    /* char *, addresses of the PCI devices among the domain's own */
 } WeftHookNode;
 
 void weft_hook_node_free(WeftHookNode *node);

@@ -4,6 +4,7 @@
 #include "errors.h"
 #include "failpoint.h"
 #include "hook.h"
+#include "memory.h"
 #include "metadata.h"
 #include "peers.h"
 #include "state.h"
@@ -99,8 +100,10 @@ undo(const WeftHook *hook, const WeftRecord *record, GError **error)
         return FALSE;
     }
     weft_failpoint("hook-cleared");
-    if (node)
+    if (node) {
         remove_memory(hook, node->domain);
+        weft_memory_end(hook, node);
+    }
     weft_state_drop(hook, WEFT_RECORD_DOMAIN, record->name);
     return !node || collect_bridge(hook, node->vxlan, error);
 }
@@ -130,6 +133,14 @@ sweep(const WeftHook *hook)
     g_autoptr(GArray) vxlans = weft_bridge_list(hook, NULL);
     for (guint i = 0; vxlans && i < vxlans->len; i++)
         collect_bridge(hook, g_array_index(vxlans, guint, i), NULL);
+    weft_memory_sweep(hook);
+}
+
+void
+weft_hook_tidy(const WeftHook *hook)
+{
+    if (weft_state_lock(hook, NULL))
+        sweep(hook);
 }
 
 /* --- nodes --- */
@@ -251,7 +262,8 @@ gboolean
 weft_hook_seal(const WeftHook *hook, const char *domain, const char *xml, GError **error)
 {
     g_autoptr(WeftHookNode) node = weft_hook_node_read(domain, xml, error);
-    return node && weft_state_lock(hook, error) && weft_bridge_seal(hook, node->vxlan, error);
+    return node && weft_state_lock(hook, error) && weft_bridge_seal(hook, node->vxlan, error) &&
+           (!node->memory || weft_memory_place(hook, node, error));
 }
 
 /* Sealed once more: nobody promises that libvirt has made the node's interface before it says "start". */
@@ -259,6 +271,8 @@ gboolean
 weft_hook_note(const WeftHook *hook, const char *domain, const char *xml, GError **error)
 {
     g_autoptr(WeftHookNode) node = weft_hook_node_read(domain, xml, error);
+    if (node)
+        weft_memory_started(hook, node);
     return node && weft_state_lock(hook, error) && weft_state_put(hook, WEFT_RECORD_DOMAIN, domain, xml, TRUE, error) &&
            weft_bridge_seal(hook, node->vxlan, error);
 }

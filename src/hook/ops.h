@@ -23,3 +23,6 @@ gboolean weft_hook_connect(const WeftHook *hook, const char *name, const char *x
 gboolean weft_hook_disconnect(const WeftHook *hook, const char *name, const char *xml, GError **error);
 /* Keeps the host out of all ports that the bridge has now; name as in WEFT_NETWORK_SEAL. Always FALSE: the error is the answer. */
 gboolean weft_hook_seal_network(const WeftHook *hook, const char *name, const char *xml, GError **error);
+
+/* Mends what others left behind, as most operations do first. */
+void weft_hook_tidy(const WeftHook *hook);

@@ -117,10 +117,8 @@ static const struct {
     const char *kind;
     const char *well;
 } kinds[] = {
-    { "meet", "every node answers\n" },
-    { "settle", "nothing moves any more\n" },
-    { "become", "it knows who it is\n" },
-    { "quiesce", "hooks 1\nnothing is on its way\n" },
+    { "meet", "every node answers\n" },   { "settle", "nothing moves any more\n" },
+    { "become", "it knows who it is\n" }, { "quiesce", "hooks 1\nnothing is on its way\n" },
     { "resume", "it goes on\n" },
 };
 

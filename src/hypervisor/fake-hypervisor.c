@@ -209,10 +209,24 @@ needs_pool(const WeftStart *start)
 
 /* Before it runs: a guest that was forked must never pass for one that knows who it is. */
 static gboolean
-begin_blank(const char *world, const WeftFakeFolder *host, const char *domain, const WeftDomainOrigin *origin, GError **error)
+begin_blank(const char *world, const WeftFakeFolder *host, const char *domain, const WeftStart *start, GError **error)
 {
     g_autofree char *file = g_strconcat(domain, WEFT_FAKE_BLANK, NULL);
-    return weft_fake_check_origin(world, host->host, origin, error) && weft_fake_replace(host, file, "", 0, error);
+    return weft_fake_check_origin(world, host->host, domain, start, error) &&
+           (!start->origin->saved || weft_fake_replace(host, file, "", 0, error));
+}
+
+/* What it goes on from by itself is kept where it does not run, and of no use once it does. */
+static void
+remove_made_files(const WeftFakeFolder *pool, const char *domain, const WeftStart *start, gboolean runs)
+{
+    gboolean own = start->origin && !start->origin->saved;
+    if (runs || !own)
+        weft_fake_remove(pool, domain, WEFT_SAVED_SUFFIX, NULL);
+    if (runs)
+        return;
+    weft_fake_remove(pool, domain, WEFT_SEED_SUFFIX, NULL);
+    weft_fake_remove(pool, domain, WEFT_DISK_SUFFIX, NULL);
 }
 
 /* As on a real host: the files come first, and go where the domain does not run. */
@@ -225,10 +239,9 @@ start_with_files(const char *world, const WeftFakeFolder *host, const WeftDomain
         return start_locked(host, facts, start->xml, error);
     if (!weft_fake_folder_lock(world, host->host, WEFT_FAKE_POOL, &pool, error))
         return FALSE;
-    gboolean ok = (!start->origin || begin_blank(world, host, facts->name, start->origin, error)) &&
+    gboolean ok = (!start->origin || begin_blank(world, host, facts->name, start, error)) &&
                   write_files(&pool, facts->name, start, error) && start_locked(host, facts, start->xml, error);
-    if (!ok)
-        remove_files(&pool, facts->name, NULL);
+    remove_made_files(&pool, facts->name, start, ok);
     weft_fake_folder_close(&pool);
     return ok;
 }

@@ -162,10 +162,12 @@ weft_fake_discard(WeftHypervisor *hv, const WeftHostAddress *host, const char *d
 {
     const char *world = ((WeftFakeHypervisor *)hv)->world;
     WeftFakeFolder pool;
-    if (!weft_fake_pass(world, host->name, "discard", cancellable, error) || !weft_digest_check(digest, error) ||
+    gboolean saved = g_str_has_suffix(digest, WEFT_SAVED_SUFFIX);
+    if (!weft_fake_pass(world, host->name, "discard", cancellable, error) ||
+        !(saved ? weft_fake_check_name(digest, error) : weft_digest_check(digest, error)) ||
         !weft_fake_folder_open(world, host->name, WEFT_FAKE_POOL, &pool, error))
         return FALSE;
-    g_autofree char *name = weft_image_file_name(digest);
+    g_autofree char *name = saved ? g_strdup(digest) : weft_image_file_name(digest);
     gboolean ok = weft_fake_remove(&pool, name, PART, error) && weft_fake_remove(&pool, name, "", error);
     weft_fake_folder_close(&pool);
     return ok;

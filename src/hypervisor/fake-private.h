@@ -85,8 +85,9 @@ gboolean weft_fake_plug(WeftHypervisor *hv, const WeftHostAddress *host, const c
 gboolean weft_fake_unplug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
                           GCancellable *cancellable, GError **error);
 gboolean weft_fake_list_primed(const char *world, const char *host, GPtrArray *primed, GError **error);
-/* What it is to go on from is there, and is of one piece. */
-gboolean weft_fake_check_origin(const char *world, const char *host, const WeftDomainOrigin *origin, GError **error);
+/* What it is to go on from is there, is of one piece, and of its size. */
+gboolean
+weft_fake_check_origin(const char *world, const char *host, const char *domain, const WeftStart *start, GError **error);
 /* What the guest lacks to meet others; NULL: nothing. */
 const char *weft_fake_lacks(const char *world, const char *host, const char *domain);
 /* From now on it knows who it is. */

@@ -34,12 +34,14 @@ read_running(const WeftFakeFolder *host, const char *domain, GError **error)
     return text;
 }
 
+/* A file that is there is the one that was asked for, unless its domain was to be gone and went on from it meanwhile. */
 static gboolean
-write_saved(const WeftFakeFolder *host, const WeftFakeFolder *pool, const char *domain, guint64 *ret_size, GError **error)
+write_saved(const WeftFakeFolder *host, const WeftFakeFolder *pool, const char *domain, gboolean goes_on, guint64 *ret_size,
+            GError **error)
 {
     g_autofree char *file = g_strconcat(domain, WEFT_SAVED_SUFFIX, NULL);
     g_autofree char *before = weft_fake_read(pool, file, WEFT_DOMAIN_XML_MAX + PLUGGED_MAX, NULL);
-    if (before) {
+    if (before && (goes_on || !weft_fake_exists(host, domain, WEFT_FAKE_RUNNING))) {
         *ret_size = strlen(before);
         return TRUE;
     }
@@ -62,7 +64,7 @@ weft_fake_save(WeftHypervisor *hv, const WeftHostAddress *address, const char *d
     gboolean ok = weft_fake_folder_lock(world_of(hv), address->name, WEFT_FAKE_POOL, &pool, error);
     *ret_saved = (WeftSaved){ 0, goes_on ? 1 : 0 };
     if (ok) {
-        ok = write_saved(&host, &pool, domain, &ret_saved->size, error) &&
+        ok = write_saved(&host, &pool, domain, goes_on, &ret_saved->size, error) &&
              (goes_on || weft_fake_remove(&host, domain, WEFT_FAKE_RUNNING, error));
         weft_fake_folder_close(&pool);
     }
@@ -145,17 +147,47 @@ weft_fake_fetch(WeftHypervisor *hv, const WeftHostAddress *host, const WeftFetch
 
 /* --- memory to fork from --- */
 
-/* The saved file is there, or NOT_FOUND. */
+/* "<memory unit='KiB'>4096", as it was written; NULL: nothing. */
+static char *
+memory_in(const char *text)
+{
+    const char *from = strstr(text, "<memory "), *to = from ? strstr(from, "</memory>") : NULL;
+    return to ? g_strndup(from, (gsize)(to - from)) : NULL;
+}
+
 static gboolean
-check_saved(const char *world, const char *host, const WeftImageFile *saved, GError **error)
+check_text(const char *host, const char *name, const char *saved, const char *xml, GError **error)
+{
+    g_autofree char *theirs = memory_in(saved);
+    g_autofree char *ours = memory_in(xml);
+    if (!g_str_has_prefix(saved, SAVED))
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "host %s: %s is not a saved domain; save it again", host, name);
+    return g_strcmp0(theirs, ours) == 0 ||
+           weft_error_refuse(error, WEFT_ERROR_INVALID,
+                             "host %s: a domain with %s cannot go on from a saved one with %s; let it boot", host,
+                             ours ? ours : "no memory", theirs ? theirs : "no memory");
+}
+
+/* The saved file is there, or NOT_FOUND, and is one of a domain of this size. */
+static gboolean
+check_saved(const char *world, const char *host, const char *name, const char *xml, GError **error)
 {
     WeftFakeFolder pool;
     if (!weft_fake_folder_open(world, host, WEFT_FAKE_POOL, &pool, error))
         return FALSE;
-    g_autofree char *name = weft_image_file_name(saved->digest);
-    gboolean there = pool.fd >= 0 && weft_fake_exists(&pool, name, "");
+    g_autofree char *text = pool.fd < 0 ? NULL : weft_fake_read(&pool, name, WEFT_DOMAIN_XML_MAX + PLUGGED_MAX, NULL);
     weft_fake_folder_close(&pool);
-    return there || weft_error_refuse(error, WEFT_ERROR_NOT_FOUND, "host %s: there is no %s; bring it first", host, name);
+    return text ? check_text(host, name, text, xml, error)
+                : weft_error_refuse(error, WEFT_ERROR_NOT_FOUND, "host %s: there is no %s; bring it first", host, name);
+}
+
+static gboolean
+prime_locked(const char *world, const WeftFakeFolder *primed, const WeftPrime *prime, GError **error)
+{
+    const char *digest = prime->saved->digest;
+    g_autofree char *name = weft_image_file_name(digest);
+    return weft_fake_exists(primed, prime->id, "") || (check_saved(world, primed->host, name, prime->xml, error) &&
+                                                       weft_fake_replace(primed, prime->id, digest, strlen(digest), error));
 }
 
 gboolean
@@ -164,11 +196,9 @@ weft_fake_prime(WeftHypervisor *hv, const WeftHostAddress *host, const WeftPrime
 {
     WeftFakeFolder primed;
     if (!weft_fake_pass(world_of(hv), host->name, "prime", cancellable, error) || !weft_fake_check_name(prime->id, error) ||
-        !check_saved(world_of(hv), host->name, prime->saved, error) ||
         !weft_fake_folder_lock(world_of(hv), host->name, WEFT_FAKE_PRIMED, &primed, error))
         return FALSE;
-    gboolean ok = weft_fake_exists(&primed, prime->id, "") ||
-                  weft_fake_replace(&primed, prime->id, prime->saved->digest, strlen(prime->saved->digest), error);
+    gboolean ok = prime_locked(world_of(hv), &primed, prime, error);
     weft_fake_folder_close(&primed);
     return ok;
 }
@@ -217,10 +247,12 @@ check_primed(const char *world, const char *host, const WeftDomainOrigin *origin
 }
 
 gboolean
-weft_fake_check_origin(const char *world, const char *host, const WeftDomainOrigin *origin, GError **error)
+weft_fake_check_origin(const char *world, const char *host, const char *domain, const WeftStart *start, GError **error)
 {
-    return (!origin->saved || check_saved(world, host, origin->saved, error)) &&
-           (!origin->primed || check_primed(world, host, origin, error));
+    const WeftDomainOrigin *origin = start->origin;
+    g_autofree char *name =
+        origin->saved ? weft_image_file_name(origin->saved->digest) : g_strconcat(domain, WEFT_SAVED_SUFFIX, NULL);
+    return check_saved(world, host, name, start->xml, error) && (!origin->primed || check_primed(world, host, origin, error));
 }
 
 /* --- devices --- */

@@ -145,7 +145,8 @@ typedef enum { WEFT_CHANNEL_GUEST, WEFT_CHANNEL_CONSOLE } WeftChannel;
 typedef struct WeftHypervisorOps {
     const char *name;
     /* A running domain of that name with the same definition is success, one with another definition is CONFLICT; a stopped one
-     * is started anew from the given definition. Returns when the domain runs. Where it does not, its files are gone too. */
+     * is started anew from the given definition. Returns when the domain runs. Where it does not, its files are gone too, but
+     * for its own "<domain>.saved" that it was to go on from: that one goes when it runs. */
     gboolean (*start)(WeftHypervisor *hv, const WeftHostAddress *host, const WeftStart *start, GCancellable *cancellable,
                       GError **error);
     /* Ends and undefines, and removes its files; success also when there is no such domain. Returns when it is gone. */
@@ -156,7 +157,7 @@ typedef struct WeftHypervisorOps {
      * resumed. Two calls for the same file at the same time bring it once. */
     gboolean (*bring)(WeftHypervisor *hv, const WeftHostAddress *host, const WeftBring *bring, GCancellable *cancellable,
                       GError **error);
-    /* Removes an image's file; success also when it is not there. */
+    /* Removes an image's file, or "<domain>.saved"; success also when it is not there. */
     gboolean (*discard)(WeftHypervisor *hv, const WeftHostAddress *host, const char *digest, GCancellable *cancellable,
                         GError **error);
     /* Makes the host's part of a partition's network as described: missing parts are made, peers that are not named are

@@ -1,0 +1,256 @@
+/* Domains that are put aside, go on elsewhere, and are forked. */
+#include "errors.h"
+#include "hypervisor-site.h"
+#include "scratch.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#define THIRD "4k2m8w9x1a2b-3"
+#define MAKER "4k2m8w9x1a2b-9"
+#define MEMORY 128u
+#define PRIMED "4k2m8w9x1a2c"
+#define FORKS 3u
+
+/* A saved file at weftd. */
+typedef struct Aside {
+    char *folder;
+    char *path;
+    WeftImageFile file;
+} Aside;
+
+static void
+aside_init(Aside *aside)
+{
+    *aside = (Aside){ .folder = scratch_new() };
+    aside->path = g_build_filename(aside->folder, "saved", NULL);
+}
+
+static void
+aside_clear(Aside *aside)
+{
+    scratch_free(aside->folder);
+    g_free(aside->path);
+    g_free(aside->file.digest);
+}
+
+/* --- calls --- */
+
+static WeftSaved
+save(Site *site, const char *node, gboolean goes_on, int code)
+{
+    GError *error = NULL;
+    WeftSaved saved = { 0 };
+    g_autofree char *domain = g_strdup_printf("weft-%s", node);
+    gboolean ok = site->hv->ops->save(site->hv, site->host, domain, goes_on, &saved, NULL, &error);
+    expect(ok, error, code);
+    return saved;
+}
+
+static void
+go_on(Site *site, const char *node, guint memory, const WeftDomainOrigin *origin, int code)
+{
+    GError *error = NULL;
+    g_autofree char *xml = site->fixture->definition(node, memory);
+    g_autoptr(GBytes) seed = g_bytes_new_static(SEED, strlen(SEED));
+    const WeftStart start = { .xml = xml, .seed = seed, .origin = origin };
+    gboolean ok = site->hv->ops->start(site->hv, site->host, &start, NULL, &error);
+    expect(ok, error, code);
+}
+
+static void
+fetch(Site *site, const char *name, Aside *aside, int code)
+{
+    GError *error = NULL;
+    const WeftFetch wanted = { .name = name, .path = aside->path };
+    gboolean ok = site->hv->ops->fetch(site->hv, site->host, &wanted, &aside->file, NULL, &error);
+    expect(ok, error, code);
+}
+
+static void
+bring(Site *site, const Aside *aside)
+{
+    GError *error = NULL;
+    const WeftBring wanted = { .file = &aside->file, .path = aside->path };
+    gboolean ok = site->hv->ops->bring(site->hv, site->host, &wanted, NULL, &error);
+    expect(ok, error, OK);
+}
+
+static void
+prime(Site *site, const Aside *aside, guint memory, int code)
+{
+    GError *error = NULL;
+    g_autofree char *xml = site->fixture->definition(MAKER, memory);
+    const WeftPrime wanted = { .id = PRIMED, .xml = xml, .saved = &aside->file };
+    gboolean ok = site->hv->ops->prime(site->hv, site->host, &wanted, NULL, &error);
+    expect(ok, error, code);
+}
+
+static void
+unprime(Site *site)
+{
+    GError *error = NULL;
+    gboolean ok = site->hv->ops->unprime(site->hv, site->host, PRIMED, NULL, &error);
+    expect(ok, error, OK);
+}
+
+static void
+discard_saved(Site *site, const char *name)
+{
+    GError *error = NULL;
+    gboolean ok = site->hv->ops->discard(site->hv, site->host, name, NULL, &error);
+    expect(ok, error, OK);
+}
+
+static void
+expect_primed(Site *site, gboolean there)
+{
+    g_autoptr(WeftContents) contents = site->hv->ops->list(site->hv, site->host, NULL, NULL);
+    g_assert_nonnull(contents);
+    g_assert_cmpuint(contents->primed->len, ==, there ? 1 : 0);
+    if (there)
+        g_assert_cmpstr(contents->primed->pdata[0], ==, PRIMED);
+}
+
+/* A domain of the first host put aside, brought to weftd, and to the host of the site. */
+static void
+put_aside(Site *site, Aside *aside)
+{
+    aside_init(aside);
+    start(site, NODE, MEMORY, OK);
+    save(site, NODE, FALSE, OK);
+    fetch(site, "weft-" NODE ".saved", aside, OK);
+    stop(site, NODE, OK);
+    bring(site, aside);
+}
+
+/* --- cases --- */
+
+static void
+save_and_go_on(Site *site)
+{
+    const WeftDomainOrigin own = { 0 };
+    save(site, NODE, FALSE, WEFT_ERROR_NOT_FOUND);
+    go_on(site, NODE, MEMORY, &own, WEFT_ERROR_NOT_FOUND);
+    start(site, NODE, MEMORY, OK);
+    WeftSaved saved = save(site, NODE, FALSE, OK);
+    g_assert_cmpuint(saved.size, >, 0);
+    expect_listing(site, "weft-" NODE ":" NODE "(off)");
+    reopen(site);
+    WeftSaved again = save(site, NODE, FALSE, OK);
+    g_assert_cmpuint(again.size, ==, saved.size);
+    go_on(site, NODE, MEMORY * 2, &own, WEFT_ERROR_INVALID); /* what it goes on from is still there */
+    go_on(site, NODE, MEMORY, &own, OK);
+    go_on(site, NODE, MEMORY, &own, OK);
+    expect_listing(site, "weft-" NODE ":" NODE);
+    save(site, NODE, FALSE, OK);
+    stop(site, NODE, OK);
+    expect_listing(site, "");
+    go_on(site, NODE, MEMORY, &own, WEFT_ERROR_NOT_FOUND);
+}
+
+static void
+save_running(Site *site)
+{
+    Aside aside;
+    aside_init(&aside);
+    fetch(site, "weft-" NODE ".saved", &aside, WEFT_ERROR_NOT_FOUND);
+    start(site, NODE, MEMORY, OK);
+    WeftSaved saved = save(site, NODE, TRUE, OK);
+    g_assert_cmpuint(saved.size, >, 0);
+    g_assert_cmpint(saved.paused, >, 0);
+    expect_listing(site, "weft-" NODE ":" NODE);
+    fetch(site, "weft-" NODE ".saved", &aside, OK);
+    struct stat info;
+    g_assert_cmpint(stat(aside.path, &info), ==, 0);
+    g_assert_cmpuint((guint64)info.st_size, ==, aside.file.size);
+    g_assert_cmpuint(saved.size, ==, aside.file.size);
+
+    discard_saved(site, "weft-" NODE ".saved");
+    discard_saved(site, "weft-" NODE ".saved");
+    save(site, NODE, TRUE, OK);
+    stop(site, NODE, OK);
+    expect_listing(site, "");
+    aside_clear(&aside);
+}
+
+static void
+go_on_elsewhere(Site *site)
+{
+    Aside aside;
+    put_aside(site, &aside);
+    const WeftDomainOrigin origin = { .saved = &aside.file };
+    site->host = &site->fixture->hosts[1];
+    go_on(site, OTHER, MEMORY, &origin, WEFT_ERROR_NOT_FOUND);
+    expect_listing(site, "");
+    bring(site, &aside);
+    go_on(site, OTHER, MEMORY * 2, &origin, WEFT_ERROR_INVALID);
+    go_on(site, OTHER, MEMORY, &origin, OK);
+    go_on(site, THIRD, MEMORY, &origin, OK);
+    expect_listing(site, "weft-" OTHER ":" OTHER " weft-" THIRD ":" THIRD);
+    stop(site, OTHER, OK);
+    stop(site, THIRD, OK);
+    expect_listing(site, "");
+    aside_clear(&aside);
+}
+
+static void
+forks(Site *site)
+{
+    Aside aside;
+    put_aside(site, &aside);
+    const WeftDomainOrigin origin = { .saved = &aside.file, .primed = PRIMED };
+    unprime(site);
+    go_on(site, OTHER, MEMORY, &origin, WEFT_ERROR_NOT_FOUND);
+    prime(site, &aside, MEMORY, OK);
+    expect_primed(site, TRUE);
+    expect_listing(site, "");
+    prime(site, &aside, MEMORY, OK);
+    for (guint i = 0; i < FORKS; i++) {
+        g_autofree char *node = g_strdup_printf("4k2m8w9x1a2b-%u", i);
+        go_on(site, node, MEMORY, &origin, OK);
+        go_on(site, node, MEMORY, &origin, OK);
+    }
+    reopen(site);
+    go_on(site, THIRD, MEMORY, &origin, OK);
+    go_on(site, "4k2m8w9x1a2b-5", MEMORY * 2, &origin, WEFT_ERROR_INVALID);
+    expect_listing(site,
+                   "weft-4k2m8w9x1a2b-0:4k2m8w9x1a2b-0 weft-" NODE ":" NODE " weft-" OTHER ":" OTHER " weft-" THIRD ":" THIRD);
+    unprime(site);
+    expect_primed(site, FALSE);
+    save(site, THIRD, TRUE, OK); /* a fork is a domain like any other */
+    expect_listing(site,
+                   "weft-4k2m8w9x1a2b-0:4k2m8w9x1a2b-0 weft-" NODE ":" NODE " weft-" OTHER ":" OTHER " weft-" THIRD ":" THIRD);
+    go_on(site, "4k2m8w9x1a2b-5", MEMORY, &origin, WEFT_ERROR_NOT_FOUND);
+    aside_clear(&aside);
+}
+
+static void
+damaged(Site *site)
+{
+    Aside aside;
+    put_aside(site, &aside);
+    prime(site, &aside, MEMORY * 2, WEFT_ERROR_INVALID);
+    g_autofree char *text = g_strnfill(1 << 16, 'x');
+    g_assert_true(g_file_set_contents(aside.path, text, 1 << 16, NULL));
+    g_free(aside.file.digest);
+    aside.file.digest = g_compute_checksum_for_data(G_CHECKSUM_SHA256, (const guchar *)text, 1 << 16);
+    aside.file.size = 1 << 16;
+    const WeftDomainOrigin origin = { .saved = &aside.file };
+    prime(site, &aside, MEMORY, WEFT_ERROR_NOT_FOUND);
+    bring(site, &aside);
+    prime(site, &aside, MEMORY, WEFT_ERROR_INVALID);
+    go_on(site, OTHER, MEMORY, &origin, WEFT_ERROR_INVALID);
+    expect_primed(site, FALSE);
+    expect_listing(site, "");
+    aside_clear(&aside);
+}
+
+const NamedCase saved_cases[] = {
+    { "save-and-go-on", save_and_go_on },
+    { "save-running", save_running },
+    { "go-on-elsewhere", go_on_elsewhere },
+    { "forks", forks },
+    { "damaged", damaged },
+    { NULL },
+};
