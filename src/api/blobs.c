@@ -17,10 +17,11 @@ struct WeftBlobs {
     WeftStore *store;
     char *folder;
     guint watch;
-    GHashTable *images; /* name to WeftImage: what the store has */
-    GHashTable *pins;   /* digest to how many pins */
-    GHashTable *files;  /* digest to WeftBlobFile that nobody writes to */
-    GHashTable *busy;   /* digests that somebody writes to */
+    GHashTable *images;    /* name to WeftImage: what the store has */
+    GHashTable *templates; /* id to the digest that it is saved as */
+    GHashTable *pins;      /* digest to how many pins */
+    GHashTable *files;     /* digest to WeftBlobFile that nobody writes to */
+    GHashTable *busy;      /* digests that somebody writes to */
     GThreadPool *workers;
     GAsyncQueue *done; /* Job */
     GSource *wakeup;
@@ -49,6 +50,11 @@ is_wanted(WeftBlobs *blobs, const char *digest)
         for (guint i = 0; (file = weft_image_file(image, i)); i++)
             if (g_str_equal(file->digest, digest))
                 return TRUE;
+    gpointer saved;
+    g_hash_table_iter_init(&iter, blobs->templates);
+    while (g_hash_table_iter_next(&iter, NULL, &saved))
+        if (g_str_equal(saved, digest))
+            return TRUE;
     return g_hash_table_contains(blobs->pins, digest);
 }
 
@@ -84,6 +90,25 @@ image_changed(WeftBlobs *blobs, const char *name)
         g_warning("%s", error->message);
 }
 
+/* What a template was saved as before is of no use to anybody. */
+static void
+template_changed(WeftBlobs *blobs, const char *id)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftTemplate) template = weft_store_load_template(blobs->store, id, NULL, &error);
+    g_autofree char *before = g_strdup(g_hash_table_lookup(blobs->templates, id));
+    if (!template && !g_error_matches(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
+        g_warning("%s", error->message);
+        return;
+    }
+    if (template && template->digest)
+        g_hash_table_replace(blobs->templates, g_strdup(id), g_strdup(template->digest));
+    else
+        g_hash_table_remove(blobs->templates, id);
+    if (before)
+        drop(blobs, before);
+}
+
 static void
 on_changes(const WeftChange *changes, gsize n, gpointer data)
 {
@@ -92,6 +117,8 @@ on_changes(const WeftChange *changes, gsize n, gpointer data)
             image_gone(data, changes[i].key);
         else if (changes[i].kind == WEFT_KIND_IMAGE)
             image_changed(data, changes[i].key);
+        else if (changes[i].kind == WEFT_KIND_TEMPLATE)
+            template_changed(data, changes[i].key);
 }
 
 struct WeftBlobPin {
@@ -242,6 +269,22 @@ read_images(WeftBlobs *blobs, GError **error)
     return TRUE;
 }
 
+static gboolean
+read_templates(WeftBlobs *blobs, GError **error)
+{
+    g_autoptr(GPtrArray) records = weft_store_list(blobs->store, &(WeftQuery){ .kind = WEFT_KIND_TEMPLATE }, error);
+    if (!records)
+        return FALSE;
+    for (guint i = 0; i < records->len; i++) {
+        g_autoptr(WeftTemplate) template = weft_record_template(records->pdata[i], error);
+        if (!template)
+            return FALSE;
+        if (template->digest)
+            g_hash_table_insert(blobs->templates, g_strdup(template->id), g_strdup(template->digest));
+    }
+    return TRUE;
+}
+
 /* Only what has the name of a file of ours, and is not being used by anybody. */
 static void
 sweep_file(WeftBlobs *blobs, const char *name)
@@ -280,6 +323,7 @@ weft_blobs_new(WeftStore *store, const char *folder, GError **error)
     blobs->store = store;
     blobs->folder = g_strdup(folder);
     blobs->images = table_of_digests((GDestroyNotify)weft_image_free);
+    blobs->templates = table_of_digests(g_free);
     blobs->pins = table_of_digests(NULL);
     blobs->files = table_of_digests((GDestroyNotify)weft_blob_file_free);
     blobs->busy = table_of_digests(NULL);
@@ -287,7 +331,7 @@ weft_blobs_new(WeftStore *store, const char *folder, GError **error)
         weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot make the folder of images %s: %s", folder, g_strerror(errno));
         return NULL;
     }
-    if (!read_images(blobs, error) || !sweep(blobs, error))
+    if (!read_images(blobs, error) || !read_templates(blobs, error) || !sweep(blobs, error))
         return NULL;
     blobs->done = g_async_queue_new();
     blobs->wakeup = weft_wakeup_new(deliver, blobs);
@@ -310,6 +354,7 @@ weft_blobs_free(WeftBlobs *blobs)
         g_async_queue_unref(blobs->done);
     }
     g_hash_table_unref(blobs->images);
+    g_hash_table_unref(blobs->templates);
     g_hash_table_unref(blobs->pins);
     g_hash_table_unref(blobs->files);
     g_hash_table_unref(blobs->busy);

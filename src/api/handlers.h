@@ -52,6 +52,11 @@ gboolean weft_settle_images(WeftRequest *request, WeftCluster *cluster, WeftTxn 
 /* queue.c */
 gboolean weft_handle_queue(WeftRequest *request, GError **error);
 
+/* templates.c */
+gboolean weft_handle_template_list(WeftRequest *request, GError **error);
+gboolean weft_handle_template_get(WeftRequest *request, GError **error);
+gboolean weft_handle_template_remove(WeftRequest *request, GError **error);
+
 /* reservations.c */
 gboolean weft_handle_reservation_list(WeftRequest *request, GError **error);
 gboolean weft_handle_reservation_add(WeftRequest *request, GError **error);

@@ -289,7 +289,7 @@ weft_request_scope(WeftRequest *request, const char **ret_tenant, GError **error
         weft_not_found("tenant", named, error);
         return FALSE;
     }
-    if (named && !own) {
+    if (named && !own && strcmp(named, WEFT_SYSTEM_TENANT) != 0) {
         GError *failure = NULL;
         g_autoptr(WeftRecord) record = weft_store_get(request->store, WEFT_KIND_TENANT, named, &failure);
         if (!record && !failure)

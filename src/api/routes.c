@@ -50,6 +50,9 @@ const WeftRoute weft_routes[] = {
     { "POST",   "/v1/images",                     WEFT_ROLE_OPERATOR, weft_handle_image_add,          WEFT_BODY_REQUIRED },
     { "GET",    "/v1/images/:image",              WEFT_ROLE_VIEWER,   weft_handle_image_get },
     { "DELETE", "/v1/images/:image",              WEFT_ROLE_OPERATOR, weft_handle_image_remove },
+    { "GET",    "/v1/templates",                  WEFT_ROLE_OPERATOR, weft_handle_template_list,      WEFT_BODY_NONE,     { "limit", "after" } },
+    { "GET",    "/v1/templates/:template",        WEFT_ROLE_OPERATOR, weft_handle_template_get },
+    { "DELETE", "/v1/templates/:template",        WEFT_ROLE_OPERATOR, weft_handle_template_remove },
     { "GET",    "/v1/blobs/:digest",              WEFT_ROLE_OPERATOR, weft_handle_blob_get },
     { "PATCH",  "/v1/blobs/:digest",              WEFT_ROLE_OPERATOR, weft_handle_blob_write,         WEFT_BODY_RAW,      { "offset", "size" } },
 

@@ -120,10 +120,11 @@ inside_view(const WeftCluster *cluster)
 static json_t *
 placement_view(const WeftCluster *cluster)
 {
-    return json_pack("{s:s, s:b, s:o, s:s, s:i, s:o, s:b}", "layout", weft_layout_words[cluster->layout], "exclusive",
+    return json_pack("{s:s, s:b, s:o, s:s, s:i, s:o, s:b, s:s}", "layout", weft_layout_words[cluster->layout], "exclusive",
                      cluster->exclusive, "apart", weft_codec_write_texts(cluster->apart), "pattern",
                      weft_pattern_words[cluster->pattern], "priority", cluster->priority, "walltime",
-                     size_view(cluster->walltime), "preemptible", cluster->preemptible);
+                     size_view(cluster->walltime), "preemptible", cluster->preemptible, "start",
+                     weft_start_words[cluster->start]);
 }
 
 static json_t *
@@ -333,6 +334,29 @@ weft_view_reservation(const WeftReservation *reservation)
     return json_pack("{s:s, s:s, s:s?, s:o, s:o, s:b, s:s?, s:o}", "name", reservation->name, "hosts", hosts, "tenant",
                      reservation->tenant, "start", time_view(reservation->start), "end", time_view(reservation->end), "active",
                      (int)active, "creator", reservation->creator, "created", time_view(reservation->created));
+}
+
+json_t *
+weft_view_template(const WeftTemplate *template)
+{
+    json_t *view = json_pack("{s:s, s:I, s:s, s:i, s:i, s:I, s:I, s:s, s:s, s:o}", "id", template->id, "generation",
+                             (json_int_t) template->generation, "image", template->image, "cores", (int)template->cores, "cpus",
+                             (int)template->cpus, "memory", (json_int_t) template->memory, "pages",
+                             (json_int_t) template->page_size, "kind", template->kind, "state",
+                             weft_template_state_words[template->state], "since", time_view(template->since));
+    json_object_update_new(view, json_pack("{s:s?, s:s?, s:s?, s:o, s:s?, s:o, s:o}", "reason", template->reason, "detail",
+                                           template->detail, "digest", template->digest, "size", size_view(template->size),
+                                           "host", template->host, "captured", time_view(template->captured), "used",
+                                           time_view(template->used)));
+    return view;
+}
+
+json_t *
+weft_view_primed(const WeftPrimed *primed)
+{
+    return json_pack("{s:s, s:s, s:i, s:I, s:I, s:o}", "id", primed->id, "host", primed->host, "numa", (int)primed->numa,
+                     "generation", (json_int_t)primed->generation, "memory", (json_int_t)(primed->pages * primed->page_size),
+                     "since", time_view(primed->since));
 }
 
 json_t *

@@ -9,6 +9,8 @@ char *weft_view_text(json_t *view);
 json_t *weft_view_host(WeftStore *store, const WeftHost *host, GError **error);
 json_t *weft_view_tenant(WeftStore *store, const WeftTenant *tenant, GError **error);
 json_t *weft_view_reservation(const WeftReservation *reservation);
+json_t *weft_view_template(const WeftTemplate *template);
+json_t *weft_view_primed(const WeftPrimed *primed);
 json_t *weft_view_principal(const WeftPrincipal *principal);
 json_t *weft_view_token(const WeftToken *token);
 /* all: for eyes that may see hosts. */

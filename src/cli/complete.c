@@ -5,9 +5,14 @@
 #include <stdio.h>
 
 static const char *const name_paths[] = {
-    [WEFT_NAMES_CLUSTERS] = "/v1/clusters",         [WEFT_NAMES_HOSTS] = "/v1/hosts",   [WEFT_NAMES_TENANTS] = "/v1/tenants",
-    [WEFT_NAMES_PRINCIPALS] = "/v1/principals",     [WEFT_NAMES_IMAGES] = "/v1/images", [WEFT_NAMES_FABRICS] = "/v1/fabrics",
+    [WEFT_NAMES_CLUSTERS] = "/v1/clusters",
+    [WEFT_NAMES_HOSTS] = "/v1/hosts",
+    [WEFT_NAMES_TENANTS] = "/v1/tenants",
+    [WEFT_NAMES_PRINCIPALS] = "/v1/principals",
+    [WEFT_NAMES_IMAGES] = "/v1/images",
+    [WEFT_NAMES_FABRICS] = "/v1/fabrics",
     [WEFT_NAMES_RESERVATIONS] = "/v1/reservations",
+    [WEFT_NAMES_TEMPLATES] = "/v1/templates",
 };
 
 static void
@@ -57,7 +62,8 @@ offer_names(WeftCli *cli, WeftNames names, const char *begun)
     size_t i;
     json_t *item;
     json_array_foreach (items, i, item) {
-        const char *name = json_string_value(json_object_get(item, "name"));
+        json_t *word = json_object_get(item, names == WEFT_NAMES_TEMPLATES ? "id" : "name");
+        const char *name = json_string_value(word);
         if (name)
             offer(name, begun);
     }

@@ -19,7 +19,7 @@ static int count = UNSET, cores = UNSET, gpus = UNSET, rails = UNSET, priority =
 static char *memory, *pages, *disk, *image, *path, *numa, *fabric, *shm, *bandwidth, *file, *timeout;
 static char *layout, *pattern, *matrix, *walltime, *user_data;
 static char **labels, **ssh_keys, **shared, **apart, **groups;
-static gboolean no_wait, slurm, exclusive, preemptible, dry_run;
+static gboolean no_wait, slurm, exclusive, preemptible, cold, forked, dry_run;
 
 /* clang-format off */
 static const GOptionEntry options[] = {
@@ -48,6 +48,8 @@ static const GOptionEntry options[] = {
     { "priority", 0, 0, G_OPTION_ARG_INT, &priority, "in the queue: more is sooner, less than 0 lets others go first (0)", "N" },
     { "time", 't', 0, G_OPTION_ARG_STRING, &walltime, "it is removed so long after its nodes were placed: 12h, 90m (without end)", "TIME" },
     { "preemptible", 0, 0, G_OPTION_ARG_NONE, &preemptible, "gives way to clusters that are not, and waits anew then", NULL },
+    { "from-template", 0, 0, G_OPTION_ARG_NONE, &forked, "nodes are forked from a template of their image, where there is one (the default)", NULL },
+    { "cold", 0, 0, G_OPTION_ARG_NONE, &cold, "each node boots for itself", NULL },
     { "ssh-key", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &ssh_keys,
       "public key that may log in; may be repeated; none: no key (those in ~/.ssh)", "FILE" },
     { "user-data", 0, 0, G_OPTION_ARG_FILENAME, &user_data, "for cloud-init in the nodes", "FILE" },
@@ -324,6 +326,18 @@ apply_user_data(json_t *spec, GError **error)
 }
 
 static gboolean
+apply_start(json_t *spec, GError **error)
+{
+    if (cold && forked) {
+        weft_cli_set_usage(error, "--cold, --from-template: nodes do one of both; leave the other out");
+        return FALSE;
+    }
+    if (cold || forked)
+        json_object_set_new(spec, "start", json_string(cold ? "cold" : "template"));
+    return TRUE;
+}
+
+static gboolean
 apply_flags(json_t *spec, const char *name, GError **error)
 {
     if (name)
@@ -332,7 +346,7 @@ apply_flags(json_t *spec, const char *name, GError **error)
         if (is_given(&cluster_flags[i]) && !apply_flag(spec, &cluster_flags[i], error))
             return FALSE;
     return (groups ? apply_groups(spec, error) : apply_nodes(spec, error)) && apply_labels(spec, error) &&
-           apply_matrix(spec, error) && apply_keys(spec, error) && apply_user_data(spec, error);
+           apply_matrix(spec, error) && apply_keys(spec, error) && apply_user_data(spec, error) && apply_start(spec, error);
 }
 
 static json_t *

@@ -76,6 +76,8 @@ print_wish(json_t *cluster)
         print_line("exclusive", g_strdup("yes"));
     if (json_is_true(json_object_get(cluster, "preemptible")))
         print_line("preemptible", g_strdup("yes"));
+    if (g_strcmp0(json_string_value(json_object_get(cluster, "start")), "cold") == 0)
+        print_line("start", g_strdup("cold"));
     if (weft_cli_number(cluster, "priority") != 0)
         print_line("priority", weft_cli_field(cluster, "priority"));
 }

@@ -21,6 +21,7 @@ extern const WeftVerb weft_doctor_verbs[];
 extern const WeftVerb weft_hosts_verbs[];
 extern const WeftVerb weft_host_verbs[];
 extern const WeftVerb weft_reservation_verbs[];
+extern const WeftVerb weft_template_verbs[];
 extern const WeftVerb weft_fabric_verbs[];
 extern const WeftVerb weft_harden_verbs[];
 extern const WeftVerb weft_qos_verbs[];

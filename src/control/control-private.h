@@ -11,6 +11,7 @@
 #include "ports.h"
 #include "records.h"
 #include "rest.h"
+#include "templates.h"
 #include "wiring.h"
 
 typedef struct WeftHosts WeftHosts;
@@ -28,6 +29,7 @@ struct WeftControl {
     WeftSubnets *subnets;
     WeftLinks *links;
     WeftImages *images;
+    WeftTemplates *templates;
     WeftGate *gate;
     WeftTurns *turns;
     WeftExpiry *expiry;
@@ -128,6 +130,11 @@ const WeftInventory *weft_hosts_inventory(const WeftHosts *hosts, const char *na
 const WeftHostNetwork *weft_hosts_network(const WeftHosts *hosts, const char *name, guint vxlan, guint64 *ret_serial);
 /* It has been told; NULL: it has nothing any more. */
 void weft_hosts_set_network(WeftHosts *hosts, const char *name, guint vxlan, const WeftHostNetwork *network);
+/* Adds the names of hosts of which it is not known that they are of that kind to a set that owns them. */
+void weft_hosts_add_of_other_kind(const WeftHosts *hosts, const char *kind, GHashTable *names);
+/* Memory to fork from. */
+gboolean weft_hosts_has_primed(const WeftHosts *hosts, const char *name, const char *id);
+void weft_hosts_set_primed(WeftHosts *hosts, const char *name, const char *id, gboolean there);
 gboolean weft_hosts_has_image(const WeftHosts *hosts, const char *name, const char *digest);
 void weft_hosts_image_came(WeftHosts *hosts, const char *name, const char *digest);
 

@@ -30,6 +30,10 @@ const WeftControlOptions weft_control_defaults = {
     .request_age = 24 * 3600 * (gint64)G_USEC_PER_SEC,
     .link_idle = 60 * G_USEC_PER_SEC,
     .path_rule = WEFT_PATH_RULE_PUBLISHED,
+    .templates = TRUE,
+    .template_age = 7 * 24 * 3600 * (gint64)G_USEC_PER_SEC,
+    .template_retry = 15 * 60 * G_USEC_PER_SEC,
+    .capture_deadline = 15 * 60 * G_USEC_PER_SEC,
     .expiry_warning = 10 * 60 * G_USEC_PER_SEC,
 };
 
@@ -135,6 +139,8 @@ store_changed(const WeftChange *changes, gsize n, gpointer data)
             weft_bookings_changed(control->turns);
         else if (changes[i].kind == WEFT_KIND_IMAGE)
             weft_images_changed(control->images);
+        else if (changes[i].kind == WEFT_KIND_TEMPLATE)
+            weft_templates_changed(control->templates, changes[i].key);
         else if (changes[i].kind == WEFT_KIND_FABRIC_MAP)
             weft_subnets_map_changed(control->subnets, changes[i].key);
     }
@@ -288,14 +294,16 @@ weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, cons
     WeftLinkLimits limits = { options->list_deadline, options->link_idle, LINKS_RESTING };
     control->links = weft_links_new(control->jobs, &limits, &(WeftLinkListener){ stream_lost, guest_rebooted, control });
     control->images = weft_images_new(control);
+    control->templates = weft_templates_new(control);
     control->gate = weft_control_gate_new(control);
     control->turns = weft_turns_new(control);
 
     advance_clock(control);
     control->hosts = weft_hosts_new(control, error);
     control->subnets = control->hosts ? weft_subnets_new(control, fabrics, error) : NULL;
-    if (!control->subnets || !load_nodes(control, error) || !weft_subnets_begin(control->subnets, error) ||
-        !(control->expiry = weft_expiry_new(control, error)) || !wake_clusters(control, error))
+    if (!control->subnets || !load_nodes(control, error) || !weft_templates_load(control->templates, error) ||
+        !weft_subnets_begin(control->subnets, error) || !(control->expiry = weft_expiry_new(control, error)) ||
+        !wake_clusters(control, error))
         return NULL;
     hv->ops->watch(hv, host_hinted, control);
     control->watch = weft_store_watch(store, store_changed, control);
@@ -318,6 +326,7 @@ weft_control_free(WeftControl *control)
     while (control->commits)
         g_main_context_iteration(NULL, TRUE);
     weft_control_gate_free(control->gate);
+    weft_templates_free(control->templates);
     weft_images_free(control->images);
     weft_subnets_free(control->subnets);
     weft_hosts_free(control->hosts);

@@ -32,6 +32,10 @@ typedef struct WeftControlOptions {
     gint64 request_age;
     gint64 link_idle;          /* how long a stream to a node stays open that nobody uses */
     WeftPathRule path_rule;    /* for clusters with path auto that tell their pattern */
+    gboolean templates;        /* nodes are forked from templates, and these are made */
+    gint64 template_age;       /* one that nobody has used for so long is dropped */
+    gint64 template_retry;     /* one that could not be made, or a place where a fork failed, is not tried again before that */
+    gint64 capture_deadline;   /* from its place to its saved file */
     gint64 expiry_warning;     /* how long before its walltime is over a cluster is told */
     WeftQueueOptions queue;    /* in which order those that wait get room */
     const char *images;        /* folder of the images' files, by their digest */

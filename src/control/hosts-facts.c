@@ -21,6 +21,7 @@ weft_watch_facts_new(WeftWatch *host)
 {
     host->networks = g_hash_table_new_full(NULL, NULL, NULL, fact_free);
     host->images = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, fact_free);
+    host->primed = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, fact_free);
 }
 
 void
@@ -28,6 +29,7 @@ weft_watch_facts_free(WeftWatch *host)
 {
     g_hash_table_unref(host->networks);
     g_hash_table_unref(host->images);
+    g_hash_table_unref(host->primed);
 }
 
 void
@@ -35,6 +37,7 @@ weft_watch_forget(WeftWatch *host)
 {
     g_hash_table_remove_all(host->networks);
     g_hash_table_remove_all(host->images);
+    g_hash_table_remove_all(host->primed);
 }
 
 static Fact *
@@ -97,6 +100,22 @@ weft_hosts_has_image(const WeftHosts *hosts, const char *name, const char *diges
     return fact && fact->there;
 }
 
+void
+weft_hosts_set_primed(WeftHosts *hosts, const char *name, const char *id, gboolean there)
+{
+    WeftWatch *host = weft_hosts_find(hosts, name);
+    if (host)
+        g_hash_table_insert(host->primed, g_strdup(id), fact_new(g_get_monotonic_time(), there, NULL));
+}
+
+gboolean
+weft_hosts_has_primed(const WeftHosts *hosts, const char *name, const char *id)
+{
+    const WeftWatch *host = weft_hosts_find(hosts, name);
+    const Fact *fact = host ? g_hash_table_lookup(host->primed, id) : NULL;
+    return fact && fact->there;
+}
+
 /* --- what looks see --- */
 
 /* Those that are not what they were known to be are to be looked at by their clusters: all that are gone now, first. */
@@ -147,17 +166,17 @@ learn_network(WeftWatch *host, const WeftHostNetwork *seen, GHashTable *old, con
 }
 
 static void
-learn_images(WeftWatch *host, const GPtrArray *images)
+learn_names(const WeftWatch *host, GHashTable *facts, const GPtrArray *names)
 {
     GHashTableIter iter;
     gpointer fact;
-    g_hash_table_iter_init(&iter, host->images);
+    g_hash_table_iter_init(&iter, facts);
     while (g_hash_table_iter_next(&iter, NULL, &fact))
         if (((Fact *)fact)->since < host->looked)
             g_hash_table_iter_remove(&iter);
-    for (guint i = 0; i < images->len; i++)
-        if (!g_hash_table_contains(host->images, images->pdata[i]))
-            g_hash_table_insert(host->images, g_strdup(images->pdata[i]), fact_new(host->looked, TRUE, NULL));
+    for (guint i = 0; i < names->len; i++)
+        if (!g_hash_table_contains(facts, names->pdata[i]))
+            g_hash_table_insert(facts, g_strdup(names->pdata[i]), fact_new(host->looked, TRUE, NULL));
 }
 
 void
@@ -172,5 +191,6 @@ weft_watch_learn(WeftWatch *host, const WeftContents *contents, const GPtrArray 
     while (g_hash_table_iter_next(&iter, NULL, &fact))
         if (((Fact *)fact)->there)
             wake_owner(host, ((Fact *)fact)->network->cluster, nodes);
-    learn_images(host, contents->images);
+    learn_names(host, host->images, contents->images);
+    learn_names(host, host->primed, contents->primed);
 }

@@ -12,6 +12,20 @@ weft_hosts_inventory(const WeftHosts *hosts, const char *name, const WeftRest **
 }
 
 void
+weft_hosts_add_of_other_kind(const WeftHosts *hosts, const char *kind, GHashTable *names)
+{
+    GHashTableIter iter;
+    gpointer value;
+    g_hash_table_iter_init(&iter, hosts->by_name);
+    while (g_hash_table_iter_next(&iter, NULL, &value)) {
+        const WeftWatch *host = value;
+        g_autofree char *own = host->inventory ? weft_inventory_kind(host->inventory) : NULL;
+        if (g_strcmp0(own, kind) != 0)
+            g_hash_table_add(names, g_strdup(host->name));
+    }
+}
+
+void
 weft_hosts_hardware_changed(WeftHosts *hosts, const char *name)
 {
     WeftWatch *host = weft_hosts_find(hosts, name);

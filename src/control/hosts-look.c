@@ -98,6 +98,37 @@ discard_image(WeftWatch *host, const char *digest)
                      weft_watch_job(host, WEFT_STEP_DISCARD, digest, control->options.stop_deadline, image_discarded));
 }
 
+static void
+primed_removed(WeftJob *job, const GError *error)
+{
+    WeftControl *control = job->owner;
+    WeftWatch *host = weft_hosts_find(control->hosts, job->host);
+    host->errands--;
+    if (error)
+        g_warning("host %s: memory %s that no record explains was not removed: %s", job->host, job->text, error->message);
+    else
+        weft_hosts_set_primed(control->hosts, job->host, job->text, FALSE);
+    if (host->removed)
+        weft_hosts_end_removal(control->hosts, host);
+    else
+        weft_watch_inspect(host); /* which waited for this */
+    if (error)
+        return;
+    WeftTxn *txn = weft_txn_new("memory-garbage-removed");
+    weft_txn_tell(txn, "garbage-removed", NULL, job->host, "host %s: memory %s that no record explains was removed", job->host,
+                  job->text);
+    weft_control_commit_quietly(control, txn);
+}
+
+static void
+remove_primed(WeftWatch *host, const char *id)
+{
+    WeftControl *control = host->control;
+    host->errands++;
+    weft_jobs_submit(control->jobs,
+                     weft_watch_job(host, WEFT_STEP_UNPRIME, id, control->options.stop_deadline, primed_removed));
+}
+
 /* --- a second look decides --- */
 
 /* The first time it only becomes a suspect: what was looked at may have changed since the look began. Takes the name over. */
@@ -130,6 +161,15 @@ discard_confirmed(WeftWatch *host, const GPtrArray *images, GHashTable *suspects
     for (guint i = 0; i < images->len; i++)
         if (is_confirmed(host, suspects, g_strdup_printf("image %s", (const char *)images->pdata[i])) && host->errands == 0)
             discard_image(host, images->pdata[i]);
+}
+
+static void
+remove_confirmed_memory(WeftWatch *host, const GPtrArray *primed, GHashTable *suspects)
+{
+    for (guint i = 0; i < primed->len; i++)
+        if (!weft_templates_knows_primed(host->control->templates, primed->pdata[i]) &&
+            is_confirmed(host, suspects, g_strdup_printf("memory %s", (const char *)primed->pdata[i])) && host->errands == 0)
+            remove_primed(host, primed->pdata[i]);
 }
 
 /* Tells each once, and remembers those that are still there. */
@@ -205,6 +245,7 @@ weft_watch_act(WeftWatch *host, const WeftContents *contents, const GPtrArray *n
     if (host->stopping == 0)
         remove_confirmed(host, &look, suspects);
     discard_confirmed(host, look.images, suspects);
+    remove_confirmed_memory(host, contents->primed, suspects);
     report_foreign(host, look.foreign);
     report_gone(host, look.gone, suspects);
     gboolean again = has_new(suspects, host->suspects);

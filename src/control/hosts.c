@@ -87,6 +87,7 @@ weft_hosts_recount(WeftHosts *hosts, const char *name)
     weft_fleet_empty(hosts->control->fleet, name);
     for (guint i = 0; i < nodes->len; i++)
         weft_fleet_take(hosts->control->fleet, nodes->pdata[i]);
+    weft_templates_recount(hosts->control->templates, name);
     weft_turns_doubt(hosts->control->turns);
 }
 

@@ -40,6 +40,7 @@ typedef struct WeftWatch {
     GHashTable *reported; /* domains there that are not weft's, told already */
     GHashTable *networks; /* VXLAN id to Fact of a WeftHostNetwork */
     GHashTable *images;   /* digest to Fact */
+    GHashTable *primed;   /* id of memory to fork from to Fact */
 
     WeftInventory *inventory; /* NULL: it has not told yet */
     WeftRest inspection;      /* why not */

@@ -47,7 +47,7 @@ load(WeftImages *images)
     g_autoptr(GError) error = NULL;
     g_autoptr(GPtrArray) records = weft_store_list(images->control->store, &(WeftQuery){ .kind = WEFT_KIND_IMAGE }, &error);
     g_autoptr(GHashTable) by_name = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)weft_image_free);
-    g_autoptr(GHashTable) wanted = g_hash_table_new(g_str_hash, g_str_equal);
+    g_autoptr(GHashTable) wanted = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     for (guint i = 0; records && i < records->len; i++) {
         WeftImage *image = weft_record_image(records->pdata[i], &error);
         if (!image)
@@ -55,12 +55,13 @@ load(WeftImages *images)
         g_hash_table_insert(by_name, image->name, image);
         const WeftImageFile *file;
         for (guint n = 0; (file = weft_image_file(image, n)); n++)
-            g_hash_table_add(wanted, file->digest);
+            g_hash_table_add(wanted, g_strdup(file->digest));
     }
     if (error) {
         g_warning("the images cannot be read: %s", error->message);
         return FALSE;
     }
+    weft_templates_add_digests(images->control->templates, wanted);
     images->by_name = g_steal_pointer(&by_name);
     images->wanted = g_steal_pointer(&wanted);
     return TRUE;

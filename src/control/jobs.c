@@ -77,8 +77,8 @@ file_free(WeftImageFile *file)
     g_free(file);
 }
 
-static void
-job_free(WeftJob *job)
+void
+weft_job_free(WeftJob *job)
 {
     g_free(job->host);
     g_free(job->uri);
@@ -287,7 +287,7 @@ finish(WeftJobs *jobs, WeftJob *job)
     g_hash_table_remove(jobs->pending, job);
     name_deadline(job);
     job->done(job, job->error);
-    job_free(job);
+    weft_job_free(job);
 }
 
 static WeftJob *
@@ -373,7 +373,7 @@ weft_jobs_free(WeftJobs *jobs)
     g_source_unref(jobs->clock);
     g_hash_table_iter_init(&iter, jobs->pending);
     while (g_hash_table_iter_next(&iter, &job, NULL))
-        job_free(job);
+        weft_job_free(job);
     g_hash_table_unref(jobs->pending);
     for (guint i = 0; i < PURPOSES; i++)
         g_hash_table_unref(jobs->pools[i].lanes);

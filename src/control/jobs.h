@@ -80,6 +80,8 @@ void weft_jobs_free(WeftJobs *jobs);
 
 /* A job to fill in; submitting takes it over. */
 WeftJob *weft_job_new(WeftStepType step, const char *host, const char *uri, const char *text);
+/* One that is not submitted after all. */
+void weft_job_free(WeftJob *job);
 void weft_jobs_submit(WeftJobs *jobs, WeftJob *job);
 
 /* Bytes of its file that are on the host. */

@@ -220,6 +220,20 @@ look_again_in(WeftTurns *turns, gint64 pause)
     turns->timer = g_timeout_add((guint)(CLAMP(pause, PAUSE_MIN, PAUSE_MAX) / 1000), rang, turns);
 }
 
+gboolean
+weft_turns_is_awaited(const WeftTurns *turns)
+{
+    GHashTableIter iter;
+    gpointer value;
+    g_hash_table_iter_init(&iter, turns->by_key);
+    while (g_hash_table_iter_next(&iter, NULL, &value)) {
+        const WeftWaiter *waiter = value;
+        if (!waiter->work->cluster->capture && waiter->list != &turns->fresh)
+            return TRUE;
+    }
+    return FALSE;
+}
+
 void
 weft_turns_wake(WeftTurns *turns)
 {

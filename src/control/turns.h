@@ -72,6 +72,8 @@ void weft_turns_ask(WeftTurns *turns, WeftWork *work, const guint *counts);
 void weft_turns_withdraw(WeftTurns *turns, const WeftWork *work);
 /* Has the queue not looked at it yet since it asked? */
 gboolean weft_turns_is_fresh(const WeftTurns *turns, const WeftWork *work);
+/* Does somebody wait for room, but for the system's own? */
+gboolean weft_turns_is_awaited(const WeftTurns *turns);
 /* Something changed for better or worse: look at the queue soon. */
 void weft_turns_wake(WeftTurns *turns);
 /* Hosts or fabrics did. */

@@ -15,6 +15,12 @@ static const Words words[WEFT_DEEDS] = {
     [WEFT_DEED_START] = {
         "its host cannot be reached", "its host did not start it",
         "its host cannot run it as it is", "its host refused the start" },
+    [WEFT_DEED_FORK] = {
+        "its host cannot be reached", "it was not forked from its template",
+        "it cannot be forked from its template", "being forked from its template failed" },
+    [WEFT_DEED_CAPTURE] = {
+        "its host cannot be reached", "it was not captured",
+        "its image cannot be captured", "it could not be captured" },
     [WEFT_DEED_GREET] = {
         "its host lost it before it answered", "no answer from inside",
         "its host cannot reach into it", "it ended before it answered" },

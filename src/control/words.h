@@ -13,8 +13,10 @@ typedef enum {
     WEFT_DEED_INSPECT, /* what its host is able to */
     WEFT_DEED_BRING,   /* the image's files */
     WEFT_DEED_START,
-    WEFT_DEED_GREET, /* the first answer from inside */
-    WEFT_DEED_MEET,  /* reaching the others */
+    WEFT_DEED_FORK,    /* from its template, until it knows who it is and has its network device */
+    WEFT_DEED_GREET,   /* the first answer from inside */
+    WEFT_DEED_MEET,    /* reaching the others */
+    WEFT_DEED_CAPTURE, /* as a template */
     WEFT_DEEDS
 } WeftDeed;
 

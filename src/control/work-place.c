@@ -10,6 +10,7 @@ typedef struct Placing {
     WeftWork *work;
     WeftTxn *txn;
     GHashTable *hosts; /* set of names that the transaction already expects unchanged */
+    GHashTable *whys;  /* set of reasons why nodes are not forked that were told, borrowed */
     guint placed;
     gboolean full[WEFT_GROUPS_MAX]; /* a node of the group whose host is closed found no room: the next would not either */
 } Placing;
@@ -69,12 +70,25 @@ claim_lane(Placing *placing, const WeftNode *node)
     }
 }
 
+/* Forked or booted is decided with its place, and written with it: whoever starts it again does the same. */
+static void
+choose_way(Placing *placing, WeftNode *node)
+{
+    const char *why;
+    const WeftCluster *cluster = placing->work->cluster;
+    node->template = weft_templates_choose(placing->work->control->templates, cluster, node, &why);
+    if (!why || !g_hash_table_add(placing->whys, (gpointer)why))
+        return;
+    weft_txn_tell(placing->txn, "cluster-boots", cluster, node->host, "nodes boot, and are not forked: %s", why);
+}
+
 static void
 claim(Placing *placing, WeftNode *node, guint rank)
 {
     WeftWork *work = placing->work;
     WeftControl *control = work->control;
     give_identity(work, node, rank);
+    choose_way(placing, node);
     if (g_hash_table_add(placing->hosts, node->host))
         weft_txn_expect(placing->txn, WEFT_KIND_HOST, node->host, weft_hosts_revision(control->hosts, node->host));
     weft_txn_put_new_node(placing->txn, node, weft_fleet_host(control->fleet, node->host));
@@ -142,6 +156,7 @@ weft_control_add_barred(WeftControl *control, const WeftCluster *cluster, GHashT
     while (g_hash_table_iter_next(&iter, &name, NULL))
         g_hash_table_add(hosts, g_strdup(name));
     weft_turns_add_apart(control->turns, cluster, hosts);
+    weft_templates_add_barred(control->templates, cluster, hosts);
 }
 
 /* --- in its turn --- */
@@ -428,7 +443,8 @@ weft_work_place(WeftWork *work, const WeftPlan *plan)
 {
     g_autoptr(GHashTable) hosts = g_hash_table_new(g_str_hash, g_str_equal);
     g_autoptr(WeftTxn) txn = weft_txn_new("nodes-placed");
-    Placing placing = { .work = work, .txn = txn, .hosts = hosts };
+    g_autoptr(GHashTable) whys = g_hash_table_new(NULL, NULL);
+    Placing placing = { .work = work, .txn = txn, .hosts = hosts, .whys = whys };
     guint n = work->nodes->len; /* new ones are added behind */
 
     weft_work_update_status(work);

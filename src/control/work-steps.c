@@ -31,6 +31,18 @@ weft_work_host_failed(WeftWork *work, WeftNodeWork *item, const char *reason, co
     item->stopped = FALSE;
 }
 
+/* It is stopped, and boots then: where forks fail, nodes must come up all the same. */
+static void
+fork_failed(WeftWork *work, WeftNodeWork *item, const WeftMishap *mishap)
+{
+    g_autofree char *words = weft_words(WEFT_DEED_FORK, mishap->error, mishap->deadline);
+    weft_templates_spoilt(work->control->templates, item->node, words);
+    weft_work_boot_cold(work, item, words, mishap->error->message);
+    weft_work_set_phase(work, item, WEFT_NODE_FAILED, words, mishap->error->message);
+    item->stopped = FALSE;
+    weft_rest_clear(&item->rest);
+}
+
 /* A host that cannot be reached gets a few tries before its node looks for another; so does a stream that somebody else has.
  * One that cannot run it as it is gets no other: what its hosts are able to may differ. */
 void
@@ -41,6 +53,10 @@ weft_work_start_failed(WeftWork *work, WeftNodeWork *item, const WeftMishap *mis
     g_autofree char *words = weft_words(mishap->deed, mishap->error, mishap->deadline);
     weft_work_node_rests(work, item, mishap->deed, words, detail);
     item->started = FALSE;
+    if (item->node->template && code != WEFT_ERROR_UNAVAILABLE) {
+        fork_failed(work, item, mishap);
+        return;
+    }
     gboolean unreached = code == WEFT_ERROR_UNAVAILABLE || code == WEFT_ERROR_BUSY;
     if (unreached)
         weft_hosts_hint(work->control->hosts, item->node->host);
@@ -58,8 +74,8 @@ weft_work_start_failed(WeftWork *work, WeftNodeWork *item, const WeftMishap *mis
 
 /* --- steps --- */
 
-static void
-submit(WeftWork *work, WeftNodeWork *item, WeftJob *job)
+void
+weft_work_submit(WeftWork *work, WeftNodeWork *item, WeftJob *job)
 {
     job->owner = work;
     job->subject = g_strdup(item->node->id);
@@ -89,7 +105,9 @@ weft_work_is_prepared(const WeftWork *work, const WeftNode *node)
     const WeftImage *image = image_of(work, node);
     if (!weft_hosts_inventory(work->control->hosts, node->host, NULL))
         return FALSE;
-    return image ? weft_images_are_on(work->control->images, node->host, image) : work->control->options.bare;
+    if (!image)
+        return work->control->options.bare;
+    return weft_images_are_on(work->control->images, node->host, image) && weft_work_is_primed(work, node);
 }
 
 /* What its host lacks for long is looked for on another. One that stays for want of room answers for new failures only. */
@@ -114,7 +132,9 @@ weft_work_prepare(WeftWork *work, WeftNodeWork *item)
         return;
     }
     const WeftImage *image = image_of(work, node);
-    if (image) {
+    if (image && node->template && weft_images_are_on(control->images, node->host, image)) {
+        weft_work_prime(work, item);
+    } else if (image) {
         weft_images_bring(control->images, node->host, image, work->key);
         if (weft_images_progress(control->images, node->host, image))
             weft_rest_pass(&item->rest, WEFT_DEED_BRING);
@@ -183,13 +203,17 @@ make_seed(WeftJob *job, GError **error)
     g_autoptr(WeftKeys) keys = weft_keys_derive(options->secret, &owner, error);
     if (!keys)
         return FALSE;
+    if (birth->cluster->capture) {
+        job->seed = weft_seed_make_blank(options->guest, error);
+        return job->seed != NULL;
+    }
     WeftSeedSpec spec = { birth->node, birth->cluster, birth->pkey, keys, options->guest, birth->shared };
     job->seed = weft_seed_make(&spec, error);
     return job->seed != NULL;
 }
 
-static GArray *
-shared_keys(const WeftWork *work)
+GArray *
+weft_work_shared_keys(const WeftWork *work)
 {
     GArray *keys = g_array_new(FALSE, FALSE, sizeof(guint16));
     weft_subnets_shared_keys(work->control->subnets, work->status->fabric, work->cluster, keys);
@@ -201,7 +225,7 @@ birth_new(const WeftWork *work, const WeftNode *node)
 {
     json_t *json = weft_node_to_json(node);
     Birth birth = { weft_node_from_json(json, NULL), weft_cluster_copy(work->cluster), work->status->pkey,
-                    &work->control->options, shared_keys(work) };
+                    &work->control->options, weft_work_shared_keys(work) };
     json_decref(json);
     return g_memdup2(&birth, sizeof birth);
 }
@@ -226,8 +250,11 @@ started(WeftJob *job, const GError *error)
         run(item);
 }
 
-static WeftJob *
-start_job(WeftWork *work, const WeftNode *node, GError **error)
+/* Writes what it is to be. */
+typedef char *(*Format)(const WeftDomainSpec *spec, GError **error);
+
+static char *
+define(WeftWork *work, const WeftNode *node, Format format, GError **error)
 {
     WeftControl *control = work->control;
     const WeftHost *host = weft_fleet_host(control->fleet, node->host);
@@ -237,13 +264,51 @@ start_job(WeftWork *work, const WeftNode *node, GError **error)
     WeftDomainSpec spec = {
         .node = node, .host = complete ? complete : host, .pkey = work->status->pkey, .vxlan = work->status->vxlan
     };
-    g_autoptr(GArray) shared = shared_keys(work);
+    g_autoptr(GArray) shared = weft_work_shared_keys(work);
     spec.shared = shared;
     spec.image = image;
     spec.shm_size = work->cluster->shm ? work->cluster->shm : node->shm;
     spec.shm = spec.shm_size != 0;
     spec.tcg = !inventory->kvm;
-    g_autofree char *xml = weft_domain_xml_format(&spec, error);
+    spec.later = node->template || work->cluster->capture;
+    return format(&spec, error);
+}
+
+char *
+weft_work_definition(WeftWork *work, const WeftNode *node, GError **error)
+{
+    return define(work, node, weft_domain_xml_format, error);
+}
+
+char *
+weft_work_nic(WeftWork *work, const WeftNode *node, GError **error)
+{
+    return define(work, node, weft_domain_nic_format, error);
+}
+
+/* What it goes on from, which was there a moment ago. */
+static gboolean
+add_origin(const WeftWork *work, const WeftNode *node, WeftJob *job, GError **error)
+{
+    WeftTemplates *templates = work->control->templates;
+    const WeftTemplate *template = weft_templates_find(templates, node->template);
+    const char *primed = weft_templates_primed(templates, node);
+    if (!template || !primed)
+        return weft_error_refuse(error, WEFT_ERROR_FAILED, "its template is gone");
+    const WeftImageFile file = weft_template_file(template);
+    job->saved = weft_job_file_copy(&file);
+    job->primed = g_strdup(primed);
+    weft_templates_used(templates, node);
+    return TRUE;
+}
+
+static WeftJob *
+start_job(WeftWork *work, const WeftNode *node, GError **error)
+{
+    WeftControl *control = work->control;
+    const WeftHost *host = weft_fleet_host(control->fleet, node->host);
+    const WeftImage *image = image_of(work, node);
+    g_autofree char *xml = weft_work_definition(work, node, error);
     if (!xml)
         return NULL;
     WeftJob *job = weft_job_new(WEFT_STEP_START, host->name, host->uri, xml);
@@ -265,6 +330,8 @@ weft_work_start(WeftWork *work, WeftNodeWork *item)
 {
     g_autoptr(GError) error = NULL;
     WeftJob *job = start_job(work, item->node, &error);
+    if (job && item->node->template && !add_origin(work, item->node, job, &error))
+        g_clear_pointer(&job, weft_job_free);
     if (!job) {
         weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_START, 0, error });
         return;
@@ -272,7 +339,7 @@ weft_work_start(WeftWork *work, WeftNodeWork *item)
     item->stopped = FALSE;
     job->deadline = work->control->options.start_deadline;
     job->done = started;
-    submit(work, item, job);
+    weft_work_submit(work, item, job);
 }
 
 /* --- stopping --- */
@@ -303,5 +370,5 @@ weft_work_stop(WeftWork *work, WeftNodeWork *item)
     WeftJob *job = weft_job_new(WEFT_STEP_STOP, item->node->host, host ? host->uri : NULL, domain);
     job->deadline = work->control->options.stop_deadline;
     job->done = stopped;
-    submit(work, item, job);
+    weft_work_submit(work, item, job);
 }

@@ -13,6 +13,8 @@ node_work_free(gpointer data)
     weft_rest_clear(&item->rest);
     g_clear_pointer(&item->unreached, g_array_unref);
     g_free(item->host_key);
+    g_free(item->unforked);
+    g_free(item->unforked_detail);
     weft_node_free(item->node);
     g_free(item);
 }

@@ -9,14 +9,6 @@
 
 #define DOUBLINGS_MAX 5 /* of the tries before the next node is moved */
 
-/* What is asked of a node. */
-typedef struct Talk {
-    WeftWork *work;
-    char *node;         /* id */
-    guint64 generation; /* of the members that it was told of */
-    gint64 deadline;
-} Talk;
-
 static void
 begin(WeftWork *work, const WeftNodeWork *item, const WeftLinkAsk *ask)
 {
@@ -29,15 +21,15 @@ begin(WeftWork *work, const WeftNodeWork *item, const WeftLinkAsk *ask)
     weft_links_want(work->control->links, &address, ask);
 }
 
-static Talk *
+static WeftTalk *
 talk_new(WeftWork *work, const WeftNode *node, gint64 deadline)
 {
-    Talk talk = { work, g_strdup(node->id), work->status->generation, deadline };
+    WeftTalk talk = { work, g_strdup(node->id), work->status->generation, deadline };
     return g_memdup2(&talk, sizeof talk);
 }
 
 static WeftNodeWork *
-talk_ended(const Talk *talk)
+talk_ended(const WeftTalk *talk)
 {
     return weft_work_step_ended(talk->work, talk->node);
 }
@@ -45,15 +37,33 @@ talk_ended(const Talk *talk)
 static void
 talk_free(gpointer data)
 {
-    Talk *talk = data;
+    WeftTalk *talk = data;
     g_free(talk->node);
     g_free(talk);
 }
 
+static void
+told(int fd, const char *output, const GError *error, gpointer data)
+{
+    const WeftTalk *talk = data;
+    talk->answered(talk, output, error);
+}
+
+void
+weft_work_ask(WeftWork *work, WeftNodeWork *item, const WeftWorkAsk *ask)
+{
+    WeftTalk *talk = talk_new(work, item->node, ask->deadline);
+    talk->answered = ask->answered;
+    begin(
+        work, item,
+        &(WeftLinkAsk){
+            .kind = ask->kind, .input = ask->input, .deadline = ask->deadline, .done = told, .data = talk, .free = talk_free });
+}
+
 /* --- the first answer --- */
 
-static void
-come_up(WeftWork *work, WeftNodeWork *item)
+void
+weft_work_come_up(WeftWork *work, WeftNodeWork *item)
 {
     weft_work_set_phase(work, item, WEFT_NODE_UP, NULL, NULL);
     weft_rest_pass(&item->rest, WEFT_DEED_GREET);
@@ -62,22 +72,26 @@ come_up(WeftWork *work, WeftNodeWork *item)
 static void
 greeted(int fd, const char *output, const GError *error, gpointer data)
 {
-    const Talk *talk = data;
+    const WeftTalk *talk = data;
     WeftWork *work = talk->work;
     WeftNodeWork *item = talk_ended(talk);
     if (item && item->node->phase == WEFT_NODE_CLAIMED) {
         if (error)
             weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_GREET, talk->deadline, error });
         else
-            come_up(work, item);
+            weft_work_come_up(work, item);
     }
 }
 
 void
 weft_work_greet(WeftWork *work, WeftNodeWork *item)
 {
+    if (item->node->template) {
+        weft_work_become(work, item);
+        return;
+    }
     gint64 deadline = work->control->options.await_deadline;
-    Talk *talk = talk_new(work, item->node, deadline);
+    WeftTalk *talk = talk_new(work, item->node, deadline);
     begin(work, item, &(WeftLinkAsk){ .deadline = deadline, .done = greeted, .data = talk, .free = talk_free });
 }
 
@@ -239,7 +253,7 @@ note_unreached(WeftWork *work, WeftNodeWork *item, const char *output)
 
 /* One that was ready goes on with what it does: only one that never was is started anew. */
 static void
-meeting_failed(WeftWork *work, WeftNodeWork *item, const Talk *talk, const char *output, const GError *error)
+meeting_failed(WeftWork *work, WeftNodeWork *item, const WeftTalk *talk, const char *output, const GError *error)
 {
     gboolean silent = !g_error_matches(error, WEFT_ERROR, WEFT_ERROR_FAILED);
     g_autofree char *words = weft_words(WEFT_DEED_MEET, error, talk->deadline);
@@ -262,7 +276,7 @@ meeting_failed(WeftWork *work, WeftNodeWork *item, const Talk *talk, const char 
 static void
 answered(int fd, const char *output, const GError *error, gpointer data)
 {
-    const Talk *talk = data;
+    const WeftTalk *talk = data;
     WeftWork *work = talk->work;
     WeftNodeWork *item = talk_ended(talk);
     if (item && (item->node->phase == WEFT_NODE_UP || item->node->phase == WEFT_NODE_READY)) {
@@ -280,6 +294,10 @@ answered(int fd, const char *output, const GError *error, gpointer data)
 void
 weft_work_meet(WeftWork *work, WeftNodeWork *item)
 {
+    if (work->cluster->capture) {
+        weft_work_capture(work, item);
+        return;
+    }
     g_autofree char *roster = roster_for(work, item->node);
     gint64 deadline = work->control->options.meet_deadline;
     begin(work, item,

@@ -256,9 +256,10 @@ static void
 tell_marked(const WeftWork *work, WeftTxn *txn)
 {
     for (guint i = 0; i < work->nodes->len; i++) {
-        const WeftNodeWork *item = work->nodes->pdata[i];
+        WeftNodeWork *item = work->nodes->pdata[i];
         if (!item->dirty)
             continue;
+        weft_work_tell_cold(work, txn, item);
         if (item->node->phase == WEFT_NODE_LOST)
             tell_node(work, txn, "node-lost", item->node);
         else if (weft_node_has_rebooted(item->node))

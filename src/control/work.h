@@ -3,24 +3,28 @@
 
 #include "control-private.h"
 #include "rest.h"
+#include "templates.h"
 
 typedef struct WeftNodeWork {
     WeftNode *node;
-    gint64 revision;   /* of its record; 0 while its first commit is under way */
-    gboolean dirty;    /* differs from its record */
-    gboolean started;  /* its domain was seen to run since it was claimed */
-    gboolean stopped;  /* its domain is known to be gone */
-    gboolean writing;  /* the commit under way puts its record */
-    gboolean leaving;  /* … or deletes it */
-    gboolean homeless; /* is to be placed elsewhere, and there is no room */
-    gboolean refused;  /* its host cannot run it as it is, and never will */
-    guint brought;     /* failures of its image on the way to its host that it has answered for */
-    WeftRest rest;     /* failed steps since it was ready; its stops do not end the row */
-    guint moved;       /* so often, since it and others did not reach each other */
-    guint64 tried;     /* the generation of the members that it did not reach */
-    guint tries;       /* … in a row, since one of them was moved */
-    GArray *unreached; /* … whom the last time: guint, ranks; NULL: it never failed */
-    char *host_key;    /* the public key of its ssh server, for the others; NULL: nobody asked yet */
+    gint64 revision;       /* of its record; 0 while its first commit is under way */
+    gboolean dirty;        /* differs from its record */
+    gboolean started;      /* its domain was seen to run since it was claimed */
+    gboolean stopped;      /* its domain is known to be gone */
+    gboolean writing;      /* the commit under way puts its record */
+    gboolean leaving;      /* … or deletes it */
+    gboolean homeless;     /* is to be placed elsewhere, and there is no room */
+    gboolean refused;      /* its host cannot run it as it is, and never will */
+    guint brought;         /* failures of its image on the way to its host that it has answered for */
+    WeftRest rest;         /* failed steps since it was ready; its stops do not end the row */
+    guint moved;           /* so often, since it and others did not reach each other */
+    guint64 tried;         /* the generation of the members that it did not reach */
+    guint tries;           /* … in a row, since one of them was moved */
+    GArray *unreached;     /* … whom the last time: guint, ranks; NULL: it never failed */
+    gboolean captured;     /* as the template that its cluster makes, or that failed: nothing more is to be done */
+    char *unforked;        /* why it boots, and no event told yet; NULL: nothing to tell */
+    char *unforked_detail; /* the driver's words, for operators; NULL: none */
+    char *host_key;        /* the public key of its ssh server, for the others; NULL: nobody asked yet */
 } WeftNodeWork;
 
 /* A host that failed the cluster, and is passed over for a while. */
@@ -174,7 +178,49 @@ void weft_work_tell_preparing(const WeftWork *work, char **ret_text, char **ret_
 void weft_work_start(WeftWork *work, WeftNodeWork *item);
 void weft_work_stop(WeftWork *work, WeftNodeWork *item);
 
+/* Its definition, and that of its network device alone. */
+char *weft_work_definition(WeftWork *work, const WeftNode *node, GError **error);
+char *weft_work_nic(WeftWork *work, const WeftNode *node, GError **error);
+/* A call to its host, which ends with weft_work_step_ended(). Takes the job over. */
+void weft_work_submit(WeftWork *work, WeftNodeWork *item, WeftJob *job);
+/* P_Keys (guint16) of what it shares. */
+GArray *weft_work_shared_keys(const WeftWork *work);
+
+/* work-fork.c: nodes that are forked, and the one that becomes a template. */
+
+/* Is the memory that it is forked from on its host, if it is? */
+gboolean weft_work_is_primed(const WeftWork *work, const WeftNode *node);
+void weft_work_prime(WeftWork *work, WeftNodeWork *item);
+/* Its domain runs: tells it who it is, and gives it its network device; then it is up. */
+void weft_work_become(WeftWork *work, WeftNodeWork *item);
+/* It is not forked, now and when it is started anew. */
+void weft_work_boot_cold(WeftWork *work, WeftNodeWork *item, const char *why, const char *detail);
+/* … and an event tells so, once. */
+void weft_work_tell_cold(const WeftWork *work, WeftTxn *txn, WeftNodeWork *item);
+/* It is up: makes the template of it that its cluster is for. */
+void weft_work_capture(WeftWork *work, WeftNodeWork *item);
+
 /* work-talk.c: conversations with nodes. */
+
+/* What is asked of a node. */
+typedef struct WeftTalk {
+    WeftWork *work;
+    char *node;         /* id */
+    guint64 generation; /* of the members that it was told of */
+    gint64 deadline;
+    void (*answered)(const struct WeftTalk *talk, const char *output, const GError *error);
+} WeftTalk;
+
+typedef struct WeftWorkAsk {
+    const char *kind;
+    const char *input;
+    gint64 deadline;
+    /* Begins with weft_work_step_ended(). */
+    void (*answered)(const WeftTalk *talk, const char *output, const GError *error);
+} WeftWorkAsk;
+void weft_work_ask(WeftWork *work, WeftNodeWork *item, const WeftWorkAsk *ask);
+/* It has given its first answer, or knows who it is. */
+void weft_work_come_up(WeftWork *work, WeftNodeWork *item);
 void weft_work_greet(WeftWork *work, WeftNodeWork *item);
 void weft_work_meet(WeftWork *work, WeftNodeWork *item);
 

@@ -84,6 +84,9 @@ static const Duration control_durations[] = {
     { "request_age",    AT(control.request_age) },
     { "link_idle",      AT(control.link_idle) },
     { "expiry_warning", AT(control.expiry_warning) },
+    { "template_age",   AT(control.template_age) },
+    { "template_retry", AT(control.template_retry) },
+    { "capture_deadline", AT(control.capture_deadline) },
     { NULL },
 };
 
@@ -239,6 +242,7 @@ read_control(WeftFields *f, WeftConfig *config)
 {
     read_numbers(f, control_numbers, config);
     read_durations(f, control_durations, config);
+    config->control.templates = weft_fields_bool(f, "templates", config->control.templates);
     if (config->control.backoff.max < config->control.backoff.base)
         weft_fields_fail(f, "backoff_max", "is shorter than backoff_base; make it at least as long");
 }

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from .world import Member
 
+SYSTEM = "-system"  # the tenant of the system's own clusters
 QUOTAS = ("clusters", "nodes", "cores", "memory", "gpus", "vfs")
 
 
@@ -60,9 +61,16 @@ def cluster_claims(cluster):
         "gpus": sum(g["count"] * g["gpus"] for g in groups),
         "vfs": sum(g["count"] * g["rails"] for g in groups if not (cluster.get("bridged") and g.get("path", "auto") == "auto")),
     }
+    if cluster["tenant"] == SYSTEM:  # counts in no quota, and keeps nobody from removing its image
+        return [(f"cluster/{cluster['id']}", 0)]
     images = Counter(group["image"] for group in groups)
     shares = [(f"tenant/{cluster['tenant']}/{word}", demand[word]) for word in QUOTAS if demand[word]]
     return [(f"cluster/{cluster['id']}", 0)] + shares + [(f"image/{image}", count) for image, count in images.items()]
+
+
+def primed_claims(primed):
+    place = f"host/{primed['host']}/numa/{primed['numa']}"
+    return [(f"{place}/primed/{primed['template']}", 0), (f"{place}/pages/{size_text(primed['page_size'])}", primed["pages"])]
 
 
 def principal_claims(principal):
@@ -79,6 +87,7 @@ def expected_claims(dump):
         "node": lambda value: node_claims(value, hosts),
         "cluster": cluster_claims,
         "cluster-status": lambda value: [(f"fabric/{value['fabric']}/pkey/{value['pkey']}", 0)] if value.get("pkey") else [],
+        "primed": primed_claims,
         "principal": principal_claims,
         "reservation": lambda _: [("reservations", 1)],
         "token": lambda value: [(f"token/{value['hash']}", 0), (f"principal/{value['principal']}/tokens", 1)],
@@ -148,6 +157,8 @@ def capacity(dump):
         wrong += [f"node {key} holds {device}, which its host has not"
                   for device in node.get("devices", []) if device[2] >= vfs.get(device[1], -1)]
         wrong += [f"node {key} holds core {core} of {node['host']}" for core in node["cores"] if core not in free_cores(host)]
+    for primed in dump.values("primed").values():
+        pages[primed["host"], primed["numa"], primed["page_size"]] += primed["pages"]
     for (name, numa, size), used in pages.items():
         count = hosts[name]["numa"][numa]["pages"].get(size_text(size), 0)
         if used > count:
@@ -177,7 +188,9 @@ def orphans(dump):
     principals = dump.values("principal")
     wrong += [f"token {key} of nobody" for key, token in dump.values("token").items() if token["principal"] not in principals]
     tenants = dump.values("tenant")
-    wrong += [f"cluster {key} of no tenant" for key, cluster in clusters.items() if cluster["tenant"] not in tenants]
+    wrong += [f"cluster {key} of no tenant" for key, cluster in clusters.items() if cluster["tenant"] not in {*tenants, SYSTEM}]
+    wrong += [f"primed memory {key} on host {primed['host']}, which is not there" for key, primed in dump.values("primed").items()
+              if primed["host"] not in hosts]
     ranks = Counter((n["cluster"], n["rank"]) for n in dump.values("node").values() if n["phase"] != "stopping")
     wrong += [f"rank {rank} of cluster {cluster} {count} times" for (cluster, rank), count in ranks.items() if count > 1]
     return wrong
@@ -204,7 +217,7 @@ def world(dump, world, lost=()):
     wrong += [f"node {key} is {node['phase']}" for key, node in nodes.items() if node["phase"] != "ready"] + met(dump) + boots(dump, world)
     evicting = {name for name, host in dump.values("host").items() if host.get("evicting")}
     wrong += [f"node {key} is still on {node['host']}" for key, node in nodes.items() if node["host"] in evicting]
-    return wrong + partitions(dump, world) + networks(dump, world, lost) + images(dump, world, lost) + counts(dump)
+    return wrong + partitions(dump, world) + networks(dump, world, lost) + images(dump, world, lost) + templates(dump, world, lost) + counts(dump)
 
 
 def address(host):
@@ -232,12 +245,26 @@ def images(dump, world, lost=()):
     """What a host has of images is some image's, and what its nodes start from is there."""
     files = {name: {image[part]["digest"] for part in ("disk", "kernel", "initrd") if image.get(part)}
              for name, image in dump.values("image").items()}
-    named = set().union(*files.values())
+    named = set().union(*files.values()) | {template["digest"] for template in dump.values("template").values() if "digest" in template}
     found = world.images()
     wrong = [f"image {digest} on {host} is nobody's" for host, digests in found.items() if host not in lost for digest in digests - named]
     for key, node in dump.values("node").items():
         missing = files.get(node.get("image"), set()) - found.get(node["host"], set())
         wrong += [f"node {key} on {node['host']} without image {digest}" for digest in missing]
+    return wrong
+
+
+def templates(dump, world, lost=()):
+    """Memory that nodes are forked from is some record's; what is being made has its cluster; who was forked knows who it is."""
+    records, clusters = dump.values("primed"), dump.values("cluster")
+    wrong = [f"memory {memory} on {host} is nobody's" for host, found in world.primed().items() if host not in lost
+             for memory in found if records.get(memory, {}).get("host") != host]
+    for key, template in dump.values("template").items():
+        made = f"{SYSTEM}/template-{key}" in clusters
+        if (template["state"] == "capturing") != made:
+            wrong.append(f"template {key} is {template['state']}, and its cluster is {'there' if made else 'not there'}")
+    wrong += [f"node {key} was forked and does not know who it is" for key, node in dump.values("node").items()
+              if world.is_blank(node["host"], f"weft-{key}")]
     return wrong
 
 

@@ -102,6 +102,28 @@ class World:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"image-{digest}").write_bytes(content)
 
+    # --- forks ---
+
+    def primed(self):
+        """{host: {id}} of memory that nodes are forked from."""
+        found = {}
+        for path in self.hosts.glob("*/primed/*"):
+            if not path.name.startswith("."):
+                found.setdefault(path.parent.parent.name, set()).add(path.name)
+        return found
+
+    def add_primed(self, host, name):
+        folder = self.hosts / host / "primed"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("nobody's", encoding="utf-8")
+
+    def is_blank(self, host, name):
+        """Its guest was forked, and was not told who it is."""
+        return (self.hosts / host / "domains" / f"{name}.blank").exists()
+
+    def is_plugged(self, host, name):
+        return (self.hosts / host / "domains" / f"{name}.plugged").exists()
+
     # --- guests ---
 
     def reboot(self, host, name):

@@ -1,0 +1,246 @@
+#include "errors.h"
+#include "id.h"
+#include "seed.h"
+#include "size.h"
+#include "work.h"
+
+#define BYTES_PER_MICROSECOND 50 /* memory is saved, and fetched, at least that fast */
+
+/* --- a node boots after all --- */
+
+void
+weft_work_boot_cold(WeftWork *work, WeftNodeWork *item, const char *why, const char *detail)
+{
+    WeftNode *node = item->node;
+    g_clear_pointer(&node->template, g_free);
+    node->cold = TRUE;
+    item->dirty = TRUE;
+    g_free(item->unforked);
+    g_free(item->unforked_detail);
+    item->unforked = g_strdup(why);
+    item->unforked_detail = g_strdup(detail);
+    weft_work_wake(work);
+}
+
+void
+weft_work_tell_cold(const WeftWork *work, WeftTxn *txn, WeftNodeWork *item)
+{
+    if (!item->unforked)
+        return;
+    g_autofree char *label = weft_node_label(item->node);
+    g_autofree char *message = g_strdup_printf("%s boots, and is not forked: %s", label, item->unforked);
+    WeftEvent event = { .type = (char *)"node-boots",
+                        .tenant = work->cluster->tenant,
+                        .cluster = work->cluster->id,
+                        .cluster_name = work->cluster->name,
+                        .host = item->node->host,
+                        .message = message,
+                        .detail = item->unforked_detail };
+    weft_txn_put_event(txn, &event);
+    g_clear_pointer(&item->unforked, g_free);
+    g_clear_pointer(&item->unforked_detail, g_free);
+}
+
+/* --- memory to fork from --- */
+
+gboolean
+weft_work_is_primed(const WeftWork *work, const WeftNode *node)
+{
+    return !node->template || weft_templates_primed(work->control->templates, node);
+}
+
+void
+weft_work_prime(WeftWork *work, WeftNodeWork *item)
+{
+    g_autoptr(GError) error = NULL;
+    g_autofree char *why = NULL, *detail = NULL;
+    g_autofree char *xml = weft_work_definition(work, item->node, &error);
+    if (!xml) {
+        weft_work_boot_cold(work, item, "its definition cannot be made", error->message);
+        return;
+    }
+    WeftPrimeOrder order = { item->node, work->key, xml };
+    if (!weft_templates_prime(work->control->templates, &order, &why, &detail))
+        weft_work_boot_cold(work, item, why, detail);
+}
+
+/* --- who it is --- */
+
+static void
+plugged(WeftJob *job, const GError *error)
+{
+    WeftWork *work = job->owner;
+    WeftNodeWork *item = weft_work_step_ended(work, job->subject);
+    if (!item || item->node->phase != WEFT_NODE_CLAIMED)
+        return;
+    if (error)
+        weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_FORK, job->deadline, error });
+    else
+        weft_work_come_up(work, item);
+}
+
+static void
+plug(WeftWork *work, WeftNodeWork *item)
+{
+    g_autoptr(GError) error = NULL;
+    const WeftHost *host = weft_fleet_host(work->control->fleet, item->node->host);
+    g_autofree char *domain = weft_node_domain(item->node);
+    g_autofree char *xml = weft_work_nic(work, item->node, &error);
+    if (!xml) {
+        weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_FORK, 0, error });
+        return;
+    }
+    WeftJob *job = weft_job_new(WEFT_STEP_PLUG, host->name, host->uri, domain);
+    job->xml = g_steal_pointer(&xml);
+    job->deadline = work->control->options.start_deadline;
+    job->done = plugged;
+    weft_work_submit(work, item, job);
+}
+
+static void
+became(const WeftTalk *talk, const char *output, const GError *error)
+{
+    WeftWork *work = talk->work;
+    WeftNodeWork *item = weft_work_step_ended(work, talk->node);
+    if (!item || item->node->phase != WEFT_NODE_CLAIMED)
+        return;
+    if (error)
+        weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_FORK, talk->deadline, error });
+    else
+        plug(work, item);
+}
+
+void
+weft_work_become(WeftWork *work, WeftNodeWork *item)
+{
+    g_autoptr(GError) error = NULL;
+    const WeftControlOptions *options = &work->control->options;
+    guint8 random[WEFT_SEED_RANDOM];
+    const WeftKeyOwner owner = { work->cluster->id, work->cluster->name, item->node->id };
+    g_autoptr(WeftKeys) keys = weft_keys_derive(options->secret, &owner, &error);
+    if (!keys) {
+        weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_FORK, 0, error });
+        return;
+    }
+    g_autoptr(GArray) shared = weft_work_shared_keys(work);
+    WeftSeedSpec spec = { item->node, work->cluster, work->status->pkey, keys, options->guest, shared };
+    weft_random_bytes(random, sizeof random);
+    g_autofree char *input = weft_seed_become(&spec, NULL, random);
+    weft_work_ask(work, item, &(WeftWorkAsk){ "become", input, options->await_deadline, became });
+}
+
+/* --- the node that becomes a template --- */
+
+/* It rests, and after a few times it is given up. */
+static void
+capture_failed(WeftWork *work, WeftNodeWork *item, const char *words, const GError *error, gboolean hopeless)
+{
+    weft_work_node_rests(work, item, WEFT_DEED_CAPTURE, words, error ? error->message : NULL);
+    if (hopeless || item->rest.attempts >= work->control->options.starts_max) {
+        item->captured = TRUE;
+        weft_templates_failed(work->control->templates, work->cluster->capture, words, error ? error->message : NULL);
+    }
+}
+
+static void
+capture_step_failed(WeftWork *work, WeftNodeWork *item, const GError *error, gint64 deadline)
+{
+    g_autofree char *words = weft_words(WEFT_DEED_CAPTURE, error, deadline);
+    capture_failed(work, item, words, error, g_error_matches(error, WEFT_ERROR, WEFT_ERROR_INVALID));
+}
+
+/* The item of a step that has ended; NULL: nobody wants the template any more. */
+static WeftNodeWork *
+capture_step_ended(WeftWork *work, const char *node_id)
+{
+    WeftNodeWork *item = weft_work_step_ended(work, node_id);
+    return item && item->node->phase == WEFT_NODE_UP && !work->cluster->deleted ? item : NULL;
+}
+
+static char *
+path_of(const WeftWork *work, const char *name, const char *suffix)
+{
+    g_autofree char *file = g_strconcat(name, suffix, NULL);
+    return g_build_filename(work->control->options.images, file, NULL);
+}
+
+static void
+fetched(WeftJob *job, const GError *error)
+{
+    WeftWork *work = job->owner;
+    WeftNodeWork *item = capture_step_ended(work, job->subject);
+    if (item && !error) {
+        g_autofree char *path = path_of(work, job->fetched->digest, "");
+        g_autoptr(GError) failed = NULL;
+        if (rename(job->path, path) < 0) {
+            weft_error_refuse(&failed, WEFT_ERROR_FAILED, "cannot name %s: %s", path, g_strerror(errno));
+            capture_step_failed(work, item, failed, job->deadline);
+        } else {
+            item->captured = TRUE;
+            weft_templates_captured(work->control->templates, work->cluster->capture, job->host, job->fetched);
+        }
+    } else if (item) {
+        capture_step_failed(work, item, error, job->deadline);
+    }
+    unlink(job->path);
+}
+
+static WeftJob *
+capture_job(WeftWork *work, WeftNodeWork *item, WeftStepType step, const char *text, WeftJobDone done)
+{
+    const WeftHost *host = weft_fleet_host(work->control->fleet, item->node->host);
+    WeftJob *job = weft_job_new(step, host->name, host->uri, text);
+    job->deadline = work->control->options.start_deadline + (gint64)(weft_node_memory(item->node) / BYTES_PER_MICROSECOND);
+    job->done = done;
+    return job;
+}
+
+static void
+saved(WeftJob *job, const GError *error)
+{
+    WeftWork *work = job->owner;
+    WeftNodeWork *item = capture_step_ended(work, job->subject);
+    if (!item)
+        return;
+    if (error) {
+        capture_step_failed(work, item, error, job->deadline);
+        return;
+    }
+    g_autofree char *domain = weft_node_domain(item->node);
+    g_autofree char *file = g_strconcat(domain, WEFT_SAVED_SUFFIX, NULL);
+    WeftJob *next = capture_job(work, item, WEFT_STEP_FETCH, file, fetched);
+    next->path = path_of(work, domain, WEFT_SAVED_SUFFIX);
+    weft_work_submit(work, item, next);
+}
+
+static void
+settled(const WeftTalk *talk, const char *output, const GError *error)
+{
+    WeftWork *work = talk->work;
+    WeftNodeWork *item = capture_step_ended(work, talk->node);
+    if (!item)
+        return;
+    if (error) {
+        g_autofree char *words = weft_words(WEFT_DEED_CAPTURE, error, talk->deadline);
+        g_autofree char *said = g_strdup_printf("%s: %s", words, error->message);
+        capture_failed(work, item, said, error, g_error_matches(error, WEFT_ERROR, WEFT_ERROR_INVALID));
+        return;
+    }
+    /* It runs on: whatever happens now, it can be saved again. */
+    g_autofree char *domain = weft_node_domain(item->node);
+    WeftJob *job = capture_job(work, item, WEFT_STEP_SAVE, domain, saved);
+    job->goes_on = TRUE;
+    weft_work_submit(work, item, job);
+}
+
+void
+weft_work_capture(WeftWork *work, WeftNodeWork *item)
+{
+    if (item->captured)
+        return;
+    if (!weft_templates_fits(work->control->templates, work->cluster->capture, item->node)) {
+        capture_failed(work, item, "no host of its kind was free, or its image has changed", NULL, TRUE);
+        return;
+    }
+    weft_work_ask(work, item, &(WeftWorkAsk){ "settle", "", work->control->options.await_deadline, settled });
+}

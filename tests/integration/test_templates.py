@@ -1,0 +1,228 @@
+"""Templates: made by themselves, forked from, made anew and dropped; where that fails, nodes boot, and the events tell why."""
+
+import hashlib
+import json
+import random
+
+import pytest
+from harness.files import KERNEL
+from harness.invariants import SYSTEM, ledger
+from harness.wait import until
+from test_images import upload
+
+SHAPE = {"path": "bridge", "cores": 1, "memory": "256M", "image": "mpi"}
+
+
+def files_of(seed):
+    """A kernel and a disk that nobody writes to."""
+    return [start + random.Random(f"{seed} {start}").randbytes((1 << 16) - len(start)) for start in (KERNEL, b"hsqs")]
+
+
+def add_image(weft, name="mpi", seed=1, form="readonly"):
+    kernel, disk = files_of(seed)
+    for data in (kernel, disk):
+        upload(weft.client, data)
+    file = lambda data: {"digest": hashlib.sha256(data).hexdigest(), "size": len(data)}  # noqa: E731
+    weft.client.expect(201, "POST", "/v1/images", {"name": name, "kernel": file(kernel), "disk": file(disk) | {"format": form}})
+
+
+def templates(weft):
+    return weft.client.items("/v1/templates")
+
+
+def only(weft, state="ready"):
+    """The only template, once it is in that state."""
+    until(lambda: [t["state"] for t in templates(weft)] == [state], lambda: f"a template is {state}: {templates(weft)}\n{weft.log_tail()}")
+    return templates(weft)[0]
+
+
+def system_gone(weft):
+    until(lambda: not weft.client.items("/v1/clusters", tenant=SYSTEM), f"the cluster that made the template is gone\n{weft.log_tail()}")
+
+
+def create(weft, name, count=2, **spec):
+    weft.client.create(name, count, **SHAPE | spec)
+    weft.client.wait_phase(name, "ready")
+    return {key: node for key, node in weft.dump().values("node").items() if node["cluster_name"] == name}
+
+
+def messages(weft, type_):
+    return [event["message"] for event in weft.client.items("/v1/events") if event["type"] == type_]
+
+
+def captured(weft):
+    """A site with an image and its template."""
+    add_image(weft)
+    create(weft, "first", 1)
+    template = only(weft)
+    system_gone(weft)
+    return template
+
+
+def test_made_once_and_forked_from(weft, settle):
+    template = captured(weft)
+    assert [n.get("template") for n in weft.dump().values("node").values()] == [None], "who came before it boots"
+    assert "there is no template of its image and shape yet; one is being made" in messages(weft, "cluster-boots")[0]
+    assert (template["image"], template["generation"], template["cores"], template["memory"]) == ("mpi", 1, 1, 256 << 20)
+    assert template["kind"] == "QEMU 7.2.0, pc-q35-7.2, fake, kvm"
+    assert (weft.root / "images" / template["digest"]).stat().st_size == template["size"]
+
+    nodes = create(weft, "second", 4)
+    assert {node.get("template") for node in nodes.values()} == {template["id"]}
+    assert all(weft.world.is_plugged(node["host"], f"weft-{key}") for key, node in nodes.items())
+    assert not any(weft.world.is_blank(node["host"], f"weft-{key}") for key, node in nodes.items())
+    assert "<interface" not in weft.world.definition(f"weft-{next(iter(nodes))}")
+    places = {(node["host"], node["memory"][0][0]) for node in nodes.values()}
+    primed = weft.client.get(f"/v1/templates/{template['id']}")["primed"]
+    assert {(p["host"], p["numa"]) for p in primed} == places
+    assert all(p["memory"] == 256 << 20 for p in primed)
+    assert len(templates(weft)) == 1
+    settle(weft)
+
+
+def test_cold_is_a_wish(weft):
+    add_image(weft)
+    nodes = create(weft, "plain", 2, start="cold")
+    assert not any(node.get("template") for node in nodes.values())
+    assert templates(weft) == [] and messages(weft, "cluster-boots") == []
+    assert weft.client.cluster("plain")["start"] == "cold"
+
+
+@pytest.mark.parametrize(("spec", "why"), [
+    ({"user_data": "#cloud-config\n"}, "user-data of its own"),
+    ({"path": "sriov"}, "devices of its host"),
+    ({"shm": "64M"}, "share memory"),
+])
+def test_clusters_that_cannot_be_forked(weft, spec, why):
+    add_image(weft)
+    weft.client.create("odd", 1, **SHAPE | spec)
+    until(lambda: any(why in message for message in messages(weft, "cluster-boots")), "an event tells why")
+    assert templates(weft) == []
+
+
+def test_images_that_are_written_to_are_not_captured(weft):
+    add_image(weft, form="raw")
+    create(weft, "odd", 1)
+    assert "a disk that each node writes to" in messages(weft, "cluster-boots")[0]
+
+
+def test_each_shape_has_its_own(weft):
+    captured(weft)
+    create(weft, "wide", 1, cores=2)
+    until(lambda: [t["state"] for t in templates(weft)] == ["ready"] * 2, "a second template")
+    assert {(t["cores"], t["generation"]) for t in templates(weft)} == {(1, 1), (2, 1)}
+
+
+def test_the_system_s_cluster_is_hidden_and_free(weft):
+    weft.world.fault("hang settle")
+    add_image(weft)
+    create(weft, "first", 1)
+    only(weft, "capturing")
+    found = weft.client.items("/v1/clusters", tenant=SYSTEM)
+    assert [(c["tenant"], c["priority"] < 0, c["preemptible"]) for c in found] == [(SYSTEM, True, True)]
+    assert ledger(weft.dump()) == []
+
+
+@pytest.mark.parametrize("op", ["settle", "save", "fetch"])
+def test_a_capture_that_fails(site, op):
+    weft = site(changes={"control": {"template_retry": "300ms"}})
+    weft.world.fault(f"broken {op}")
+    add_image(weft)
+    create(weft, "first", 1)
+    assert only(weft, "failed")["reason"]
+    system_gone(weft)
+    weft.world.fault()
+    until(lambda: create_again(weft) and only(weft), "it is made after all")
+
+
+def create_again(weft):
+    weft.client.delete("first")
+    weft.client.wait_gone("first")
+    create(weft, "first", 1)
+    return any(t["state"] != "failed" for t in templates(weft))
+
+
+@pytest.mark.parametrize("op", ["prime", "become", "plug"])
+def test_a_fork_that_fails_boots(weft, settle, op):
+    captured(weft)
+    weft.world.fault(f"broken {op}")
+    nodes = create(weft, "second", 2)
+    assert not any(node.get("template") for node in nodes.values()) and all(node["cold"] for node in nodes.values())
+    assert any("boots, and is not forked" in message for message in messages(weft, "node-boots"))
+    weft.world.fault()
+    settle(weft)
+
+
+def test_a_damaged_file_boots(weft, settle):
+    template = captured(weft)
+    (weft.root / "images" / template["digest"]).write_bytes(b"x" * template["size"])
+    nodes = create(weft, "second", 1)
+    assert all(node["cold"] for node in nodes.values())
+    assert "its template did not reach its host" in messages(weft, "node-boots")[0]
+    settle(weft)
+
+
+def test_image_gone(weft, settle):
+    template = captured(weft)
+    create(weft, "second", 1)
+    for name in ("first", "second"):
+        weft.client.delete(name)
+        weft.client.wait_gone(name)
+    weft.client.expect(204, "DELETE", "/v1/images/mpi")
+    until(lambda: not templates(weft), "the template goes with its image")
+    until(lambda: not weft.world.primed(), "and its memory")
+    until(lambda: not (weft.root / "images" / template["digest"]).exists(), "and its file")
+    settle(weft)
+
+
+def test_removed_by_an_operator(weft, settle):
+    template = captured(weft)
+    nodes = create(weft, "second", 1)
+    weft.client.expect(204, "DELETE", f"/v1/templates/{template['id']}")
+    until(lambda: not weft.world.primed() and not weft.dump().values("primed"), "its memory is given back")
+    assert weft.client.cluster("second")["phase"] == "ready", "what was forked goes on"
+    assert set(nodes) <= set(weft.dump().values("node"))
+    create(weft, "third", 1)
+    assert only(weft)["generation"] == 1
+    settle(weft)
+
+
+def test_unused_is_dropped(site, settle):
+    weft = site(changes={"control": {"template_age": "1s"}})
+    captured(weft)
+    until(lambda: not templates(weft), "nobody used it")
+    settle(weft)
+
+
+def test_memory_that_nobody_knows_is_removed(weft, settle):
+    weft.client.wait_open()
+    weft.world.add_primed("n1", "1abc")
+    until(lambda: not weft.world.primed(), "it is removed")
+    settle(weft)
+
+
+def test_survives_a_restart(weft, settle):
+    template = captured(weft)
+    create(weft, "second", 2)
+    weft.stop()
+    weft.start()
+    nodes = create(weft, "third", 2)
+    assert {node.get("template") for node in nodes.values()} == {template["id"]}
+    settle(weft)
+
+
+def test_another_qemu_has_another_template(weft):
+    captured(weft)
+    first = {t["id"] for t in templates(weft)}
+    for i in range(1, 5):
+        folder = weft.root / "hosts" / f"n{i}"
+        folder.mkdir(parents=True, exist_ok=True)
+        numa = [{"cores": 4, "threads": 2, "pages": {"2M": 1024}}] * 2
+        (folder / "inventory.json").write_text(json.dumps({"hardware": {"numa": numa}, "kvm": True, "cpu_model": "fake", "libvirt": "9.0.0",
+                                                           "qemu": "8.0.0", "machine": "pc-q35-8.0"}), encoding="utf-8")
+    weft.stop()
+    weft.start()
+    create(weft, "second", 1)
+    until(lambda: sorted(t["state"] for t in templates(weft)) == ["ready"] * 2, "one for the new QEMU")
+    second = next(t for t in templates(weft) if t["id"] not in first)
+    assert (second["generation"], second["kind"]) == (2, "QEMU 8.0.0, pc-q35-8.0, fake, kvm")
