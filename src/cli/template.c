@@ -134,7 +134,8 @@ const WeftVerb weft_template_verbs[] = {
         .name = "template show",
         .arguments = "ID",
         .summary = "show a template, and where it is ready",
-        .examples = "weft template show 3f81c02d9e4b7a65",
+        .examples = "weft template show 3f81c02d9e4b7a65\n"
+                    "weft template show 3f81c02d9e4b7a65 --json",
         .min_args = 1,
         .max_args = 1,
         .names = WEFT_NAMES_TEMPLATES,
@@ -144,7 +145,8 @@ const WeftVerb weft_template_verbs[] = {
         .name = "template rm",
         .arguments = "ID…",
         .summary = "remove templates; they are made anew when they are wanted",
-        .examples = "weft template rm 3f81c02d9e4b7a65",
+        .examples = "weft template rm 3f81c02d9e4b7a65\n"
+                    "weft template rm 3f81c02d9e4b7a65 94c0e7b1a3d25f68",
         .min_args = 1,
         .max_args = G_MAXUINT,
         .names = WEFT_NAMES_TEMPLATES,

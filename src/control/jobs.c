@@ -141,21 +141,14 @@ brought(guint64 done, guint64 total, gpointer data)
 }
 
 static void
-fetch(WeftHypervisor *hv, const WeftHostAddress *host, WeftJob *job)
-{
-    WeftImageFile file = { 0 };
-    const WeftFetch wish = { job->text, job->path, brought, job };
-    if (hv->ops->fetch(hv, host, &wish, &file, job->cancellable, &job->error))
-        job->fetched = g_memdup2(&file, sizeof file);
-}
-
-static void
 call_driver(WeftHypervisor *hv, WeftJob *job)
 {
     const WeftHostAddress host = { job->host, job->uri };
     const WeftDomainOrigin origin = { .saved = job->saved, .primed = job->primed };
     const WeftStart start = { job->text, job->seed, job->file, job->disk_size, job->saved ? &origin : NULL };
     const WeftBring bring = { job->file, job->path, brought, job };
+    const WeftFetch fetch = { job->text, job->path, brought, job };
+    WeftImageFile file = { 0 };
 
     weft_failpoint_edge(weft_step_words[job->step], "before");
     switch (job->step) {
@@ -190,7 +183,8 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
         hv->ops->save(hv, &host, job->text, job->goes_on, &job->standstill, job->cancellable, &job->error);
         break;
     case WEFT_STEP_FETCH:
-        fetch(hv, &host, job);
+        if (hv->ops->fetch(hv, &host, &fetch, &file, job->cancellable, &job->error))
+            job->fetched = g_memdup2(&file, sizeof file);
         break;
     case WEFT_STEP_PRIME:
         hv->ops->prime(hv, &host, &(WeftPrime){ job->text, job->xml, job->saved }, job->cancellable, &job->error);

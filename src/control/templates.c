@@ -8,7 +8,7 @@
 
 #include <glib/gstdio.h>
 
-#define TEND_MILLISECONDS 2000
+#define TEND_MILLISECONDS 1000
 #define WRITE_USED_MAX (3600 * (gint64)G_USEC_PER_SEC) /* when it was last used is written that often */
 #define CREATOR "weft"
 
@@ -388,7 +388,8 @@ static void
 write_used(WeftTemplates *templates, WeftTemplateItem *item)
 {
     gint64 now = weft_clock_now(), age = templates->control->options.template_age;
-    if (!item->forked || now - item->record->used < MIN(age / 8, WRITE_USED_MAX))
+    gboolean known = item->record->used > item->record->captured; /* that it is of use at all is written at once */
+    if (!item->forked || (known && now - item->record->used < MIN(age / 8, WRITE_USED_MAX)))
         return;
     g_autoptr(WeftTemplate) used = weft_template_copy(item->record);
     used->used = now;

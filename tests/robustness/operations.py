@@ -217,6 +217,92 @@ def is_on_the_good_one(site):
     assert {node["host"] for node in site.nodes("cfd")} == {"n4"}
 
 
+# --- templates ---
+
+
+def add_settled_image(site):
+    """One that templates are made of."""
+    disk, kernel = send_blob(site, DISK, len(DISK)), send_blob(site, KERNEL, len(KERNEL))
+    site.call("POST", "/v1/images", {"name": "own", "kernel": kernel, "disk": disk | {"format": "readonly"}})
+
+
+def create_settled(site):
+    site.call("POST", "/v1/clusters?tenant=acme", spec("cfd", 3, image="own", path="bridge"))
+
+
+def capture(site):
+    add_settled_image(site)
+    create_settled(site)
+
+
+def state_of_templates(site):
+    return [template["state"] for template in site.client.items("/v1/templates")]
+
+
+def has_template(site):
+    has_nodes(3)(site)
+    site.until(lambda: state_of_templates(site) == ["ready"], "the template is ready")
+
+
+def with_template(site):
+    capture(site)
+    site.until(lambda: state_of_templates(site) == ["ready"], "the template is ready")
+    delete(site)
+    site.until(lambda: site.client.cluster("cfd") is None, "cfd is gone")
+
+
+def is_forked(site):
+    """All of it, whenever weftd died; and that it was used is known."""
+    has_nodes(3)(site)
+    assert all(node.get("template") for node in site.weft.dump().values("node").values())
+    template = site.alive(lambda: site.client.items("/v1/templates"))[0]
+    site.until(lambda: site.client.items("/v1/templates")[0]["used"] > template["captured"], "that it was used is written")
+
+
+def fork_badly(site):
+    site.world.fault("broken become 2", "broken plug 1", "broken prime 1")
+    create_settled(site)
+
+
+def with_forks(site):
+    with_template(site)
+    create_settled(site)
+    site.until(lambda: site.client.cluster("cfd")["phase"] == "ready", "cfd is ready")
+
+
+def remove_template(site):
+    for template in site.alive(lambda: site.client.items("/v1/templates")):
+        site.call("DELETE", f"/v1/templates/{template['id']}")
+
+
+def forks_go_on(site):
+    has_nodes(3)(site)
+    site.until(lambda: not site.world.primed() and not site.client.items("/v1/templates"), "nothing is left of it")
+
+
+def capture_in_vain(site):
+    site.world.fault("invalid settle 0 an image that does not")
+    capture(site)
+
+
+def has_no_template(site):
+    has_nodes(3)(site)
+    site.until(lambda: state_of_templates(site) == ["failed"], "the template failed")
+
+
+def remove_image_of_template(site):
+    remove_image(site)
+    site.until(lambda: not site.client.items("/v1/templates"), "its template goes with it")
+
+
+def leave_memory(weft):
+    weft.world.add_primed("n1", "0zzzzzzzzzzz")
+
+
+def memory_is_gone(site):
+    site.until(lambda: not site.world.primed(), "memory that nobody knows is gone")
+
+
 # --- hosts ---
 
 
@@ -488,6 +574,13 @@ OPERATIONS = [
     Operation("bad-hosts", create_among_bad_hosts, check=is_on_the_good_one),
     Operation("mute-hosts", create, check=has_nodes(3), before=mute_hosts),
     Operation("image-rm", remove_image, with_spare_image, image_is_gone),
+    Operation("template", capture, check=has_template),
+    Operation("template-fails", capture_in_vain, check=has_no_template),
+    Operation("fork", create_settled, with_template, is_forked),
+    Operation("fork-fails", fork_badly, with_template, has_nodes(3)),
+    Operation("template-rm", remove_template, with_forks, forks_go_on),
+    Operation("template-dropped", remove_image_of_template, with_template, image_is_gone),
+    Operation("stray-memory", nothing, before=leave_memory, check=memory_is_gone),
     Operation("session", open_session, with_cluster(1), has_nodes(1)),
     Operation("discover", discover, check=has_nodes(3), changes={"hosts": []}),
     Operation("lost-cores", nothing, discovered, keeps_cores, before=lose_cores, changes={"hosts": []}),
