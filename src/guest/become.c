@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define FILES_MAX 32
@@ -86,8 +87,8 @@ take_node(struct identity *identity, char *rest)
 static int
 take_was(struct identity *identity, char *rest)
 {
-    identity->was = rest;
-    return *rest != '\0';
+    identity->was = next_word(&rest);
+    return identity->was != NULL;
 }
 
 /* A path that leads nowhere else. */
@@ -169,8 +170,10 @@ forget(const struct node *before)
     file_remove(HOSTFILE);
     file_remove(GENERATION);
     users_forget(before);
-    if (root_is_node())
-        net_down_ethernet(before);
+    if (!root_is_node())
+        return;
+    slurm_forget();
+    net_down_ethernet(before);
 }
 
 static void
@@ -185,11 +188,25 @@ install_files(const struct identity *identity)
     }
 }
 
-/* Services that run already are told by the image's own programs. */
+/* An ssh server that systemd keeps has the old key. */
+static void
+restart_ssh(void)
+{
+    pid_t pid = root_is_node() && file_exists("run/systemd/system") ? fork() : -1;
+    if (pid == 0) {
+        execlp("systemctl", "systemctl", "--no-block", "try-restart", "ssh.service", "sshd.service", (char *)NULL);
+        _exit(127);
+    }
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
+}
+
+/* Services that run already; where systemd does not keep them, they are told by the image's own programs. */
 static void
 tell_services(void)
 {
     struct hooks hooks;
+    restart_ssh();
     hooks_list(BECOME_FOLDER, &hooks);
     for (unsigned i = 0; i < hooks.n; i++) {
         char *why = NULL;
@@ -218,6 +235,8 @@ become(const struct node *node, const struct identity *identity, const struct no
         forget(before);
     install_files(identity);
     setup_files(node);
+    if (copied)
+        setup_machine_id(node);
     size_t length = strlen(identity->node);
     if (!file_write(NODE_FILE, identity->node, length, 0644))
         return 0;

@@ -113,6 +113,7 @@ void node_free(struct node *node);
 /* What does not wait: names, limits, environment, keys. */
 void setup_files(const struct node *node);
 void setup_environment(const struct node *node);
+void setup_machine_id(const struct node *node);
 /* For everybody who has a home by now: it is done again when more may have one. */
 void setup_users(const struct node *node);
 /* Takes back what setup_users() gave, before the node becomes another one. */
@@ -285,6 +286,7 @@ void responder_answer(int fd, const struct node *node);
 
 /* Where it is wanted and installed. Takes its time, in a process of its own. */
 void slurm_setup(const struct node *node, const struct roster *roster);
+void slurm_forget(void);
 
 /* --- fresh.c: what a node that did not boot for itself must not share with others --- */
 

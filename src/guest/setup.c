@@ -18,12 +18,11 @@ setup_hostname(const struct node *node)
     text_free(&text);
 }
 
-/* systemd has one of its own by now, and keeps it. */
-static void
+void
 setup_machine_id(const struct node *node)
 {
     struct text text = { 0 };
-    if (!node->machine_id[0] || file_exists("run/systemd/system"))
+    if (!node->machine_id[0])
         return;
     text_add(&text, "%s\n", node->machine_id);
     file_write_text("etc/machine-id", &text, 0444);
@@ -135,7 +134,8 @@ void
 setup_files(const struct node *node)
 {
     setup_hostname(node);
-    setup_machine_id(node);
+    if (!file_exists("run/systemd/system")) /* which has one of its own by now, and keeps it */
+        setup_machine_id(node);
     setup_hosts(node);
     setup_limits();
     setup_environment(node);

@@ -164,6 +164,23 @@ start(const struct passwd *munge, int controls)
     run(NULL, (const char *const[]){ "slurmd", NULL });
 }
 
+/* The daemons of another cluster, in a copy of one of its nodes; the next roster starts them again. slurmctld does not start
+ * where another cluster's state lies. */
+void
+slurm_forget(void)
+{
+    if (!file_exists(FOLDER "/slurm.conf"))
+        return;
+    file_remove(FOLDER "/slurm.conf");
+    file_remove("var/lib/slurm/ctld/clustername");
+    if (file_exists("run/systemd/system"))
+        return; /* which restarts them */
+    end_running("run/slurmd.pid");
+    end_running("run/slurmctld.pid");
+    end_running("run/munge/munged.pid");
+    file_remove("run/munge/munge.socket.2");
+}
+
 static void
 set_up(const struct node *node, const struct roster *roster)
 {

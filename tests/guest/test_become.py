@@ -155,6 +155,19 @@ def test_large_identity(template):
     assert (template.root / "run/weft/files/large").stat().st_size == 200_000
 
 
+def test_copy_has_a_machine_id_of_its_own(guests):
+    """Also where systemd made the one before: it is not to be met twice."""
+    guest = guests(node=node_text(0), alone=True)
+    (guest.root / "run/systemd/system").mkdir(parents=True)
+    (guest.root / "etc").mkdir()
+    (guest.root / "etc/machine-id").write_text("made by systemd\n")
+    guest.sync()
+    assert ask(guest, "become", identity(node_text(0))).status == 0
+    assert (guest.root / "etc/machine-id").read_text() == "made by systemd\n"
+    assert ask(guest, "become", identity(node_text(1, "sweep"), was="cfd-id-0")).status == 0
+    assert (guest.root / "etc/machine-id").read_text() == MACHINE + "\n"
+
+
 @needs_root
 def test_copy_of_a_running_node(guests, tmp_path):
     """It is told whose copy it is, and forgets the other cluster's names and keys."""
