@@ -814,8 +814,7 @@ void
 weft_hypervisor_contract_add(const WeftHypervisorFixture *fixture)
 {
     add_cases(fixture, cases);
-    if (!fixture->has_hook) /* the driver of real hosts is to follow */
-        add_cases(fixture, saved_cases);
+    add_cases(fixture, saved_cases);
 }
 
 static gpointer

@@ -62,10 +62,10 @@ remove_networks(virConnect *conn)
 }
 
 static void
-remove_volumes(virConnect *conn)
+remove_volumes(virConnect *conn, const char *name)
 {
     virStorageVol **volumes = NULL;
-    virStoragePool *pool = virStoragePoolLookupByName(conn, WEFT_POOL);
+    virStoragePool *pool = virStoragePoolLookupByName(conn, name);
     int n = pool ? virStoragePoolListAllVolumes(pool, &volumes, 0) : 0;
     for (int i = 0; i < n; i++) {
         virStorageVolDelete(volumes[i], 0);
@@ -83,7 +83,8 @@ empty_hosts(void)
         virConnect *conn = connect_to(real.hosts[i].name);
         remove_domains(conn);
         remove_networks(conn);
-        remove_volumes(conn);
+        remove_volumes(conn, WEFT_POOL);
+        remove_volumes(conn, "weft-fork");
         virConnectClose(conn);
     }
 }

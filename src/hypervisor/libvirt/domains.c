@@ -18,6 +18,9 @@ typedef struct Starting {
     WeftStart start;
     GBytes *seed;
     WeftImageFile base;
+    WeftDomainOrigin origin;
+    WeftImageFile saved;
+    char *primed;
 } Starting;
 
 static void
@@ -29,6 +32,8 @@ starting_free(gpointer data)
     g_free(starting->digest);
     g_clear_pointer(&starting->seed, g_bytes_unref);
     g_free(starting->base.digest);
+    g_free(starting->saved.digest);
+    g_free(starting->primed);
     g_free(starting);
 }
 
@@ -63,7 +68,21 @@ mark_definition(const char *xml, GError **error)
     if (!doc)
         return NULL;
     weft_vir_definition_mark(xmlDocGetRootElement(doc), xml);
+    weft_saved_start_quickly(xmlDocGetRootElement(doc));
     return weft_vir_xml_text(doc);
+}
+
+static void
+copy_origin(Starting *starting, const WeftDomainOrigin *origin)
+{
+    starting->origin = *origin;
+    starting->start.origin = &starting->origin;
+    starting->origin.primed = starting->primed = g_strdup(origin->primed);
+    if (origin->saved) {
+        starting->saved = *origin->saved;
+        starting->saved.digest = g_strdup(origin->saved->digest);
+        starting->origin.saved = &starting->saved;
+    }
 }
 
 /* A copy of all that the helper thread needs: it may outlive the caller. */
@@ -93,6 +112,8 @@ starting_new(const WeftStart *start, GError **error)
         starting->base.digest = g_strdup(start->base->digest);
         starting->start.base = &starting->base;
     }
+    if (start->origin)
+        copy_origin(starting, start->origin);
     return starting;
 }
 
@@ -163,11 +184,29 @@ check_present(WeftCall *call, const Starting *starting, gboolean *ret_runs, GErr
 }
 
 static gboolean
+go_on(WeftCall *call, const Starting *starting, GError **error)
+{
+    const WeftImageFile *saved = starting->origin.saved;
+    const WeftRestore restore = {
+        .domain = starting->domain,
+        .xml = starting->xml,
+        .digest = saved ? saved->digest : NULL,
+        .primed = starting->primed,
+        .paused = starting->origin.paused,
+    };
+    /* Memory that was primed is all that is left of a saved file. */
+    return (!saved || starting->primed || weft_vir_images_check(call, starting->xml, saved, error)) &&
+           weft_vir_go_on(call, &restore, error);
+}
+
+static gboolean
 create(WeftCall *call, const Starting *starting, GError **error)
 {
     if (!weft_vir_images_check(call, starting->xml, starting->start.base, error) ||
         !weft_vir_files_make(call, starting->domain, &starting->start, error) || !weft_call_go_on(call, 0, 0, error))
         return FALSE;
+    if (starting->start.origin)
+        return go_on(call, starting, error);
     g_autoptr(virDomain) domain = virDomainCreateXML(call->conn, starting->xml, VIR_DOMAIN_NONE);
     return domain || weft_vir_fail(error, "starting domain %s", starting->domain);
 }
@@ -228,7 +267,7 @@ run_stop(WeftCall *call, GError **error)
     }
     if (domain && !weft_vir_domain_end(domain, error))
         return FALSE;
-    return weft_vir_files_remove(call, name, error);
+    return weft_vir_files_remove(call, name, error) && weft_vir_saved_remove(call, name, error);
 }
 
 gboolean

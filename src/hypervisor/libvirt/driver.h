@@ -2,6 +2,7 @@
 #pragma once
 
 #include "libvirt-hypervisor.h"
+#include "saved.h"
 #include "xml.h"
 
 #include <gio/gio.h>
@@ -84,6 +85,7 @@ typedef struct WeftVirHost {
     gboolean pool;        /* this connection's storage pool was seen active */
     GHashTable *marks;    /* UUID to node id, "" for a domain that is not ours */
     GHashTable *networks; /* UUID to WeftHostNetwork */
+    GHashTable *primed;   /* id to WeftVirPrimed, of some that were used */
     GHashTable *streams;  /* name to the descriptor of an open stream: our end */
 } WeftVirHost;
 
@@ -179,11 +181,68 @@ typedef struct WeftFill {
     gpointer data;
 } WeftFill;
 gboolean weft_vir_volume_fill(WeftCall *call, virStorageVol *volume, const WeftFill *fill, GError **error);
-/* Names of all volumes of the pool, sorted; empty when there is no pool. */
-GPtrArray *weft_vir_volume_names(WeftCall *call, GError **error);
+/* Bytes of its file, now; not of the disk that it may describe. */
+gboolean weft_vir_volume_size(virStorageVol *volume, guint64 *ret_size, GError **error);
+/* Names of all volumes of a pool, sorted; empty when there is no such pool. */
+GPtrArray *weft_vir_volume_names(WeftCall *call, const char *pool_name, GError **error);
 
 gboolean weft_vir_files_make(WeftCall *call, const char *domain, const WeftStart *start, GError **error);
 gboolean weft_vir_files_remove(WeftCall *call, const char *domain, GError **error);
+
+/* --- fork-pool.c --- */
+
+#define WEFT_FORK_POOL "weft-fork" /* at WEFT_FORK_PATH: "<id>.state" and "<id>.ok", see hook.h, and "<domain>.fork" */
+#define WEFT_FORK_TAIL ".fork"
+
+virStoragePool *weft_vir_fork_pool(WeftCall *call, GError **error);
+/* The first bytes of it; length 0: all. More than max is INVALID. */
+GBytes *weft_vir_volume_read(WeftCall *call, virStorageVol *volume, guint64 length, guint64 max, GError **error);
+/* Over its first bytes. */
+gboolean weft_vir_volume_write(WeftCall *call, virStorageVol *volume, GBytes *bytes, GError **error);
+/* Anew, with these bytes; NULL: empty. */
+gboolean weft_vir_volume_make(WeftCall *call, virStoragePool *pool, const char *name, GBytes *bytes, GError **error);
+/* The head of a saved file, and all that comes before QEMU's part; INVALID: it is none, or not whole. */
+GBytes *weft_vir_saved_front(WeftCall *call, virStorageVol *volume, WeftSavedHead *ret_head, GError **error);
+
+/* --- origin.c --- */
+
+/* How a domain goes on. */
+typedef struct WeftRestore {
+    const char *domain;
+    const char *xml;
+    const char *digest;            /* of the saved file; NULL: its own */
+    const char *primed;            /* memory to share; NULL: it is in the saved file */
+    const WeftSavedMemory *memory; /* that it makes; NULL: it has its own */
+    gboolean paused;
+} WeftRestore;
+
+gboolean weft_vir_go_on(WeftCall *call, const WeftRestore *wanted, GError **error);
+/* From a saved file that was brought. */
+gboolean weft_vir_restore_copy(WeftCall *call, const WeftRestore *wanted, GError **error);
+/* Removes what a domain was saved to or went on from. */
+gboolean weft_vir_saved_remove(WeftCall *call, const char *domain, GError **error);
+
+/* --- prime.c --- */
+
+/* What forks of a primed memory begin with. */
+typedef struct WeftVirPrimed {
+    char *generation;
+    char *saved; /* digest of the file that it was made of */
+    GBytes *state;
+} WeftVirPrimed;
+
+WeftVirPrimed *weft_vir_primed_ref(WeftVirPrimed *primed);
+void weft_vir_primed_unref(WeftVirPrimed *primed);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftVirPrimed, weft_vir_primed_unref)
+/* saved: the digest that it must be made of; NULL: any. */
+WeftVirPrimed *weft_vir_primed_get(WeftCall *call, const char *id, const char *saved, GError **error);
+/* From now on all of a domain's memory counts as its own, also that it was forked with. */
+gboolean weft_vir_share_nothing(virDomain *domain, GError **error);
+
+/* --- inspect.c --- */
+
+/* Has the hook run, whatever it answers. */
+void weft_vir_ask_hook(WeftCall *call);
 
 /* --- images.c --- */
 
@@ -222,6 +281,14 @@ weft_vir_disconnect(WeftHypervisor *hv, const WeftHostAddress *host, guint vxlan
 WeftInventory *weft_vir_inspect(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable *cancellable, GError **error);
 int weft_vir_open(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, WeftChannel channel,
                   GCancellable *cancellable, GError **error);
+gboolean weft_vir_save(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, gboolean goes_on,
+                       WeftSaved *ret_saved, GCancellable *cancellable, GError **error);
+gboolean weft_vir_fetch(WeftHypervisor *hv, const WeftHostAddress *host, const WeftFetch *fetch, WeftImageFile *ret_file,
+                        GCancellable *cancellable, GError **error);
+gboolean weft_vir_prime(WeftHypervisor *hv, const WeftHostAddress *host, const WeftPrime *prime, GCancellable *cancellable,
+                        GError **error);
+gboolean
+weft_vir_unprime(WeftHypervisor *hv, const WeftHostAddress *host, const char *id, GCancellable *cancellable, GError **error);
 gboolean weft_vir_plug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
                        GCancellable *cancellable, GError **error);
 gboolean weft_vir_unplug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,

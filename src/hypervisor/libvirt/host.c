@@ -57,6 +57,7 @@ weft_vir_host_new(WeftShared *shared, const WeftHostAddress *address)
     host->marks = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     host->before = g_ptr_array_new_with_free_func(g_object_unref);
     g_queue_init(&host->spares);
+    host->primed = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)weft_vir_primed_unref);
     host->streams = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     host->networks = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)weft_host_network_free);
     return host;
@@ -75,6 +76,7 @@ host_clear(gpointer data)
     g_hash_table_unref(host->busy);
     g_hash_table_unref(host->marks);
     g_hash_table_unref(host->networks);
+    g_hash_table_unref(host->primed);
     g_hash_table_unref(host->streams);
     g_ptr_array_unref(host->before);
     g_cond_clear(&host->news);

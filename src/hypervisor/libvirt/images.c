@@ -129,24 +129,13 @@ open_file(WeftCall *call, Bringing *bringing, GError **error)
 
 /* --- on the host --- */
 
-/* Bytes of its file, now; not of the disk that it may describe. */
-static gboolean
-size_of(virStorageVol *volume, guint64 *ret_size, GError **error)
-{
-    virStorageVolInfo info;
-    if (virStorageVolGetInfoFlags(volume, &info, VIR_STORAGE_VOL_GET_PHYSICAL) < 0)
-        return weft_vir_fail(error, "asking for the size of volume %s", virStorageVolGetName(volume));
-    *ret_size = info.allocation;
-    return TRUE;
-}
-
 /* The volume, and how much of it is there; a new one when there is none, or one that cannot be ours. */
 static virStorageVol *
 find_or_create(virStoragePool *pool, const Bringing *bringing, guint64 *ret_there, GError **error)
 {
     g_autoptr(GError) failed = NULL;
     g_autoptr(virStorageVol) volume = weft_vir_volume(pool, bringing->name, &failed);
-    if (failed || (volume && !size_of(volume, ret_there, &failed))) {
+    if (failed || (volume && !weft_vir_volume_size(volume, ret_there, &failed))) {
         g_propagate_error(error, g_steal_pointer(&failed));
         return NULL;
     }
@@ -187,7 +176,7 @@ static gboolean
 check_arrived(virStorageVol *volume, const Bringing *bringing, GError **error)
 {
     guint64 there = 0;
-    if (!size_of(volume, &there, error))
+    if (!weft_vir_volume_size(volume, &there, error))
         return FALSE;
     return there == bringing->size ||
            weft_error_refuse(error, WEFT_ERROR_FAILED, "volume %s has %" G_GUINT64_FORMAT " bytes, not %" G_GUINT64_FORMAT,
@@ -244,9 +233,28 @@ run_discard(WeftCall *call, GError **error)
     return pool && weft_vir_volume_remove(pool, bringing->whole, error) && weft_vir_volume_remove(pool, bringing->name, error);
 }
 
+static gboolean
+run_discard_saved(WeftCall *call, GError **error)
+{
+    g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
+    return pool && weft_vir_volume_remove(pool, call->args, error);
+}
+
+/* Of a domain: after what is under way with it. */
+static gboolean
+discard_saved(WeftHypervisor *hv, const WeftHostAddress *host, const char *name, GCancellable *cancellable, GError **error)
+{
+    g_autofree char *domain = g_strndup(name, strlen(name) - strlen(WEFT_SAVED_SUFFIX));
+    g_autofree char *about = weft_vir_about_domain(domain);
+    g_autoptr(WeftCall) call = weft_call_new(hv, host, run_discard_saved, g_strdup(name), g_free);
+    return weft_call_wait(call, about, cancellable, error);
+}
+
 gboolean
 weft_vir_discard(WeftHypervisor *hv, const WeftHostAddress *host, const char *digest, GCancellable *cancellable, GError **error)
 {
+    if (g_str_has_suffix(digest, WEFT_SAVED_SUFFIX))
+        return discard_saved(hv, host, digest, cancellable, error);
     Bringing *bringing = bringing_new(digest, error);
     if (!bringing)
         return FALSE;

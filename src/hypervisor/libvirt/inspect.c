@@ -40,6 +40,14 @@ read_hook(WeftCall *call, WeftInventory *inventory)
         inventory->hook_error = g_strdup(failed->message);
 }
 
+void
+weft_vir_ask_hook(WeftCall *call)
+{
+    g_autoptr(virNetwork) network = virNetworkCreateXML(call->conn, probe_xml);
+    if (network)
+        virNetworkDestroy(network);
+}
+
 static gboolean
 read_devices(WeftCall *call, WeftInventory *inventory, GError **error)
 {

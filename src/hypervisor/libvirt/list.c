@@ -1,5 +1,6 @@
 #include "domain-xml.h"
 #include "driver.h"
+#include "hook.h"
 #include "node.h"
 
 #include <string.h>
@@ -161,13 +162,24 @@ add_leftover(const char *name, const char *suffix, GHashTable *work, GPtrArray *
 static void
 sort_file(const GPtrArray *names, const char *name, GHashTable *work, WeftContents *contents)
 {
-    static const char *const suffixes[] = { WEFT_SEED_SUFFIX, WEFT_DISK_SUFFIX };
+    static const char *const suffixes[] = { WEFT_SEED_SUFFIX, WEFT_DISK_SUFFIX, WEFT_SAVED_SUFFIX, WEFT_FORK_TAIL,
+                                            WEFT_FORK_STATE };
     if (g_str_has_prefix(name, WEFT_IMAGE_PREFIX))
         add_image(names, name, contents->images);
     for (gsize i = 0; i < G_N_ELEMENTS(suffixes); i++) {
         if (g_str_has_prefix(name, WEFT_DOMAIN_PREFIX) && g_str_has_suffix(name, suffixes[i]))
             add_leftover(name, suffixes[i], work, contents->domains);
     }
+}
+
+/* What forks need: a memory's mark, or what a domain that began as one left behind. */
+static void
+sort_fork_file(const char *name, GHashTable *work, WeftContents *contents)
+{
+    if (g_str_has_suffix(name, WEFT_FORK_WHOLE))
+        g_ptr_array_add(contents->primed, g_strndup(name, strlen(name) - strlen(WEFT_FORK_WHOLE)));
+    else if (g_str_has_prefix(name, WEFT_DOMAIN_PREFIX) && g_str_has_suffix(name, WEFT_FORK_TAIL))
+        add_leftover(name, WEFT_FORK_TAIL, work, contents->domains);
 }
 
 static GHashTable *
@@ -205,12 +217,15 @@ static gboolean
 run_list(WeftCall *call, GError **error)
 {
     WeftContents *contents = call->args;
-    g_autoptr(GPtrArray) names = weft_vir_volume_names(call, error);
+    g_autoptr(GPtrArray) names = weft_vir_volume_names(call, WEFT_POOL, error);
+    g_autoptr(GPtrArray) forks = names ? weft_vir_volume_names(call, WEFT_FORK_POOL, error) : NULL;
     g_autoptr(GHashTable) work = work_of(call->host);
-    if (!names || !list_domains(call, contents->domains, error) || !weft_vir_networks_list(call, contents->networks, error))
+    if (!forks || !list_domains(call, contents->domains, error) || !weft_vir_networks_list(call, contents->networks, error))
         return FALSE;
     for (guint i = 0; i < names->len; i++)
         sort_file(names, g_ptr_array_index(names, i), work, contents);
+    for (guint i = 0; i < forks->len; i++)
+        sort_fork_file(g_ptr_array_index(forks, i), work, contents);
     g_ptr_array_sort(contents->domains, compare_domains);
     g_ptr_array_sort(contents->networks, compare_networks);
     return TRUE;

@@ -61,16 +61,16 @@ compare_names(gconstpointer a, gconstpointer b)
 }
 
 GPtrArray *
-weft_vir_volume_names(WeftCall *call, GError **error)
+weft_vir_volume_names(WeftCall *call, const char *pool_name, GError **error)
 {
     g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
-    g_autoptr(virStoragePool) pool = virStoragePoolLookupByName(call->conn, WEFT_POOL);
+    g_autoptr(virStoragePool) pool = virStoragePoolLookupByName(call->conn, pool_name);
     virStorageVol **volumes = NULL;
     int n = pool ? virStoragePoolListAllVolumes(pool, &volumes, 0) : -1;
     if (n < 0) {
         if (weft_vir_failed_with(VIR_ERR_NO_STORAGE_POOL) || (pool && virStoragePoolIsActive(pool) == 0))
             return g_steal_pointer(&names);
-        weft_vir_fail(error, "listing storage pool " WEFT_POOL);
+        weft_vir_fail(error, "listing storage pool %s", pool_name);
         return NULL;
     }
     for (int i = 0; i < n; i++) {
@@ -104,6 +104,16 @@ weft_vir_volume_remove(virStoragePool *pool, const char *name, GError **error)
     }
     if (volume && virStorageVolDelete(volume, 0) < 0 && !weft_vir_failed_with(VIR_ERR_NO_STORAGE_VOL))
         return weft_vir_fail(error, "removing volume %s", name);
+    return TRUE;
+}
+
+gboolean
+weft_vir_volume_size(virStorageVol *volume, guint64 *ret_size, GError **error)
+{
+    virStorageVolInfo info;
+    if (virStorageVolGetInfoFlags(volume, &info, VIR_STORAGE_VOL_GET_PHYSICAL) < 0)
+        return weft_vir_fail(error, "asking for the size of volume %s", virStorageVolGetName(volume));
+    *ret_size = info.allocation;
     return TRUE;
 }
 

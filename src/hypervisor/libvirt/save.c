@@ -1,0 +1,262 @@
+#include "driver.h"
+#include "errors.h"
+#include "file.h"
+#include "saved.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glib/gstdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PIECE (256u << 10)
+
+/* --- save --- */
+
+typedef struct Saving {
+    char *domain;
+    char *name; /* of the volume */
+    gboolean goes_on;
+    WeftSaved saved;
+} Saving;
+
+static void
+saving_free(gpointer data)
+{
+    Saving *saving = data;
+    g_free(saving->domain);
+    g_free(saving->name);
+    g_free(saving);
+}
+
+/* Is there a file that was written to its end? One that was not is of no use. */
+static gboolean
+find_whole(WeftCall *call, virStoragePool *pool, const char *name, gboolean *ret_whole, GError **error)
+{
+    g_autoptr(GError) failed = NULL;
+    g_autoptr(virStorageVol) volume = weft_vir_volume(pool, name, &failed);
+    WeftSavedHead head;
+    g_autoptr(GBytes) front = volume ? weft_vir_saved_front(call, volume, &head, &failed) : NULL;
+    *ret_whole = front != NULL;
+    if (!failed || failed->code == WEFT_ERROR_INVALID)
+        return TRUE;
+    g_propagate_error(error, g_steal_pointer(&failed));
+    return FALSE;
+}
+
+/* <disk name='vda' snapshot='no'/> for each: weft keeps disks apart. */
+static char *
+snapshot_xml(virDomain *domain, const char *path)
+{
+    static const char *const way[] = { "devices", "disk", NULL };
+    char *live = virDomainGetXMLDesc(domain, 0);
+    g_autoptr(xmlDoc) doc = live ? weft_xml_parse(live, "domain", NULL) : NULL;
+    g_autoptr(GString) xml = g_string_new(NULL);
+    free(live);
+    g_string_append_printf(xml, "<domainsnapshot><memory snapshot='external' file='%s'/><disks>", path);
+    for (const xmlNode *disk = doc ? weft_xml_find(xmlDocGetRootElement(doc), way) : NULL; disk;
+         disk = weft_xml_next(disk, "disk")) {
+        g_autofree char *target = weft_xml_get(weft_xml_child(disk, "target"), "dev");
+        g_string_append_printf(xml, "<disk name='%s' snapshot='no'/>", target ? target : "");
+    }
+    g_string_append(xml, "</disks></domainsnapshot>");
+    return g_string_free(g_steal_pointer(&xml), FALSE);
+}
+
+/* Microseconds that it stood still, by QEMU's word; at least one, since it did. */
+static gint64
+standstill_of(virDomain *domain)
+{
+    virTypedParameter *params = NULL;
+    int n = 0, type = 0;
+    unsigned long long milliseconds = 0;
+    if (virDomainGetJobStats(domain, &type, &params, &n, VIR_DOMAIN_JOB_STATS_COMPLETED) == 0)
+        virTypedParamsGetULLong(params, n, VIR_DOMAIN_JOB_DOWNTIME, &milliseconds);
+    virTypedParamsFree(params, n);
+    return MAX((gint64)milliseconds * 1000, 1);
+}
+
+/* While it runs on its memory is copied as in a migration, and it stands still for the rest. */
+static gboolean
+save_running(virDomain *domain, const char *path, WeftSaved *saved, GError **error)
+{
+    g_autofree char *xml = snapshot_xml(domain, path);
+    virDomainSnapshot *snapshot = virDomainSnapshotCreateXML(
+        domain, xml,
+        VIR_DOMAIN_SNAPSHOT_CREATE_LIVE | VIR_DOMAIN_SNAPSHOT_CREATE_NO_METADATA | VIR_DOMAIN_SNAPSHOT_CREATE_REUSE_EXT);
+    if (!snapshot)
+        return weft_vir_fail(error, "saving domain %s", virDomainGetName(domain));
+    virDomainSnapshotFree(snapshot);
+    saved->paused = standstill_of(domain);
+    return TRUE;
+}
+
+/* The volume first, so that the pool knows of it: libvirt writes to whatever file has that path. */
+static gboolean
+save_domain(WeftCall *call, virStoragePool *pool, virDomain *domain, Saving *saving, GError **error)
+{
+    g_autofree char *path = g_build_filename(WEFT_POOL_PATH, saving->name, NULL);
+    if (!weft_vir_share_nothing(domain, error) || !weft_vir_volume_make(call, pool, saving->name, NULL, error) ||
+        !weft_call_go_on(call, 0, 0, error))
+        return FALSE;
+    if (saving->goes_on
+            ? save_running(domain, path, &saving->saved, error)
+            : virDomainSaveFlags(domain, path, NULL, 0) == 0 || weft_vir_fail(error, "saving domain %s", saving->domain))
+        return TRUE;
+    weft_vir_volume_remove(pool, saving->name, NULL);
+    return FALSE;
+}
+
+static gboolean
+tell_size(virStoragePool *pool, Saving *saving, GError **error)
+{
+    g_autoptr(virStorageVol) volume = weft_vir_volume(pool, saving->name, error);
+    return volume && weft_vir_volume_size(volume, &saving->saved.size, error);
+}
+
+static gboolean
+run_save(WeftCall *call, GError **error)
+{
+    Saving *saving = call->args;
+    gboolean whole = FALSE;
+    g_autoptr(GError) failed = NULL;
+    g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
+    if (!pool || !find_whole(call, pool, saving->name, &whole, error))
+        return FALSE;
+    g_autoptr(virDomain) domain = weft_vir_domain_running(call, saving->domain, &failed);
+    gboolean gone = failed && failed->code == WEFT_ERROR_NOT_FOUND;
+    if (whole && (gone || (!failed && saving->goes_on)))
+        return tell_size(pool, saving, error);
+    if (failed) {
+        g_propagate_error(error, g_steal_pointer(&failed));
+        return FALSE;
+    }
+    return save_domain(call, pool, domain, saving, error) && tell_size(pool, saving, error);
+}
+
+gboolean
+weft_vir_save(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, gboolean goes_on, WeftSaved *ret_saved,
+              GCancellable *cancellable, GError **error)
+{
+    Saving *saving = g_new0(Saving, 1);
+    *saving = (Saving){ g_strdup(domain), g_strconcat(domain, WEFT_SAVED_SUFFIX, NULL), goes_on, { 0 } };
+    g_autofree char *about = weft_vir_about_domain(domain);
+    g_autoptr(WeftCall) call = weft_call_new(hv, host, run_save, saving, saving_free);
+    if (!weft_call_wait(call, about, cancellable, error))
+        return FALSE;
+    *ret_saved = saving->saved;
+    return TRUE;
+}
+
+/* --- fetch --- */
+
+typedef struct Fetching {
+    char *name;
+    char *path;
+    char *part; /* until it is whole */
+    int fd;
+    guint64 size; /* that it is to have */
+    guint64 done;
+    GChecksum *sum;
+} Fetching;
+
+static void
+fetching_free(gpointer data)
+{
+    Fetching *fetching = data;
+    if (fetching->fd >= 0)
+        close(fetching->fd);
+    g_unlink(fetching->part);
+    g_free(fetching->name);
+    g_free(fetching->path);
+    g_free(fetching->part);
+    g_checksum_free(fetching->sum);
+    g_free(fetching);
+}
+
+static gboolean
+fail_file(const Fetching *fetching, GError **error)
+{
+    return weft_error_refuse(error, WEFT_ERROR_FAILED, "file %s: %s", fetching->part, g_strerror(errno));
+}
+
+static gboolean
+receive(WeftCall *call, virStream *stream, Fetching *fetching, GError **error)
+{
+    g_autofree char *piece = g_malloc(PIECE);
+    int n;
+    while ((n = virStreamRecv(stream, piece, PIECE)) > 0) {
+        if (!weft_file_write(fetching->fd, piece, (gsize)n))
+            return fail_file(fetching, error);
+        g_checksum_update(fetching->sum, (const guchar *)piece, n);
+        fetching->done += (guint64)n;
+        if (!weft_call_go_on(call, fetching->done, fetching->size, error))
+            return FALSE;
+    }
+    return n == 0 || weft_vir_fail(error, "receiving");
+}
+
+static gboolean
+download(WeftCall *call, virStorageVol *volume, Fetching *fetching, GError **error)
+{
+    g_autoptr(virStream) stream = virStreamNew(call->conn, 0);
+    if (!stream || virStorageVolDownload(volume, stream, 0, 0, 0) < 0)
+        return weft_vir_fail(error, "reading volume %s", fetching->name);
+    if (!receive(call, stream, fetching, error)) {
+        g_prefix_error(error, "reading volume %s: ", fetching->name);
+        virStreamAbort(stream);
+        return FALSE;
+    }
+    if (virStreamFinish(stream) < 0)
+        return weft_vir_fail(error, "reading volume %s", fetching->name);
+    return fetching->done == fetching->size ||
+           weft_error_refuse(error, WEFT_ERROR_FAILED,
+                             "volume %s gave %" G_GUINT64_FORMAT " bytes of %" G_GUINT64_FORMAT "; fetch it again",
+                             fetching->name, fetching->done, fetching->size);
+}
+
+static gboolean
+run_fetch(WeftCall *call, GError **error)
+{
+    Fetching *fetching = call->args;
+    g_autoptr(GError) failed = NULL;
+    g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
+    g_autoptr(virStorageVol) volume = pool ? weft_vir_volume(pool, fetching->name, &failed) : NULL;
+    if (!volume) {
+        if (failed)
+            g_propagate_error(error, g_steal_pointer(&failed));
+        return pool && !(*error) ? weft_error_refuse(error, WEFT_ERROR_NOT_FOUND, "there is no %s", fetching->name) : FALSE;
+    }
+    if (!weft_vir_volume_size(volume, &fetching->size, error))
+        return FALSE;
+    fetching->fd = open(fetching->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fetching->fd < 0)
+        return fail_file(fetching, error);
+    if (!download(call, volume, fetching, error))
+        return FALSE;
+    if (fsync(fetching->fd) < 0 || rename(fetching->part, fetching->path) < 0)
+        return fail_file(fetching, error);
+    return TRUE;
+}
+
+gboolean
+weft_vir_fetch(WeftHypervisor *hv, const WeftHostAddress *host, const WeftFetch *fetch, WeftImageFile *ret_file,
+               GCancellable *cancellable, GError **error)
+{
+    Fetching *fetching = g_new0(Fetching, 1);
+    *fetching = (Fetching){ g_strdup(fetch->name),
+                            g_strdup(fetch->path),
+                            g_strconcat(fetch->path, ".part", NULL),
+                            -1,
+                            0,
+                            0,
+                            g_checksum_new(G_CHECKSUM_SHA256) };
+    g_autofree char *about = g_strdup(fetch->name);
+    g_autoptr(WeftCall) call = weft_call_new(hv, host, run_fetch, fetching, fetching_free);
+    call->progress = fetch->progress;
+    call->progress_data = fetch->data;
+    if (!weft_call_wait(call, about, cancellable, error))
+        return FALSE;
+    *ret_file = (WeftImageFile){ .digest = g_strdup(g_checksum_get_string(fetching->sum)), .size = fetching->size };
+    return TRUE;
+}
