@@ -1,16 +1,16 @@
 #include "errors.h"
 #include "move.h"
 
-#define LOOK (100 * 1000)          /* microseconds between looks: libvirt tells of passes, but not of how far one got */
-#define STUCK (2 * G_USEC_PER_SEC) /* a post-copy that nobody waits for and that gets no further is broken off to be resumed   \
-                                    */
-#define PASSES_MAX 30              /* of a pre-copy; whoever writes less than the link carries needs a handful */
+#define LOOK (100 * 1000) /* microseconds between looks: libvirt tells of passes, but not of how far one got */
+#define STUCK                                                                                                                  \
+    (2 * G_USEC_PER_SEC) /* a post-copy that nobody waits for and that gets no further is broken off to be resumed             \
+                          */
+#define PASSES_MAX 30    /* of a pre-copy; whoever writes less than the link carries needs a handful */
 
 typedef struct Stats {
     int type; /* VIR_DOMAIN_JOB_NONE: nothing is known yet */
     guint64 total, remaining, sent;
     guint passes;
-    gint64 downtime;
 } Stats;
 
 typedef struct Watch {
@@ -60,7 +60,6 @@ read_stats(virDomain *domain)
     stats.remaining = get_ullong(params, n, VIR_DOMAIN_JOB_MEMORY_REMAINING);
     stats.sent = get_ullong(params, n, VIR_DOMAIN_JOB_MEMORY_PROCESSED);
     stats.passes = (guint)get_ullong(params, n, VIR_DOMAIN_JOB_MEMORY_ITERATION);
-    stats.downtime = (gint64)get_ullong(params, n, VIR_DOMAIN_JOB_DOWNTIME) * 1000;
     virTypedParamsFree(params, n);
     return stats;
 }
@@ -73,7 +72,6 @@ note_stats(WeftMoving *moving, const Stats *stats)
         moving->told = g_get_monotonic_time();
     moving->sent = stats->sent;
     moving->passes = MAX(moving->passes, stats->passes);
-    moving->downtime = MAX(moving->downtime, stats->downtime);
     g_mutex_unlock(&moving->mutex);
 }
 
@@ -187,4 +185,70 @@ weft_move_unwatch(WeftMoving *moving)
     moving->over = TRUE;
     g_cond_broadcast(&moving->news);
     g_mutex_unlock(&moving->mutex);
+}
+
+/* --- when it stood still --- */
+
+static void
+note_event(WeftCall *call, const char *domain, gboolean here)
+{
+    WeftMoving *moving = call->args;
+    if (!g_str_equal(domain, moving->domain))
+        return;
+    g_mutex_lock(&moving->mutex);
+    if (here && moving->stopped == 0)
+        moving->stopped = g_get_monotonic_time();
+    else if (!here && moving->went_on == 0)
+        moving->went_on = g_get_monotonic_time();
+    g_mutex_unlock(&moving->mutex);
+}
+
+static int
+on_event_here(virConnect *conn, virDomain *domain, int event, int detail, void *call)
+{
+    if (event == VIR_DOMAIN_EVENT_SUSPENDED)
+        note_event(call, virDomainGetName(domain), TRUE);
+    return 0;
+}
+
+/* A post-copy is also told of as "resumed", when it begins and when all is there: what counts is the first. */
+static int
+on_event_there(virConnect *conn, virDomain *domain, int event, int detail, void *call)
+{
+    if (event == VIR_DOMAIN_EVENT_RESUMED)
+        note_event(call, virDomainGetName(domain), FALSE);
+    return 0;
+}
+
+static void
+drop_call(void *call)
+{
+    weft_call_unref(call);
+}
+
+static int
+listen_on(virConnect *conn, virConnectDomainEventCallback heard, WeftCall *call)
+{
+    int ear = virConnectDomainEventRegisterAny(conn, NULL, VIR_DOMAIN_EVENT_ID_LIFECYCLE, VIR_DOMAIN_EVENT_CALLBACK(heard),
+                                               g_atomic_rc_box_acquire(call), drop_call);
+    if (ear < 0)
+        weft_call_unref(call);
+    return ear;
+}
+
+WeftMoveEars
+weft_move_listen(WeftCall *call)
+{
+    const WeftMoving *moving = call->args;
+    return (WeftMoveEars){ listen_on(call->conn, on_event_here, call), listen_on(moving->there->conn, on_event_there, call) };
+}
+
+void
+weft_move_deafen(WeftCall *call, WeftMoveEars ears)
+{
+    const WeftMoving *moving = call->args;
+    if (ears.here >= 0)
+        virConnectDomainEventDeregisterAny(call->conn, ears.here);
+    if (ears.there >= 0)
+        virConnectDomainEventDeregisterAny(moving->there->conn, ears.there);
 }

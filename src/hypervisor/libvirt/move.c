@@ -20,10 +20,7 @@ static void
 moving_free(gpointer data)
 {
     WeftMoving *moving = data;
-    if (moving->there) {
-        g_clear_pointer(&moving->there->conn, virConnectClose);
-        weft_call_unref(moving->there);
-    }
+    weft_call_unref(moving->there);
     g_clear_object(&moving->peer);
     g_free(moving->domain);
     g_free(moving->xml);
@@ -123,7 +120,6 @@ migrate(WeftCall *call, virDomain *domain, Params *params, unsigned flags, GErro
 {
     WeftMoving *moving = call->args;
     WeftVirHost *to = moving->there->host;
-    moving->begun = TRUE;
     weft_move_watch(call);
     g_mutex_lock(&call->host->mutex);
     g_set_object(&moving->peer, call->host->peer);
@@ -133,6 +129,7 @@ migrate(WeftCall *call, virDomain *domain, Params *params, unsigned flags, GErro
         g_ptr_array_add(to->before, g_object_ref(moving->peer));
         g_mutex_unlock(&to->mutex);
     }
+    WeftMoveEars ears = weft_move_listen(call);
     g_autoptr(virDomain) moved = virDomainMigrate3(domain, moving->there->conn, params->list, (unsigned)params->n, flags);
     gboolean ok = moved || weft_vir_fail(error, "moving domain %s to host %s", moving->domain, to->name);
     if (moving->peer) {
@@ -141,6 +138,7 @@ migrate(WeftCall *call, virDomain *domain, Params *params, unsigned flags, GErro
         g_mutex_unlock(&to->mutex);
     }
     weft_move_unwatch(moving);
+    weft_move_deafen(call, ears);
     return ok;
 }
 
@@ -202,23 +200,6 @@ explain(WeftCall *call, GError **error)
 /* --- step by step --- */
 
 static gboolean
-finish(WeftCall *call, virDomain *there, GError **error)
-{
-    WeftMoving *moving = call->args;
-    virTypedParameter *params = NULL;
-    unsigned long long downtime = 0;
-    int type, n = 0;
-    if (moving->begun && virDomainGetJobStats(there, &type, &params, &n, VIR_DOMAIN_JOB_STATS_COMPLETED) == 0 &&
-        virTypedParamsGetULLong(params, n, VIR_DOMAIN_JOB_DOWNTIME, &downtime) == 1) {
-        g_mutex_lock(&moving->mutex);
-        moving->downtime = (gint64)downtime * 1000;
-        g_mutex_unlock(&moving->mutex);
-    }
-    virTypedParamsFree(params, n);
-    return weft_vir_files_remove(call, moving->domain, error);
-}
-
-static gboolean
 clear_there(WeftCall *call, virDomain *there, GError **error)
 {
     const WeftMoving *moving = call->args;
@@ -267,22 +248,17 @@ take_step(WeftCall *call, WeftMoveStep step, const End *here, const End *there, 
     case WEFT_MOVE_REFUSE:
         return weft_error_refuse(error, WEFT_ERROR_INVALID, "domain %s is paused; resume it first", moving->domain);
     case WEFT_MOVE_DONE:
-        return finish(call, there->domain, error);
+        return weft_vir_files_remove(call, moving->domain, error);
     }
     g_assert_not_reached();
 }
 
 /* Each round takes it nearer to its end; a migration that failed is the caller's to try again. */
 static gboolean
-run_move(WeftCall *call, GError **error)
+take_steps(WeftCall *call, GError **error)
 {
     WeftMoving *moving = call->args;
     WeftMoveStep step;
-    moving->there->conn = weft_vir_dial(moving->there->host, error);
-    if (!moving->there->conn) {
-        g_prefix_error(error, "host %s: ", moving->there->host->name);
-        return FALSE;
-    }
     do {
         g_auto(End) here = { NULL }, there = { NULL };
         if (!weft_call_go_on(call, 0, 0, error) || !look(call, moving->domain, &here, error) ||
@@ -293,6 +269,20 @@ run_move(WeftCall *call, GError **error)
             return FALSE;
     } while (step != WEFT_MOVE_DONE);
     return TRUE;
+}
+
+static gboolean
+run_move(WeftCall *call, GError **error)
+{
+    WeftMoving *moving = call->args;
+    moving->there->conn = weft_vir_dial(moving->there->host, error);
+    if (!moving->there->conn) {
+        g_prefix_error(error, "host %s: ", moving->there->host->name);
+        return FALSE;
+    }
+    gboolean ok = take_steps(call, error);
+    g_clear_pointer(&moving->there->conn, virConnectClose); /* here: whoever is the last to know of the call must not block */
+    return ok;
 }
 
 static WeftMoving *
@@ -323,9 +313,11 @@ weft_vir_move(WeftHypervisor *hv, const WeftHostAddress *from, const WeftHostAdd
     if (!weft_call_wait(call, about, cancellable, error))
         return FALSE;
     g_mutex_lock(&moving->mutex);
+    if (moving->stopped == 0)
+        moving->went_on = 0;
     *ret_moved = (WeftMoved){
         .took = g_get_monotonic_time() - moving->began,
-        .stall = moving->downtime,
+        .stall = MAX(moving->went_on - moving->stopped, 0),
         .sent = moving->sent,
         .passes = moving->passes,
     };

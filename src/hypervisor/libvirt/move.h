@@ -12,7 +12,6 @@ typedef struct WeftMoving {
     WeftCall *there;   /* carries the connection to the other host; never run */
     GSocketAddress *peer;
     gint64 began;
-    gboolean begun; /* this call has copied something */
 
     GMutex mutex;
     GCond news;
@@ -20,8 +19,8 @@ typedef struct WeftMoving {
     gboolean endless; /* it was broken off as it would never have ended */
     guint64 sent;
     guint passes;
-    gint64 downtime;
-    gint64 told; /* when it last got further */
+    gint64 told;             /* when it last got further */
+    gint64 stopped, went_on; /* when its processors stopped here, and ran there; 0: not heard */
 } WeftMoving;
 
 /* --- move-files.c --- */
@@ -35,4 +34,11 @@ weft_move_files(WeftCall *here, WeftCall *there, const WeftMoving *moving, const
 /* Follows libvirt's migration from a thread and a connection of its own, until it is over: tells how far it is, turns it into a
  * post-copy when it is time, and breaks it off when nobody waits for it any more. */
 void weft_move_watch(WeftCall *call);
+/* Hears on these connections when the domain stops here and goes on there: libvirt's own figures know no post-copy. Returns the
+ * callbacks' numbers, for weft_move_deafen(). */
+typedef struct WeftMoveEars {
+    int here, there;
+} WeftMoveEars;
+WeftMoveEars weft_move_listen(WeftCall *call);
+void weft_move_deafen(WeftCall *call, WeftMoveEars ears);
 void weft_move_unwatch(WeftMoving *moving);

@@ -1,0 +1,163 @@
+/* What the libvirt driver decides when it moves a domain. */
+#include "move-plan.h"
+
+#include <libvirt/libvirt.h>
+#include <string.h>
+
+/* --- how a domain is --- */
+
+/* clang-format off */
+static const struct {
+    int state, reason;
+    WeftMoveEnd end;
+} states[] = {
+    { VIR_DOMAIN_RUNNING, VIR_DOMAIN_RUNNING_BOOTED,          WEFT_END_RUNS },
+    { VIR_DOMAIN_RUNNING, VIR_DOMAIN_RUNNING_MIGRATED,        WEFT_END_RUNS },
+    { VIR_DOMAIN_RUNNING, VIR_DOMAIN_RUNNING_POSTCOPY,        WEFT_END_COPIES },
+    { VIR_DOMAIN_RUNNING, VIR_DOMAIN_RUNNING_POSTCOPY_FAILED, WEFT_END_BROKEN },
+    { VIR_DOMAIN_PAUSED,  VIR_DOMAIN_PAUSED_USER,             WEFT_END_PAUSED },
+    { VIR_DOMAIN_PAUSED,  VIR_DOMAIN_PAUSED_IOERROR,          WEFT_END_PAUSED },
+    { VIR_DOMAIN_PAUSED,  VIR_DOMAIN_PAUSED_MIGRATION,        WEFT_END_HALTED },
+    { VIR_DOMAIN_PAUSED,  VIR_DOMAIN_PAUSED_STARTING_UP,      WEFT_END_HALTED },
+    { VIR_DOMAIN_PAUSED,  VIR_DOMAIN_PAUSED_POSTCOPY,         WEFT_END_COPIES },
+    { VIR_DOMAIN_PAUSED,  VIR_DOMAIN_PAUSED_POSTCOPY_FAILED,  WEFT_END_BROKEN },
+    { VIR_DOMAIN_SHUTOFF, VIR_DOMAIN_SHUTOFF_MIGRATED,        WEFT_END_ABSENT },
+};
+/* clang-format on */
+
+static void
+ends(void)
+{
+    for (gsize i = 0; i < G_N_ELEMENTS(states); i++)
+        g_assert_cmpint(weft_move_end(states[i].state, states[i].reason), ==, states[i].end);
+}
+
+/* --- what follows from it --- */
+
+/* A world of two ends, on which steps are taken as the driver does. */
+typedef struct World {
+    WeftMoveEnd here, there;
+} World;
+
+static gboolean
+take(World *world, WeftMoveStep step)
+{
+    switch (step) {
+    case WEFT_MOVE_BEGIN:
+        g_assert_cmpint(world->here, ==, WEFT_END_RUNS);
+        g_assert_cmpint(world->there, ==, WEFT_END_ABSENT);
+        *world = (World){ WEFT_END_ABSENT, WEFT_END_RUNS };
+        return TRUE;
+    case WEFT_MOVE_RESUME:
+    case WEFT_MOVE_AWAIT:
+        *world = (World){ WEFT_END_ABSENT, WEFT_END_RUNS };
+        return TRUE;
+    case WEFT_MOVE_BREAK:
+        world->here = WEFT_END_BROKEN;
+        return TRUE;
+    case WEFT_MOVE_WAKE:
+        g_assert_cmpint(world->there, ==, WEFT_END_ABSENT);
+        world->here = WEFT_END_RUNS;
+        return TRUE;
+    case WEFT_MOVE_CLEAR:
+        world->there = WEFT_END_ABSENT;
+        return TRUE;
+    case WEFT_MOVE_END:
+        g_assert_true(world->there == WEFT_END_RUNS || world->there == WEFT_END_PAUSED);
+        world->here = WEFT_END_ABSENT;
+        return TRUE;
+    default:
+        return FALSE;
+    }
+}
+
+/* From wherever a killed weftd left them: it ends, and no step starts what may run elsewhere, or ends what is nowhere else. */
+static void
+steps(void)
+{
+    for (int here = 0; here < WEFT_ENDS; here++) {
+        for (int there = 0; there < WEFT_ENDS; there++) {
+            World world = { (WeftMoveEnd)here, (WeftMoveEnd)there };
+            guint n = 0;
+            while (take(&world, weft_move_step(world.here, world.there)))
+                g_assert_cmpuint(++n, <, 5);
+            WeftMoveStep last = weft_move_step(world.here, world.there);
+            g_assert_true(last == WEFT_MOVE_DONE || last == WEFT_MOVE_LOST || last == WEFT_MOVE_REFUSE);
+        }
+    }
+}
+
+/* What has run in post-copy there is never woken here, nor cleared there while this end still has pages of it. */
+static void
+post_copy_is_kept(void)
+{
+    const WeftMoveEnd both[] = { WEFT_END_COPIES, WEFT_END_BROKEN };
+    for (gsize i = 0; i < G_N_ELEMENTS(both); i++) {
+        g_assert_cmpint(weft_move_step(both[i], WEFT_END_ABSENT), ==, WEFT_MOVE_LOST);
+        for (gsize j = 0; j < G_N_ELEMENTS(both); j++)
+            g_assert_cmpint(weft_move_step(both[i], both[j]), !=, WEFT_MOVE_CLEAR);
+    }
+    g_assert_cmpint(weft_move_step(WEFT_END_BROKEN, WEFT_END_BROKEN), ==, WEFT_MOVE_RESUME);
+    g_assert_cmpint(weft_move_step(WEFT_END_HALTED, WEFT_END_ABSENT), ==, WEFT_MOVE_WAKE);
+    g_assert_cmpint(weft_move_step(WEFT_END_HALTED, WEFT_END_RUNS), ==, WEFT_MOVE_END);
+}
+
+/* --- the definition there --- */
+
+#define LIVE                                                                                                                   \
+    "<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><name>weft-1a-1</name>"                        \
+    "<metadata><weft:node xmlns:weft='urn:w' id='old'/><driver:definition "                                                    \
+    "xmlns:driver='https://weft.dev/xmlns/definition/1' sha256='old'/></metadata>"                                             \
+    "<memoryBacking><access mode='private'/></memoryBacking><cputune><vcpupin vcpu='0' cpuset='1'/></cputune><devices>"        \
+    "<disk><source file='/var/lib/libvirt/weft/weft-1a-1.disk'/><backingStore type='file'><format type='qcow2'/>"              \
+    "<source file='/var/lib/libvirt/weft/image-ab'/></backingStore><target dev='vda'/></disk>"                                 \
+    "<interface type='bridge'><mac address='02:00:00:00:00:01'/><source bridge='weft1'/><target dev='wefa'/>"                  \
+    "<address type='pci' bus='0x07'/></interface></devices>"                                                                   \
+    "<qemu:commandline><qemu:arg value='-mon'/></qemu:commandline></domain>"
+#define WANTED                                                                                                                 \
+    "<domain type='kvm'><name>weft-1a-1</name><metadata><weft:node xmlns:weft='urn:w' id='new'/></metadata>"                   \
+    "<memoryBacking><hugepages/></memoryBacking><cputune><vcpupin vcpu='0' cpuset='5'/></cputune><numatune/>"                  \
+    "<devices><interface type='bridge'><mac address='02:00:00:00:00:01'/><source bridge='weft2'/><target dev='wefb'/>"         \
+    "</interface></devices></domain>"
+
+static void
+definition(void)
+{
+    g_autoptr(GError) error = NULL;
+    g_autofree char *xml = weft_move_definition(LIVE, WANTED, &error);
+    g_assert_no_error(error);
+    const char *const has[] = { "id=\"new\"",   "cpuset=\"5\"", "weft2", "wefb",
+                                "<hugepages/>", "<numatune/>",  "0x07",  "weft-1a-1.disk" };
+    const char *const lacks[] = { "id=\"old\"", "cpuset=\"1\"", "weft1\"", "wefa", "private", "-mon", "sha256=\"old\"" };
+    for (gsize i = 0; i < G_N_ELEMENTS(has); i++)
+        g_assert_nonnull(strstr(xml, has[i]));
+    for (gsize i = 0; i < G_N_ELEMENTS(lacks); i++)
+        g_assert_null(strstr(xml, lacks[i]));
+    g_autofree char *digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, WANTED, -1);
+    g_assert_nonnull(strstr(xml, digest));
+    g_assert_null(weft_move_definition("rubbish", WANTED, NULL));
+    g_assert_null(weft_move_definition(LIVE, "rubbish", NULL));
+}
+
+static void
+own_disk(void)
+{
+    g_autofree char *base = NULL, *format = NULL, *none = NULL, *nothing = NULL;
+    g_autofree char *disk = weft_move_own_disk(LIVE, &base, &format);
+    g_assert_cmpstr(disk, ==, "vda");
+    g_assert_cmpstr(base, ==, "image-ab");
+    g_assert_cmpstr(format, ==, "qcow2");
+    g_assert_null(weft_move_own_disk(WANTED, &none, &nothing));
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/moves/ends", ends);
+    g_test_add_func("/moves/steps", steps);
+    g_test_add_func("/moves/post-copy-is-kept", post_copy_is_kept);
+    g_test_add_func("/moves/definition", definition);
+    g_test_add_func("/moves/own-disk", own_disk);
+    return g_test_run();
+}
