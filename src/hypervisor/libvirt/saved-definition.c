@@ -8,6 +8,7 @@
 
 #define QEMU_NAMESPACE "http://libvirt.org/schemas/domain/qemu/1.0"
 #define SMALL_PAGE 4096
+#define TRANSLATION_MIB 24 /* for each processor */
 
 /* --- sizes --- */
 
@@ -261,6 +262,23 @@ mark_memory(xmlNode *root, const WeftSavedMemory *memory, guint64 page_size)
     xmlSetProp(mark, BAD_CAST "use", BAD_CAST(memory->made ? WEFT_MEMORY_MAKE : WEFT_MEMORY_SHARE));
 }
 
+/* QEMU keeps what it translates of an emulated guest in up to 1 GiB, and a fork has its own: of an idle node that would be most
+ * of its memory. */
+static void
+bound_translation(xmlNode *root)
+{
+    g_autofree char *type = weft_xml_get(root, "type");
+    g_autofree char *size = g_strdup_printf("%" G_GUINT64_FORMAT, TRANSLATION_MIB * vcpus_of(root));
+    xmlNode *features = (xmlNode *)weft_xml_child(root, "features");
+    if (g_strcmp0(type, "qemu") != 0)
+        return;
+    if (!features)
+        features = add(root, "features");
+    drop_all(features, "tcg");
+    xmlNode *cache = xmlNewChild(add(features, "tcg"), NULL, BAD_CAST "tb-cache", BAD_CAST size);
+    xmlSetProp(cache, BAD_CAST "unit", BAD_CAST "MiB");
+}
+
 /* --- all of it --- */
 
 static gboolean
@@ -293,8 +311,10 @@ weft_saved_definition(const char *saved, const char *definition, const WeftSaved
         g_autofree char *name = weft_xml_content(weft_xml_child(root, "name"));
         mark_memory(root, memory, weft_saved_page_size(definition));
         use_file(root, memory);
-        if (!memory->made)
+        if (!memory->made) {
             add_monitor(root, name);
+            bound_translation(root);
+        }
     }
     weft_saved_start_quickly(root);
     xmlChar *text = NULL;

@@ -1,0 +1,156 @@
+"""Memory that nodes are forked from: where it is put, when it is refused, and when it goes."""
+
+import os
+import time
+
+import pytest
+from host import domain
+
+MEMORY = "https://weft.dev/xmlns/memory/1"
+SIZE = 4 << 20
+ID, GENERATION = "4k2m8w9x1a2c", "9f3c"
+MAKER, FORK = "1a-9", "1a-1"
+RAM = "var/lib/libvirt/qemu/ram"
+
+
+def xml(node, use, number=None, memory=ID, generation=GENERATION, size=SIZE):
+    mark = f"<m:memory xmlns:m='{MEMORY}' id='{memory}' generation='{generation}' page='4096' use='{use}'/></metadata><memory unit='KiB'>{size >> 10}</memory>"
+    text = domain(node).replace("</metadata>", mark)
+    return text.replace("<domain type='kvm'>", f"<domain type='kvm' id='{number}'>") if number else text
+
+
+class Memory:
+    """A host on which memory is made and forked from, as libvirt and weftd would have it."""
+
+    def __init__(self, host):
+        self.host = host
+        self.file = host.root / "dev/shm/weft-memory" / ID
+        self.forks = host.root / "run/weft-fork"
+        self.number = 0
+        self.text = None
+
+    def start(self, node, use, **changes):
+        """Until QEMU would be started; tells what the last run of the hook answered."""
+        self.number += 1
+        answer = self.host.hook("qemu", f"weft-{node}", "prepare", xml(node, use, **changes))
+        assert answer.returncode == 0, answer.stderr
+        self.folder = self.host.root / RAM / f"{self.number}-weft-{node}"
+        self.folder.mkdir(parents=True)
+        self.text = xml(node, use, self.number, **changes)
+        return self.host.hook("qemu", f"weft-{node}", "start", self.text)
+
+    def end(self, node):
+        answer = self.host.hook("qemu", f"weft-{node}", "release", self.text)
+        assert answer.returncode == 0, answer.stderr
+
+    def write(self, byte=b"m"):
+        """As QEMU does, through the place where it looks."""
+        with (self.folder / "pc.ram").open("r+b") as ram:
+            ram.write(byte * SIZE)
+
+    def note(self, suffix):
+        self.forks.mkdir(exist_ok=True)
+        (self.forks / f"{ID}{suffix}").write_text("of weftd", encoding="utf-8")
+
+    def make(self):
+        assert self.start(MAKER, "make").returncode == 0
+        self.write()
+        self.note(".state")
+        self.end(MAKER)
+        self.note(".ok")
+
+    def tidy(self):
+        """Any run of the hook does."""
+        self.host.hook("network", "weft-probe", "start", "<network/>")
+
+
+@pytest.fixture
+def memory(make):
+    return Memory(make())
+
+
+def test_makes_and_shares(memory):
+    memory.make()
+    assert memory.file.stat().st_size == SIZE
+    answer = memory.start(FORK, "share")
+    assert answer.returncode == 0, answer.stderr
+    assert os.readlink(memory.folder / "pc.ram") == str(memory.file)
+    assert "x-ignore-shared" in (memory.forks / f"weft-{FORK}.in").read_text(encoding="utf-8")
+    assert os.readlink(memory.forks / f"weft-{FORK}.out") == "/dev/null"
+    assert memory.host.hook("qemu", f"weft-{FORK}", "started", memory.text).returncode == 0
+    assert sorted(entry.name for entry in memory.forks.iterdir()) == [f"{ID}.ok", f"{ID}.state", f"{ID}.sum"]
+    memory.end(FORK)
+    assert memory.file.exists()
+
+
+def test_uses_the_hosts_own_folder(memory):
+    folder = memory.host.root / "etc/libvirt"
+    folder.mkdir(parents=True)
+    (folder / "qemu.conf").write_text('user = "root"\nmemory_backing_dir = "/mem"\n', encoding="utf-8")
+    assert memory.host.hook("qemu", f"weft-{MAKER}", "prepare", xml(MAKER, "make")).returncode == 0
+    place = memory.host.root / f"mem/libvirt/qemu/7-weft-{MAKER}"
+    place.mkdir(parents=True)
+    assert memory.host.hook("qemu", f"weft-{MAKER}", "start", xml(MAKER, "make", 7)).returncode == 0
+    assert os.readlink(place / "pc.ram") == str(memory.file)
+
+
+@pytest.mark.parametrize("spoil, changes, told", [
+    (lambda memory: memory.file.unlink(), {}, "not on this host any more"),
+    (lambda memory: (memory.forks / f"{ID}.sum").unlink(), {}, "not on this host any more"),
+    (lambda memory: memory.file.write_bytes(b"m" * (SIZE - 4096)), {}, "bytes and the node"),
+    (lambda memory: memory.file.write_bytes(b"n" * SIZE), {}, "damaged"),
+    (lambda memory: None, {"generation": "9f3d"}, "not of generation 9f3d"),
+    (lambda memory: None, {"size": SIZE * 2}, "bytes and the node"),
+    (lambda memory: None, {"memory": "another"}, "not on this host any more"),
+])
+def test_refuses_what_is_wrong(memory, spoil, changes, told):
+    memory.make()
+    spoil(memory)
+    answer = memory.start(FORK, "share", **changes)
+    assert answer.returncode == 1
+    assert told in answer.stderr and "prime it again" in answer.stderr
+    assert not (memory.folder / "pc.ram").is_symlink()
+    memory.end(FORK)
+
+
+@pytest.mark.parametrize("changes", [{"memory": "../../etc/passwd"}, {"memory": ""}, {"generation": "a/b"}, {"memory": "x" * 65}])
+def test_refuses_names_that_are_paths(memory, changes):
+    answer = memory.host.hook("qemu", f"weft-{FORK}", "prepare", xml(FORK, "share", **changes))
+    assert answer.returncode == 1 and "letters, digits" in answer.stderr
+    assert memory.host.hook("qemu", f"weft-{FORK}", "prepare", xml(FORK, "eat")).returncode == 1
+
+
+def test_goes_when_nobody_wants_it(memory):
+    memory.make()
+    memory.tidy()
+    assert memory.file.exists()
+    for suffix in (".ok", ".state"):
+        (memory.forks / f"{ID}{suffix}").unlink()
+    memory.tidy()
+    assert not memory.file.exists()
+    assert not list(memory.forks.iterdir())
+
+
+def test_goes_with_a_maker_that_was_broken_off(memory):
+    assert memory.start(MAKER, "make").returncode == 0
+    memory.write()
+    with memory.host.running(f"weft-{MAKER}"):
+        memory.host.hook("qemu", f"weft-{MAKER}", "started", memory.text)
+        memory.tidy()
+        assert memory.file.exists()
+    memory.tidy()  # its process is gone, and nobody said so
+    assert not memory.file.exists()
+
+
+def test_goes_when_it_was_never_marked(memory):
+    assert memory.start(MAKER, "make").returncode == 0
+    memory.write()
+    memory.note(".state")
+    memory.end(MAKER)
+    memory.tidy()
+    assert memory.file.exists()  # weftd is about to mark it
+    long_ago = time.time() - 3600
+    os.utime(memory.forks / f"{ID}.state", (long_ago, long_ago))
+    memory.tidy()
+    assert not memory.file.exists()
+    assert not list(memory.forks.iterdir())
