@@ -19,7 +19,7 @@
 /* --- start: what must be there before anybody logs in --- */
 
 static const char *const seed_files[] = {
-    "ssh/id_ed25519", "ssh/id_ed25519.pub", "ssh/host_ed25519", "ssh/host_ed25519.pub", "munge.key",
+    "ssh/id_ed25519", "ssh/id_ed25519.pub", "ssh/host_ed25519", "ssh/host_ed25519.pub", "ssh/host_dropbear", "munge.key",
 };
 
 /* A template's seed says nothing that a node which has become somebody does not know better. */

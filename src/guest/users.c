@@ -91,6 +91,8 @@ setup_host_keys(const struct node *node)
     free(public);
     install(FILES "ssh/host_ed25519", "etc/weft/ssh_host_ed25519_key", 0600);
     install(FILES "ssh/host_ed25519.pub", "etc/weft/ssh_host_ed25519_key.pub", 0644);
+    if (file_exists("etc/dropbear"))
+        install(FILES "ssh/host_dropbear", "etc/dropbear/dropbear_ed25519_host_key", 0600);
     if (file_exists("etc/ssh/sshd_config.d"))
         file_write("etc/ssh/sshd_config.d/weft.conf", server, strlen(server), 0644);
     else

@@ -174,6 +174,20 @@ derive_pair(const Origin *origin, const char *comment, char **ret_private, char 
     return TRUE;
 }
 
+/* dropbear's file: the key's type, then both halves as one. */
+static GBytes *
+derive_dropbear(const Origin *origin, GError **error)
+{
+    guint8 halves[2 * ED25519_LENGTH];
+    if (!derive_public(origin, halves, halves + ED25519_LENGTH, error))
+        return NULL;
+    GByteArray *file = g_byte_array_new();
+    put_text(file, KEY_TYPE);
+    put_bytes(file, halves, sizeof halves);
+    gnutls_memset(halves, 0, sizeof halves);
+    return g_byte_array_free_to_bytes(file);
+}
+
 /* As systemd makes them: a random UUID of version 4, without its hyphens. */
 static gboolean
 derive_machine_id(const guint8 *secret, const char *node_id, char ret_text[33], GError **error)
@@ -195,6 +209,7 @@ weft_keys_derive(const guint8 secret[WEFT_SECRET_LENGTH], const WeftKeyOwner *ow
     const Origin user = { secret, owner->cluster_id, "weft ssh user" }, host = { secret, owner->node_id, HOST_KEY };
     if (!derive_pair(&user, owner->cluster, &keys->user_private, &keys->user_public, error) ||
         !derive_pair(&host, owner->cluster, &keys->host_private, &keys->host_public, error) ||
+        !(keys->host_dropbear = derive_dropbear(&host, error)) ||
         !expand(secret, owner->cluster_id, "weft munge", keys->munge, sizeof keys->munge, error) ||
         !derive_machine_id(secret, owner->node_id, keys->machine_id, error))
         return NULL;
@@ -220,5 +235,6 @@ weft_keys_free(WeftKeys *keys)
     g_free(keys->user_public);
     g_free(keys->host_private);
     g_free(keys->host_public);
+    g_clear_pointer(&keys->host_dropbear, g_bytes_unref);
     g_free(keys);
 }

@@ -12,7 +12,8 @@ typedef struct WeftKeys {
     guint8 munge[128];
     char *host_private; /* of the node's ssh server; the others know it by the roster */
     char *host_public;
-    char machine_id[33]; /* of the node, as in /etc/machine-id */
+    GBytes *host_dropbear; /* the private one as dropbear keeps it: conversion is a program that each node would have to run */
+    char machine_id[33];   /* of the node, as in /etc/machine-id */
 } WeftKeys;
 
 /* Whose they are. */

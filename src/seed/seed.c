@@ -92,7 +92,7 @@ copied(const char *text)
 
 /* --- what belongs into the node as it is --- */
 
-#define OWN_FILES 5
+#define OWN_FILES 6
 #define OWN_FOLDER "weft/files/"
 
 static void
@@ -103,6 +103,7 @@ own_files(const WeftKeys *keys, WeftIsoFile ret_files[OWN_FILES])
         { OWN_FOLDER "ssh/id_ed25519.pub", 0644, line(keys->user_public) },
         { OWN_FOLDER "ssh/host_ed25519", 0600, copied(keys->host_private) },
         { OWN_FOLDER "ssh/host_ed25519.pub", 0644, line(keys->host_public) },
+        { OWN_FOLDER "ssh/host_dropbear", 0600, g_bytes_ref(keys->host_dropbear) },
         { OWN_FOLDER "munge.key", 0600, g_bytes_new(keys->munge, sizeof keys->munge) },
     };
     memcpy(ret_files, files, sizeof files);

@@ -8,7 +8,7 @@
  *     weft/guest                             the guest program; an image without cloud-init runs it as "guest start MOUNTPOINT"
  *     weft/node                              what this node is, a line each: see below
  *     weft/files/…                           what belongs into the node as it is: ssh/id_ed25519, ssh/id_ed25519.pub,
- *                                            ssh/host_ed25519, ssh/host_ed25519.pub, munge.key
+ *                                            ssh/host_ed25519, ssh/host_ed25519.pub, ssh/host_dropbear, munge.key
  *
  * weft/node: "key value" lines, in this order, some more than once:
  *     hostname cfd-3            rank 3                 cluster cfd

@@ -25,7 +25,7 @@ login ssh-ed25519 AAAA {cluster}
 """
 MACHINE = "0123456789ab4def8123456789abcdef"
 FILES = {"ssh/id_ed25519": (0o600, b"private\n"), "ssh/id_ed25519.pub": (0o644, b"ssh-ed25519 AAAA cfd\n"),
-         "ssh/host_ed25519": (0o600, b"host\n"), "ssh/host_ed25519.pub": (0o644, b"ssh-ed25519 BBBB cfd\n"), "munge.key": (0o600, bytes(range(128)))}
+         "ssh/host_dropbear": (0o600, b"\0dropbear\0"), "ssh/host_ed25519": (0o600, b"host\n"), "ssh/host_ed25519.pub": (0o644, b"ssh-ed25519 BBBB cfd\n"), "munge.key": (0o600, bytes(range(128)))}
 
 
 def node_text(rank=3, cluster="cfd", node_id=None):
@@ -99,6 +99,13 @@ def test_template_becomes_a_node(template):
     roster = b"generation 1\nself 3\nnode 3 cfd-3 10.64.0.4 4\nnode 4 cfd-4 10.64.0.5 4\n"
     assert ask(template, "meet", roster).status == 0
     assert template.sync().facts["template"] == "0"
+
+
+def test_dropbear_has_the_key_in_its_own_format(template):
+    (template.root / "etc/dropbear").mkdir(parents=True)
+    assert ask(template, "become", identity(node_text())).status == 0
+    key = template.root / "etc/dropbear/dropbear_ed25519_host_key"
+    assert key.read_bytes() == b"\0dropbear\0" and key.stat().st_mode & 0o777 == 0o600
 
 
 def test_becoming_twice_is_once(template):

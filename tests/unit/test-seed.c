@@ -253,6 +253,7 @@ test_seed_contents(Scratch *scratch, gconstpointer data)
                     "-rw------- 0 0 2000 user-data\n"
                     "-rw-r--r-- 0 0 2000 vendor-data\n"
                     "-rw------- 0 0 2000 weft/files/munge.key\n"
+                    "-rw------- 0 0 2000 weft/files/ssh/host_dropbear\n"
                     "-rw------- 0 0 2000 weft/files/ssh/host_ed25519\n"
                     "-rw-r--r-- 0 0 2000 weft/files/ssh/host_ed25519.pub\n"
                     "-rw------- 0 0 2000 weft/files/ssh/id_ed25519\n"
@@ -307,10 +308,11 @@ check_told(const char *iso, char **words, guint at, const char *path)
     gsize length;
     g_autofree char *file = content(iso, path);
     g_autofree guchar *bytes = g_base64_decode(words[at], &length);
-    if (!g_str_has_suffix(path, "munge.key")) /* which is no text */
+    gboolean munge = g_str_has_suffix(path, "munge.key"), dropbear = g_str_has_suffix(path, "dropbear");
+    if (!munge && !dropbear) /* which are no texts */
         g_assert_cmpmem(bytes, length, file, strlen(file));
     else
-        g_assert_cmpuint(length, ==, sizeof(((WeftKeys *)NULL)->munge));
+        g_assert_cmpuint(length, ==, munge ? sizeof(((WeftKeys *)NULL)->munge) : 4 + 11 + 4 + 64);
 }
 
 /* A node that is forked is told what one that boots finds in its seed. */
@@ -327,11 +329,11 @@ test_seed_become(Scratch *scratch, gconstpointer data)
     WeftSeedSpec spec = { .node = node, .cluster = cluster, .pkey = 0x12, .keys = keys, .shared = shared };
     g_autofree char *iso = put_seed(scratch, NULL), *text = weft_seed_become(&spec, "1abcdefghijk-0", random);
     g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
-    g_assert_cmpuint(g_strv_length(lines), ==, 9);
+    g_assert_cmpuint(g_strv_length(lines), ==, 10);
     g_assert_true(g_str_has_prefix(lines[0], "random ab01000000"));
     g_assert_cmpuint(strlen(lines[0]), ==, strlen("random ") + 2 * sizeof random);
     g_assert_cmpstr(lines[1], ==, "was 1abcdefghijk-0");
-    for (guint i = 2; i < 8; i++) {
+    for (guint i = 2; i < 9; i++) {
         g_auto(GStrv) words = g_strsplit(lines[i], " ", -1);
         g_autofree char *path = i == 2 ? g_strdup("weft/node") : g_strconcat("weft/files/", words[1], NULL);
         check_told(iso, words, i == 2 ? 1 : 3, path);
