@@ -16,7 +16,7 @@
 #define SMALL_FOLDER "/dev/shm"
 #define SMALL_PAGE 4096
 #define PIECES 256
-#define PIECE 4096
+#define PIECE 256
 
 /* --- where they are --- */
 
@@ -101,7 +101,7 @@ weft_memory_sum(const char *path, guint64 *ret_size, GError **error)
     gboolean ok = fd >= 0 && fstat(fd, &info) == 0;
     guint64 size = (guint64)info.st_size;
     for (guint i = 0; ok && i < PIECES; i++)
-        ok = add_piece(sum, fd, size / PIECES * i / PIECE * PIECE);
+        ok = add_piece(sum, fd, size / PIECES * i);
     if (!ok)
         weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot read the memory %s: %s", path, g_strerror(errno));
     if (fd >= 0)
