@@ -222,6 +222,8 @@ load_nodes(WeftControl *control, GError **error)
             if (!node)
                 return FALSE;
             weft_fleet_take(control->fleet, node);
+            if (node->template)
+                weft_templates_note_fork(control->templates, node->template);
         }
         if (records->len < query.limit)
             return TRUE;
@@ -301,7 +303,7 @@ weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, cons
     advance_clock(control);
     control->hosts = weft_hosts_new(control, error);
     control->subnets = control->hosts ? weft_subnets_new(control, fabrics, error) : NULL;
-    if (!control->subnets || !load_nodes(control, error) || !weft_templates_load(control->templates, error) ||
+    if (!control->subnets || !weft_templates_load(control->templates, error) || !load_nodes(control, error) ||
         !weft_subnets_begin(control->subnets, error) || !(control->expiry = weft_expiry_new(control, error)) ||
         !wake_clusters(control, error))
         return NULL;

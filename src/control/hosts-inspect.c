@@ -1,5 +1,6 @@
 #include "discover.h"
 #include "hosts.h"
+#include "turns.h"
 
 const WeftInventory *
 weft_hosts_inventory(const WeftHosts *hosts, const char *name, const WeftRest **ret_trouble)
@@ -129,6 +130,7 @@ spoke(WeftWatch *host, WeftInventory *inventory)
         return;
     g_autoptr(GPtrArray) nodes = weft_watch_nodes(host);
     weft_watch_wake_clusters(host, nodes, FALSE);
+    weft_turns_kind_known(host->control->turns);
     weft_control_room_changed(host->control);
 }
 

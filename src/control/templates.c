@@ -11,6 +11,7 @@
 #define TEND_MILLISECONDS 1000
 #define WRITE_USED_MAX (3600 * (gint64)G_USEC_PER_SEC) /* when it was last used is written that often */
 #define CREATOR "weft"
+#define BEING_MADE "there is no template of its image and shape yet; one is being made"
 
 static void
 item_free(gpointer data)
@@ -255,7 +256,7 @@ check_state(WeftTemplates *templates, const WeftTemplateItem *item)
     case WEFT_TEMPLATE_READY:
         return NULL;
     case WEFT_TEMPLATE_CAPTURING:
-        return "the template of its image and shape is being made";
+        return BEING_MADE;
     default:
         if (!item->writing && now - item->record->since >= templates->control->options.template_retry)
             want_again(templates, item);
@@ -278,7 +279,7 @@ weft_templates_choose(WeftTemplates *templates, const WeftCluster *cluster, cons
     if (item) {
         *ret_why = check_state(templates, item);
     } else {
-        *ret_why = "there is no template of its image and shape yet; one is being made";
+        *ret_why = BEING_MADE;
         want(templates, g_steal_pointer(&wanted), WEFT_ABSENT);
     }
     return *ret_why ? NULL : g_steal_pointer(&id);
@@ -298,6 +299,14 @@ weft_templates_fits(const WeftTemplates *templates, const char *id, const WeftNo
     const char *why;
     g_autoptr(WeftTemplate) own = template_of(templates, node, &why);
     return own && g_str_equal(own->id, id);
+}
+
+void
+weft_templates_note_fork(WeftTemplates *templates, const char *id)
+{
+    WeftTemplateItem *item = find(templates, id);
+    if (item)
+        item->forked = TRUE;
 }
 
 /* --- it was made, or not --- */

@@ -36,6 +36,9 @@ char *weft_templates_choose(WeftTemplates *templates, const WeftCluster *cluster
 /* Adds the names of hosts where the cluster cannot make its template to a set that owns them. */
 void weft_templates_add_barred(const WeftTemplates *templates, const WeftCluster *cluster, GHashTable *hosts);
 
+/* There is a node that was forked from it. */
+void weft_templates_note_fork(WeftTemplates *templates, const char *id);
+
 /* --- making one --- */
 
 /* Its node, on that host, was saved in a file that is here; the cluster goes. */

@@ -235,6 +235,17 @@ weft_turns_is_awaited(const WeftTurns *turns)
 }
 
 void
+weft_turns_kind_known(WeftTurns *turns)
+{
+    GHashTableIter iter;
+    gpointer value;
+    g_hash_table_iter_init(&iter, turns->by_key);
+    while (g_hash_table_iter_next(&iter, NULL, &value))
+        if (((WeftWaiter *)value)->work->cluster->capture)
+            weft_waiter_review(turns, value);
+}
+
+void
 weft_turns_wake(WeftTurns *turns)
 {
     turns->changed = TRUE;

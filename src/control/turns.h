@@ -74,6 +74,8 @@ void weft_turns_withdraw(WeftTurns *turns, const WeftWork *work);
 gboolean weft_turns_is_fresh(const WeftTurns *turns, const WeftWork *work);
 /* Does somebody wait for room, but for the system's own? */
 gboolean weft_turns_is_awaited(const WeftTurns *turns);
+/* What a host is able to is known: those that want hosts of one kind look again. */
+void weft_turns_kind_known(WeftTurns *turns);
 /* Something changed for better or worse: look at the queue soon. */
 void weft_turns_wake(WeftTurns *turns);
 /* Hosts or fabrics did. */

@@ -239,14 +239,21 @@ def state_of_templates(site):
     return [template["state"] for template in site.client.items("/v1/templates")]
 
 
+def templates_are(site, state):
+    def told():
+        return f"the template is {state}: {site.client.items('/v1/templates')}"
+
+    site.until(lambda: state_of_templates(site) == [state], told)
+
+
 def has_template(site):
     has_nodes(3)(site)
-    site.until(lambda: state_of_templates(site) == ["ready"], "the template is ready")
+    templates_are(site, "ready")
 
 
 def with_template(site):
     capture(site)
-    site.until(lambda: state_of_templates(site) == ["ready"], "the template is ready")
+    templates_are(site, "ready")
     delete(site)
     site.until(lambda: site.client.cluster("cfd") is None, "cfd is gone")
 
@@ -287,7 +294,7 @@ def capture_in_vain(site):
 
 def has_no_template(site):
     has_nodes(3)(site)
-    site.until(lambda: state_of_templates(site) == ["failed"], "the template failed")
+    templates_are(site, "failed")
 
 
 def remove_image_of_template(site):
