@@ -284,7 +284,7 @@ def remove_template(site):
 
 def forks_go_on(site):
     has_nodes(3)(site)
-    site.until(lambda: not site.world.primed() and not site.client.items("/v1/templates"), "nothing is left of it")
+    site.until(lambda: not site.client.items("/v1/templates") and not site.world.primed(), "nothing is left of it")
 
 
 def capture_in_vain(site):
@@ -307,7 +307,7 @@ def leave_memory(weft):
 
 
 def memory_is_gone(site):
-    site.until(lambda: not site.world.primed(), "memory that nobody knows is gone")
+    site.until(lambda: site.client.items("/v1/templates") == [] and not site.world.primed(), "memory that nobody knows is gone")
 
 
 # --- hosts ---

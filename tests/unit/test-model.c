@@ -840,6 +840,48 @@ test_image_head(void)
     }
 }
 
+/* What a node has in common with its template tells which one it is. */
+static void
+test_template_of_node(void)
+{
+    g_autoptr(WeftHost) host = weft_host_new();
+    g_autoptr(WeftNode) node = weft_node_new();
+    WeftCore core = { .n_cpus = 2 };
+    g_array_append_val(host->cores, core);
+    guint16 first = 0;
+    WeftMemory memory = { 1, 2 << 20, 512 };
+    g_array_append_val(node->cores, first);
+    g_array_append_val(node->memory, memory);
+    WeftImageFile disk = { (char *)"d1", 1, WEFT_DISK_READONLY }, kernel = { (char *)"k1", 1, 0 };
+    WeftImage image = { .name = (char *)"mpi", .disk = &disk, .kernel = &kernel };
+    WeftTemplateNeed need = { node, host, &image, "QEMU 7.2.0, q35, any, kvm", "g1" };
+    const char *why;
+    g_autoptr(WeftTemplate) one = weft_template_for(&need, &why);
+    g_assert_nonnull(one);
+    g_assert_cmpuint(one->cpus, ==, 2);
+    g_assert_cmpuint(one->memory, ==, 1 << 30);
+    g_assert_true(weft_template_is_of(one, &image));
+    g_autoptr(WeftTemplate) same = weft_template_for(&need, &why);
+    g_assert_cmpstr(one->id, ==, same->id);
+
+    need.guest = "g2";
+    g_autoptr(WeftTemplate) other_guest = weft_template_for(&need, &why);
+    g_assert_cmpstr(one->id, !=, other_guest->id);
+    need.kind = "QEMU 8.0.0, q35, any, kvm";
+    g_autoptr(WeftTemplate) other_kind = weft_template_for(&need, &why);
+    g_assert_cmpstr(other_guest->id, !=, other_kind->id);
+    image.cmdline = (char *)"quiet";
+    g_assert_false(weft_template_is_of(one, &image));
+
+    disk.format = WEFT_DISK_QCOW2;
+    g_assert_null(weft_template_for(&need, &why));
+    g_assert_cmpstr(why, ==, "its image has a disk that each node writes to");
+    disk.format = WEFT_DISK_READONLY;
+    g_array_append_val(node->memory, memory);
+    g_assert_null(weft_template_for(&need, &why));
+    g_assert_cmpstr(why, ==, "its memory is in more than one NUMA node");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -848,6 +890,7 @@ main(int argc, char **argv)
         g_autofree char *path = g_strconcat("/model/golden/", goldens[i].folder, NULL);
         g_test_add_data_func(path, &goldens[i], test_golden);
     }
+    g_test_add_func("/model/template-of-node", test_template_of_node);
     g_test_add_func("/model/reservations", test_reservations);
     g_test_add_func("/model/host/cores", test_host_cores);
     g_test_add_func("/model/cluster/demand", test_demand);

@@ -85,6 +85,38 @@ assert_dumped(Env *env, const char *name, const char *expected)
     g_assert_cmpstr(text, ==, expected);
 }
 
+/* --- templates --- */
+
+static WeftTxn *
+put_primed(Env *env, const char *id, const char *template, guint64 pages)
+{
+    WeftPrimed primed = { .id = (char *)id,
+                          .template = (char *)template,
+                          .generation = 1,
+                          .host = (char *)"n1",
+                          .page_size = 2 << 20,
+                          .pages = pages,
+                          .since = 1 };
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_primed(txn, &primed, env->host);
+    return txn;
+}
+
+/* Its pages are taken as any others, and there is one of a template on a NUMA node. */
+static void
+test_primed(Env *env, gconstpointer data)
+{
+    commit(env, put_primed(env, "1a", "t1", 600));
+    assert_dumped(env, "primed 1a",
+                  "{\"claims\":[\"host/n1/numa/0/primed/t1\"],\"place\":\"n1\",\"scope\":\"t1\","
+                  "\"shares\":{\"host/n1/numa/0/pages/2M\":600}}");
+    refuse(env, put_primed(env, "1b", "t1", 100), WEFT_ERROR_EXHAUSTED,
+           "host/n1/numa/0/primed/t1 is held by primed 1a already");
+    refuse(env, put_primed(env, "1b", "t2", 401), WEFT_ERROR_EXHAUSTED,
+           "host/n1/numa/0/pages/2M: 600 of 1000 in use, 401 more asked for");
+    commit(env, put_primed(env, "1b", "t2", 400));
+}
+
 /* --- nodes --- */
 
 static WeftNode *
@@ -131,6 +163,38 @@ test_node_claims(Env *env, gconstpointer data)
     node->phase = WEFT_NODE_READY;
     WeftTxn *txn = weft_txn_new("test");
     weft_txn_put_node(txn, node, revision);
+    commit(env, txn);
+    assert_dumped(env, "node 4k-0", claimed);
+}
+
+/* While it is being moved it holds both places, and its GUIDs and its MAC once; then the one where it is. */
+static void
+test_moved_node(Env *env, gconstpointer data)
+{
+    commit(env, put_new_node(env, "{}"));
+    gint64 revision;
+    GError *error = NULL;
+    g_autoptr(WeftNode) node = weft_store_load_node(env->store, "4k-0", &revision, &error);
+    g_assert_no_error(error);
+    g_autoptr(WeftHost) to = weft_host_copy(env->host);
+    g_free(to->name);
+    to->name = g_strdup("n2");
+    node->target = new_node("{\"host\": \"n2\", \"cores\": [5, 6]}");
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_moved_node(txn, node, env->host, to, revision);
+    commit(env, txn);
+    assert_dumped(env, "node 4k-0",
+                  "{\"claims\":[\"fabric/ib0/guid/0x0000000000000077\",\"host/n1/core/3\",\"host/n1/core/4\","
+                  "\"host/n1/gpu/0000:41:00.0\",\"host/n1/vf/mlx5_0/1\",\"host/n2/core/5\",\"host/n2/core/6\","
+                  "\"host/n2/gpu/0000:41:00.0\",\"host/n2/vf/mlx5_0/1\",\"mac/02:00:00:00:00:01\"],"
+                  "\"place\":\"n1\",\"scope\":\"4k\","
+                  "\"shares\":{\"host/n1/numa/0/pages/2M\":600,\"host/n2/numa/0/pages/2M\":600}}");
+
+    g_autoptr(WeftNode) moving = weft_store_load_node(env->store, "4k-0", &revision, &error);
+    g_assert_no_error(error);
+    g_clear_pointer(&moving->target, weft_node_free);
+    txn = weft_txn_new("test");
+    weft_txn_put_moved_node(txn, moving, env->host, NULL, revision);
     commit(env, txn);
     assert_dumped(env, "node 4k-0", claimed);
 }
@@ -534,6 +598,8 @@ main(int argc, char **argv)
         void (*run)(Env *env, gconstpointer data);
     } tests[] = {
         { "/records/node-claims", test_node_claims },
+        { "/records/primed", test_primed },
+        { "/records/moved-node", test_moved_node },
         { "/records/nothing-twice", test_nothing_twice },
         { "/records/pages-that-are-not-there", test_pages_that_are_not_there },
         { "/records/whole-hca", test_whole_hca },
