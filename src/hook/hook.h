@@ -36,9 +36,9 @@
  *
  * What lacks on the host is absent or null there: no port, no NUMA.
  *
- * So is a network "weft-seal-<vxlan>-<anything>": libvirt runs no hook when an interface is plugged into a running node, so weftd
- * asks for it while the interface's link is still down. The hook keeps the host out of all ports of that bridge, and answers with
- * the line "weft-hook: sealed".
+ * So is a network "weft-seal-<vxlan>-<anything>": libvirt runs no hook when an interface is plugged into a running node, so
+ * weftd asks for it while the interface's link is still down. The hook keeps the host out of all ports of that bridge, and
+ * answers with the line "weft-hook: sealed".
  *
  * Memory that domains are forked from is a file on the host: huge pages where the domain wants them, else /dev/shm. A domain's
  * metadata says with which file it is to be started, and whether it makes or shares it:
@@ -46,8 +46,8 @@
  *     <memory:memory xmlns:memory="MEMORY NAMESPACE" id="4k2m8w9x1a2b" generation="9f3c…" page="2097152" use="share"/>
  *
  * At start the hook links it to where libvirt has QEMU look for it. One that is shared must be of that generation, size and
- * checksum, or the start is refused; and a file that a second monitor of QEMU reads, "<domain>.in", has QEMU leave the memory as
- * it is. When the domain that made a memory ends, "<id>.sum" is written. All of these are in WEFT_FORK_PATH, which a reboot
+ * checksum, or the start is refused; and a file that a second monitor of QEMU reads, "<domain>.in", has QEMU leave the memory
+ * as it is. When the domain that made a memory ends, "<id>.sum" is written. All of these are in WEFT_FORK_PATH, which a reboot
  * empties as it does the memory, and where weftd keeps "<id>.state" and, once both are whole, "<id>.ok": memory without either
  * of them, that no domain makes, is removed.
  *

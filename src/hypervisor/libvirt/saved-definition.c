@@ -225,9 +225,8 @@ add_monitor(xmlNode *root, const char *domain)
 /* Otherwise libvirt asks for each of several hundred features of the processor by itself, which takes longer than all else.
  * What it then knows of the processor nobody needs: nodes get all of the host's. */
 void
-weft_saved_start_quickly(gpointer data)
+weft_saved_start_quickly(xmlNode *root)
 {
-    xmlNode *root = data;
     xmlNode *capabilities = xmlNewChild(root, qemu_namespace(root), BAD_CAST "capabilities", NULL);
     xmlNode *without = xmlNewChild(capabilities, capabilities->ns, BAD_CAST "del", NULL);
     xmlSetProp(without, BAD_CAST "capability", BAD_CAST "cpu-unavailable-features");

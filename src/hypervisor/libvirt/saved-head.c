@@ -11,6 +11,8 @@
 #define FIELDS 5
 #define ALIGN 8
 
+static const char magic[MAGIC_LENGTH] = MAGIC;
+
 static gboolean
 check_magic(const guint8 *bytes, gsize length, GError **error)
 {
@@ -20,7 +22,7 @@ check_magic(const guint8 *bytes, gsize length, GError **error)
             "not a saved domain: it has %" G_GSIZE_FORMAT " bytes, less than the head of one; save it again", length);
     if (memcmp(bytes, MAGIC_PART, MAGIC_LENGTH) == 0)
         return weft_error_refuse(error, WEFT_ERROR_INVALID, "a saved domain whose saving was broken off; save it again");
-    return memcmp(bytes, MAGIC, MAGIC_LENGTH) == 0 ||
+    return memcmp(bytes, magic, sizeof magic) == 0 ||
            weft_error_refuse(error, WEFT_ERROR_INVALID, "not a saved domain: it does not begin with " MAGIC "; save it again");
 }
 
@@ -92,7 +94,7 @@ weft_saved_front(const WeftSavedHead *head, const guint8 *data, const char *xml,
     const guint32 fields[FIELDS] = { head->version, (guint32)length, head->running, head->compressed,
                                      head->cookie ? (guint32)text : 0 };
     guint8 *front = g_malloc0(WEFT_SAVED_HEAD + length);
-    memcpy(front, MAGIC, MAGIC_LENGTH);
+    memcpy(front, magic, sizeof magic);
     memcpy(front + MAGIC_LENGTH, fields, sizeof fields);
     memcpy(front + WEFT_SAVED_HEAD - sizeof head->rest, head->rest, sizeof head->rest);
     memcpy(front + WEFT_SAVED_HEAD, xml, text);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <glib.h>
+#include <libxml/tree.h>
 
 #define WEFT_SAVED_HEAD 92                 /* bytes of the head */
 #define WEFT_SAVED_FRONT_MAX (16u << 20)   /* of what comes before QEMU's part; libvirt leaves 64 KiB of room in it */
@@ -37,6 +38,6 @@ typedef struct WeftSavedMemory {
  * its own. */
 char *weft_saved_definition(const char *saved, const char *definition, const WeftSavedMemory *memory, GError **error);
 /* Has libvirt ask QEMU less when the domain starts. Adds to a <domain>. */
-void weft_saved_start_quickly(gpointer root);
+void weft_saved_start_quickly(xmlNode *root);
 /* The size of the pages that a definition wants, bytes. */
 guint64 weft_saved_page_size(const char *definition);
