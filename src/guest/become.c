@@ -11,7 +11,6 @@
 
 #define FILES_MAX 32
 #define CLAIMED "run/weft/identity" /* whose it is to be, also when it is done by half */
-#define DEVICE_SECONDS 60
 #define HOOK_SECONDS 30
 
 struct file {
@@ -240,8 +239,6 @@ become(const struct node *node, const struct identity *identity, const struct no
     size_t length = strlen(identity->node);
     if (!file_write(NODE_FILE, identity->node, length, 0644))
         return 0;
-    if (root_is_node())
-        devices_set_up_aside(node, DEVICE_SECONDS);
     if (copied)
         tell_services();
     return 1;

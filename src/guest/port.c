@@ -51,16 +51,23 @@ is_new_interface(const char *event, size_t length)
     return 0;
 }
 
+/* Where more came than the kernel keeps, it may have been among them. */
 int
 uevent_take(int fd)
 {
     char event[4096 + 1];
     int found = 0;
-    for (ssize_t n; (n = recv(fd, event, sizeof event - 1, 0)) > 0;) {
-        event[n] = '\0';
-        found |= is_new_interface(event, (size_t)n);
+    for (;;) {
+        ssize_t n = recv(fd, event, sizeof event - 1, 0);
+        if (n > 0) {
+            event[n] = '\0';
+            found |= is_new_interface(event, (size_t)n);
+        } else if (n < 0 && errno == ENOBUFS) {
+            found = 1;
+        } else if (n == 0 || errno != EINTR) {
+            return found;
+        }
     }
-    return found;
 }
 
 static int

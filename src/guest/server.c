@@ -44,6 +44,18 @@ open_responders(void)
     n_responders = options.node ? responder_open(options.node, responders) : 0;
 }
 
+/* Devices come and go with forks and moves, and may have come before the node knew that they are its own. A process that waits
+ * for them would be woken by each of the many events: one is started when there is something to do. */
+static void
+look_at_devices(void)
+{
+    char interface[16];
+    if (!root_is_node() || !options.node || net_is_up(options.node))
+        return;
+    if (options.node->n_rails > 0 || net_ethernet_name(options.node, interface))
+        devices_set_up_aside(options.node, LATE_SECONDS);
+}
+
 void
 server_learn(void)
 {
@@ -56,6 +68,7 @@ server_learn(void)
     options.node = &known;
     options.template = 0;
     open_responders();
+    look_at_devices();
 }
 
 void
@@ -234,14 +247,6 @@ open_signals(void)
 
 enum { PORT, SIGNALS, DEVICES, RESPONDERS };
 
-/* Devices come and go with forks and moves. Whoever sets the node up already sees for himself. */
-static void
-look_at_devices(int events)
-{
-    if (uevent_take(events) && options.node && !net_is_up(options.node))
-        devices_set_up_aside(options.node, LATE_SECONDS);
-}
-
 static void
 turn(int watch, int events)
 {
@@ -259,8 +264,8 @@ turn(int watch, int events)
     n += sessions_want(polls + n, &timeout);
     if (poll(polls, n, timeout) < 0)
         return;
-    if (polls[DEVICES].revents)
-        look_at_devices(events);
+    if (polls[DEVICES].revents && uevent_take(events))
+        look_at_devices();
     for (unsigned i = 0; i < n_polled; i++)
         if (polls[RESPONDERS + i].revents)
             responder_answer(responders[i], options.node);
@@ -281,7 +286,7 @@ server_run(const struct server_options *given)
     options = *given;
     signals = open_signals();
     int watch = options.virtio ? watch_port() : -1;
-    int events = options.virtio ? uevent_open() : -1;
+    int events = root_is_node() ? uevent_open() : -1;
     read_boot();
     open_responders();
     weft_reader_hunt(&reader);
