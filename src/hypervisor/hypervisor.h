@@ -188,7 +188,8 @@ typedef struct WeftHypervisorOps {
     gboolean (*unprime)(WeftHypervisor *hv, const WeftHostAddress *host, const char *id, GCancellable *cancellable,
                         GError **error);
     /* Plugs a device into a running domain, or unplugs it: xml as it is in a definition, known by its alias ("ua-…"). Success
-     * also when it is there, or is not. unplug returns when the guest has let go of it. */
+     * also when it is there, or is not. An interface on a partition's bridge carries nothing before the host is kept out of its
+     * port. unplug returns when the guest has let go of it. */
     gboolean (*plug)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
                      GCancellable *cancellable, GError **error);
     gboolean (*unplug)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
@@ -198,12 +199,14 @@ typedef struct WeftHypervisorOps {
                       GError **error);
     gboolean (*resume)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, GCancellable *cancellable,
                        GError **error);
-    /* Bytes a second that a running domain writes to, of different pages; takes about a second. */
+    /* Bytes a second that a running domain writes to, of different pages; takes about a second. By samples: a rough figure. */
     gboolean (*measure)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, guint64 *ret_rate,
                         GCancellable *cancellable, GError **error);
-    /* Moves a running domain to another host, where its network and the files that it has not written to are. Success also when
+    /* Moves a running domain to another host, where its network and its images are; its own files go along. Success also when
      * it runs there and not here. Where it fails the domain runs on here, but for one whose post-copy broke: it stands still,
-     * CONFLICT tells so, and the same call resumes it. */
+     * CONFLICT tells so, and the same call resumes it. The same call also ends what a weftd that died had begun, and what was
+     * left when it was cancelled. INVALID: it is paused. NOT_FOUND: it is not there, or one of the hosts has lost it in the
+     * middle of a post-copy, and what is left of it is to be stopped. */
     gboolean (*move)(WeftHypervisor *hv, const WeftHostAddress *from, const WeftHostAddress *to, const WeftMove *move,
                      WeftMoved *ret_moved, GCancellable *cancellable, GError **error);
     /* thread: main. One listener. A driver that cannot tell does nothing: the reconciler looks from time to time anyway. */

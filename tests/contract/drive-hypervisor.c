@@ -3,10 +3,12 @@
  *     drive-hypervisor 'NAME=URI NAME=URI' move FROM TO DOMAIN METHOD STALL-MS BYTES-A-SECOND < DEFINITION
  *     drive-hypervisor 'NAME=URI …' plug|unplug HOST DOMAIN < DEVICE
  *     drive-hypervisor 'NAME=URI …' pause|resume|measure HOST DOMAIN
+ *     drive-hypervisor 'NAME=URI …' choose MEMORY RATE BYTES-A-SECOND STALL-MS kvm|tcg    which method suits
  *     drive-hypervisor 'NAME=URI …' connect HOST VXLAN CLUSTER [PEER…]
  *
  * It prints one line of JSON: { "ok": true, "seconds": … } with what came out, or { "ok": false, "error": …, "message": … }. An
  * operation that tells nothing for WEFT_DRIVE_PATIENCE seconds (30 unless told) is cancelled, as weftd does. */
+#include "copy-choice.h"
 #include "errors.h"
 #include "file.h"
 #include "libvirt-hypervisor.h"
@@ -116,6 +118,20 @@ drive_measure(Drive *drive, GError **error)
 }
 
 static gboolean
+drive_choose(Drive *drive, GError **error)
+{
+    const WeftCopyFacts facts = {
+        .memory = g_ascii_strtoull(drive->args[1], NULL, 10),
+        .rate = g_ascii_strtoull(drive->args[2], NULL, 10),
+        .bandwidth = g_ascii_strtoull(drive->args[3], NULL, 10),
+        .stall = g_ascii_strtoll(drive->args[4], NULL, 10) * 1000,
+        .emulated = g_str_equal(drive->args[5], "tcg"),
+    };
+    json_object_set_new(drive->answer, "method", json_string(weft_copy_words[weft_copy_choose(&facts)]));
+    return TRUE;
+}
+
+static gboolean
 drive_connect(Drive *drive, GError **error)
 {
     const WeftHostAddress host = host_of(drive, 1);
@@ -139,6 +155,7 @@ static const struct {
     { "pause",   3, FALSE, drive_processors },
     { "resume",  3, FALSE, drive_processors },
     { "measure", 3, FALSE, drive_measure },
+    { "choose",  6, FALSE, drive_choose },
     { "connect", 4, FALSE, drive_connect },
 };
 /* clang-format on */

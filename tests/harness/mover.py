@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -26,10 +27,14 @@ class Mover(Cloud):
         super().up(weftd=weftd)
         self.only("h1")
         self.make(NAME, 1, image="mpi", memory=self.node_memory)
-        node = self.nodes(NAME)[0]
-        self.domain, self.host = f"weft-{node['id']}", "h1"
-        self.weft("scp", "--tenant", "acme", build_folder() / "bench/beat", f"{NAME}[0]:/tmp/beat")
+        self.adopt()
         return self
+
+    def adopt(self):
+        """The node that the cluster has now."""
+        node = self.nodes(NAME)[0]
+        self.domain, self.host = f"weft-{node['id']}", node["host"]
+        self.weft("scp", "--tenant", "acme", build_folder() / "bench/beat", f"{NAME}[0]:/tmp/beat")
 
     # --- what the node does ---
 
@@ -92,6 +97,17 @@ class Mover(Cloud):
         out, told = process.communicate(timeout=timeout)
         assert out, told
         return json.loads(out)
+
+    def drive_kill(self, process):
+        """As weftd dies: at once. What was begun is a child of the lab's."""
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[0].endswith(b"drive-hypervisor") and self.domain.encode() in words:
+                os.kill(int(folder.name), signal.SIGKILL)
+        process.communicate()
 
     def drive(self, *arguments, text="", patience=30):
         return self.drive_end(self.drive_begin(*arguments, text=text, patience=patience))

@@ -1,4 +1,5 @@
 /* What the libvirt driver decides when it moves a domain. */
+#include "copy-choice.h"
 #include "move-plan.h"
 
 #include <libvirt/libvirt.h>
@@ -150,6 +151,45 @@ own_disk(void)
     g_assert_null(weft_move_own_disk(WANTED, &none, &nothing));
 }
 
+/* --- which way --- */
+
+#define MIB ((guint64)1 << 20)
+#define STALL (300 * 1000)
+
+/* clang-format off */
+static const struct {
+    guint64 memory, rate, bandwidth;
+    gint64 stall;
+    gboolean emulated;
+    WeftCopy copy;
+} choices[] = {
+    { 512 * MIB,         0,   50 * MIB,   STALL,   FALSE, WEFT_COPY_PRE },    /* idle: once is enough */
+    { 512 * MIB,         1,   50 * MIB,   STALL,   FALSE, WEFT_COPY_PRE },
+    { 512 * MIB,  10 * MIB,   50 * MIB,   STALL,   FALSE, WEFT_COPY_PRE },    /* 512, 205, 82, 33, 13: as much as 0.3 s carry */
+    { 512 * MIB,  10 * MIB,   50 * MIB,   STALL / 10, FALSE, WEFT_COPY_HYBRID }, /* a tenth of that is not reached */
+    { 512 * MIB,  20 * MIB,   50 * MIB,   STALL,   FALSE, WEFT_COPY_HYBRID }, /* it would be, but not soon */
+    { 512 * MIB,  50 * MIB,   50 * MIB,   STALL,   FALSE, WEFT_COPY_HYBRID },
+    { 512 * MIB, 500 * MIB,   50 * MIB,   STALL,   FALSE, WEFT_COPY_HYBRID }, /* never */
+    { 512 * MIB, 500 * MIB, 5000 * MIB,   STALL,   FALSE, WEFT_COPY_PRE },
+    { 512 * MIB, 500 * MIB,          0,   STALL,   FALSE, WEFT_COPY_PRE },
+    { 512 * MIB,  10 * MIB,   50 * MIB,       0,   FALSE, WEFT_COPY_HYBRID },
+    { 512 * MIB,         0,   50 * MIB,   STALL,   TRUE,  WEFT_COPY_POST },
+};
+/* clang-format on */
+
+static void
+choice(void)
+{
+    for (gsize i = 0; i < G_N_ELEMENTS(choices); i++) {
+        const WeftCopyFacts facts = { .memory = choices[i].memory,
+                                      .rate = choices[i].rate,
+                                      .bandwidth = choices[i].bandwidth,
+                                      .stall = choices[i].stall,
+                                      .emulated = choices[i].emulated };
+        g_assert_cmpint(weft_copy_choose(&facts), ==, choices[i].copy);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -159,5 +199,6 @@ main(int argc, char **argv)
     g_test_add_func("/moves/post-copy-is-kept", post_copy_is_kept);
     g_test_add_func("/moves/definition", definition);
     g_test_add_func("/moves/own-disk", own_disk);
+    g_test_add_func("/moves/choice", choice);
     return g_test_run();
 }
