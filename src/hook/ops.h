@@ -21,7 +21,8 @@ gboolean weft_hook_release(const WeftHook *hook, const char *domain, const char 
 gboolean weft_hook_connect(const WeftHook *hook, const char *name, const char *xml, GError **error);
 /* Forgets it, and removes it unless nodes are on it. */
 gboolean weft_hook_disconnect(const WeftHook *hook, const char *name, const char *xml, GError **error);
-/* Keeps the host out of all ports that the bridge has now; name as in WEFT_NETWORK_SEAL. Always FALSE: the error is the answer. */
+/* Keeps the host out of all ports that the bridge has now; name as in WEFT_NETWORK_SEAL. Always FALSE: the error is the answer.
+ */
 gboolean weft_hook_seal_network(const WeftHook *hook, const char *name, const char *xml, GError **error);
 
 /* Mends what others left behind, as most operations do first. */
