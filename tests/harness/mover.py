@@ -26,7 +26,7 @@ class Mover(Cloud):
     def up(self, weftd=True):
         super().up(weftd=weftd)
         self.only("h1")
-        self.make(NAME, 1, image="mpi", memory=self.node_memory)
+        self.make(NAME, 1, image="mpi", memory=self.node_memory, start="cold")
         self.adopt()
         return self
 
