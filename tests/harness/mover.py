@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .cloud import Cloud
+from .cloud import BOOT, Cloud
 from .wait import until
 from .weft import build_folder
 
@@ -26,12 +26,15 @@ class Mover(Cloud):
     def up(self, weftd=True):
         super().up(weftd=weftd)
         self.only("h1")
-        self.make(NAME, 1, image="mpi", memory=self.node_memory, start="cold")
-        self.adopt()
+        self.renew()
         return self
 
-    def adopt(self):
-        """The node that the cluster has now."""
+    def renew(self):
+        """Another node, in place of the one that there is."""
+        for tenant, name in self.clusters():
+            self.client.delete(name, tenant)
+        until(lambda: not self.clusters(), "the node is gone", BOOT)
+        self.make(NAME, 1, image="mpi", memory=self.node_memory, start="cold")
         node = self.nodes(NAME)[0]
         self.domain, self.host = f"weft-{node['id']}", node["host"]
         self.weft("scp", "--tenant", "acme", build_folder() / "bench/beat", f"{NAME}[0]:/tmp/beat")
