@@ -14,7 +14,7 @@ PRINCIPALS = {"viewer": "umbrella-viewer", "member": "umbrella-member", "operato
 # Whatever the routes of a kind are called with: an object of the other tenant, and one that nobody has.
 FOREIGN_CLUSTER, FOREIGN_TENANT, FOREIGN_PRINCIPAL = "secret-plan", "acme", "acme-member"
 NOBODY = {":cluster": "nobody-has-this", ":tenant": "nobody", ":principal": "nobody", ":token": "0nobodyhas00", ":host": "nohost",
-          ":image": "nothing", ":digest": "0" * 64, ":fabric": "nofabric", ":reservation": "nothing"}
+          ":image": "nothing", ":digest": "0" * 64, ":fabric": "nofabric", ":reservation": "nothing", ":template": "0" * 12}
 BODIES = {
     ("POST", "/v1/clusters"): {"name": "mine", "count": 1, "cores": 1, "memory": "256M", "image": "mpi"},
     ("PATCH", "/v1/clusters/:cluster"): {"count": 2},
@@ -55,7 +55,8 @@ def two_tenants(request, certificate):
     weft.client.expect(201, "POST", "/v1/reservations", {"name": "firmware", "hosts": "n1", "start": tomorrow, "duration": "1h"})
     clients = {role: weft.tls_client(weft.token(name), certificate["certificate"]) for role, name in PRINCIPALS.items()}
     foreign = {":cluster": [made["id"], FOREIGN_CLUSTER], ":tenant": [FOREIGN_TENANT], ":principal": [FOREIGN_PRINCIPAL],
-               ":token": [token["id"]], ":host": ["n1"], ":image": ["mpi"], ":digest": ["1" * 64], ":fabric": ["ib0"], ":reservation": ["firmware"]}
+               ":token": [token["id"]], ":host": ["n1"], ":image": ["mpi"], ":digest": ["1" * 64], ":fabric": ["ib0"], ":reservation": ["firmware"],
+               ":template": ["1" * 12]}
     secrets = [FOREIGN_CLUSTER, made["id"], token["id"], "hidden-note", FOREIGN_PRINCIPAL, made["created"]]
     secrets += [node[field] for node in weft.client.nodes(FOREIGN_CLUSTER) for field in ("id", "mac")]
     secrets += [guid for node in weft.client.nodes(FOREIGN_CLUSTER) for guid in node["guids"]]
