@@ -22,16 +22,22 @@ const char *const weft_step_words[WEFT_STEPS + 1] = {
     [WEFT_STEP_PRIME] = "prime",
     [WEFT_STEP_UNPRIME] = "unprime",
     [WEFT_STEP_PLUG] = "plug",
+    [WEFT_STEP_UNPLUG] = "unplug",
+    [WEFT_STEP_PAUSE] = "pause",
+    [WEFT_STEP_RESUME] = "resume",
+    [WEFT_STEP_MEASURE] = "measure",
+    [WEFT_STEP_MOVE] = "move",
 };
 
 /* Looking, talking, doing and carrying have workers of their own: hosts that hang in one hold up no other. */
 typedef enum { LOOK, TALK, DO, CARRY, PURPOSES } Purpose;
 
 static const Purpose purpose_of[WEFT_STEPS] = {
-    [WEFT_STEP_START] = DO,   [WEFT_STEP_STOP] = DO,    [WEFT_STEP_LIST] = LOOK,     [WEFT_STEP_INSPECT] = LOOK,
-    [WEFT_STEP_OPEN] = TALK,  [WEFT_STEP_CONNECT] = DO, [WEFT_STEP_DISCONNECT] = DO, [WEFT_STEP_BRING] = CARRY,
-    [WEFT_STEP_DISCARD] = DO, [WEFT_STEP_SAVE] = CARRY, [WEFT_STEP_FETCH] = CARRY,   [WEFT_STEP_PRIME] = CARRY,
-    [WEFT_STEP_UNPRIME] = DO, [WEFT_STEP_PLUG] = DO,
+    [WEFT_STEP_START] = DO,   [WEFT_STEP_STOP] = DO,      [WEFT_STEP_LIST] = LOOK,     [WEFT_STEP_INSPECT] = LOOK,
+    [WEFT_STEP_OPEN] = TALK,  [WEFT_STEP_CONNECT] = DO,   [WEFT_STEP_DISCONNECT] = DO, [WEFT_STEP_BRING] = CARRY,
+    [WEFT_STEP_DISCARD] = DO, [WEFT_STEP_SAVE] = CARRY,   [WEFT_STEP_FETCH] = CARRY,   [WEFT_STEP_PRIME] = CARRY,
+    [WEFT_STEP_UNPRIME] = DO, [WEFT_STEP_PLUG] = DO,      [WEFT_STEP_UNPLUG] = DO,     [WEFT_STEP_PAUSE] = DO,
+    [WEFT_STEP_RESUME] = DO,  [WEFT_STEP_MEASURE] = LOOK, [WEFT_STEP_MOVE] = CARRY,
 };
 
 /* One of so many workers, and of those for one host. */
@@ -89,6 +95,8 @@ weft_job_free(WeftJob *job)
     g_clear_pointer(&job->network, weft_host_network_free);
     g_free(job->primed);
     g_free(job->xml);
+    g_free(job->to);
+    g_free(job->to_uri);
     file_free(job->file);
     file_free(job->saved);
     file_free(job->fetched);
@@ -144,10 +152,11 @@ static void
 call_driver(WeftHypervisor *hv, WeftJob *job)
 {
     const WeftHostAddress host = { job->host, job->uri };
-    const WeftDomainOrigin origin = { .saved = job->saved, .primed = job->primed };
-    const WeftStart start = { job->text, job->seed, job->file, job->disk_size, job->saved ? &origin : NULL };
+    const WeftDomainOrigin origin = { job->saved, job->primed, job->paused };
+    const WeftStart start = { job->text, job->seed, job->file, job->disk_size, job->saved || job->own ? &origin : NULL };
     const WeftBring bring = { job->file, job->path, brought, job };
     const WeftFetch fetch = { job->text, job->path, brought, job };
+    const WeftMove move = { job->text, job->xml, job->move.copy, job->move.stall, job->move.bandwidth, brought, job };
     WeftImageFile file = { 0 };
 
     weft_failpoint_edge(weft_step_words[job->step], "before");
@@ -194,6 +203,21 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
         break;
     case WEFT_STEP_PLUG:
         hv->ops->plug(hv, &host, job->text, job->xml, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_UNPLUG:
+        hv->ops->unplug(hv, &host, job->text, job->xml, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_PAUSE:
+        hv->ops->pause(hv, &host, job->text, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_RESUME:
+        hv->ops->resume(hv, &host, job->text, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_MEASURE:
+        hv->ops->measure(hv, &host, job->text, &job->rate, job->cancellable, &job->error);
+        break;
+    case WEFT_STEP_MOVE:
+        hv->ops->move(hv, &host, &(WeftHostAddress){ job->to, job->to_uri }, &move, &job->moved, job->cancellable, &job->error);
         break;
     case WEFT_STEPS:
         g_assert_not_reached();

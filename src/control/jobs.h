@@ -25,6 +25,11 @@ typedef enum {
     WEFT_STEP_PRIME,
     WEFT_STEP_UNPRIME,
     WEFT_STEP_PLUG,
+    WEFT_STEP_UNPLUG,
+    WEFT_STEP_PAUSE,
+    WEFT_STEP_RESUME,
+    WEFT_STEP_MEASURE,
+    WEFT_STEP_MOVE,
     WEFT_STEPS
 } WeftStepType;
 extern const char *const weft_step_words[WEFT_STEPS + 1];
@@ -45,10 +50,15 @@ struct WeftJob {
     GBytes *seed;
     WeftImageFile *file; /* what a start lays the domain's disk over, or what is to be brought; owned */
     guint64 disk_size;
-    WeftImageFile *saved;     /* what a start goes on from, or memory is primed from; NULL: it boots; owned */
-    char *primed;             /* … and the memory that it shares then */
-    gboolean goes_on;         /* a domain that is saved runs on */
-    char *xml;                /* of the memory to prime, or of the device to plug */
+    WeftImageFile *saved; /* what a start goes on from, or memory is primed from; NULL: it boots; owned */
+    char *primed;         /* … and the memory that it shares then */
+    gboolean paused;      /* … and it waits for a resume */
+    gboolean own;         /* a start goes on from the host's own "<domain>.saved" */
+    gboolean goes_on;     /* a domain that is saved runs on */
+    char *xml;            /* of the memory to prime, of the device to plug or unplug, or of the domain that is moved */
+    char *to;             /* the host that it is moved to … */
+    char *to_uri;
+    WeftMove move;            /* … and how: copy, stall and bandwidth */
     char *path;               /* of the file to bring, or where it is to be fetched to */
     WeftHostNetwork *network; /* to connect; of one to disconnect the number counts */
     WeftChannel channel;
@@ -67,7 +77,9 @@ struct WeftJob {
     int fd;
     WeftSaved standstill;   /* of a domain that was saved */
     WeftImageFile *fetched; /* owned */
-    guint64 brought;        /* bytes so far, atomic */
+    guint64 rate;           /* bytes a second that a domain writes to */
+    WeftMoved moved;        /* how a move went */
+    guint64 brought;        /* bytes so far, of a file or of memory; atomic */
     gint64 alive;           /* when it began, or the driver last told that; 0: it waits for a worker; atomic */
     GError *error;
     gboolean late; /* its deadline passed */
