@@ -30,7 +30,7 @@
  *
  * Saved domains are libvirt's own files, in the pool. A domain that goes on from one gets its definition written into the
  * file's head first; one that was brought is copied for that. Memory to fork from, its state and its marks are where a reboot
- * empties them, a pool of their own for all but the memory: see hook.h and docs/decisions/0020-fork.md. States that were read
+ * empties them, a pool of their own for all but the memory: see hook.h and docs/decisions/0022-fork.md. States that were read
  * once are kept, since each fork sends its own. */
 #pragma once
 
