@@ -1,6 +1,6 @@
 # The commands that a person types. On a fresh Debian 12, as root, each does everything, packages included.
 .DEFAULT_GOAL := help
-.PHONY: help build images demo test test-lab test-lab-full test-asan lint robustness bench-control bench-start bench-fabric bench-schedule test-fabric test-fabric-full fuzz install clean
+.PHONY: help build images demo test test-lab test-lab-full test-mobility test-asan lint robustness bench-control bench-start bench-fabric bench-schedule test-fabric test-fabric-full fuzz install clean
 
 SEED ?= 1
 STEPS ?= 2000
@@ -29,6 +29,9 @@ test-lab: images ## clusters on real libvirtd, QEMU and opensm, in a lab on this
 
 test-lab-full: images ## the same with the long matrix: a cloud image, more failpoints
 	@tools/packages test lab && images/build cloud build/images && WEFT_LAB_FULL=1 tools/test build tests/lab
+
+test-mobility: images ## an MPI job through moves, checkpoints and clones on the lab, and what may break then; results to the last bit
+	@tools/packages test lab && tools/test build tests/mobility
 
 test-fabric: build ## partitions on real opensm and a simulated fabric: faults, handover, drift, isolation
 	@tools/packages test lab && tools/test build tests/fabric

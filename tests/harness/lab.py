@@ -192,6 +192,19 @@ class Lab:
         return found
 
 
+def labs():
+    """For a fixture: what makes labs, all of which go at its end."""
+    made = []
+
+    def make(kind=Lab, **options):
+        made.append(kind(**options))
+        return made[-1]
+
+    yield make
+    for lab in made:
+        lab.remove()
+
+
 def _read(path):
     try:
         return path.read_text(encoding="utf-8", errors="replace").replace("\0", " ")

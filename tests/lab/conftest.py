@@ -6,7 +6,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from harness.lab import Lab  # noqa: E402
+from harness.lab import labs  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -17,25 +17,13 @@ def root():
 @pytest.fixture(scope="module")
 def module_lab():
     """Makes labs that stay until the module's last test."""
-    yield from _labs()
+    yield from labs()
 
 
 @pytest.fixture
 def new_lab():
     """Makes labs that are not up yet; they go with the test."""
-    yield from _labs()
-
-
-def _labs():
-    made = []
-
-    def make(kind=Lab, **options):
-        made.append(kind(**options))
-        return made[-1]
-
-    yield make
-    for lab in made:
-        lab.remove()
+    yield from labs()
 
 
 @pytest.fixture(scope="module")
