@@ -182,6 +182,9 @@ typedef struct WeftWireOrder {
 typedef void (*WeftSubnetWired)(WeftDeed deed, const GError *error, gpointer data);
 /* Its own partition, and what it shares with others; then its ports are read back: success is what they hold. */
 void weft_subnets_wire(WeftSubnets *subnets, const WeftWireOrder *order, WeftSubnetWired callback, gpointer data);
+/* Reads back what its members' ports hold, and changes nothing. deed: VERIFY. There is one member at least. */
+void weft_subnets_verify(WeftSubnets *subnets, const char *fabric, const WeftPartition *partition, WeftSubnetWired callback,
+                         gpointer data);
 /* What the cluster has in its own partition it brings into those that it shares; nobody is told yet. */
 void weft_subnets_share(WeftSubnets *subnets, const char *fabric, const WeftCluster *cluster, const WeftPartition *own);
 /* The P_Keys (guint16, with the bit of full membership) that its nodes have of shared partitions, in order of its wish. */

@@ -16,6 +16,7 @@ const WeftControlOptions weft_control_defaults = {
     .start_deadline = 120 * G_USEC_PER_SEC,
     .await_deadline = 300 * G_USEC_PER_SEC,
     .meet_deadline = 60 * G_USEC_PER_SEC,
+    .still_deadline = 90 * G_USEC_PER_SEC,
     .stop_deadline = 60 * G_USEC_PER_SEC,
     .connect_deadline = 30 * G_USEC_PER_SEC,
     .list_deadline = 15 * G_USEC_PER_SEC,

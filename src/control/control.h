@@ -18,6 +18,7 @@ typedef struct WeftControlOptions {
     gint64 start_deadline;  /* microseconds for each step; bringing an image has more, by its size */
     gint64 await_deadline;  /* … for the first answer from inside */
     gint64 meet_deadline;   /* … for reaching all others */
+    gint64 still_deadline;  /* … for coming to rest, or going on: its guest, and each device */
     gint64 stop_deadline;
     gint64 connect_deadline;
     gint64 list_deadline;

@@ -277,14 +277,31 @@ wire_shared(Wire *wire, WeftSharing *sharing, const WeftWireOrder *order)
     weft_wiring_set(wire->subnet->wiring, partition, applied, wire);
 }
 
-void
-weft_subnets_wire(WeftSubnets *subnets, const WeftWireOrder *order, WeftSubnetWired callback, gpointer data)
+static Wire *
+wire_new(WeftSubnet *subnet, WeftSubnetWired callback, gpointer data)
 {
-    WeftSubnet *subnet = weft_subnet_find(subnets, order->fabric);
     Wire *wire = g_new0(Wire, 1);
     *wire = (Wire){ .subnet = subnet, .pending = 1, .callback = callback, .data = data };
     wire->wishes = g_array_new(FALSE, FALSE, sizeof(WeftPortWish));
     g_ptr_array_add(subnet->wires, wire);
+    return wire;
+}
+
+void
+weft_subnets_verify(WeftSubnets *subnets, const char *fabric, const WeftPartition *partition, WeftSubnetWired callback,
+                    gpointer data)
+{
+    WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
+    Wire *wire = wire_new(subnet, callback, data);
+    weft_port_wishes_add(wire->wishes, partition);
+    weft_ports_read(subnet->ports, weft_port_wishes_ports(wire->wishes), TRUE, ports_read, wire);
+}
+
+void
+weft_subnets_wire(WeftSubnets *subnets, const WeftWireOrder *order, WeftSubnetWired callback, gpointer data)
+{
+    WeftSubnet *subnet = weft_subnet_find(subnets, order->fabric);
+    Wire *wire = wire_new(subnet, callback, data);
     if (order->partition)
         weft_port_wishes_add(wire->wishes, order->partition);
 

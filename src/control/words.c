@@ -27,6 +27,18 @@ static const Words words[WEFT_DEEDS] = {
     [WEFT_DEED_MEET] = {
         "it answers no more", "no word from inside whether it reaches the others",
         "its image cannot tell whether it reaches the others", "it does not reach all others on the partition" },
+    [WEFT_DEED_QUIESCE] = {
+        "it answers no more", "it did not come to rest",
+        "its image cannot be brought to rest", "it could not be brought to rest" },
+    [WEFT_DEED_UNPLUG] = {
+        "its host cannot be reached", "it did not let go of a device of its host",
+        "a device of its host cannot be unplugged", "a device of its host was not unplugged" },
+    [WEFT_DEED_PLUG] = {
+        "its host cannot be reached", "a device of its host was not plugged",
+        "a device of its host cannot be plugged", "a device of its host was not plugged" },
+    [WEFT_DEED_WAKE] = {
+        "it answers no more", "no word from inside whether it goes on",
+        "its image cannot tell whether it goes on", "not everything in it goes on" },
     [WEFT_DEED_STOP] = {
         "its host cannot be reached", "its host did not stop it",
         "its host cannot stop it", "its host refused to stop it" },

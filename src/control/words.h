@@ -16,6 +16,10 @@ typedef enum {
     WEFT_DEED_FORK,    /* from its template, until it knows who it is and has its network device */
     WEFT_DEED_GREET,   /* the first answer from inside */
     WEFT_DEED_MEET,    /* reaching the others */
+    WEFT_DEED_QUIESCE, /* its guest comes to rest */
+    WEFT_DEED_UNPLUG,  /* … and lets go of its host's devices */
+    WEFT_DEED_PLUG,    /* it has them again */
+    WEFT_DEED_WAKE,    /* … and goes on */
     WEFT_DEED_CAPTURE, /* as a template */
     WEFT_DEEDS
 } WeftDeed;

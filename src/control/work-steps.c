@@ -250,11 +250,25 @@ started(WeftJob *job, const GError *error)
         run(item);
 }
 
-/* Writes what it is to be. */
-typedef char *(*Format)(const WeftDomainSpec *spec, GError **error);
+/* Writes what it is to be, all of it or a part. */
+typedef struct Definition {
+    enum { WHOLE, NIC, DEVICE } what;
+    guint device;
+    gboolean parted; /* it has gone on without what it has of its host */
+} Definition;
 
 static char *
-define(WeftWork *work, const WeftNode *node, Format format, GError **error)
+write_definition(const WeftDomainSpec *spec, const Definition *definition, GError **error)
+{
+    if (definition->what == NIC)
+        return weft_domain_nic_format(spec, error);
+    if (definition->what == DEVICE)
+        return weft_domain_device_format(spec, definition->device, error);
+    return weft_domain_xml_format(spec, error);
+}
+
+static char *
+define(WeftWork *work, const WeftNode *node, const Definition *definition, GError **error)
 {
     WeftControl *control = work->control;
     const WeftHost *host = weft_fleet_host(control->fleet, node->host);
@@ -271,19 +285,32 @@ define(WeftWork *work, const WeftNode *node, Format format, GError **error)
     spec.shm = spec.shm_size != 0;
     spec.tcg = !inventory->kvm;
     spec.later = node->template || work->cluster->capture;
-    return format(&spec, error);
+    spec.parted = node->template || definition->parted;
+    return write_definition(&spec, definition, error);
 }
 
 char *
 weft_work_definition(WeftWork *work, const WeftNode *node, GError **error)
 {
-    return define(work, node, weft_domain_xml_format, error);
+    return define(work, node, &(Definition){ WHOLE }, error);
+}
+
+char *
+weft_work_definition_parted(WeftWork *work, const WeftNode *node, GError **error)
+{
+    return define(work, node, &(Definition){ WHOLE, .parted = TRUE }, error);
 }
 
 char *
 weft_work_nic(WeftWork *work, const WeftNode *node, GError **error)
 {
-    return define(work, node, weft_domain_nic_format, error);
+    return define(work, node, &(Definition){ NIC }, error);
+}
+
+char *
+weft_work_device(WeftWork *work, const WeftNode *node, guint index, GError **error)
+{
+    return define(work, node, &(Definition){ DEVICE, .device = index }, error);
 }
 
 /* What it goes on from, which was there a moment ago. */

@@ -21,6 +21,7 @@ work_get(WeftControl *control, const char *key)
     work->gone = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     work->rebooted = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     work->joins = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, weft_join_free);
+    work->stills = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, weft_still_free);
     work->peers = g_ptr_array_new_with_free_func(g_free);
     work->shunned = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     g_hash_table_insert(control->works, work->key, work);
@@ -36,6 +37,7 @@ weft_work_free(WeftWork *work)
     g_hash_table_unref(work->gone);
     g_hash_table_unref(work->rebooted);
     g_hash_table_unref(work->joins);
+    g_hash_table_unref(work->stills);
     g_ptr_array_unref(work->peers);
     g_hash_table_unref(work->shunned);
     weft_rest_clear(&work->doom);

@@ -71,6 +71,7 @@ struct WeftWork {
     GHashTable *gone;                      /* node id to reason: reported by the world, not yet looked at */
     GHashTable *rebooted;                  /* node id to the boot of its guest, NULL: another; likewise */
     GHashTable *joins;                     /* host to WeftJoin; outlives a reload */
+    GHashTable *stills;                    /* node id to what is being brought to rest, or goes on (work-still.c); likewise */
     GPtrArray *peers;                      /* char *, addresses of the hosts with members, sorted */
     char *members;                         /* the roster's lines of all who are up, while steps are begun; NULL: to be made */
     guint64 look;                          /* counts surveys of the hosts */
@@ -178,9 +179,12 @@ void weft_work_tell_preparing(const WeftWork *work, char **ret_text, char **ret_
 void weft_work_start(WeftWork *work, WeftNodeWork *item);
 void weft_work_stop(WeftWork *work, WeftNodeWork *item);
 
-/* Its definition, and that of its network device alone. */
+/* Its definition, that of one which has gone on without its host's devices (a move, a restore), and that of its network device
+ * alone, or of one of its host's, counted as weft_node_parts() does. */
 char *weft_work_definition(WeftWork *work, const WeftNode *node, GError **error);
+char *weft_work_definition_parted(WeftWork *work, const WeftNode *node, GError **error);
 char *weft_work_nic(WeftWork *work, const WeftNode *node, GError **error);
+char *weft_work_device(WeftWork *work, const WeftNode *node, guint index, GError **error);
 /* A call to its host, which ends with weft_work_step_ended(). Takes the job over. */
 void weft_work_submit(WeftWork *work, WeftNodeWork *item, WeftJob *job);
 /* P_Keys (guint16) of what it shares. */
@@ -199,6 +203,22 @@ void weft_work_boot_cold(WeftWork *work, WeftNodeWork *item, const char *why, co
 void weft_work_tell_cold(const WeftWork *work, WeftTxn *txn, WeftNodeWork *item);
 /* It is up: makes the template of it that its cluster is for. */
 void weft_work_capture(WeftWork *work, WeftNodeWork *item);
+
+/* work-still.c: nodes that stand still, or lose what they have of their host, for a while. */
+
+/* Once, later, or before the call returns; the node's step has ended, and it may have gone meanwhile. why: NULL: it is done;
+ * else in words for its tenant, with the error's for operators. */
+typedef void (*WeftStillDone)(WeftWork *work, const char *node_id, const char *why, const GError *error);
+/* Does it have devices of its host, which cannot go along? Others need no rest to be moved. */
+gboolean weft_work_needs_still(const WeftNode *node);
+/* Its guest comes to rest, and lets go of such devices. Refused where it has some and no hook to prepare for it, unless it may
+ * be disrupted; where it fails, it goes on as it was. */
+void weft_work_still(WeftWork *work, WeftNodeWork *item, gboolean disrupt, WeftStillDone done);
+/* It gets these devices where it is now, and goes on once their ports have the partition's key. */
+void weft_work_go_on(WeftWork *work, WeftNodeWork *item, WeftStillDone done);
+/* … one of these is under way. */
+gboolean weft_work_is_stilling(const WeftWork *work, const char *node_id);
+void weft_still_free(gpointer data);
 
 /* work-talk.c: conversations with nodes. */
 

@@ -70,6 +70,7 @@ static const Duration control_durations[] = {
     { "start_deadline", AT(control.start_deadline) },
     { "await_deadline", AT(control.await_deadline) },
     { "meet_deadline",  AT(control.meet_deadline) },
+    { "still_deadline",  AT(control.still_deadline) },
     { "stop_deadline",  AT(control.stop_deadline) },
     { "connect_deadline", AT(control.connect_deadline) },
     { "list_deadline",  AT(control.list_deadline) },

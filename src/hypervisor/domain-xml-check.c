@@ -306,10 +306,11 @@ collect(Collection *to, const char *text, WeftPassthrough device, const char *co
 }
 
 static gboolean
-collect_device(Collection *to, const WeftDevice *device, GError **error)
+collect_device(Collection *to, guint part, GError **error)
 {
+    const WeftDevice *device = to->spec->node->devices->pdata[part];
     const WeftHca *hca = weft_host_hca(to->spec->host, device->hca);
-    WeftPassthrough passthrough = { .numa = hca->numa, .root = hca->root, .adapter = TRUE };
+    WeftPassthrough passthrough = { .numa = hca->numa, .root = hca->root, .adapter = TRUE, .part = part };
     g_autofree char *what = device->vf < 0 ? g_strdup_printf("HCA %s", device->hca)
                                            : g_strdup_printf("virtual function %d of %s", device->vf, device->hca);
     if (device->vf < 0)
@@ -332,13 +333,15 @@ find_gpu(const WeftHost *host, const char *name)
 }
 
 static gboolean
-collect_gpu(Collection *to, const char *name, GError **error)
+collect_gpu(Collection *to, guint index, GError **error)
 {
+    const WeftNode *node = to->spec->node;
+    const char *name = node->gpus->pdata[index];
     const WeftGpu *gpu = find_gpu(to->spec->host, name);
     if (!gpu)
         return refuse(to->spec, error, "there is no GPU %s; " ELSEWHERE, name);
-    return collect(to, name, (WeftPassthrough){ .numa = gpu->numa, .root = gpu->root }, (const char *const[]){ "a GPU", "" },
-                   error);
+    WeftPassthrough passthrough = { .numa = gpu->numa, .root = gpu->root, .part = node->devices->len + index };
+    return collect(to, name, passthrough, (const char *const[]){ "a GPU", "" }, error);
 }
 
 static GArray *
@@ -347,11 +350,11 @@ collect_all(const WeftDomainSpec *spec, GError **error)
     g_autoptr(GArray) passthroughs = g_array_new(FALSE, TRUE, sizeof(WeftPassthrough));
     Collection to = { spec, passthroughs };
     for (guint i = 0; i < spec->node->devices->len; i++) {
-        if (!collect_device(&to, spec->node->devices->pdata[i], error))
+        if (!collect_device(&to, i, error))
             return NULL;
     }
     for (guint i = 0; i < spec->node->gpus->len; i++) {
-        if (!collect_gpu(&to, spec->node->gpus->pdata[i], error))
+        if (!collect_gpu(&to, i, error))
             return NULL;
     }
     return g_steal_pointer(&passthroughs);

@@ -87,7 +87,7 @@ find_neighbours(Tree *tree)
 {
     for (guint i = 0; i < tree->passthroughs->len; i++) {
         Expander *expander = NULL;
-        if (wants_expander(tree, i)) {
+        if (!tree->spec->parted && wants_expander(tree, i)) {
             expander = expander_for(tree, &g_array_index(tree->passthroughs, WeftPassthrough, i));
             g_array_append_val(expander->members, i);
         }
@@ -179,24 +179,50 @@ place_among(const GArray *members, guint wanted)
     return i;
 }
 
+static void
+write_alias(WeftXml *xml, const WeftNode *node, guint part)
+{
+    gboolean adapter = part < node->devices->len;
+    guint number = adapter ? ((const WeftDevice *)node->devices->pdata[part])->rail : part - node->devices->len;
+    weft_xml_begin(xml, "alias");
+    weft_xml_attribute_format(xml, "name", adapter ? WEFT_DOMAIN_RAIL "%u" : WEFT_DOMAIN_GPU "%u", number);
+    weft_xml_end(xml);
+}
+
 /* managed: libvirt takes the device from the host's driver and gives it back. */
 static void
-write_hostdev(const Tree *tree, guint index)
+begin_hostdev(WeftXml *xml, const WeftPassthrough *device)
 {
-    WeftXml *xml = tree->xml;
-    const WeftPassthrough *device = &g_array_index(tree->passthroughs, WeftPassthrough, index);
-    const Expander *expander = g_array_index(tree->expanded, Expander *, index);
     weft_xml_begin(xml, "hostdev");
     weft_xml_attribute(xml, "mode", "subsystem");
     weft_xml_attribute(xml, "type", "pci");
     weft_xml_attribute(xml, "managed", "yes");
     weft_xml_empty(xml, "driver", "name", "vfio");
     weft_xml_begin(xml, "source");
-    pci_address(xml, &device->pci, NULL);
+    if (device)
+        pci_address(xml, &device->pci, NULL);
     weft_xml_end(xml);
     /* Nothing boots from the fabric, and an adapter's option ROM costs seconds; a GPU's driver may want the GPU's. */
-    if (device->adapter)
+    if (device && device->adapter)
         weft_xml_empty(xml, "rom", "enabled", "no");
+}
+
+void
+weft_domain_write_part(WeftXml *xml, const WeftDomainSpec *spec, guint part, const WeftPassthrough *device)
+{
+    begin_hostdev(xml, device);
+    write_alias(xml, spec->node, part);
+    weft_xml_end(xml);
+}
+
+static void
+write_hostdev(const Tree *tree, guint index)
+{
+    WeftXml *xml = tree->xml;
+    const WeftPassthrough *device = &g_array_index(tree->passthroughs, WeftPassthrough, index);
+    const Expander *expander = g_array_index(tree->expanded, Expander *, index);
+    begin_hostdev(xml, device);
+    write_alias(xml, tree->spec->node, device->part);
     if (expander)
         pci_address(xml, &(WeftPci){ .bus = expander->index + 1 + place_among(expander->members, index) }, "pci");
     weft_xml_end(xml);
@@ -214,7 +240,7 @@ write_tree(WeftXml *xml, const WeftDomainSpec *spec, GArray *passthroughs)
     };
     find_neighbours(&tree);
     write_controllers(&tree);
-    for (guint i = 0; i < passthroughs->len; i++)
+    for (guint i = 0; !spec->parted && i < passthroughs->len; i++)
         write_hostdev(&tree, i);
     g_ptr_array_unref(tree.expanders);
     g_array_unref(tree.expanded);

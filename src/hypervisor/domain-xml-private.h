@@ -42,6 +42,7 @@ typedef struct WeftPassthrough {
     guint numa;       /* of the host */
     const char *root; /* borrowed from the host; NULL: unknown */
     gboolean adapter; /* of the fabric */
+    guint part;       /* which of weft_node_parts() it is */
 } WeftPassthrough;
 
 /* WeftPassthrough, the fabric devices by rail, then the GPUs; NULL where the node cannot be on that host, or is wrong in
@@ -64,7 +65,11 @@ void weft_domain_write_cpu(WeftXml *xml, const WeftDomainSpec *spec);
 
 #define WEFT_DOMAIN_IOTHREAD 1 /* the one for all disks */
 
-#define WEFT_DOMAIN_NIC "ua-nic" /* the alias of one that is plugged */
+#define WEFT_DOMAIN_NIC "ua-nic"   /* the alias of one that is plugged */
+#define WEFT_DOMAIN_RAIL "ua-rail" /* … of what it has of its host, with a number */
+#define WEFT_DOMAIN_GPU "ua-gpu"
 /* alias: NULL: libvirt gives it one. */
 void weft_domain_write_nic(WeftXml *xml, const WeftDomainSpec *spec, const char *alias);
+/* One of what it has of its host; NULL: nobody knows where it is (the fake's). */
+void weft_domain_write_part(WeftXml *xml, const WeftDomainSpec *spec, guint part, const WeftPassthrough *device);
 void weft_domain_write_devices(WeftXml *xml, const WeftDomainSpec *spec, GArray *passthroughs);

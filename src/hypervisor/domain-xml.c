@@ -80,6 +80,8 @@ write_device_mark(WeftXml *xml, const WeftDomainSpec *spec, const WeftDevice *de
     weft_xml_attribute_format(xml, "pkey", "0x%04x", spec->pkey);
     if (spec->shared && spec->shared->len)
         write_shared_mark(xml, spec->shared);
+    if (spec->parted)
+        weft_xml_attribute(xml, "plugged", "later");
     weft_xml_end(xml);
 }
 
@@ -182,7 +184,7 @@ write_machine(WeftXml *xml, const WeftDomainSpec *spec)
 }
 
 static void
-write_domain(WeftXml *xml, const WeftDomainSpec *spec, GArray *passthroughs)
+write_domain(WeftXml *xml, const WeftDomainSpec *spec, GArray *passthroughs, guint index)
 {
     weft_xml_begin(xml, "domain");
     weft_xml_attribute(xml, "type", spec->tcg ? "qemu" : "kvm");
@@ -198,16 +200,16 @@ write_domain(WeftXml *xml, const WeftDomainSpec *spec, GArray *passthroughs)
 }
 
 /* What was written by the function; NULL: it failed. */
-typedef void (*Write)(WeftXml *xml, const WeftDomainSpec *spec, GArray *passthroughs);
+typedef void (*Write)(WeftXml *xml, const WeftDomainSpec *spec, GArray *passthroughs, guint index);
 
 static char *
-format(const WeftDomainSpec *spec, GArray *passthroughs, Write write, GError **error)
+format(const WeftDomainSpec *spec, GArray *passthroughs, Write write, guint index, GError **error)
 {
     xmlBuffer *buffer = xmlBufferCreate();
     WeftXml xml = { .writer = xmlNewTextWriterMemory(buffer, 0) };
     xmlTextWriterSetIndent(xml.writer, 1);
     xmlTextWriterSetIndentString(xml.writer, BAD_CAST "  ");
-    write(&xml, spec, passthroughs);
+    write(&xml, spec, passthroughs, index);
     xmlFreeTextWriter(xml.writer);
 
     char *text = xml.error ? NULL : g_strdup((const char *)xmlBufferContent(buffer));
@@ -221,11 +223,11 @@ char *
 weft_domain_xml_format(const WeftDomainSpec *spec, GError **error)
 {
     g_autoptr(GArray) passthroughs = weft_domain_check(spec, error);
-    return passthroughs ? format(spec, passthroughs, write_domain, error) : NULL;
+    return passthroughs ? format(spec, passthroughs, write_domain, 0, error) : NULL;
 }
 
 static void
-write_nic(WeftXml *xml, const WeftDomainSpec *spec, GArray *passthroughs)
+write_nic(WeftXml *xml, const WeftDomainSpec *spec, GArray *passthroughs, guint index)
 {
     weft_domain_write_nic(xml, spec, WEFT_DOMAIN_NIC);
 }
@@ -233,5 +235,24 @@ write_nic(WeftXml *xml, const WeftDomainSpec *spec, GArray *passthroughs)
 char *
 weft_domain_nic_format(const WeftDomainSpec *spec, GError **error)
 {
-    return format(spec, NULL, write_nic, error);
+    return format(spec, NULL, write_nic, 0, error);
+}
+
+static void
+write_part(WeftXml *xml, const WeftDomainSpec *spec, GArray *passthroughs, guint index)
+{
+    const WeftPassthrough *device = NULL;
+    for (guint i = 0; i < passthroughs->len && !device; i++) {
+        const WeftPassthrough *other = &g_array_index(passthroughs, WeftPassthrough, i);
+        if (other->part == index)
+            device = other;
+    }
+    weft_domain_write_part(xml, spec, index, device);
+}
+
+char *
+weft_domain_device_format(const WeftDomainSpec *spec, guint index, GError **error)
+{
+    g_autoptr(GArray) passthroughs = weft_domain_check(spec, error);
+    return passthroughs ? format(spec, passthroughs, write_part, index, error) : NULL;
 }

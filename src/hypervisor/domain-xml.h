@@ -18,6 +18,7 @@ typedef struct WeftDomainSpec {
     gboolean shm;           /* ivshmem between the cluster's nodes on this host, beside its path */
     guint64 shm_size;       /* bytes, a power of two; with shm */
     gboolean later;         /* its network device is plugged once it knows who it is: a template, or a fork of one */
+    gboolean parted;        /* what it has of its host's devices is plugged while it runs: after a fork, a move, a restore */
 } WeftDomainSpec;
 
 /* The namespace of weft's element in <metadata>: a domain that has it is weft's. What weft-hook reads there:
@@ -47,6 +48,10 @@ char *weft_domain_xml_format(const WeftDomainSpec *spec, GError **error);
 
 /* The network device alone, to be plugged into a domain that was to have it later. */
 char *weft_domain_nic_format(const WeftDomainSpec *spec, GError **error);
+
+/* What it has of its host's devices, alone, to be plugged or unplugged: by its alias, which it also has in a definition. index:
+ * as weft_node_parts() counts them. It has no place on the guest's buses: libvirt finds one. */
+char *weft_domain_device_format(const WeftDomainSpec *spec, guint index, GError **error);
 
 /* Larger texts are refused: a domain of 1,024 cores stays far below. */
 #define WEFT_DOMAIN_XML_MAX (1024 * 1024)

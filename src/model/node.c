@@ -300,6 +300,12 @@ weft_node_has_rebooted(const WeftNode *node)
     return node->phase == WEFT_NODE_UP && node->boot;
 }
 
+guint
+weft_node_parts(const WeftNode *node)
+{
+    return node->devices->len + node->gpus->len;
+}
+
 guint64
 weft_node_memory(const WeftNode *node)
 {

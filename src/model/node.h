@@ -71,6 +71,7 @@ char *weft_node_hostname(const WeftNode *node);        /* "<cluster name>-<rank>
 char *weft_node_label(const WeftNode *node);           /* "cfd[3]", for messages */
 gboolean weft_node_has_rebooted(const WeftNode *node); /* … by itself, and has not met the others since */
 guint64 weft_node_memory(const WeftNode *node);        /* bytes */
+guint weft_node_parts(const WeftNode *node);           /* what it has of its host's devices: of the fabric, then GPUs */
 /* Which of its cluster's groups it is of, by index: groups never go. */
 guint weft_node_group(const WeftNode *node, const WeftCluster *cluster);
 

@@ -60,6 +60,7 @@ def default_config(root, hosts=4):
             "start_deadline": "2s",
             "await_deadline": "2s",
             "meet_deadline": "2s",
+            "still_deadline": "2s",
             "connect_deadline": "2s",
             "link_idle": "1s",
             "stop_deadline": "2s",

@@ -88,7 +88,8 @@ describe_options(const WeftConfig *config)
                              c->list_deadline,   c->apply_deadline,   c->backoff.base,   c->backoff.max,
                              c->host_grace,      c->scan_interval,    c->event_age,      c->request_age,
                              c->meet_deadline,   c->connect_deadline, c->link_idle,      config->libvirt.dial_limit,
-                             c->patrol_interval, c->pkey_rest,        c->expiry_warning, c->queue.half_life };
+                             c->patrol_interval, c->pkey_rest,        c->expiry_warning, c->queue.half_life,
+                             c->still_deadline };
     GString *text = g_string_new(NULL);
     g_string_printf(text, "%s %s %s %s", config->store_path, config->hypervisor, config->hypervisor_world,
                     config->fabric_world);
@@ -161,7 +162,8 @@ options_are_read(void)
         "control: { workers: 21, workers_per_host: 22, starts_max: 23, start_deadline: 24ms, await_deadline: 25ms,\n"
         "  stop_deadline: 26ms, list_deadline: 27ms, apply_deadline: 28ms, backoff_base: 29ms, backoff_max: 30ms,\n"
         "  host_grace: 31ms, scan_interval: 32ms, event_age: 33ms, request_age: 34ms, meet_deadline: 35ms,\n"
-        "  connect_deadline: 36ms, link_idle: 37ms, patrol_interval: 41ms, pkey_rest: 42ms, expiry_warning: 44ms }\n"
+        "  connect_deadline: 36ms, link_idle: 37ms, patrol_interval: 41ms, pkey_rest: 42ms, expiry_warning: 44ms,\n"
+        "  still_deadline: 45ms }\n"
         "paths: { bridge_below: 43, shm: 2M }\n"
         "queue: { priority: 51, age: 52.5, share: 0, half_life: 53ms, depth: 54 }\n"
         "guest: /s/guest\n"
@@ -178,7 +180,7 @@ options_are_read(void)
                     "21 22 23 43 2097152\n"
                     "51 52.5 0 54\n"
                     "/s/guest /s/secret 1 39 40\n"
-                    " 17000 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 41 42 44 53");
+                    " 17000 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 41 42 44 53 45");
     scratch_free(folder);
 }
 
