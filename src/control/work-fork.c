@@ -236,7 +236,8 @@ settled(const WeftTalk *talk, const char *output, const GError *error)
 void
 weft_work_capture(WeftWork *work, WeftNodeWork *item)
 {
-    if (item->captured)
+    /* A host that has not told what it is able to wakes the cluster when it has. */
+    if (item->captured || !weft_hosts_inventory(work->control->hosts, item->node->host, NULL))
         return;
     if (!weft_templates_fits(work->control->templates, work->cluster->capture, item->node)) {
         capture_failed(work, item, "no host of its kind was free, or its image has changed", NULL, TRUE);
