@@ -67,37 +67,6 @@ weft_work_prime(WeftWork *work, WeftNodeWork *item)
 /* --- who it is --- */
 
 static void
-plugged(WeftJob *job, const GError *error)
-{
-    WeftWork *work = job->owner;
-    WeftNodeWork *item = weft_work_step_ended(work, job->subject);
-    if (!item || item->node->phase != WEFT_NODE_CLAIMED)
-        return;
-    if (error)
-        weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_FORK, job->deadline, error });
-    else
-        weft_work_come_up(work, item);
-}
-
-static void
-plug(WeftWork *work, WeftNodeWork *item)
-{
-    g_autoptr(GError) error = NULL;
-    const WeftHost *host = weft_fleet_host(work->control->fleet, item->node->host);
-    g_autofree char *domain = weft_node_domain(item->node);
-    g_autofree char *xml = weft_work_nic(work, item->node, &error);
-    if (!xml) {
-        weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_FORK, 0, error });
-        return;
-    }
-    WeftJob *job = weft_job_new(WEFT_STEP_PLUG, host->name, host->uri, domain);
-    job->xml = g_steal_pointer(&xml);
-    job->deadline = work->control->options.start_deadline;
-    job->done = plugged;
-    weft_work_submit(work, item, job);
-}
-
-static void
 became(const WeftTalk *talk, const char *output, const GError *error)
 {
     WeftWork *work = talk->work;
@@ -107,7 +76,7 @@ became(const WeftTalk *talk, const char *output, const GError *error)
     if (error)
         weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_FORK, talk->deadline, error });
     else
-        plug(work, item);
+        weft_work_come_up(work, item);
 }
 
 void

@@ -204,7 +204,7 @@ make_seed(WeftJob *job, GError **error)
     if (!keys)
         return FALSE;
     if (birth->cluster->capture) {
-        job->seed = weft_seed_make_blank(options->guest, error);
+        job->seed = weft_seed_make_blank(birth->node, options->guest, error);
         return job->seed != NULL;
     }
     WeftSeedSpec spec = { birth->node, birth->cluster, birth->pkey, keys, options->guest, birth->shared };

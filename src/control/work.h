@@ -195,7 +195,7 @@ GArray *weft_work_shared_keys(const WeftWork *work);
 /* Is the memory that it is forked from on its host, if it is? */
 gboolean weft_work_is_primed(const WeftWork *work, const WeftNode *node);
 void weft_work_prime(WeftWork *work, WeftNodeWork *item);
-/* Its domain runs: tells it who it is, and gives it its network device; then it is up. */
+/* Its domain runs: tells it who it is; then it is up. */
 void weft_work_become(WeftWork *work, WeftNodeWork *item);
 /* It is not forked, now and when it is started anew. */
 void weft_work_boot_cold(WeftWork *work, WeftNodeWork *item, const char *why, const char *detail);

@@ -140,12 +140,12 @@ claimed_by(const struct node *before)
 }
 
 static int
-may_become(const struct node *node, const struct identity *identity, const struct node *before)
+may_become(const struct node *node, const struct identity *identity, const struct node *before, struct text *said)
 {
     char *id = claimed_by(before);
     int ok = !id || strcmp(id, node->id) == 0 || (identity->was && strcmp(id, identity->was) == 0);
     if (!ok)
-        printf("the node is %s already, and cannot become %s\n", id, node->id);
+        text_add(said, "the node is %s already, and cannot become %s\n", id, node->id);
     free(id);
     return ok;
 }
@@ -216,6 +216,15 @@ tell_services(void)
     hooks_free(&hooks);
 }
 
+/* In the other order the environment would be written without them first. */
+static void
+take_devices(const struct node *node, const struct node *before)
+{
+    net_hand_over(before, node);
+    if (devices_are_at_hand(node))
+        devices_set_up(node, 0);
+}
+
 /* The node's file comes last: with it, what waits for an identity goes on. */
 static int
 become(const struct node *node, const struct identity *identity, const struct node *before, int64_t time)
@@ -232,6 +241,8 @@ become(const struct node *node, const struct identity *identity, const struct no
         boot_id_renew();
     if (copied)
         forget(before);
+    if (root_is_node() && !same)
+        take_devices(node, before);
     install_files(identity);
     setup_files(node);
     if (copied)
@@ -244,23 +255,62 @@ become(const struct node *node, const struct identity *identity, const struct no
     return 1;
 }
 
-void
-become_run(const struct question *question)
+int
+become_here(const struct question *question, char *input, struct text *ret_said)
 {
     static struct identity identity;
     struct node node = { 0 }, before = { 0 };
     int result = 1;
-    char *text = input_read();
-    signal(SIGHUP, SIG_IGN); /* what has begun is brought to its end, also when weftd goes away */
-    if (!text || !parse(text, &identity) || !node_parse("(become)", strdup(identity.node), &node) || !node.id[0]) {
-        printf("the identity makes no sense\n");
+    if (!input || !parse(input, &identity) || !node_parse("(become)", strdup(identity.node), &node) || !node.id[0]) {
+        text_add(ret_said, "the identity makes no sense\n");
     } else {
         node_read(NODE_FILE, &before);
-        if (may_become(&node, &identity, &before)) {
+        if (may_become(&node, &identity, &before, ret_said)) {
             result = !become(&node, &identity, &before, question->time);
-            printf(result ? "the identity cannot be written\n" : "became %s\n", node.hostname);
+            text_add(ret_said, result ? "the identity cannot be written\n" : "became %s\n", node.hostname);
         }
     }
+    node_free(&node);
+    node_free(&before);
+    return result;
+}
+
+void
+become_run(const struct question *question)
+{
+    struct text said = { 0 };
+    char *text = input_read();
+    signal(SIGHUP, SIG_IGN); /* what has begun is brought to its end, also when weftd goes away */
+    int result = become_here(question, text, &said);
+    fwrite(said.data, 1, said.length, stdout);
     fflush(stdout);
     _exit(result);
+}
+
+/* --- once before --- */
+
+/* Nobody is called so. */
+static const char nobody[] = "hostname -\ncluster -\nid -\nmachine 00000000000000000000000000000000\n"
+                             "mac 00:00:00:00:00:00 10.64.0.1/16 1450\nlogin -\n";
+
+/* An image of layers has copies of its folders and files made when they are first written to; and what reads the lower layer
+ * for that would run in each fork. */
+void
+become_rehearse(void)
+{
+    static const char *const paths[] = { "ssh/id_ed25519",       "ssh/id_ed25519.pub", "ssh/host_ed25519",
+                                         "ssh/host_ed25519.pub", "ssh/host_dropbear",  "munge.key" };
+    static struct identity blank;
+    struct node node;
+    for (unsigned i = 0; i < sizeof paths / sizeof *paths; i++)
+        blank.files[blank.n_files++] = (struct file){ paths[i], 0600, (char *)"-", 1 };
+    if (!node_parse("(rehearsal)", strdup(nobody), &node))
+        return;
+    install_files(&blank);
+    setup_files(&node);
+    users_forget(&node);
+    file_remove(HOSTFILE);
+    if (root_is_node())
+        boot_id_renew();
+    node_free(&node);
 }

@@ -49,9 +49,9 @@ devices_set_up(const struct node *node, int seconds)
 {
     char interface[16];
     int64_t end = now() + (int64_t)seconds * 1000;
-    int events = uevent_open();
-    int found;
-    while (!(found = net_up_ethernet(node)) && now() < end)
+    int found = net_up_ethernet(node);
+    int events = found ? -1 : uevent_open();
+    while (!found && !(found = net_up_ethernet(node)) && now() < end)
         uevent_wait(events, 1000);
     if (events >= 0)
         close(events);
@@ -61,6 +61,13 @@ devices_set_up(const struct node *node, int seconds)
         rxe_add(interface);
     setup_environment(node);
     return found;
+}
+
+int
+devices_are_at_hand(const struct node *node)
+{
+    char interface[16];
+    return node->n_rails == 0 && rxe_is_loaded() && net_ethernet_name(node, interface);
 }
 
 /* The lock passes to the child, and ends with it. The child is nobody's: whoever started it may end before. */

@@ -78,6 +78,26 @@ clock_set(int64_t microseconds)
         say("the clock cannot be set: %s", strerror(errno));
 }
 
+/* In place: it may cover the kernel's own already, as in a fork of a template or a copy of one. */
+static int
+write_boot_id(const struct text *text)
+{
+    int fd = open("/" BOOT_ID, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0444);
+    int ok = fd >= 0 && write(fd, text->data, text->length) == (ssize_t)text->length;
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+static int
+shows_boot_id(const struct text *text)
+{
+    char *shown = file_read(KERNEL_BOOT_ID, NULL);
+    int same = shown && strcmp(shown, text->data) == 0;
+    free(shown);
+    return same;
+}
+
 /* The kernel draws it once, and programs take two nodes with the same one for one machine: UCX would look for the other's
  * shared memory. It cannot be changed, but covered. */
 void
@@ -92,8 +112,7 @@ boot_id_renew(void)
     for (unsigned i = 0; i < sizeof b; i++)
         text_add(&text, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", b[i]);
     text_add(&text, "\n");
-    umount2(KERNEL_BOOT_ID, MNT_DETACH); /* a copy of a fork has one already */
-    if (!file_write_text(BOOT_ID, &text, 0444) || mount("/" BOOT_ID, KERNEL_BOOT_ID, NULL, MS_BIND, NULL) < 0)
+    if (!write_boot_id(&text) || (!shows_boot_id(&text) && mount("/" BOOT_ID, KERNEL_BOOT_ID, NULL, MS_BIND, NULL) < 0))
         say("the boot id is that of the template: %s", strerror(errno));
     text_free(&text);
 }

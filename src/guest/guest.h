@@ -134,6 +134,8 @@ int net_is_up(const struct node *node);
 void net_await(struct in_addr ip, int64_t end);
 /* Takes the interface of this node down, if it is there still. */
 void net_down_ethernet(const struct node *node);
+/* Gives the interface of the one, which is down, the hardware address of the other, unless that one has its own. */
+void net_hand_over(const struct node *before, const struct node *node);
 /* Waits until what was sent is acknowledged, or the time has come. Returns how many connections still wait for that. */
 unsigned net_drain(int64_t end);
 
@@ -143,6 +145,7 @@ unsigned net_drain(int64_t end);
 void modules_load(const char *const *names);
 /* Those of software RDMA, once since the node booted. */
 void rxe_load(void);
+int rxe_is_loaded(void);
 /* Software RDMA on this interface; 0: this kernel has none. */
 int rxe_add(const char *interface);
 int rxe_exists(void);
@@ -163,6 +166,8 @@ int uevent_take(int fd);
 #define SETUP_LOCK "run/weft/setup.lock"
 /* Waits for them so long. 0: some are missing. */
 int devices_set_up(const struct node *node, int seconds);
+/* Would that take no time? */
+int devices_are_at_hand(const struct node *node);
 /* In a process of its own, which holds the lock; nothing happens where one does that already. */
 void devices_set_up_aside(const struct node *node, int seconds);
 /* An absolute path's; -1: somebody else has it. It ends with the last copy of the descriptor. */
@@ -297,10 +302,15 @@ void boot_id_renew(void);
 
 /* --- settle.c, become.c --- */
 
+/* Does once what becoming somebody does, and leaves nothing of it: forks find folders, files and memory prepared. */
+void become_rehearse(void);
+
 /* NULL, or why such a node cannot be captured. */
 const char *settle_refusal(void);
 void settle_run(const struct question *question) __attribute__((noreturn));
 void become_run(const struct question *question) __attribute__((noreturn));
+/* The same in this process, where it takes no time: in a template. Takes the input apart; 0: it is somebody. */
+int become_here(const struct question *question, char *input, struct text *ret_said);
 #define BECOME_FOLDER "etc/weft/become.d"
 
 /* --- hooks.c, quiesce.c --- */

@@ -2,10 +2,11 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -82,19 +83,6 @@ find_nth_infiniband(unsigned nth, char ret_name[IFNAMSIZ])
     return 0;
 }
 
-static int
-has_address(const char *interface)
-{
-    struct ifaddrs *all = NULL;
-    int found = 0;
-    if (getifaddrs(&all) < 0)
-        return 0;
-    for (struct ifaddrs *one = all; one && !found; one = one->ifa_next)
-        found = one->ifa_addr && one->ifa_addr->sa_family == AF_INET && strcmp(one->ifa_name, interface) == 0;
-    freeifaddrs(all);
-    return found;
-}
-
 static void
 put_ip(struct ifreq *request, uint32_t ip)
 {
@@ -130,10 +118,12 @@ bring_up(const char *interface, const struct address *address, unsigned mtu)
 {
     struct ifreq request = { 0 };
     uint32_t mask = address->prefix ? htonl(~0u << (32 - address->prefix)) : 0;
-    if (has_address(interface))
-        return 1;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
+    if (ioctl(fd, SIOCGIFADDR, &request) == 0) {
+        close(fd);
+        return 1;
+    }
     announce(interface);
     request.ifr_mtu = (int)mtu;
     int ok = mtu == 0 || ioctl(fd, SIOCSIFMTU, &request) == 0;
@@ -219,20 +209,32 @@ net_down_ethernet(const struct node *node)
     close(fd);
 }
 
+void
+net_hand_over(const struct node *before, const struct node *node)
+{
+    struct ifreq request = { 0 };
+    char there[IFNAMSIZ];
+    if (net_ethernet_name(node, there) || !net_ethernet_name(before, request.ifr_name))
+        return;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    request.ifr_hwaddr.sa_family = ARPHRD_ETHER;
+    memcpy(request.ifr_hwaddr.sa_data, node->mac, sizeof node->mac);
+    if (ioctl(fd, SIOCSIFHWADDR, &request) < 0)
+        say("%s keeps its address: %s", request.ifr_name, strerror(errno));
+    close(fd);
+}
+
 /* --- waiting --- */
 
+/* The kernel lets nobody have an address that is not there: asked so, it need not list all of them. */
 static int
 is_own(struct in_addr ip)
 {
-    struct ifaddrs *all = NULL;
-    int found = 0;
-    if (getifaddrs(&all) < 0)
-        return 0;
-    for (struct ifaddrs *one = all; one && !found; one = one->ifa_next)
-        found = one->ifa_addr && one->ifa_addr->sa_family == AF_INET &&
-                ((const struct sockaddr_in *)one->ifa_addr)->sin_addr.s_addr == ip.s_addr;
-    freeifaddrs(all);
-    return found;
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = ip };
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int own = ip.s_addr && bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    close(fd);
+    return own;
 }
 
 int

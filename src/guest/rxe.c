@@ -30,11 +30,17 @@ modules_load(const char *const *names)
         continue;
 }
 
+int
+rxe_is_loaded(void)
+{
+    return file_exists(LOADED);
+}
+
 /* In this order: rxe does not load without the checksum. The last two are for programs that use it. */
 void
 rxe_load(void)
 {
-    if (file_exists(LOADED))
+    if (rxe_is_loaded())
         return;
     modules_load((const char *const[]){ "crc32_generic", "rdma_rxe", "ib_uverbs", "rdma_ucm", NULL });
     file_write(LOADED, "", 0, 0644);

@@ -45,14 +45,16 @@ open_responders(void)
 }
 
 /* Devices come and go with forks and moves, and may have come before the node knew that they are its own. A process that waits
- * for them would be woken by each of the many events: one is started when there is something to do. */
+ * for them would be woken by each of the many events: one is started when there is something to wait for. */
 static void
 look_at_devices(void)
 {
     char interface[16];
     if (!root_is_node() || !options.node || net_is_up(options.node))
         return;
-    if (options.node->n_rails > 0 || net_ethernet_name(options.node, interface))
+    if (devices_are_at_hand(options.node))
+        devices_set_up(options.node, 0);
+    else if (options.node->n_rails > 0 || net_ethernet_name(options.node, interface))
         devices_set_up_aside(options.node, LATE_SECONDS);
 }
 

@@ -25,6 +25,7 @@ struct session {
     struct child child;
     int tty;
     const struct own_kind *own; /* weftd's own; NULL: a client's */
+    struct question question;   /* … which is answered without a child, if child.pid is 0, when all of it is there */
     int listened;               /* weftd has not closed it */
     int exited;
     uint32_t status;
@@ -78,7 +79,7 @@ static void
 hang_up(struct session *session)
 {
     session->listened = 0;
-    if (!session->exited) {
+    if (!session->exited && session->child.pid > 0) {
         signal_session(session, SIGHUP);
         kill(-session->child.pid, SIGHUP);
         kill(-session->child.pid, SIGCONT);
@@ -129,10 +130,11 @@ static const struct own_kind {
     const char *(*refusal)(void);
     void (*run)(const struct question *question);
     void (*succeeded)(void);
+    int (*answer)(const struct question *question, char *input, struct text *ret_said); /* in a template, instead of run */
 } own_kinds[] = {
-    { "meet", must_know_itself, meet_run, NULL },     { "settle", settle_refusal, settle_run, NULL },
-    { "become", NULL, become_run, server_learn },     { "quiesce", must_know_itself, quiesce_run, NULL },
-    { "resume", must_know_itself, resume_run, NULL },
+    { "meet", must_know_itself, meet_run, NULL, NULL },        { "settle", settle_refusal, settle_run, NULL, NULL },
+    { "become", NULL, become_run, server_learn, become_here }, { "quiesce", must_know_itself, quiesce_run, NULL, NULL },
+    { "resume", must_know_itself, resume_run, NULL, NULL },
 };
 
 static const struct own_kind *
@@ -171,14 +173,19 @@ run_own(const void *data)
 }
 
 static const char *
-start_own(const struct own_kind *kind, const char *payload, size_t length, struct child *ret_child)
+start_own(const struct own_kind *kind, const char *payload, size_t length, struct question *ret_question,
+          struct child *ret_child)
 {
     struct own_start start = { .kind = kind };
     const char *problem = kind->refusal ? kind->refusal() : NULL;
     for (const char *text = payload; text < payload + length; text += strlen(text) + 1)
         if (strncmp(text, "now=", 4) == 0)
             start.question.time = strtoll(text + 4, NULL, 10);
-    return problem ? problem : child_start(0, run_own, &start, ret_child);
+    *ret_question = start.question;
+    *ret_child = (struct child){ 0, -1, -1, -1 };
+    if (problem || (kind->answer && server_options()->template))
+        return problem;
+    return child_start(0, run_own, &start, ret_child);
 }
 
 static const char *
@@ -202,20 +209,27 @@ open_session(uint32_t id, uint8_t *payload, size_t length)
     }
     const struct own_kind *own = find_kind(kind);
     struct session *session = free_slot(own != NULL);
+    struct question question = { 0 };
     struct child child;
     int tty = 0;
     const char *problem;
     if (!session)
         problem = "the node has too many sessions; end one, or try again later";
     else
-        problem = own ? start_own(own, kind, length, &child) : start_exec(kind, length, &tty, &child);
+        problem = own ? start_own(own, kind, length, &question, &child) : start_exec(kind, length, &tty, &child);
     if (problem) {
         refuse(id, problem);
         return;
     }
-    *session = (struct session){
-        .id = id, .child = child, .tty = tty, .own = own, .listened = 1, .may_send = WEFT_WINDOW, .may_receive = WEFT_WINDOW
-    };
+    *session = (struct session){ .id = id,
+                                 .child = child,
+                                 .tty = tty,
+                                 .own = own,
+                                 .question = question,
+                                 .exited = child.pid == 0,
+                                 .listened = 1,
+                                 .may_send = WEFT_WINDOW,
+                                 .may_receive = WEFT_WINDOW };
 }
 
 static void
@@ -359,10 +373,33 @@ pump_out(struct session *session, int *fd, enum weft_frame_type type)
     }
 }
 
+/* 0: not all of the question is there, or it is too long. */
+static int
+answer(struct session *session)
+{
+    struct text said = { 0 };
+    size_t fresh = session->input.length - session->taken;
+    session->taken = session->input.length;
+    give_credit(session, fresh);
+    if (session->input.length > FILE_MAX)
+        fail(session, "the question is too long");
+    if (!session->eof || !session->listened)
+        return 0;
+    session->status = (uint32_t)session->own->answer(&session->question, session->input.data, &said);
+    server_send(session->id, WEFT_FRAME_DATA, said.data, said.length);
+    text_free(&said);
+    if (session->status == 0)
+        session->own->succeeded();
+    return 1;
+}
+
 static void
 pump(struct session *session)
 {
-    pump_in(session);
+    if (session->child.pid == 0 && !answer(session))
+        return;
+    if (session->child.pid > 0)
+        pump_in(session);
     pump_out(session, &session->child.out, WEFT_FRAME_DATA);
     pump_out(session, &session->child.err, WEFT_FRAME_ERROR_DATA);
     if (!session->exited || session->child.out >= 0 || session->child.err >= 0)

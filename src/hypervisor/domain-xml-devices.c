@@ -430,8 +430,7 @@ weft_domain_write_devices(WeftXml *xml, const WeftDomainSpec *spec, GArray *pass
     write_tree(xml, spec, passthroughs);
     if (spec->later)
         weft_xml_empty(xml, "controller", "type", "pci", "model", "pcie-root-port"); /* what is plugged needs a free one */
-    else
-        weft_domain_write_nic(xml, spec, NULL);
+    weft_domain_write_nic(xml, spec, NULL);
     write_console(xml);
     write_channel(xml, "org.qemu.guest_agent.0");
     write_channel(xml, WEFT_PORT_NAME);

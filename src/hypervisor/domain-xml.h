@@ -17,7 +17,7 @@ typedef struct WeftDomainSpec {
     gboolean tcg;           /* there is no usable KVM on the host: emulate */
     gboolean shm;           /* ivshmem between the cluster's nodes on this host, beside its path */
     guint64 shm_size;       /* bytes, a power of two; with shm */
-    gboolean later;         /* its network device is plugged once it knows who it is: a template, or a fork of one */
+    gboolean later;         /* it has free ports for what is plugged once it knows who it is: a template, or a fork of one */
     gboolean parted;        /* what it has of its host's devices is plugged while it runs: after a fork, a move, a restore */
 } WeftDomainSpec;
 

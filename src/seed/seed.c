@@ -135,13 +135,13 @@ weft_seed_make(const WeftSeedSpec *spec, GError **error)
 
 /* cloud-init starts the guest program all the same: it answers that such a node cannot be captured. */
 GBytes *
-weft_seed_make_blank(GBytes *guest, GError **error)
+weft_seed_make_blank(const WeftNode *node, GBytes *guest, GError **error)
 {
     WeftIsoFile files[] = {
         { "meta-data", 0644, taken(dump(json_pack("{s:s}", "instance-id", "weft-template"))) },
         { "user-data", 0600, taken(weft_user_data_format(NULL)) },
         { "weft/guest", 0755, g_bytes_ref(guest) },
-        { "weft/node", 0644, copied("template 1\n") },
+        { "weft/node", 0644, taken(g_strdup_printf("template 1\nmac %s 0.0.0.0/0 %d\n", node->mac, WEFT_NETWORK_MTU)) },
     };
     return make(files, G_N_ELEMENTS(files), error);
 }

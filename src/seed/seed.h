@@ -21,8 +21,8 @@
  *     path bridge               slots 4                slurm 1 (absent: none)
  *     login ssh-ed25519 AAAA…                          a public key that may log in, the cluster's own first
  *
- * A seed without identity, of which templates boot, has no weft/files, and of weft/node the line "template 1". A node that was
- * forked from one gets weft/node and weft/files as the input of a session "become" (protocol.h). */
+ * A seed without identity, of which templates boot, has no weft/files, and of weft/node the lines "template 1" and mac. A node
+ * that was forked from one gets weft/node and weft/files as the input of a session "become" (protocol.h). */
 #pragma once
 
 #include "cluster.h"
@@ -46,8 +46,8 @@ typedef struct WeftSeedSpec {
 
 /* thread: any, one at a time (it takes a lock); a few milliseconds, mostly for copying the guest program. */
 GBytes *weft_seed_make(const WeftSeedSpec *spec, GError **error);
-/* The seed without identity. The same guest program gives the same bytes. */
-GBytes *weft_seed_make_blank(GBytes *guest, GError **error);
+/* The seed without identity, of a node with such a network device. The same gives the same bytes. */
+GBytes *weft_seed_make_blank(const WeftNode *node, GBytes *guest, GError **error);
 /* What "become" is told, instead of a seed of its own. was: the id of the node of which it is a copy, or NULL where it is a
  * fork of a template. random: for this call alone. The guest program of the spec is not needed. */
 char *weft_seed_become(const WeftSeedSpec *spec, const char *was, const guint8 random[WEFT_SEED_RANDOM]);

@@ -267,7 +267,7 @@ def is_forked(site):
 
 
 def fork_badly(site):
-    site.world.fault("broken become 2", "broken plug 1", "broken prime 1")
+    site.world.fault("broken become 2", "broken prime 1")
     create_settled(site)
 
 

@@ -290,13 +290,16 @@ test_seed_blank(Scratch *scratch, gconstpointer data)
 {
     g_autoptr(GError) error = NULL;
     g_autoptr(GBytes) guest = g_bytes_new_static("program", 7);
-    g_autoptr(GBytes) seed = weft_seed_make_blank(guest, &error), again = weft_seed_make_blank(guest, &error);
+    g_autoptr(WeftNode) template = make_node(0);
+    g_autoptr(GBytes) seed = weft_seed_make_blank(template, guest, &error);
+    g_autoptr(GBytes) again = weft_seed_make_blank(template, guest, &error);
     g_assert_no_error(error);
     g_assert_true(g_bytes_equal(seed, again));
     g_autofree char *iso = put(scratch, "seed.iso", g_bytes_get_data(seed, NULL), (gssize)g_bytes_get_size(seed));
     g_autofree char *node = content(iso, "weft/node"), *program = content(iso, "weft/guest");
     g_autofree char *list = run((char *[]){ "bsdtar", "-tf", iso, NULL });
-    g_assert_cmpstr(node, ==, "template 1\n");
+    g_autofree char *expected = g_strdup_printf("template 1\nmac %s 0.0.0.0/0 1450\n", template->mac);
+    g_assert_cmpstr(node, ==, expected);
     g_assert_cmpstr(program, ==, "program");
     g_assert_null(strstr(list, "files"));
 }
