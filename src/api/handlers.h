@@ -35,6 +35,13 @@ gboolean weft_handle_node_console(WeftRequest *request, GError **error);
 gboolean weft_handle_cluster_hostfile(WeftRequest *request, GError **error);
 gboolean weft_handle_cluster_load(WeftRequest *request, GError **error);
 
+/* The node that the path names by its rank. */
+WeftNode *weft_find_node(WeftRequest *request, const WeftCluster *cluster, GError **error);
+
+/* moves.c */
+gboolean weft_handle_node_move(WeftRequest *request, GError **error);
+gboolean weft_handle_node_move_get(WeftRequest *request, GError **error);
+
 /* doctor.c */
 gboolean weft_handle_host_doctor(WeftRequest *request, GError **error);
 gboolean weft_handle_doctor(WeftRequest *request, GError **error);

@@ -120,12 +120,14 @@ check_unused(WeftRequest *request, const WeftHost *host, GError **error)
 {
     WeftQuery query = { .kind = WEFT_KIND_NODE, .place = host->name, .limit = 1 };
     g_autoptr(GPtrArray) nodes = weft_store_list(request->store, &query, error);
-    if (!nodes)
+    query.kind = WEFT_KIND_MOVE;
+    g_autoptr(GPtrArray) coming = nodes ? weft_store_list(request->store, &query, error) : NULL;
+    if (!coming)
         return FALSE;
-    if (nodes->len == 0)
+    if (nodes->len + coming->len == 0)
         return TRUE;
-    g_set_error(error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
-                "host %s: has nodes on it; move them away with: weft host drain %s --evict", host->name, host->name);
+    g_set_error(error, WEFT_ERROR, WEFT_ERROR_CONFLICT, "host %s: has nodes on it; move them away with: weft drain %s --evict",
+                host->name, host->name);
     return FALSE;
 }
 
@@ -147,8 +149,7 @@ weft_handle_host_remove(WeftRequest *request, GError **error)
 /* --- draining --- */
 
 typedef struct {
-    gboolean draining;
-    gboolean evicting;
+    gboolean draining, moving, disrupting, evicting;
     const char *event;
     const char *words;
 } Drain;
@@ -161,8 +162,11 @@ set_drain(WeftRequest *request, WeftTxn *taken, const Drain *drain, GError **err
     g_autoptr(WeftHost) host = find_host(request, &revision, error);
     if (!host)
         return FALSE;
-    gboolean changed = host->draining != drain->draining || host->evicting != drain->evicting;
+    gboolean changed = host->draining != drain->draining || host->evicting != drain->evicting ||
+                       host->moving != drain->moving || host->disrupting != drain->disrupting;
     host->draining = drain->draining;
+    host->moving = drain->moving;
+    host->disrupting = drain->disrupting;
     host->evicting = drain->evicting;
     WeftReply *reply = host_reply(request, 200, host, error);
     if (!reply)
@@ -175,33 +179,44 @@ set_drain(WeftRequest *request, WeftTxn *taken, const Drain *drain, GError **err
 }
 
 static gboolean
-read_drain(WeftRequest *request, gboolean *ret_evict, GError **error)
+read_drain(WeftRequest *request, Drain *drain, GError **error)
 {
+    WeftFields f;
     if (!request->body)
         return TRUE;
-    WeftFields f;
     weft_fields_begin(&f, request->body, "%s", "");
-    if (ret_evict)
-        *ret_evict = weft_fields_bool(&f, "evict", FALSE);
+    if (drain->draining) {
+        drain->evicting = weft_fields_bool(&f, "evict", FALSE);
+        drain->moving = weft_fields_bool(&f, "move", FALSE);
+        drain->disrupting = weft_fields_bool(&f, "disrupt", FALSE);
+    }
+    if (drain->disrupting && !drain->moving)
+        weft_fields_fail(&f, "disrupt", "true without move; set move too, or disrupt to false");
     return weft_fields_end(&f, error);
+}
+
+static const char *
+words_of(const Drain *drain)
+{
+    if (drain->moving)
+        return drain->evicting ? "empties it: its nodes are moved, and created anew elsewhere where they cannot be"
+                               : "empties it: its nodes are moved elsewhere";
+    return drain->evicting ? "drains it and moves its nodes elsewhere" : "drains it: no new nodes";
 }
 
 gboolean
 weft_handle_host_drain(WeftRequest *request, GError **error)
 {
-    gboolean evict = FALSE;
-    if (!read_drain(request, &evict, error))
+    Drain drain = { .draining = TRUE, .event = "host-drained" };
+    if (!read_drain(request, &drain, error))
         return FALSE;
-    const char *words = evict ? "drains it and moves its nodes elsewhere" : "drains it: no new nodes";
-    Drain drain = { .draining = TRUE, .evicting = evict, .event = "host-drained", .words = words };
+    drain.words = words_of(&drain);
     return set_drain(request, weft_txn_new("host-drained"), &drain, error);
 }
 
 gboolean
 weft_handle_host_undrain(WeftRequest *request, GError **error)
 {
-    if (!read_drain(request, NULL, error))
-        return FALSE;
     Drain drain = { .event = "host-undrained", .words = "lets it take nodes again" };
-    return set_drain(request, weft_txn_new("host-undrained"), &drain, error);
+    return read_drain(request, &drain, error) && set_drain(request, weft_txn_new("host-undrained"), &drain, error);
 }

@@ -47,8 +47,8 @@ guess_node(WeftRequest *request, const WeftCluster *cluster, guint rank)
     return node && node->rank == rank && node->phase != WEFT_NODE_STOPPING ? g_steal_pointer(&node) : NULL;
 }
 
-static WeftNode *
-find_node(WeftRequest *request, const WeftCluster *cluster, GError **error)
+WeftNode *
+weft_find_node(WeftRequest *request, const WeftCluster *cluster, GError **error)
 {
     guint64 rank = 0;
     const char *text = request->match.params[1];
@@ -99,7 +99,7 @@ open_node(WeftRequest *request, WeftGateKind kind, GError **error)
 {
     const char *protocol = weft_session_protocols[kind];
     g_autoptr(WeftCluster) cluster = weft_find_cluster(request, NULL, error);
-    g_autoptr(WeftNode) node = cluster ? find_node(request, cluster, error) : NULL;
+    g_autoptr(WeftNode) node = cluster ? weft_find_node(request, cluster, error) : NULL;
     if (!node)
         return FALSE;
     if (!wants_upgrade(request, protocol))

@@ -19,6 +19,8 @@ const WeftRoute weft_routes[] = {
     { "GET",    "/v1/clusters/:cluster/hostfile", WEFT_ROLE_VIEWER,   weft_handle_cluster_hostfile,   WEFT_BODY_NONE,     { "tenant" } },
     { "GET",    "/v1/clusters/:cluster/nodes/:rank/session", WEFT_ROLE_MEMBER, weft_handle_node_session, WEFT_BODY_NONE,  { "tenant" } },
     { "GET",    "/v1/clusters/:cluster/nodes/:rank/console", WEFT_ROLE_MEMBER, weft_handle_node_console, WEFT_BODY_NONE,  { "tenant" } },
+    { "GET",    "/v1/clusters/:cluster/nodes/:rank/move",    WEFT_ROLE_VIEWER, weft_handle_node_move_get, WEFT_BODY_NONE, { "tenant" } },
+    { "POST",   "/v1/clusters/:cluster/nodes/:rank/move",    WEFT_ROLE_MEMBER, weft_handle_node_move,    WEFT_BODY_OPTIONAL, { "tenant" } },
 
     { "POST",   "/v1/placements",                 WEFT_ROLE_MEMBER,   weft_handle_placement_try,      WEFT_BODY_REQUIRED, { "tenant" } },
 

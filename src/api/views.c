@@ -215,6 +215,7 @@ add_placement(json_t *view, const WeftNode *node)
     for (guint i = 0; i < node->gpus->len; i++)
         json_array_append_new(gpus, json_string(node->gpus->pdata[i]));
     json_object_set_new(view, "host", json_string(node->host));
+    json_object_set_new(view, "moving_to", text_view(node->target ? node->target->host : NULL));
     json_object_set_new(view, "detail", text_view(node->detail));
     json_object_set_new(view, "core_ids", cores);
     json_object_set_new(view, "memory_nodes", memory);
@@ -246,7 +247,31 @@ weft_view_node(const WeftNode *node, gboolean all)
     return view;
 }
 
+json_t *
+weft_view_move(const WeftMoveWish *wish, const WeftNode *node, const WeftClusterStatus *status, gboolean all)
+{
+    g_autofree char *label = weft_node_label(node);
+    json_t *view =
+        json_pack("{s:s, s:s, s:b, s:b, s:s, s:s?, s:o, s:o}", "id", wish->node, "name", label, "begun",
+                  (int)(node->target != NULL), "disrupt", (int)wish->disrupt, "copy", weft_method_words[wish->copy], "creator",
+                  wish->creator, "created", time_view(wish->created), "reason", text_view(status ? status->reason : NULL));
+    if (all) {
+        json_object_set_new(view, "to", text_view(wish->to));
+        json_object_set_new(view, "host", json_string(node->host));
+        json_object_set_new(view, "moving_to", text_view(node->target ? node->target->host : NULL));
+    }
+    return view;
+}
+
 /* --- hosts --- */
+
+/* One that stays where it is, although its host is being emptied. */
+static json_t *
+stay_view(const WeftNode *node)
+{
+    g_autofree char *label = weft_node_label(node);
+    return json_pack("{s:s, s:s, s:s, s:s}", "id", node->id, "name", label, "tenant", node->tenant, "reason", node->reason);
+}
 
 static gboolean
 add_load(WeftStore *store, json_t *view, const WeftHost *host, GError **error)
@@ -256,11 +281,15 @@ add_load(WeftStore *store, json_t *view, const WeftHost *host, GError **error)
     if (!records)
         return FALSE;
     guint used = 0, total = 0;
+    json_t *stays = json_array();
+    json_object_set_new(view, "stays", stays);
     for (guint i = 0; i < records->len; i++) {
         g_autoptr(WeftNode) node = weft_record_node(records->pdata[i], error);
         if (!node)
             return FALSE;
         used += node->cores->len;
+        if (host->moving && node->phase == WEFT_NODE_READY && node->reason)
+            json_array_append_new(stays, stay_view(node));
     }
     for (guint i = 0; i < host->cores->len; i++)
         total += !g_array_index(host->cores, WeftCore, i).housekeeping;
@@ -289,8 +318,9 @@ add_state(WeftStore *store, json_t *view, const WeftHost *host, GError **error)
 static json_t *
 description_view(const WeftHost *host)
 {
-    json_t *view = json_pack("{s:b, s:b, s:{}, s:[], s:[]}", "draining", (int)host->draining, "evicting", (int)host->evicting,
-                             "labels", "hcas", "gpus");
+    json_t *view =
+        json_pack("{s:b, s:b, s:b, s:b, s:{}, s:[], s:[]}", "draining", (int)host->draining, "moving", (int)host->moving,
+                  "disrupting", (int)host->disrupting, "evicting", (int)host->evicting, "labels", "hcas", "gpus");
     return merge(view, weft_host_to_json(host));
 }
 

@@ -7,6 +7,8 @@
 char *weft_view_text(json_t *view);
 
 json_t *weft_view_host(WeftStore *store, const WeftHost *host, GError **error);
+/* A move that is asked for or under way. status: how far it is; NULL: nowhere yet. all: also which hosts. */
+json_t *weft_view_move(const WeftMoveWish *wish, const WeftNode *node, const WeftClusterStatus *status, gboolean all);
 json_t *weft_view_tenant(WeftStore *store, const WeftTenant *tenant, GError **error);
 json_t *weft_view_reservation(const WeftReservation *reservation);
 json_t *weft_view_template(const WeftTemplate *template);

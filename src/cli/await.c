@@ -63,10 +63,12 @@ describe_removal(json_t *cluster)
     return g_strdup_printf("%s, %s left", phase_of(cluster), count);
 }
 
+/* What stays there is not waited for. */
 static gboolean
 drained_reached(json_t *host, gboolean *ret_reached, GError **error)
 {
-    *ret_reached = !host || weft_cli_number(host, "nodes") == 0;
+    size_t stays = json_is_true(json_object_get(host, "evicting")) ? 0 : json_array_size(json_object_get(host, "stays"));
+    *ret_reached = !host || weft_cli_number(host, "nodes") == (gint64)stays;
     if (!*ret_reached && !json_is_true(json_object_get(host, "draining"))) {
         g_set_error_literal(error, WEFT_ERROR, WEFT_ERROR_CONFLICT, "is no longer draining");
         return FALSE;

@@ -1,5 +1,6 @@
 /* weft host: one host, or several, and what is done to them. */
 #include "await.h"
+#include "errors.h"
 #include "size.h"
 #include "verbs.h"
 
@@ -9,7 +10,7 @@ static struct {
     char **pages, **hcas, **labels;
 } add_flags = { .cores = -1, .threads = 1, .numa = 1, .housekeeping = -1 };
 
-static gboolean evict, wait_until_empty;
+static gboolean keep, evict, disrupt, no_wait, wait_until_empty;
 
 /* clang-format off */
 static const GOptionEntry add_options[] = {
@@ -33,8 +34,11 @@ static const GOptionEntry add_options[] = {
 /* clang-format on */
 
 static const GOptionEntry drain_options[] = {
-    { "evict", 0, 0, G_OPTION_ARG_NONE, &evict, "create its nodes again on other hosts", NULL },
-    { "wait", 0, 0, G_OPTION_ARG_NONE, &wait_until_empty, "wait until no node is left on it", NULL },
+    { "keep", 0, 0, G_OPTION_ARG_NONE, &keep, "only place no new nodes on it; those that are there stay", NULL },
+    { "evict", 0, 0, G_OPTION_ARG_NONE, &evict, "create those again on other hosts that cannot be moved", NULL },
+    { "disrupt", 0, 0, G_OPTION_ARG_NONE, &disrupt, "also move where what is open on fabric devices breaks", NULL },
+    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return as soon as it is asked for", NULL },
+    { "wait", 0, 0, G_OPTION_ARG_NONE, &wait_until_empty, "with --keep: wait until no node is left on it", NULL },
     { NULL },
 };
 
@@ -262,9 +266,10 @@ print_host(json_t *host)
     printf("host %s\n", name);
     for (guint i = 0; i < G_N_ELEMENTS(fields); i++) {
         g_autofree char *value = weft_cli_field(host, fields[i]);
-        gboolean evicting = strcmp(fields[i], "draining") == 0 && json_is_true(json_object_get(host, "evicting"));
+        gboolean leave = strcmp(fields[i], "draining") == 0 &&
+                         (json_is_true(json_object_get(host, "evicting")) || json_is_true(json_object_get(host, "moving")));
         if (json_object_get(host, fields[i]) && strcmp(value, "-") != 0)
-            printf("  %-12s  %s%s\n", fields[i], value, evicting ? ", its nodes go elsewhere" : "");
+            printf("  %-12s  %s%s\n", fields[i], value, leave ? ", its nodes go elsewhere" : "");
     }
     printf("  cores         %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " in use\n", weft_cli_number(host, "cores_used"),
            weft_cli_number(host, "cores_total"));
@@ -303,7 +308,8 @@ static gboolean
 drain_one(WeftCli *cli, const char *path, GError **error)
 {
     json_t *host = NULL;
-    gboolean ok = post(cli, path, "/drain", json_pack("{s:b}", "evict", evict), &host, error);
+    json_t *how = json_pack("{s:b, s:b, s:b}", "evict", evict, "move", !keep, "disrupt", disrupt);
+    gboolean ok = post(cli, path, "/drain", how, &host, error);
     if (ok)
         tell(cli, host, "draining");
     json_decref(host);
@@ -331,6 +337,24 @@ rm_one(WeftCli *cli, const char *path, GError **error)
     return TRUE;
 }
 
+/* Which nodes cannot be moved, and why. */
+static void
+tell_stays(const char *what, json_t *host, GError **error)
+{
+    g_autoptr(GString) list = g_string_new(NULL);
+    size_t i;
+    json_t *stay;
+    json_array_foreach (json_object_get(host, "stays"), i, stay) {
+        g_autofree char *name = weft_cli_field(stay, "name");
+        g_autofree char *tenant = weft_cli_field(stay, "tenant");
+        g_autofree char *reason = weft_cli_field(stay, "reason");
+        g_string_append_printf(list, "%s%s of %s: %s", i ? "; " : "", name, tenant, reason);
+    }
+    g_set_error(error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                "%s keeps nodes that cannot be moved (%s); --evict creates them anew elsewhere, --disrupt breaks connections",
+                what, list->str);
+}
+
 static gboolean
 wait_one(WeftCli *cli, const char *path, GError **error)
 {
@@ -338,11 +362,16 @@ wait_one(WeftCli *cli, const char *path, GError **error)
     WeftAwait await = {
         .goal = &weft_goal_drained, .what = what, .path = path, .events = "/v1/events", .after = "it goes on draining"
     };
-    if (!weft_await(cli, &await, NULL, error))
+    json_t *host = NULL;
+    if (!weft_await(cli, &await, &host, error))
         return FALSE;
-    if (!cli->json)
+    gboolean empty = weft_cli_number(host, "nodes") == 0;
+    if (empty && !cli->json)
         printf("%s is empty\n", what);
-    return TRUE;
+    if (!empty)
+        tell_stays(what, host, error);
+    json_decref(host);
+    return empty;
 }
 
 /* Does it for each host of the lists; goes on after an error. */
@@ -376,7 +405,12 @@ run_show(WeftCli *cli, char **args, GError **error)
 static gboolean
 run_drain(WeftCli *cli, char **args, GError **error)
 {
-    return for_each(cli, args, drain_one, error) && (!wait_until_empty || for_each(cli, args, wait_one, error));
+    if (keep && (evict || disrupt)) {
+        weft_cli_set_usage(error, "drain: --keep leaves the nodes there: give it without --evict and --disrupt");
+        return FALSE;
+    }
+    gboolean waits = keep ? wait_until_empty : !no_wait;
+    return for_each(cli, args, drain_one, error) && (!waits || for_each(cli, args, wait_one, error));
 }
 
 static gboolean
@@ -390,6 +424,27 @@ run_rm(WeftCli *cli, char **args, GError **error)
 {
     return for_each(cli, args, rm_one, error);
 }
+
+#define DRAIN_ABOUT                                                                                                            \
+    "Places no new nodes on the hosts, moves those that are there to others while they run, and waits until none is left.\n"   \
+    "Those that cannot be moved stay, and it is told why; --evict creates them anew elsewhere."
+
+const WeftVerb weft_drain_verbs[] = {
+    {
+        .name = "drain",
+        .arguments = "HOST…",
+        .summary = "empty hosts: move their nodes elsewhere while they run",
+        .about = DRAIN_ABOUT,
+        .examples = "weft drain n1\n"
+                    "weft drain 'n[1-16]' --evict --disrupt",
+        .min_args = 1,
+        .max_args = G_MAXUINT,
+        .names = WEFT_NAMES_HOSTS,
+        .options = drain_options,
+        .run = run_drain,
+    },
+    { 0 },
+};
 
 const WeftVerb weft_host_verbs[] = {
     {
@@ -420,10 +475,10 @@ const WeftVerb weft_host_verbs[] = {
     {
         .name = "host drain",
         .arguments = "NAME…",
-        .summary = "place no new nodes on hosts",
-        .about = "Places no new nodes on the hosts; --evict also creates those that are there anew elsewhere.",
-        .examples = "weft host drain n1\n"
-                    "weft host drain 'n[1-16]' --evict --wait",
+        .summary = "empty hosts, as weft drain does",
+        .about = DRAIN_ABOUT,
+        .examples = "weft host drain n1 --keep\n"
+                    "weft host drain 'n[1-16]' --evict",
         .min_args = 1,
         .max_args = G_MAXUINT,
         .names = WEFT_NAMES_HOSTS,

@@ -7,6 +7,8 @@ drain_word(json_t *host)
 {
     if (json_is_true(json_object_get(host, "evicting")))
         return "evicting";
+    if (json_is_true(json_object_get(host, "moving")))
+        return "emptying";
     return json_is_true(json_object_get(host, "draining")) ? "draining" : "-";
 }
 

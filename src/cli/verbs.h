@@ -18,6 +18,8 @@ extern const WeftVerb weft_console_verbs[];
 extern const WeftVerb weft_hostfile_verbs[];
 extern const WeftVerb weft_top_verbs[];
 extern const WeftVerb weft_doctor_verbs[];
+extern const WeftVerb weft_move_verbs[];
+extern const WeftVerb weft_drain_verbs[];
 extern const WeftVerb weft_hosts_verbs[];
 extern const WeftVerb weft_host_verbs[];
 extern const WeftVerb weft_reservation_verbs[];

@@ -35,6 +35,7 @@ struct WeftControl {
     WeftExpiry *expiry;
     GHashTable *works;   /* cluster key to WeftWork: those with something to do */
     GHashTable *waiting; /* set of WeftWork: those with nodes that should be elsewhere, and wait for room */
+    GHashTable *moves;   /* host to how many nodes leave it, or are on their way to it (GUINT_TO_POINTER) */
     gboolean room_made;  /* … and are to be woken */
     GQueue awake;        /* WeftWork, each once */
     GSource *pump;       /* steps the awake */
@@ -83,6 +84,13 @@ void weft_control_preempt(WeftControl *control, const char *cluster_key, const c
 void weft_control_node_gone(WeftControl *control, const WeftNode *node, const char *reason);
 /* Its guest began anew, and knows nothing of the others. boot: which it is now; NULL: another. */
 void weft_control_node_rebooted(WeftControl *control, const char *node_id, const char *boot);
+/* A wish to move one of its nodes came, changed or went. */
+void weft_control_moves_changed(WeftControl *control, const char *cluster_id);
+/* One of its hosts is emptied in another way than before, or no more. */
+void weft_control_drain_changed(WeftControl *control, const char *cluster_key);
+/* What a node holds where it is being moved to (work-move.c). */
+void weft_control_take_target(WeftControl *control, const WeftNode *node);
+void weft_control_give_target(WeftControl *control, const WeftNode *node);
 /* Its partition is not in the fabric as it should be: tell the manager again. */
 void weft_control_rewire(WeftControl *control, const char *cluster_key);
 /* The site has a partition of the cluster's number: it needs another one. */
@@ -110,6 +118,8 @@ void weft_hosts_changed(WeftHosts *hosts, const char *name, gboolean deleted);
 /* Has every host answered once, or not answered? */
 gboolean weft_hosts_are_heard(const WeftHosts *hosts);
 WeftSeen weft_hosts_seen(const WeftHosts *hosts, const char *name);
+/* Are its nodes to be moved elsewhere while they run? ret_disrupt: also where connections break; NULL: of no interest. */
+gboolean weft_hosts_is_moving(const WeftHosts *hosts, const char *name, gboolean *ret_disrupt);
 /* Is a look late, or did it fail, and is it not lost yet? */
 gboolean weft_hosts_is_silent(const WeftHosts *hosts, const char *name);
 /* … then what to tell those who have nodes there, and for operators what a driver said, NULL: nothing. */

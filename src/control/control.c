@@ -32,6 +32,8 @@ const WeftControlOptions weft_control_defaults = {
     .link_idle = 60 * G_USEC_PER_SEC,
     .path_rule = WEFT_PATH_RULE_PUBLISHED,
     .templates = TRUE,
+    .migration_stall = 300 * 1000,
+    .moves_per_host = 2,
     .template_age = 7 * 24 * 3600 * (gint64)G_USEC_PER_SEC,
     .template_retry = 15 * 60 * G_USEC_PER_SEC,
     .capture_deadline = 15 * 60 * G_USEC_PER_SEC,
@@ -134,6 +136,8 @@ store_changed(const WeftChange *changes, gsize n, gpointer data)
             weft_control_wish_changed(control, changes[i].key);
         else if (changes[i].kind == WEFT_KIND_HOST)
             weft_hosts_changed(control->hosts, changes[i].key, changes[i].deleted);
+        else if (changes[i].kind == WEFT_KIND_MOVE)
+            weft_control_moves_changed(control, changes[i].scope);
         else if (changes[i].kind == WEFT_KIND_TENANT)
             weft_turns_tenant_changed(control->turns, changes[i].key);
         else if (changes[i].kind == WEFT_KIND_RESERVATION)
@@ -223,6 +227,8 @@ load_nodes(WeftControl *control, GError **error)
             if (!node)
                 return FALSE;
             weft_fleet_take(control->fleet, node);
+            if (node->target)
+                weft_control_take_target(control, node);
             if (node->template)
                 weft_templates_note_fork(control->templates, node->template);
         }
@@ -292,6 +298,7 @@ weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, cons
     control->fleet = weft_fleet_new();
     control->works = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)weft_work_free);
     control->waiting = g_hash_table_new(NULL, NULL);
+    control->moves = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     control->jobs = weft_jobs_new(hv, options->workers, options->workers_per_host);
     control->pump = weft_wakeup_new(pump, control);
     WeftLinkLimits limits = { options->list_deadline, options->link_idle, LINKS_RESTING };
@@ -336,6 +343,7 @@ weft_control_free(WeftControl *control)
     g_queue_clear(&control->awake);
     g_hash_table_unref(control->works);
     g_hash_table_unref(control->waiting);
+    g_hash_table_unref(control->moves);
     weft_expiry_free(control->expiry);
     weft_turns_free(control->turns);
     g_source_unref(control->pump);

@@ -31,10 +31,13 @@ typedef struct WeftControlOptions {
     guint starts_max;       /* tries on one host before a node is placed elsewhere */
     gint64 event_age;       /* events and idempotency keys older than these are dropped */
     gint64 request_age;
-    gint64 link_idle;          /* how long a stream to a node stays open that nobody uses */
-    WeftPathRule path_rule;    /* for clusters with path auto that tell their pattern */
-    gboolean templates;        /* nodes are forked from templates, and these are made */
-    gint64 template_age;       /* one that nobody has used for so long is dropped */
+    gint64 link_idle;            /* how long a stream to a node stays open that nobody uses */
+    WeftPathRule path_rule;      /* for clusters with path auto that tell their pattern */
+    gboolean templates;          /* nodes are forked from templates, and these are made */
+    gint64 migration_stall;      /* for so long a node may stand still while it is moved */
+    guint64 migration_bandwidth; /* bytes a second that a move may take; 0: as many as can be */
+    guint moves_per_host;        /* at the same time */
+    gint64 template_age;         /* one that nobody has used for so long is dropped */
     gint64 template_retry;     /* one that could not be made, or a place where a fork failed, is not tried again before that */
     gint64 capture_deadline;   /* from its place to its saved file */
     gint64 expiry_warning;     /* how long before its walltime is over a cluster is told */

@@ -74,12 +74,41 @@ describe(WeftHosts *hosts, WeftHost *description, gint64 revision)
         host = add_host(hosts, description->name);
     host->revision = revision;
     host->draining = description->draining;
+    host->moving = description->moving;
+    host->disrupting = description->disrupting;
     host->evicting = description->evicting;
     host->described = description->cores->len > 0;
     weft_fleet_put_host(hosts->control->fleet, description);
     if (host->inventory)
         weft_fleet_set_devices(hosts->control->fleet, host->name, host->inventory->hardware);
     weft_watch_update_open(host);
+}
+
+/* In which way it is emptied. */
+typedef struct Drain {
+    gboolean moving, disrupting, evicting;
+} Drain;
+
+static Drain
+drain_of(const WeftWatch *host)
+{
+    return (Drain){ host->moving, host->disrupting, host->evicting };
+}
+
+static void
+tell_drain(const WeftWatch *host, Drain before)
+{
+    Drain now = drain_of(host);
+    gboolean same = memcmp(&now, &before, sizeof now) == 0;
+    if (same && !now.evicting && !now.moving)
+        return;
+    g_autoptr(GPtrArray) nodes = weft_watch_nodes(host);
+    weft_watch_wake_clusters(host, nodes, TRUE);
+    for (guint i = 0; nodes && !same && i < nodes->len; i++) {
+        const WeftNode *node = nodes->pdata[i];
+        g_autofree char *key = weft_cluster_key(node->tenant, node->cluster_name);
+        weft_control_drain_changed(host->control, key);
+    }
 }
 
 void
@@ -99,16 +128,13 @@ weft_hosts_changed(WeftHosts *hosts, const char *name, gboolean deleted)
             remove_host(hosts, host);
         return;
     }
-    gboolean was_evicting = host && host->evicting;
+    Drain before = host ? drain_of(host) : (Drain){ 0 };
     describe(hosts, description, revision);
     if (weft_host_lacks_ports(description))
         weft_subnets_map_changed(hosts->control->subnets, description->fabric);
     weft_hosts_launch(hosts);
     host = weft_hosts_find(hosts, name);
-    if (host->evicting || was_evicting) {
-        g_autoptr(GPtrArray) nodes = weft_watch_nodes(host);
-        weft_watch_wake_clusters(host, nodes, TRUE);
-    }
+    tell_drain(host, before);
     if (host->answered && !host->evicting)
         weft_control_room_changed(hosts->control);
 }

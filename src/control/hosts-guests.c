@@ -47,9 +47,11 @@ weft_watch_ask_guests(WeftWatch *host, const GPtrArray *nodes)
     if (!host->doubts_guests || host->control->hosts->questions >= QUESTIONS_MAX)
         return;
     host->doubts_guests = FALSE;
-    for (guint i = 0; i < nodes->len; i++)
-        if (((const WeftNode *)nodes->pdata[i])->phase == WEFT_NODE_READY)
-            ask(host, nodes->pdata[i]);
+    for (guint i = 0; i < nodes->len; i++) {
+        const WeftNode *node = nodes->pdata[i];
+        if (node->phase == WEFT_NODE_READY && !node->target)
+            ask(host, node);
+    }
 }
 
 void

@@ -22,6 +22,15 @@ weft_hosts_seen(const WeftHosts *hosts, const char *name)
     return host->evicting ? WEFT_SEEN_EVICTING : WEFT_SEEN_UP;
 }
 
+gboolean
+weft_hosts_is_moving(const WeftHosts *hosts, const char *name, gboolean *ret_disrupt)
+{
+    const WeftWatch *host = weft_hosts_find(hosts, name);
+    if (ret_disrupt)
+        *ret_disrupt = host && host->disrupting;
+    return host && host->moving;
+}
+
 gint64
 weft_hosts_revision(const WeftHosts *hosts, const char *name)
 {
@@ -58,6 +67,22 @@ weft_watch_update_open(WeftWatch *host)
 
 /* --- its nodes --- */
 
+/* Whose target it is. */
+static void
+add_coming(const WeftWatch *host, GPtrArray *nodes, GError **error)
+{
+    WeftQuery query = { .kind = WEFT_KIND_MOVE, .place = host->name };
+    g_autoptr(GPtrArray) records = weft_store_list(host->control->store, &query, error);
+    for (guint i = 0; records && i < records->len; i++) {
+        g_autoptr(WeftMoveWish) wish = weft_record_move(records->pdata[i], error);
+        if (!wish)
+            return;
+        g_autoptr(WeftNode) node = weft_store_load_node(host->control->store, wish->node, NULL, NULL);
+        if (node && node->target && g_str_equal(node->target->host, host->name))
+            g_ptr_array_add(nodes, g_steal_pointer(&node));
+    }
+}
+
 GPtrArray *
 weft_watch_nodes(const WeftWatch *host)
 {
@@ -72,6 +97,8 @@ weft_watch_nodes(const WeftWatch *host)
         g_ptr_array_add(nodes, node);
     }
     if (!error)
+        add_coming(host, nodes, &error);
+    if (!error)
         return g_steal_pointer(&nodes);
     g_warning("host %s: its nodes cannot be read: %s", host->name, error->message);
     return NULL;
@@ -85,8 +112,11 @@ weft_hosts_recount(WeftHosts *hosts, const char *name)
     if (!nodes)
         return;
     weft_fleet_empty(hosts->control->fleet, name);
-    for (guint i = 0; i < nodes->len; i++)
-        weft_fleet_take(hosts->control->fleet, nodes->pdata[i]);
+    for (guint i = 0; i < nodes->len; i++) {
+        const WeftNode *node = nodes->pdata[i];
+        g_autoptr(WeftNode) there = g_str_equal(node->host, name) ? NULL : weft_node_moved(node);
+        weft_fleet_take(hosts->control->fleet, there ? there : node);
+    }
     weft_templates_recount(hosts->control->templates, name);
     weft_turns_doubt(hosts->control->turns);
 }
@@ -218,7 +248,7 @@ host_answered(WeftWatch *host, const WeftContents *contents)
     weft_watch_inspect(host);
     weft_watch_ask_guests(host, nodes);
     if (returned) {
-        weft_watch_wake_clusters(host, nodes, host->evicting || spoke || doubted);
+        weft_watch_wake_clusters(host, nodes, host->evicting || host->moving || spoke || doubted);
         weft_control_room_changed(host->control);
     }
     if (again)

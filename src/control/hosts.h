@@ -16,6 +16,8 @@ typedef struct WeftWatch {
     char *name;
     gint64 revision; /* of its description */
     gboolean draining;
+    gboolean moving; /* its nodes are to be moved away … */
+    gboolean disrupting;
     gboolean evicting;
     gboolean described;  /* its hardware is known */
     WeftHostState state; /* as its status record says */
@@ -70,6 +72,7 @@ WeftWatch *weft_hosts_find(const WeftHosts *hosts, const char *name);
 void weft_watch_heard(WeftWatch *host);
 /* Is it open to new nodes? Tells the fleet. */
 void weft_watch_update_open(WeftWatch *host);
+/* Those there, and those on their way to it: these are on another host by their word. */
 GPtrArray *weft_watch_nodes(const WeftWatch *host);
 void weft_watch_wake_clusters(const WeftWatch *host, const GPtrArray *nodes, gboolean ready_too);
 void weft_hosts_enqueue(WeftHosts *hosts, WeftWatch *host);

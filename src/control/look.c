@@ -33,7 +33,8 @@ look_at_domains(const GPtrArray *domains, const GPtrArray *nodes, WeftLook *look
     }
     for (guint i = 0; i < nodes->len; i++) {
         WeftNode *node = nodes->pdata[i];
-        if ((node->phase == WEFT_NODE_UP || node->phase == WEFT_NODE_READY) && !runs(domains, node->id))
+        /* Of one on its way the call that moves it tells. */
+        if ((node->phase == WEFT_NODE_UP || node->phase == WEFT_NODE_READY) && !node->target && !runs(domains, node->id))
             g_ptr_array_add(look->gone, node);
     }
 }

@@ -8,7 +8,7 @@
 
 typedef struct WeftLookInput {
     const WeftContents *contents;
-    const GPtrArray *nodes; /* WeftNode: those that the store has on this host */
+    const GPtrArray *nodes; /* WeftNode: those that the store has on this host, or on their way to it */
     GHashTable *holders;    /* VXLAN id to the id of the cluster whose partition has it; absent: nobody's */
     GHashTable *images;     /* set of digests that somebody may want; NULL: not known, so nobody's are touched */
 } WeftLookInput;

@@ -12,13 +12,14 @@ is_wired(const WeftPlanInput *input)
 static gboolean
 is_gone(const WeftNodeView *view)
 {
-    return view->stopped || view->host == WEFT_SEEN_LOST;
+    return view->stopped || (view->host == WEFT_SEEN_LOST && (!view->node->target || view->target == WEFT_SEEN_LOST));
 }
 
 static gboolean
 is_parted(const WeftNodeView *view)
 {
-    return view->parted || view->host == WEFT_SEEN_LOST;
+    return (view->parted || view->host == WEFT_SEEN_LOST) &&
+           (!view->node->target || view->parted_there || view->target == WEFT_SEEN_LOST);
 }
 
 static WeftAction
@@ -36,7 +37,7 @@ plan_failed(const WeftPlanInput *input, const WeftNodeView *view)
     if (view->busy || view->resting || view->host == WEFT_SEEN_SILENT)
         return WEFT_DO_NOTHING;
     /* It is stopped once it is replaced: a host that cannot even do that holds up nobody. */
-    if (view->node->starts >= input->starts_max)
+    if (view->node->starts >= input->starts_max || view->emptied)
         return WEFT_DO_REPLACE;
     return view->stopped ? WEFT_DO_RETRY : WEFT_DO_STOP;
 }
@@ -52,6 +53,13 @@ plan_claimed(const WeftPlanInput *input, const WeftNodeView *view)
     return is_wired(input) && input->connected ? WEFT_DO_START : WEFT_DO_NOTHING;
 }
 
+/* On its way to another host, or at rest: it meets nobody. */
+static gboolean
+is_away(const WeftNode *node)
+{
+    return (node->target || node->still) && (node->phase == WEFT_NODE_UP || node->phase == WEFT_NODE_READY);
+}
+
 /* Those that are there: whoever is lost or leaves is waited for by nobody. */
 static gboolean
 may_meet(const WeftPlanInput *input)
@@ -60,7 +68,7 @@ may_meet(const WeftPlanInput *input)
         return FALSE;
     for (guint i = 0; i < input->n_nodes; i++) {
         WeftNodePhase phase = input->nodes[i].node->phase;
-        if (phase == WEFT_NODE_CLAIMED || phase == WEFT_NODE_FAILED)
+        if (phase == WEFT_NODE_CLAIMED || phase == WEFT_NODE_FAILED || is_away(input->nodes[i].node))
             return FALSE;
     }
     return TRUE;
@@ -74,6 +82,16 @@ plan_up(const WeftPlanInput *input, const WeftNodeView *view, gboolean meet)
     return meet && !met ? WEFT_DO_MEET : WEFT_DO_NOTHING;
 }
 
+/* One whose target is lost returns, whatever runs for it. */
+static WeftAction
+plan_moving(const WeftNodeView *view)
+{
+    if (view->target == WEFT_SEEN_LOST)
+        return WEFT_DO_RETURN;
+    gboolean waits = view->busy || view->resting || view->host == WEFT_SEEN_SILENT || view->target == WEFT_SEEN_SILENT;
+    return waits ? WEFT_DO_NOTHING : WEFT_DO_MOVE;
+}
+
 static WeftAction
 plan_node(const WeftPlanInput *input, const WeftNodeView *view, gboolean meet)
 {
@@ -84,13 +102,48 @@ plan_node(const WeftPlanInput *input, const WeftNodeView *view, gboolean meet)
         return view->host == WEFT_SEEN_UP ? WEFT_DO_RECOVER : view->resting ? WEFT_DO_NOTHING : WEFT_DO_REPLACE;
     if (view->host == WEFT_SEEN_LOST)
         return WEFT_DO_LOSE;
+    if (view->node->target && is_away(view->node))
+        return plan_moving(view);
     if (view->host == WEFT_SEEN_EVICTING && !view->resting)
         return WEFT_DO_REPLACE;
     if (phase == WEFT_NODE_FAILED)
         return plan_failed(input, view);
     if (view->busy || view->resting || view->host != WEFT_SEEN_UP)
         return WEFT_DO_NOTHING;
+    if (is_away(view->node))
+        return is_wired(input) && input->connected ? WEFT_DO_GO_ON : WEFT_DO_NOTHING;
     return phase == WEFT_NODE_CLAIMED ? plan_claimed(input, view) : plan_up(input, view, meet);
+}
+
+/* --- moves --- */
+
+/* A gang is never split by two moves: all are there and know each other before one leaves. */
+static gboolean
+is_calm(const WeftPlanInput *input)
+{
+    if (!is_wired(input) || !input->connected || input->cluster->deleted ||
+        !weft_cluster_phase_may_follow(input->status->phase, WEFT_CLUSTER_MIGRATING))
+        return FALSE;
+    for (guint i = 0; i < input->n_nodes; i++) {
+        const WeftNode *node = input->nodes[i].node;
+        if (node->phase != WEFT_NODE_READY || node->met != input->status->generation || is_away(node))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+static void
+plan_leave(const WeftPlanInput *input, WeftPlan *plan)
+{
+    if (!is_calm(input))
+        return;
+    for (guint i = 0; i < input->n_nodes; i++) {
+        const WeftNodeView *view = &input->nodes[i];
+        if (plan->actions[i] != WEFT_DO_NOTHING || !view->leaves || view->busy || view->host != WEFT_SEEN_UP)
+            continue;
+        plan->actions[i] = WEFT_DO_LEAVE;
+        return;
+    }
 }
 
 /* --- how many --- */
@@ -165,6 +218,7 @@ weft_plan(const WeftPlanInput *input, WeftPlan *ret_plan)
     for (guint i = 0; i < input->n_nodes; i++)
         ret_plan->actions[i] = plan_node(input, &input->nodes[i], meet);
     plan_counts(input, ret_plan);
+    plan_leave(input, ret_plan);
     ret_plan->wire = input->status && input->status->pkey && !is_wired(input);
     ret_plan->finish = is_finished(input);
 }
@@ -188,11 +242,21 @@ phase_before_ready(const WeftPlanInput *input)
     return began ? WEFT_CLUSTER_WIRING : WEFT_CLUSTER_PLACED;
 }
 
+static gboolean
+any_away(const WeftPlanInput *input)
+{
+    for (guint i = 0; i < input->n_nodes; i++)
+        if (is_away(input->nodes[i].node))
+            return TRUE;
+    return FALSE;
+}
+
 WeftClusterPhase
 weft_plan_phase(const WeftPlanInput *input)
 {
     guint ready = 0, staying = 0;
     gboolean broken = input->status && input->status->phase == WEFT_CLUSTER_HEALING;
+    gboolean moves = input->status && input->status->phase == WEFT_CLUSTER_MIGRATING;
     for (guint i = 0; i < input->n_nodes; i++) {
         WeftNodePhase phase = input->nodes[i].node->phase;
         staying += phase != WEFT_NODE_STOPPING;
@@ -203,11 +267,16 @@ weft_plan_phase(const WeftPlanInput *input)
         return WEFT_CLUSTER_STOPPING;
     if (input->status && input->status->phase == WEFT_CLUSTER_PREEMPTED && staying == 0)
         return WEFT_CLUSTER_PREEMPTED;
-    if (ready == input->n_nodes && ready == weft_cluster_count(input->cluster) && is_wired(input))
+    if (ready == input->n_nodes && !any_away(input) && ready == weft_cluster_count(input->cluster) && is_wired(input))
         /* They may be ready before the store took that they start. */
         return weft_cluster_phase_may_follow(input->status->phase, WEFT_CLUSTER_READY) ? WEFT_CLUSTER_READY
                                                                                        : WEFT_CLUSTER_STARTING;
     if (!input->status || !input->status->was_ready)
         return phase_before_ready(input);
-    return broken ? WEFT_CLUSTER_HEALING : WEFT_CLUSTER_SCALING;
+    if (broken)
+        return WEFT_CLUSTER_HEALING;
+    moves = moves && staying == input->n_nodes && staying == weft_cluster_count(input->cluster);
+    return (moves || any_away(input)) && weft_cluster_phase_may_follow(input->status->phase, WEFT_CLUSTER_MIGRATING)
+               ? WEFT_CLUSTER_MIGRATING
+               : WEFT_CLUSTER_SCALING;
 }

@@ -17,12 +17,16 @@ typedef enum {
 typedef struct WeftNodeView {
     const WeftNode *node;
     WeftSeen host;
-    gboolean busy;     /* a step runs for it */
-    gboolean resting;  /* backs off after a failure */
-    gboolean started;  /* its domain was seen to run */
-    gboolean stopped;  /* its domain is known to be gone */
-    gboolean prepared; /* its host has what it takes to start it: its image is there */
-    gboolean parted;   /* its host has no network of the cluster any more, or keeps it for others of its nodes */
+    gboolean busy;         /* a step runs for it */
+    gboolean resting;      /* backs off after a failure */
+    gboolean started;      /* its domain was seen to run */
+    gboolean stopped;      /* its domain is known to be gone */
+    gboolean prepared;     /* its host has what it takes to start it: its image is there */
+    WeftSeen target;       /* of the host that it is being moved to */
+    gboolean leaves;       /* it is to be moved, and may be now */
+    gboolean emptied;      /* its host is to have no nodes any more */
+    gboolean parted_there; /* as parted, of the host that it is being moved to */
+    gboolean parted;       /* its host has no network of the cluster any more, or keeps it for others of its nodes */
 } WeftNodeView;
 
 /* What to do with a node. The first group changes its record, the second calls its host. */
@@ -33,11 +37,15 @@ typedef enum {
     WEFT_DO_RECOVER, /* lost → failed: its host came back, clean, before a replacement was found */
     WEFT_DO_RETRY,   /* failed → claimed: its domain is gone, start it again where it is */
     WEFT_DO_REPLACE, /* a new node elsewhere takes its rank, and this one retires, in one transaction */
+    WEFT_DO_LEAVE,   /* it holds a place on another host as well from now on */
     WEFT_DO_RELEASE, /* gone from its host and from the partition: free what it holds */
     WEFT_DO_PREPARE,
     WEFT_DO_START,
-    WEFT_DO_GREET, /* its domain runs: wait for its first answer from inside */
-    WEFT_DO_MEET,  /* ask it to reach all others */
+    WEFT_DO_GREET,  /* its domain runs: wait for its first answer from inside */
+    WEFT_DO_MEET,   /* ask it to reach all others */
+    WEFT_DO_MOVE,   /* the next step to the host where it has a place, too */
+    WEFT_DO_RETURN, /* that host is lost: it is not moved */
+    WEFT_DO_GO_ON,  /* it was brought to rest, and gets its devices */
     WEFT_DO_STOP,
 } WeftAction;
 

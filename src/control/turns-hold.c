@@ -115,8 +115,12 @@ weft_turns_moved(WeftTurns *turns, const WeftWork *work)
 static void
 add_loaded(const WeftWork *work, GHashTable *hosts)
 {
-    for (guint i = 0; i < work->nodes->len; i++)
-        g_hash_table_add(hosts, g_strdup(((const WeftNodeWork *)work->nodes->pdata[i])->node->host));
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
+        g_hash_table_add(hosts, g_strdup(node->host));
+        if (node->target)
+            g_hash_table_add(hosts, g_strdup(node->target->host));
+    }
     for (guint i = 0; work->grant && i < work->grant->placement.n; i++) {
         const char *name = weft_fleet_name(work->control->fleet, work->grant->placement.seats[i].host);
         if (name)
@@ -128,10 +132,14 @@ static void
 add_stored(WeftStore *store, const char *key, GHashTable *hosts)
 {
     g_autoptr(WeftCluster) cluster = weft_store_load_cluster(store, key, NULL, NULL);
-    WeftQuery query = { .kind = WEFT_KIND_NODE, .scope = cluster ? cluster->id : "" };
-    g_autoptr(GPtrArray) records = cluster ? weft_store_list(store, &query, NULL) : NULL;
-    for (guint i = 0; records && i < records->len; i++)
-        g_hash_table_add(hosts, g_strdup(((const WeftRecord *)records->pdata[i])->place));
+    const WeftKind kinds[] = { WEFT_KIND_NODE, WEFT_KIND_MOVE };
+    for (guint k = 0; cluster && k < G_N_ELEMENTS(kinds); k++) {
+        WeftQuery query = { .kind = kinds[k], .scope = cluster->id };
+        g_autoptr(GPtrArray) records = weft_store_list(store, &query, NULL);
+        for (guint i = 0; records && i < records->len; i++)
+            if (((const WeftRecord *)records->pdata[i])->place[0])
+                g_hash_table_add(hosts, g_strdup(((const WeftRecord *)records->pdata[i])->place));
+    }
 }
 
 void

@@ -27,6 +27,9 @@ static const Words words[WEFT_DEEDS] = {
     [WEFT_DEED_MEET] = {
         "it answers no more", "no word from inside whether it reaches the others",
         "its image cannot tell whether it reaches the others", "it does not reach all others on the partition" },
+    [WEFT_DEED_MOVE] = {
+        "a host cannot be reached", "nothing was heard of its move",
+        "its hosts cannot move it as it is", "its move failed" },
     [WEFT_DEED_QUIESCE] = {
         "it answers no more", "it did not come to rest",
         "its image cannot be brought to rest", "it could not be brought to rest" },

@@ -20,6 +20,7 @@ typedef enum {
     WEFT_DEED_UNPLUG,  /* … and lets go of its host's devices */
     WEFT_DEED_PLUG,    /* it has them again */
     WEFT_DEED_WAKE,    /* … and goes on */
+    WEFT_DEED_MOVE,    /* to another host, while it runs */
     WEFT_DEED_CAPTURE, /* as a template */
     WEFT_DEEDS
 } WeftDeed;

@@ -39,18 +39,28 @@ is_present(const WeftWork *work, const WeftJoin *join)
 /* --- which hosts --- */
 
 static void
+count_node(WeftWork *work, const WeftNodeWork *item, const char *host)
+{
+    WeftJoin *join = join_get(work, host);
+    if (item->node->phase != WEFT_NODE_STOPPING && item->node->phase != WEFT_NODE_LOST)
+        join->members++;
+    else
+        join->occupants += !item->stopped;
+}
+
+/* One on its way is on both hosts. A host that is lost joins nothing, and others must not wait for it. */
+static void
 count_nodes(WeftWork *work)
 {
     work->look++;
     for (guint i = 0; i < work->nodes->len; i++) {
         const WeftNodeWork *item = work->nodes->pdata[i];
+        const WeftNode *target = item->node->target;
         if (item->leaving)
             continue;
-        WeftJoin *join = join_get(work, item->node->host);
-        if (item->node->phase != WEFT_NODE_STOPPING && item->node->phase != WEFT_NODE_LOST)
-            join->members++;
-        else
-            join->occupants += !item->stopped;
+        count_node(work, item, item->node->host);
+        if (target && weft_hosts_seen(work->control->hosts, target->host) != WEFT_SEEN_LOST)
+            count_node(work, item, target->host);
     }
 }
 
@@ -167,12 +177,12 @@ weft_work_survey(WeftWork *work)
 }
 
 gboolean
-weft_work_has_parted(const WeftWork *work, const WeftNode *node)
+weft_work_has_parted(const WeftWork *work, const char *host)
 {
     guint64 serial;
-    const WeftJoin *join = g_hash_table_lookup(work->joins, node->host);
+    const WeftJoin *join = g_hash_table_lookup(work->joins, host);
     return !work->status || !work->status->vxlan || (join && join->members) ||
-           !weft_hosts_network(work->control->hosts, node->host, work->status->vxlan, &serial);
+           !weft_hosts_network(work->control->hosts, host, work->status->vxlan, &serial);
 }
 
 /* --- telling --- */
@@ -186,6 +196,8 @@ look_elsewhere(WeftWork *work, const char *host, const char *words, const char *
         gboolean begun = item->started || g_hash_table_contains(work->jobs, item->node->id);
         if (item->node->phase == WEFT_NODE_CLAIMED && !begun && item->revision && strcmp(item->node->host, host) == 0)
             weft_work_host_failed(work, item, words, detail);
+        if (item->node->target && strcmp(item->node->target->host, host) == 0)
+            weft_work_target_failed(work, item, words, detail);
     }
 }
 

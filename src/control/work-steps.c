@@ -371,6 +371,17 @@ weft_work_start(WeftWork *work, WeftNodeWork *item)
 
 /* --- stopping --- */
 
+static void stop_on(WeftWork *work, WeftNodeWork *item, const char *name);
+
+/* One on its way may be at both ends. */
+static gboolean
+is_to_stop_there(const WeftWork *work, const WeftNodeWork *item, const char *stopped)
+{
+    const WeftNode *target = item->node->target;
+    return target && strcmp(stopped, target->host) != 0 &&
+           weft_hosts_seen(work->control->hosts, target->host) != WEFT_SEEN_LOST;
+}
+
 static void
 stopped(WeftJob *job, const GError *error)
 {
@@ -378,6 +389,10 @@ stopped(WeftJob *job, const GError *error)
     WeftNodeWork *item = weft_work_step_ended(work, job->subject);
     if (!item)
         return;
+    if (!error && is_to_stop_there(work, item, job->host)) {
+        stop_on(work, item, item->node->target->host);
+        return;
+    }
     if (!error) {
         item->stopped = TRUE;
         weft_rest_pass(&item->rest, WEFT_DEED_STOP);
@@ -386,16 +401,23 @@ stopped(WeftJob *job, const GError *error)
     g_autofree char *words = weft_words(WEFT_DEED_STOP, error, job->deadline);
     weft_work_node_rests(work, item, WEFT_DEED_STOP, words, error->message);
     if (weft_error_code(error) == WEFT_ERROR_UNAVAILABLE)
-        weft_hosts_hint(work->control->hosts, item->node->host);
+        weft_hosts_hint(work->control->hosts, job->host);
+}
+
+static void
+stop_on(WeftWork *work, WeftNodeWork *item, const char *name)
+{
+    const WeftHost *host = weft_fleet_host(work->control->fleet, name);
+    g_autofree char *domain = weft_node_domain(item->node);
+    WeftJob *job = weft_job_new(WEFT_STEP_STOP, name, host ? host->uri : NULL, domain);
+    job->deadline = work->control->options.stop_deadline;
+    job->done = stopped;
+    weft_work_submit(work, item, job);
 }
 
 void
 weft_work_stop(WeftWork *work, WeftNodeWork *item)
 {
-    const WeftHost *host = weft_fleet_host(work->control->fleet, item->node->host);
-    g_autofree char *domain = weft_node_domain(item->node);
-    WeftJob *job = weft_job_new(WEFT_STEP_STOP, item->node->host, host ? host->uri : NULL, domain);
-    job->deadline = work->control->options.stop_deadline;
-    job->done = stopped;
-    weft_work_submit(work, item, job);
+    gboolean lost = weft_hosts_seen(work->control->hosts, item->node->host) == WEFT_SEEN_LOST;
+    stop_on(work, item, lost && item->node->target ? item->node->target->host : item->node->host);
 }

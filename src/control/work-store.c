@@ -15,6 +15,10 @@ node_work_free(gpointer data)
     g_free(item->host_key);
     g_free(item->unforked);
     g_free(item->unforked_detail);
+    weft_rest_clear(&item->leave);
+    weft_node_free(item->before);
+    g_free(item->unmoved);
+    g_free(item->unmoved_detail);
     weft_node_free(item->node);
     g_free(item);
 }
@@ -64,6 +68,7 @@ weft_work_set_phase(WeftWork *work, WeftNodeWork *item, WeftNodePhase phase, con
     }
     if (is_over(phase)) {
         node->met = 0;
+        node->still = FALSE;
         g_clear_pointer(&node->boot, g_free);
         item->started = FALSE;
         weft_links_drop(work->control->links, node->id);
@@ -181,6 +186,8 @@ load(WeftWork *work, GError **error)
     work->wish_stale = FALSE;
     if (!same && (!load_status(work, error) || !load_nodes(work, error)))
         return FALSE;
+    if (!same)
+        work->wishes_stale = TRUE;
     weft_turns_note_wish(work->control->turns, work->key, work->cluster);
     weft_turns_hold(work->control->turns, work);
     return TRUE;
@@ -206,27 +213,50 @@ weft_work_refresh(WeftWork *work)
 
 /* --- what it amounts to --- */
 
+/* Who is moved, or may be, is not created anew meanwhile. */
+static WeftSeen
+host_seen(const WeftWork *work, const WeftNode *node)
+{
+    WeftSeen seen = weft_hosts_seen(work->control->hosts, node->host);
+    gboolean moving = weft_hosts_is_moving(work->control->hosts, node->host, NULL);
+    if (!moving || (seen != WEFT_SEEN_EVICTING && seen != WEFT_SEEN_UP))
+        return seen;
+    if (work->cluster->capture)
+        return WEFT_SEEN_EVICTING;
+    return seen == WEFT_SEEN_EVICTING && weft_work_can_be_moved(work, node) ? WEFT_SEEN_UP : seen;
+}
+
+static WeftNodeView
+view_of(const WeftWork *work, const WeftNodeWork *item)
+{
+    WeftNode *node = item->node;
+    const WeftNode *target = node->target;
+    return (WeftNodeView){
+        .node = node,
+        .host = host_seen(work, node),
+        .busy = g_hash_table_contains(work->jobs, node->id),
+        .resting = item->rest.not_before > g_get_monotonic_time(),
+        .started = item->started,
+        .stopped = item->stopped,
+        .prepared = node->phase != WEFT_NODE_CLAIMED || weft_work_is_prepared(work, node),
+        .parted = weft_work_has_parted(work, node->host),
+        .target = target ? weft_hosts_seen(work->control->hosts, target->host) : WEFT_SEEN_UP,
+        .leaves = weft_work_leaves(work, item),
+        .emptied = weft_work_is_emptied(work, node),
+        .parted_there = !target || weft_work_has_parted(work, target->host),
+    };
+}
+
 WeftPlanInput
 weft_work_input(WeftWork *work, WeftNodeView **ret_views)
 {
     weft_work_survey(work);
     WeftNodeView *views = g_new0(WeftNodeView, work->nodes->len + 1);
-    gint64 now = g_get_monotonic_time();
     guint n = 0;
     for (guint i = 0; i < work->nodes->len; i++) {
         const WeftNodeWork *item = work->nodes->pdata[i];
-        if (item->leaving)
-            continue;
-        views[n++] = (WeftNodeView){
-            .node = item->node,
-            .host = weft_hosts_seen(work->control->hosts, item->node->host),
-            .busy = g_hash_table_contains(work->jobs, item->node->id),
-            .resting = item->rest.not_before > now,
-            .started = item->started,
-            .stopped = item->stopped,
-            .prepared = item->node->phase != WEFT_NODE_CLAIMED || weft_work_is_prepared(work, item->node),
-            .parted = weft_work_has_parted(work, item->node),
-        };
+        if (!item->leaving)
+            views[n++] = view_of(work, item);
     }
     *ret_views = views;
     return (WeftPlanInput){ work->cluster, work->status, views, n, work->control->options.starts_max, work->connected };
@@ -238,6 +268,8 @@ weft_work_has_homeless(const WeftWork *work)
     for (guint i = 0; i < work->nodes->len; i++) {
         const WeftNodeWork *item = work->nodes->pdata[i];
         if (item->homeless && weft_hosts_seen(work->control->hosts, item->node->host) != WEFT_SEEN_UP)
+            return TRUE;
+        if (item->awaits)
             return TRUE;
     }
     return FALSE;
@@ -336,15 +368,21 @@ first_join(const WeftWork *work)
 }
 
 static const WeftRest *
+rest_of(const WeftNodeWork *item)
+{
+    return item->rest.what ? &item->rest : item->leave.what ? &item->leave : NULL;
+}
+
+static const WeftRest *
 first_node(const WeftWork *work)
 {
     const WeftNodeWork *first = NULL;
     for (guint i = 0; i < work->nodes->len; i++) {
         const WeftNodeWork *item = work->nodes->pdata[i];
-        if (item->rest.what && (!first || item->node->rank < first->node->rank))
+        if (rest_of(item) && (!first || item->node->rank < first->node->rank))
             first = item;
     }
-    return first ? &first->rest : NULL;
+    return first ? rest_of(first) : NULL;
 }
 
 /* What most keeps it from being ready; NULL: nothing. */
@@ -388,6 +426,8 @@ update_reason(WeftWork *work)
         detail = g_strdup(trouble->detail);
     } else if (!tell_silence(work, &text, &detail) && !well) {
         weft_work_tell_preparing(work, &text, &detail);
+        if (!text)
+            weft_work_tell_moving(work, &text);
     }
     work->status_dirty |= set_text(&work->status->reason, text);
     work->status_dirty |= set_text(&work->status->detail, detail);
@@ -430,6 +470,8 @@ phase_message(const WeftWork *work)
         return g_strdup_printf("%s ready", wished);
     case WEFT_CLUSTER_SCALING:
         return g_strdup_printf("to %s, %u %s ready", wished, status->ready, status->ready == 1 ? "is" : "are");
+    case WEFT_CLUSTER_MIGRATING:
+        return g_strdup("a node moves to another host");
     case WEFT_CLUSTER_STOPPING:
         return g_strdup_printf("stopping %s", nodes);
     default:
@@ -460,8 +502,15 @@ take_over(WeftWork *work, gint64 revision)
     gboolean room = FALSE;
     for (guint i = work->nodes->len; i-- > 0;) {
         WeftNodeWork *item = work->nodes->pdata[i];
+        item->departing = FALSE;
+        if (item->before) {
+            weft_work_left(work, item);
+            room = TRUE;
+        }
         if (item->leaving) {
             weft_fleet_give(work->control->fleet, item->node);
+            if (item->node->target)
+                weft_control_give_target(work->control, item->node);
             g_ptr_array_remove_index(work->nodes, i);
             room = TRUE;
         } else if (item->writing) {
@@ -490,6 +539,11 @@ undo(WeftWork *work, const GError *error)
     gboolean taken = g_error_matches(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED);
     for (guint i = work->nodes->len; i-- > 0;) {
         WeftNodeWork *item = work->nodes->pdata[i];
+        if (item->departing) {
+            weft_control_give_target(work->control, item->node);
+            if (taken)
+                weft_hosts_recount(work->control->hosts, item->node->target->host);
+        }
         if (item->revision)
             continue;
         weft_fleet_give(work->control->fleet, item->node);
@@ -532,6 +586,29 @@ committed(gint64 revision, const GError *error, gpointer data)
     weft_work_wake(work);
 }
 
+static void
+share_lanes(const WeftWork *work, WeftTxn *txn, const WeftNode *node)
+{
+    for (guint i = 0; node->bandwidth && i < node->devices->len; i++) {
+        const WeftDevice *device = node->devices->pdata[i];
+        weft_txn_share_lane(txn, node, device, weft_fleet_lane_room(work->control->fleet, node->host, device->hca, node->sl));
+    }
+}
+
+/* … with what it holds, here and there. */
+static void
+put_claims(const WeftWork *work, WeftTxn *txn, const WeftNodeWork *item)
+{
+    const WeftFleet *fleet = work->control->fleet;
+    const WeftNode *node = item->node;
+    g_autoptr(WeftNode) there = node->target ? weft_node_moved(node) : NULL;
+    weft_txn_put_moved_node(txn, node, weft_fleet_host(fleet, node->host), there ? weft_fleet_host(fleet, there->host) : NULL,
+                            item->revision);
+    share_lanes(work, txn, node);
+    if (there)
+        share_lanes(work, txn, there);
+}
+
 void
 weft_work_commit(WeftWork *work, WeftTxn *txn)
 {
@@ -539,8 +616,11 @@ weft_work_commit(WeftWork *work, WeftTxn *txn)
         WeftNodeWork *item = work->nodes->pdata[i];
         if (!item->dirty || item->leaving || item->revision == 0)
             continue;
-        weft_txn_put_node(txn, item->node, item->revision);
-        item->dirty = FALSE;
+        if (item->claims)
+            put_claims(work, txn, item);
+        else
+            weft_txn_put_node(txn, item->node, item->revision);
+        item->dirty = item->claims = FALSE;
         item->writing = TRUE;
     }
     if (!work->finishing) {

@@ -38,12 +38,10 @@ member_of(const WeftHca *hca, const WeftDevice *device)
                          .index = device->vf < 0 ? 0 : -1 };
 }
 
-void
-weft_control_add_members(WeftControl *control, const WeftNode *node, WeftPartition *partition)
+static void
+add_place(WeftControl *control, const WeftNode *node, WeftPartition *partition)
 {
     const WeftHost *host = weft_fleet_host(control->fleet, node->host);
-    if (node->phase == WEFT_NODE_STOPPING || node->phase == WEFT_NODE_LOST)
-        return;
     for (guint i = 0; host && i < node->devices->len; i++) {
         const WeftDevice *device = node->devices->pdata[i];
         const WeftHca *hca = weft_host_hca(host, device->hca);
@@ -51,6 +49,16 @@ weft_control_add_members(WeftControl *control, const WeftNode *node, WeftPartiti
         if (hca)
             weft_partition_add(partition, &member);
     }
+}
+
+void
+weft_control_add_members(WeftControl *control, const WeftNode *node, WeftPartition *partition)
+{
+    if (node->phase == WEFT_NODE_STOPPING || node->phase == WEFT_NODE_LOST)
+        return;
+    add_place(control, node, partition);
+    if (node->target)
+        add_place(control, node->target, partition);
 }
 
 WeftPartition *

@@ -23,6 +23,7 @@ work_get(WeftControl *control, const char *key)
     work->joins = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, weft_join_free);
     work->stills = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, weft_still_free);
     work->peers = g_ptr_array_new_with_free_func(g_free);
+    work->wishes = g_ptr_array_new_with_free_func((GDestroyNotify)weft_move_wish_free);
     work->shunned = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     g_hash_table_insert(control->works, work->key, work);
     return work;
@@ -39,6 +40,7 @@ weft_work_free(WeftWork *work)
     g_hash_table_unref(work->joins);
     g_hash_table_unref(work->stills);
     g_ptr_array_unref(work->peers);
+    g_ptr_array_unref(work->wishes);
     g_hash_table_unref(work->shunned);
     weft_rest_clear(&work->doom);
     weft_rest_clear(&work->wire);
@@ -106,6 +108,8 @@ weft_work_try_room(WeftWork *work)
         WeftNodeWork *item = work->nodes->pdata[i];
         if (item->homeless)
             item->rest.not_before = 0;
+        if (item->awaits)
+            item->leave.not_before = 0;
     }
     weft_work_wake(work);
 }
@@ -128,6 +132,17 @@ weft_control_node_rebooted(WeftControl *control, const char *node_id, const char
     g_autofree char *key = weft_cluster_key(node->tenant, node->cluster_name);
     WeftWork *work = work_get(control, key);
     g_hash_table_insert(work->rebooted, g_strdup(node_id), g_strdup(boot));
+    weft_work_wake(work);
+}
+
+void
+weft_control_moves_changed(WeftControl *control, const char *cluster_id)
+{
+    g_autoptr(WeftRecord) record = weft_store_cluster_of_id(control->store, cluster_id, NULL);
+    if (!record)
+        return;
+    WeftWork *work = work_get(control, record->key);
+    work->wishes_stale = TRUE;
     weft_work_wake(work);
 }
 
@@ -234,6 +249,7 @@ mark(WeftWork *work, WeftNodeWork *item, WeftAction action)
         weft_work_retire(work, item);
         return TRUE;
     case WEFT_DO_LOSE:
+        weft_work_interrupt(work, item);
         weft_work_set_phase(work, item, WEFT_NODE_LOST, "its host is lost", NULL);
         return TRUE;
     case WEFT_DO_RECOVER:
@@ -242,6 +258,8 @@ mark(WeftWork *work, WeftNodeWork *item, WeftAction action)
     case WEFT_DO_RETRY:
         weft_work_set_phase(work, item, WEFT_NODE_CLAIMED, NULL, NULL);
         item->node->starts++;
+        if (item->node->target)
+            weft_work_unmove(work, item);
         return FALSE;
     default:
         g_assert_not_reached();
@@ -262,6 +280,8 @@ tell_marked(const WeftWork *work, WeftTxn *txn)
         if (!item->dirty)
             continue;
         weft_work_tell_cold(work, txn, item);
+        if (item->before)
+            weft_work_forget_move(work, txn, item->before);
         if (item->node->phase == WEFT_NODE_LOST)
             tell_node(work, txn, "node-lost", item->node);
         else if (weft_node_has_rebooted(item->node))
@@ -304,6 +324,7 @@ release(WeftWork *work, const WeftPlan *plan)
         if (plan->actions[i] != WEFT_DO_RELEASE)
             continue;
         weft_txn_release_node(txn, item->node, item->revision, now);
+        weft_work_forget_move(work, txn, item->node);
         item->leaving = TRUE;
     }
     if (weft_txn_is_empty(txn))
@@ -321,6 +342,7 @@ finish(WeftWork *work)
     for (guint i = 0; i < work->nodes->len; i++) {
         WeftNodeWork *item = work->nodes->pdata[i];
         weft_txn_release_node(txn, item->node, item->revision, now);
+        weft_work_forget_move(work, txn, item->node);
         item->leaving = TRUE;
     }
     if (work->status_revision)
@@ -348,6 +370,15 @@ run_step(WeftWork *work, WeftNodeWork *item, WeftAction action)
         break;
     case WEFT_DO_MEET:
         weft_work_meet(work, item);
+        break;
+    case WEFT_DO_MOVE:
+        weft_work_move(work, item);
+        break;
+    case WEFT_DO_RETURN:
+        weft_work_return(work, item);
+        break;
+    case WEFT_DO_GO_ON:
+        weft_work_let_go_on(work, item);
         break;
     case WEFT_DO_STOP:
         weft_work_stop(work, item);
@@ -384,9 +415,11 @@ rest_until_first(WeftWork *work)
         if (times[i] > now)
             first = MIN(first, times[i]);
     for (guint i = 0; i < work->nodes->len; i++) {
-        gint64 time = ((WeftNodeWork *)work->nodes->pdata[i])->rest.not_before;
-        if (time > now)
-            first = MIN(first, time);
+        const WeftNodeWork *item = work->nodes->pdata[i];
+        gint64 rests[] = { item->rest.not_before, item->leave.not_before };
+        for (guint r = 0; r < G_N_ELEMENTS(rests); r++)
+            if (rests[r] > now)
+                first = MIN(first, rests[r]);
     }
     if (first < G_MAXINT64)
         weft_work_wake_at(work, first);
@@ -458,7 +491,8 @@ act(WeftWork *work, const WeftPlan *plan)
         weft_turns_withdraw(work->control->turns, work);
         weft_work_revoke(work);
     }
-    if (mark_nodes(work, plan) || (!work->fatal && weft_work_place(work, plan)) || release(work, plan))
+    if (weft_work_end_moves(work) || mark_nodes(work, plan) || (!work->fatal && weft_work_place(work, plan)) ||
+        release(work, plan) || weft_work_leave(work, plan))
         return;
     /* Only what is recorded: a generation that the store does not know of could be given again to other members. */
     if (plan->wire && !work->status_dirty)
@@ -491,6 +525,9 @@ weft_work_step(WeftWork *work)
     case WEFT_WORK_LOADED:
         break;
     }
+    if (work->wishes_stale)
+        weft_work_read_wishes(work);
+    weft_work_hear_drains(work);
     hear_reports(work);
     if (give_way(work))
         return;

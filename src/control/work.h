@@ -24,7 +24,23 @@ typedef struct WeftNodeWork {
     gboolean captured;     /* as the template that its cluster makes, or that failed: nothing more is to be done */
     char *unforked;        /* why it boots, and no event told yet; NULL: nothing to tell */
     char *unforked_detail; /* the driver's words, for operators; NULL: none */
-    char *host_key;        /* the public key of its ssh server, for the others; NULL: nobody asked yet */
+    gboolean claims;       /* what it holds is another than in its record */
+    gboolean departing;    /* the commit under way claims its target … */
+    WeftNode *before;      /* … or ends its move: as it was; NULL: no such is under way */
+    WeftRest leave;        /* why it could not leave its host, which is being emptied */
+    gboolean awaits;       /* … and that there is no room for it, or that others move just now */
+    guint failed_moves;    /* in a row, while its host is being emptied */
+    WeftJob *moving;       /* the call that moves it, borrowed; NULL: none runs */
+    gboolean measured;     /* what it writes … */
+    guint64 rate;          /* … in bytes a second */
+    gboolean at_rest;      /* … and it has let go of what cannot go along */
+    gboolean arrived;      /* it runs there; the store does not know yet */
+    WeftMoved trip;        /* … and how that went */
+    WeftCopy copy;
+    char *unmoved;        /* why it is not moved after all; the store does not know yet */
+    char *unmoved_detail; /* the driver's words, for operators; NULL: none */
+    gboolean hopeless;    /* … nor will it ever be */
+    char *host_key;       /* the public key of its ssh server, for the others; NULL: nobody asked yet */
 } WeftNodeWork;
 
 /* A host that failed the cluster, and is passed over for a while. */
@@ -68,6 +84,9 @@ struct WeftWork {
     GPtrArray *nodes; /* WeftNodeWork */
 
     GHashTable *jobs;                      /* node id to GCancellable, borrowed: what runs; outlives a reload */
+    GPtrArray *wishes;                     /* WeftMoveWish: which of its nodes are to be moved */
+    gboolean wishes_stale;                 /* … may be others by now */
+    gboolean drains_changed;               /* of its hosts */
     GHashTable *gone;                      /* node id to reason: reported by the world, not yet looked at */
     GHashTable *rebooted;                  /* node id to the boot of its guest, NULL: another; likewise */
     GHashTable *joins;                     /* host to WeftJoin; outlives a reload */
@@ -163,7 +182,7 @@ WeftPartition *weft_work_partition(const WeftWork *work);
 
 /* Which of its hosts have it as they should? */
 void weft_work_survey(WeftWork *work);
-gboolean weft_work_has_parted(const WeftWork *work, const WeftNode *node);
+gboolean weft_work_has_parted(const WeftWork *work, const char *host);
 /* Tells those that have it otherwise. */
 void weft_work_connect(WeftWork *work);
 gboolean weft_work_is_connecting(const WeftWork *work);
@@ -203,6 +222,39 @@ void weft_work_boot_cold(WeftWork *work, WeftNodeWork *item, const char *why, co
 void weft_work_tell_cold(const WeftWork *work, WeftTxn *txn, WeftNodeWork *item);
 /* It is up: makes the template of it that its cluster is for. */
 void weft_work_capture(WeftWork *work, WeftNodeWork *item);
+
+/* work-move.c: nodes that move to another host while they run. */
+
+/* Which are to be moved, as the store has it. */
+void weft_work_read_wishes(WeftWork *work);
+/* Its host is being emptied by moves. */
+gboolean weft_work_is_emptied(const WeftWork *work, const WeftNode *node);
+/* As far as can be told before it is tried. */
+gboolean weft_work_can_be_moved(const WeftWork *work, const WeftNode *node);
+/* It is to be moved, and it is not too soon to try. */
+gboolean weft_work_leaves(const WeftWork *work, const WeftNodeWork *item);
+/* Those that could not leave may try again, if hosts are emptied in another way now. */
+void weft_work_hear_drains(WeftWork *work);
+/* Claims a place for the one that the plan lets go. TRUE when a commit is under way. */
+gboolean weft_work_leave(WeftWork *work, const WeftPlan *plan);
+/* The next step of one on its way. */
+void weft_work_move(WeftWork *work, WeftNodeWork *item);
+/* Its target is lost. */
+void weft_work_return(WeftWork *work, WeftNodeWork *item);
+/* Its target cannot have it. */
+void weft_work_target_failed(WeftWork *work, WeftNodeWork *item, const char *why, const char *detail);
+/* Writes which moves have ended. TRUE when a commit is under way. */
+gboolean weft_work_end_moves(WeftWork *work);
+/* It has no target any more, with the next commit. */
+void weft_work_unmove(WeftWork *work, WeftNodeWork *item);
+/* Deletes what is written of its move; FALSE: nothing is. */
+gboolean weft_work_forget_move(const WeftWork *work, WeftTxn *txn, const WeftNode *node);
+/* What it held where it is no more is free. */
+void weft_work_left(WeftWork *work, WeftNodeWork *item);
+/* It was brought to rest for a move: it gets its devices, and goes on. */
+void weft_work_let_go_on(WeftWork *work, WeftNodeWork *item);
+/* How far moves are; NULL: nothing to say. */
+void weft_work_tell_moving(WeftWork *work, char **ret_text);
 
 /* work-still.c: nodes that stand still, or lose what they have of their host, for a while. */
 

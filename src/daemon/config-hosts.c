@@ -128,7 +128,7 @@ add_host(Template *template, GPtrArray *hosts, guint index, GError **error)
 static gboolean
 check_fields(const Template *template, GError **error)
 {
-    static const char *const not_ours[] = { "origin", "draining", "evicting" };
+    static const char *const not_ours[] = { "origin", "draining", "moving", "disrupting", "evicting" };
     for (gsize i = 0; i < G_N_ELEMENTS(not_ours); i++) {
         if (json_object_get(template->entry, not_ours[i]))
             return refuse(template, error, not_ours[i], "is not for the file; drain a host with \"weft host drain\"");

@@ -14,6 +14,7 @@ typedef struct Change {
     gint64 expected;
     gconstpointer object;
     gboolean draining; /* the marks of a host, which the file does not know */
+    gboolean moving, disrupting;
     gboolean evicting;
     WeftHost *found; /* a host whose hardware was read from it, as the file does not describe it; NULL: it does */
     gint64 created;  /* of a tenant, likewise */
@@ -72,6 +73,14 @@ any(WeftStore *store, WeftQuery query, gboolean *ret_any, GError **error)
 
 /* --- hosts --- */
 
+/* Are nodes there, or on their way to it? */
+static gboolean
+is_busy(const Plan *plan, const char *host, gboolean *ret_busy, GError **error)
+{
+    return any(plan->store, (WeftQuery){ .kind = WEFT_KIND_NODE, .place = host }, ret_busy, error) &&
+           (*ret_busy || any(plan->store, (WeftQuery){ .kind = WEFT_KIND_MOVE, .place = host }, ret_busy, error));
+}
+
 /* What nodes hold is named by these. */
 static const char *const hardware[] = { "numa", "housekeeping", "hcas", "gpus", "discovered" };
 
@@ -110,6 +119,8 @@ encode_host(gconstpointer object, const Old *old, Change *change)
 {
     WeftHost host = *(const WeftHost *)object;
     change->draining = host.draining = old && json_is_true(json_object_get(old->json, "draining"));
+    change->moving = host.moving = old && json_is_true(json_object_get(old->json, "moving"));
+    change->disrupting = host.disrupting = old && json_is_true(json_object_get(old->json, "disrupting"));
     change->evicting = host.evicting = old && json_is_true(json_object_get(old->json, "evicting"));
     json_t *json = weft_host_to_json(&host);
     if (host.cores->len == 0 && old && json_is_true(json_object_get(old->json, "discovered")))
@@ -128,6 +139,8 @@ put_host(WeftTxn *txn, const Change *change)
     }
     WeftHost host = *(const WeftHost *)change->object;
     host.draining = change->draining;
+    host.moving = change->moving;
+    host.disrupting = change->disrupting;
     host.evicting = change->evicting;
     weft_txn_put_host(txn, &host, change->expected);
 }
@@ -137,7 +150,7 @@ remove_host(Plan *plan, const Old *old, GError **error)
 {
     const char *name = old->record->key;
     gboolean busy;
-    if (!any(plan->store, (WeftQuery){ .kind = WEFT_KIND_NODE, .place = name }, &busy, error))
+    if (!is_busy(plan, name, &busy, error))
         return FALSE;
     if (busy)
         return weft_error_refuse(
@@ -161,7 +174,7 @@ change_host(Plan *plan, const Old *old, json_t *new, GError **error)
             field = held[i];
     }
     gboolean busy = FALSE;
-    if (field && !any(plan->store, (WeftQuery){ .kind = WEFT_KIND_NODE, .place = name }, &busy, error))
+    if (field && !is_busy(plan, name, &busy, error))
         return FALSE;
     if (busy)
         return weft_error_refuse(

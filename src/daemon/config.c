@@ -63,6 +63,7 @@ static const Number control_numbers[] = {
     { "workers",          AT(control.workers),          1, 1024 },
     { "workers_per_host", AT(control.workers_per_host), 1, 1024 },
     { "starts_max",       AT(control.starts_max),       1, 1000 },
+    { "moves_per_host",   AT(control.moves_per_host),   1, 1024 },
     { NULL },
 };
 
@@ -85,6 +86,7 @@ static const Duration control_durations[] = {
     { "request_age",    AT(control.request_age) },
     { "link_idle",      AT(control.link_idle) },
     { "expiry_warning", AT(control.expiry_warning) },
+    { "migration_stall", AT(control.migration_stall) },
     { "template_age",   AT(control.template_age) },
     { "template_retry", AT(control.template_retry) },
     { "capture_deadline", AT(control.capture_deadline) },
@@ -243,6 +245,8 @@ read_control(WeftFields *f, WeftConfig *config)
 {
     read_numbers(f, control_numbers, config);
     read_durations(f, control_durations, config);
+    config->control.migration_bandwidth =
+        weft_fields_size(f, "migration_bandwidth", 0, G_MAXINT64, config->control.migration_bandwidth);
     config->control.templates = weft_fields_bool(f, "templates", config->control.templates);
     if (config->control.backoff.max < config->control.backoff.base)
         weft_fields_fail(f, "backoff_max", "is shorter than backoff_base; make it at least as long");

@@ -355,7 +355,6 @@ knows_domain(GPtrArray *domains, const char *name)
     return FALSE;
 }
 
-/* To whoever asks, it runs. */
 static gboolean
 list_halted(const WeftFakeFolder *host, GPtrArray *domains, GError **error)
 {
@@ -367,7 +366,7 @@ list_halted(const WeftFakeFolder *host, GPtrArray *domains, GError **error)
         if (!knows_domain(domains, name))
             add_domain(domains, name,
                        g_str_has_prefix(name, WEFT_DOMAIN_PREFIX) ? g_strdup(name + strlen(WEFT_DOMAIN_PREFIX)) : NULL,
-                       WEFT_DOMAIN_RUNNING);
+                       WEFT_DOMAIN_HALTED);
     }
     return TRUE;
 }

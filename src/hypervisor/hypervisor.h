@@ -24,7 +24,11 @@ typedef struct WeftHypervisor WeftHypervisor;
 #define WEFT_DISK_SUFFIX ".disk"
 #define WEFT_SAVED_SUFFIX ".saved"
 
-typedef enum { WEFT_DOMAIN_RUNNING, WEFT_DOMAIN_STOPPED } WeftDomainState;
+typedef enum {
+    WEFT_DOMAIN_RUNNING,
+    WEFT_DOMAIN_STOPPED,
+    WEFT_DOMAIN_HALTED, /* in the middle of a move: it is not whole here, or waits for what comes of it */
+} WeftDomainState;
 
 typedef struct WeftDomain {
     char *name;

@@ -16,6 +16,8 @@ static const WeftCodecField host_fields[] = {
     WEFT_FIELD(WeftHost, origin, WORD, WEFT_OPTIONAL, .fallback = WEFT_ORIGIN_API, .words = weft_origin_words),
     WEFT_FIELD(WeftHost, discovered, BOOL),
     WEFT_FIELD(WeftHost, draining, BOOL),
+    WEFT_FIELD(WeftHost, moving, BOOL),
+    WEFT_FIELD(WeftHost, disrupting, BOOL),
     WEFT_FIELD(WeftHost, evicting, BOOL),
     {},
 };
@@ -147,6 +149,10 @@ finish_host(WeftFields *f, WeftHost *host)
         weft_fields_fail(f, "uri", "\"%s\" is no URI; write it like qemu+tls://%s/system", host->uri, host->name);
     if (host->evicting && !host->draining)
         weft_fields_fail(f, "evicting", "true without draining; set draining too, or evicting to false");
+    if (host->moving && !host->draining)
+        weft_fields_fail(f, "moving", "true without draining; set draining too, or moving to false");
+    if (host->disrupting && !host->moving)
+        weft_fields_fail(f, "disrupting", "true without moving; set moving too, or disrupting to false");
 }
 
 WeftHost *

@@ -64,7 +64,9 @@ typedef struct WeftHost {
     WeftOrigin origin;
     gboolean discovered; /* its hardware was not described but read from the host, and is read again when it changes */
     gboolean draining;   /* takes no new nodes */
-    gboolean evicting;   /* and its nodes are to be re-created elsewhere */
+    gboolean moving;     /* and its nodes are to be moved elsewhere while they run … */
+    gboolean disrupting; /* … also where what they have open on their fabric devices breaks */
+    gboolean evicting;   /* and its nodes, or those of them that cannot be moved, are to be re-created elsewhere */
 } WeftHost;
 
 /* where is the path for messages ("hosts[3]"). The same form is read from the configuration, the API and the store:
@@ -75,7 +77,8 @@ typedef struct WeftHost {
  *       "hcas": [ { "name": "mlx5_0", "driver": "mlx5", "numa": 0, "rail": 0, "port_guid": "0x…", "vfs": 8, "leaf": …,
  *                   "pci": "0000:41:00.0", "vf_pci": ["0000:41:00.1", …], "root": "…" } ],
  *       "gpus": [ { "name": "0000:41:00.0", "numa": 1, "root": "…" } ],
- *       "address": "10.1.0.1", "uri": "qemu+tls://n1/system", "draining": false, "evicting": false, "origin": "config" }
+ *       "address": "10.1.0.1", "uri": "qemu+tls://n1/system", "draining": false, "moving": false,
+ *       "disrupting": false, "evicting": false, "origin": "config" }
  *
  * Without "cpus" the threads are numbered as Linux does on x86: all first threads, then all second ones. A NUMA node may have
  * no cores (memory only) and then keeps none for the host. What may be left out, and what it is then: labels, pages, cpus,

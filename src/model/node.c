@@ -29,6 +29,7 @@ static const WeftCodecField node_fields[] = {
     WEFT_FIELD(WeftNode, cold, BOOL),
     WEFT_FIELD(WeftNode, template, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, primed, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftNode, still, BOOL),
     WEFT_FIELD(WeftNode, starts, UINT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, since, UINT64),
     {},
@@ -268,6 +269,27 @@ weft_node_free(WeftNode *node)
     g_clear_pointer(&node->gpus, g_ptr_array_unref);
     g_clear_pointer(&node->target, weft_node_free);
     weft_codec_free(node_fields, node);
+}
+
+static void
+swap_places(WeftNode *a, WeftNode *b)
+{
+    WeftNode first = *a;
+    a->host = b->host, b->host = first.host;
+    a->cores = b->cores, b->cores = first.cores;
+    a->memory = b->memory, b->memory = first.memory;
+    a->devices = b->devices, b->devices = first.devices;
+    a->gpus = b->gpus, b->gpus = first.gpus;
+}
+
+WeftNode *
+weft_node_moved(const WeftNode *node)
+{
+    json_auto_t *json = weft_node_to_json(node);
+    WeftNode *moved = weft_node_from_json(json, NULL);
+    g_autoptr(WeftNode) left = g_steal_pointer(&moved->target);
+    swap_places(moved, left);
+    return moved;
 }
 
 char *

@@ -49,6 +49,7 @@ typedef struct WeftNode {
     char *primed;            /* … and the memory that it shares then: id */
     struct WeftNode *target; /* where it is being moved to: host, cores, memory, devices and GPUs, which it holds as well; NULL:
                                 it is not being moved */
+    gboolean still;          /* it is brought to rest, without the devices of its host, and has to go on */
     guint starts;            /* how often it was started anew after a failure, in a row */
     gint64 since;            /* when its resources were claimed: the start of its usage interval */
 } WeftNode;
@@ -74,6 +75,9 @@ guint64 weft_node_memory(const WeftNode *node);        /* bytes */
 guint weft_node_parts(const WeftNode *node);           /* what it has of its host's devices: of the fabric, then GPUs */
 /* Which of its cluster's groups it is of, by index: groups never go. */
 guint weft_node_group(const WeftNode *node, const WeftCluster *cluster);
+
+/* As it will be when its move has ended: with what it holds there, and without a target. It must have one. */
+WeftNode *weft_node_moved(const WeftNode *node);
 
 /* An interval in which a node held resources. */
 typedef struct WeftUsage {

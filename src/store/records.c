@@ -30,6 +30,12 @@ weft_cluster_key(const char *tenant, const char *name)
 }
 
 char *
+weft_move_key(const char *cluster_id, guint rank)
+{
+    return g_strdup_printf("%s/%u", cluster_id, rank);
+}
+
+char *
 weft_event_key(gint64 id)
 {
     return g_strdup_printf("%016" G_GINT64_MODIFIER "x", id);
@@ -93,6 +99,7 @@ DECODE_AND_LOAD(WeftReservation, reservation, WEFT_KIND_RESERVATION, weft_reserv
 DECODE_AND_LOAD(WeftTemplate, template, WEFT_KIND_TEMPLATE, weft_template_from_json(json, error))
 DECODE(WeftPrimed, primed, weft_primed_from_json(json, error))
 DECODE_AND_LOAD(WeftCheckpoint, checkpoint, WEFT_KIND_CHECKPOINT, weft_checkpoint_from_json(json, error))
+DECODE_AND_LOAD(WeftMoveWish, move, WEFT_KIND_MOVE, weft_move_wish_from_json(json, error))
 DECODE(WeftEvent, event, weft_event_from_json(json, error))
 DECODE(WeftUsage, usage, weft_usage_from_json(json, error))
 
@@ -258,6 +265,13 @@ weft_txn_put_checkpoint(WeftTxn *txn, const WeftCheckpoint *checkpoint, gint64 e
 }
 
 void
+weft_txn_put_move(WeftTxn *txn, const WeftMoveWish *wish, const char *on, gint64 expected)
+{
+    g_autofree char *key = weft_move_key(wish->cluster, wish->rank);
+    weft_txn_put(txn, WEFT_KIND_MOVE, key, wish->cluster, on, weft_move_wish_to_json(wish), expected);
+}
+
+void
 weft_txn_put_system_cluster(WeftTxn *txn, const WeftCluster *cluster, gint64 expected)
 {
     g_autofree char *key = weft_cluster_key(cluster->tenant, cluster->name);
@@ -420,12 +434,18 @@ weft_txn_put_node(WeftTxn *txn, const WeftNode *node, gint64 expected)
 }
 
 void
-weft_txn_release_node(WeftTxn *txn, const WeftNode *node, gint64 expected, gint64 now)
+weft_txn_put_usage(WeftTxn *txn, const WeftNode *node, gint64 now)
 {
-    weft_txn_delete(txn, WEFT_KIND_NODE, node->id, expected);
     g_autoptr(WeftUsage) usage = weft_usage_of(node, now);
     g_autofree char *key = g_strdup_printf("%s/%016" G_GINT64_MODIFIER "x", usage->node, usage->start);
     weft_txn_put(txn, WEFT_KIND_USAGE, key, usage->tenant, usage->cluster, weft_usage_to_json(usage), WEFT_ABSENT);
+}
+
+void
+weft_txn_release_node(WeftTxn *txn, const WeftNode *node, gint64 expected, gint64 now)
+{
+    weft_txn_delete(txn, WEFT_KIND_NODE, node->id, expected);
+    weft_txn_put_usage(txn, node, now);
 }
 
 /* What goes must have for itself, for a moment, all that others have of it. */

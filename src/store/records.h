@@ -6,6 +6,7 @@
 #include "event.h"
 #include "host.h"
 #include "image.h"
+#include "move-wish.h"
 #include "node.h"
 #include "reservation.h"
 #include "store.h"
@@ -24,16 +25,19 @@
  *   reservation               "<name>"                     is counted as one of all
  *   template                  "<id>"
  *   primed memory             "<id>"                       scope template, place host; claims its pages, and that it is the
- * only one of its template on its NUMA node checkpoint                "<tenant>/<name>"            scope tenant, place cluster
- * id; a share of the images of its wish P_Key that rests          "<fabric>/<number, 0x0000>"  scope fabric; { "freed": when }
+ *                                                          only one of its template on its NUMA node
+ *   checkpoint                "<tenant>/<name>"            scope tenant, place cluster id; a share of the images of its wish
+ *   P_Key that rests          "<fabric>/<number, 0x0000>"  scope fabric; { "freed": when }
  *   fabric map                "<fabric>"                   { "map": as in topology's map.h }, put by the API
  *   token                     "<id>"                       scope tenant, place principal; claims "token/<hash>"
  *   principal                 "<name>"                     scope tenant; claims "unix/<user>"
+ *   move                      "<cluster id>/<rank>"        scope cluster id, place the host that it is on its way to
  *   event                     "<id, 16 hex digits>"        scope tenant, place cluster id
  *   usage                     "<node id>/<start, 16 hex>"  scope tenant, place cluster id
  *   request                   "<account>/<key>"            made and read by the API; "created" in it tells its age
  */
 char *weft_cluster_key(const char *tenant, const char *name);
+char *weft_move_key(const char *cluster_id, guint rank);
 char *weft_event_key(gint64 id);
 
 /* Loads and decodes; NULL with WEFT_ERROR_NOT_FOUND where there is none. ret_revision may be NULL. */
@@ -48,6 +52,7 @@ WeftClusterStatus *weft_store_load_cluster_status(WeftStore *store, const char *
 WeftNode *weft_store_load_node(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftTemplate *weft_store_load_template(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftCheckpoint *weft_store_load_checkpoint(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
+WeftMoveWish *weft_store_load_move(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 WeftReservation *weft_store_load_reservation(WeftStore *store, const char *key, gint64 *ret_revision, GError **error);
 
 /* The record that holds what only one can have; NULL and no error: none does. */
@@ -78,6 +83,7 @@ WeftNode *weft_record_node(const WeftRecord *record, GError **error);
 WeftTemplate *weft_record_template(const WeftRecord *record, GError **error);
 WeftPrimed *weft_record_primed(const WeftRecord *record, GError **error);
 WeftCheckpoint *weft_record_checkpoint(const WeftRecord *record, GError **error);
+WeftMoveWish *weft_record_move(const WeftRecord *record, GError **error);
 WeftReservation *weft_record_reservation(const WeftRecord *record, GError **error);
 WeftEvent *weft_record_event(const WeftRecord *record, GError **error);
 WeftUsage *weft_record_usage(const WeftRecord *record, GError **error);
@@ -97,6 +103,8 @@ void weft_txn_put_template(WeftTxn *txn, const WeftTemplate *template, gint64 ex
 /* Claims its pages within what the host has. */
 void weft_txn_put_primed(WeftTxn *txn, const WeftPrimed *primed, const WeftHost *host);
 void weft_txn_put_checkpoint(WeftTxn *txn, const WeftCheckpoint *checkpoint, gint64 expected);
+/* on: the host that its node is on its way to; NULL: it has not left. */
+void weft_txn_put_move(WeftTxn *txn, const WeftMoveWish *wish, const char *on, gint64 expected);
 /* One of the system's own: it counts in no quota, and keeps nobody from removing its image. */
 void weft_txn_put_system_cluster(WeftTxn *txn, const WeftCluster *cluster, gint64 expected);
 /* Claims the tenant's quotas within its limits. A cluster whose wish is to be gone keeps its claims until it is. */
@@ -109,13 +117,16 @@ void weft_txn_forget_pkey(WeftTxn *txn, const char *fabric, guint pkey);
 gboolean weft_record_pkey_rest(const WeftRecord *record, guint *ret_pkey, gint64 *ret_freed);
 /* A new node claims everything that it holds within what the host has; host tells the limits of its pages. */
 void weft_txn_put_new_node(WeftTxn *txn, const WeftNode *node, const WeftHost *host);
-/* … with what it is guaranteed on the device's port, of so many bits a second that the lane has there. Follows it at once. */
+/* … with what it is guaranteed on the device's port, of so many bits a second that the lane has there. Follows it at once, or
+ * what puts it as moved. */
 void weft_txn_share_lane(WeftTxn *txn, const WeftNode *node, const WeftDevice *device, guint64 room);
 /* A change of phase; what it holds does not change. */
 void weft_txn_put_node(WeftTxn *txn, const WeftNode *node, gint64 expected);
 /* A change of what it holds: a move begins (it has a target, and holds both), or has ended (it is there, or is not moved). from
  * and to describe the hosts; to is NULL where it has no target. */
 void weft_txn_put_moved_node(WeftTxn *txn, const WeftNode *node, const WeftHost *from, const WeftHost *to, gint64 expected);
+/* It was where it is until now; another interval begins. */
+void weft_txn_put_usage(WeftTxn *txn, const WeftNode *node, gint64 now);
 /* Frees what it holds, and writes its usage interval, ended now. */
 void weft_txn_release_node(WeftTxn *txn, const WeftNode *node, gint64 expected, gint64 now);
 /* Removals that are EXHAUSTED as long as a node is on the host, the tenant has a cluster or a principal, the principal a token,

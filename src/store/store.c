@@ -16,6 +16,7 @@ const char *const weft_kind_words[WEFT_KINDS + 1] = {
     [WEFT_KIND_TEMPLATE] = "template",
     [WEFT_KIND_PRIMED] = "primed",
     [WEFT_KIND_CHECKPOINT] = "checkpoint",
+    [WEFT_KIND_MOVE] = "move",
     [WEFT_KIND_EVENT] = "event",
     [WEFT_KIND_USAGE] = "usage",
     [WEFT_KIND_REQUEST] = "request",

@@ -38,6 +38,7 @@ typedef enum {
     WEFT_KIND_TEMPLATE,
     WEFT_KIND_PRIMED, /* memory of a host that nodes are forked from */
     WEFT_KIND_CHECKPOINT,
+    WEFT_KIND_MOVE, /* a node that is to be moved, or is on its way */
     WEFT_KIND_EVENT,
     WEFT_KIND_USAGE,
     WEFT_KIND_REQUEST, /* answers to requests with an idempotency key */

@@ -15,7 +15,14 @@ QUOTAS = ("clusters", "nodes", "cores", "memory", "gpus", "vfs")
 
 
 def node_claims(node, hosts):
-    """(resource, amount) that a node must hold, from its own record; amount 0: for itself alone."""
+    """(resource, amount) that a node must hold, from its own record; amount 0: for itself alone. On its way it has both places."""
+    claims = place_claims(node, hosts) + [(f"mac/{node['mac']}", 0)]
+    if node.get("target"):
+        claims += [claim for claim in place_claims(node | {"devices": [], "gpus": []} | node["target"], hosts) if "/guid/" not in claim[0]]
+    return claims
+
+
+def place_claims(node, hosts):
     place = f"host/{node['host']}"
     host = hosts[node["host"]]
     claims = [(f"{place}/core/{core}", 0) for core in node["cores"]]
@@ -28,8 +35,7 @@ def node_claims(node, hosts):
         else:
             claims.append((f"{place}/hca/{hca}", 0))
             claims += [(f"{place}/vf/{hca}/{i}", 0) for i in range(vfs_of(host)[hca])]
-    claims += [(f"{place}/gpu/{gpu}", 0) for gpu in node.get("gpus", [])]
-    return claims + [(f"mac/{node['mac']}", 0)]
+    return claims + [(f"{place}/gpu/{gpu}", 0) for gpu in node.get("gpus", [])]
 
 
 def host_claims(host):
@@ -128,10 +134,11 @@ def neighbours(dump):
     hosts = defaultdict(set)
     alone = defaultdict(set)
     for node in dump.values("node").values():
-        there[node["host"]].add(node["cluster"])
-        hosts[node["cluster"]].add(node["host"])
-        if node.get("exclusive"):
-            alone[node["host"]].add(node["cluster"])
+        for place in (node, node.get("target") or node):
+            there[place["host"]].add(node["cluster"])
+            hosts[node["cluster"]].add(place["host"])
+            if node.get("exclusive"):
+                alone[place["host"]].add(node["cluster"])
     wrong = [f"host {name} is exclusively of {alone[name]}, and has nodes of {there[name]}" for name in alone if len(there[name]) > 1]
     clusters = dump.values("cluster")
     for key, cluster in clusters.items():
@@ -147,7 +154,7 @@ def capacity(dump):
     wrong = []
     hosts = dump.values("host")
     pages = Counter()
-    for key, node in dump.values("node").items():
+    for key, node in [(key, place) for key, value in dump.values("node").items() for place in (value, value.get("target")) if place]:
         host = hosts[node["host"]]
         for numa, size, count in node["memory"]:
             pages[node["host"], numa, size] += count
@@ -191,8 +198,24 @@ def orphans(dump):
     wrong += [f"cluster {key} of no tenant" for key, cluster in clusters.items() if cluster["tenant"] not in {*tenants, SYSTEM}]
     wrong += [f"primed memory {key} on host {primed['host']}, which is not there" for key, primed in dump.values("primed").items()
               if primed["host"] not in hosts]
+    wrong += moves(dump, ids)
     ranks = Counter((n["cluster"], n["rank"]) for n in dump.values("node").values() if n["phase"] != "stopping")
     wrong += [f"rank {rank} of cluster {cluster} {count} times" for (cluster, rank), count in ranks.items() if count > 1]
+    return wrong
+
+
+def moves(dump, clusters):
+    """A node that is on its way has its wish, which names where to; a wish is of a cluster that is there."""
+    nodes = dump.values("node")
+    wishes = dump.records.get("move", {})
+    wrong = [f"move {key} of no cluster" for key, record in wishes.items() if record["value"]["cluster"] not in clusters]
+    going = {(node["cluster"], node["rank"]): node for node in nodes.values() if node.get("target")}
+    for (cluster, rank), node in going.items():
+        wish = wishes.get(f"{cluster}/{rank}")
+        if not wish or wish["value"]["node"] != node["id"] or wish["place"] != node["target"]["host"]:
+            wrong.append(f"node {node['id']} is on its way to {node['target']['host']}, and its wish is {wish}")
+    wrong += [f"move {key} is on its way to {record['place']}, and no node is" for key, record in wishes.items()
+              if record["place"] and not nodes.get(record["value"]["node"], {}).get("target")]
     return wrong
 
 
@@ -215,6 +238,11 @@ def world(dump, world, lost=()):
     stopped = {(host, name) for host, names in world.domains("off").items() for name in names if name.startswith("weft-")}
     wrong += [f"domain {name} lies stopped on {host}" for host, name in sorted(stopped) if host not in lost]
     wrong += [f"node {key} is {node['phase']}" for key, node in nodes.items() if node["phase"] != "ready"] + met(dump) + boots(dump, world)
+    wrong += [f"domain {name} is halted on {host}" for state in ("in", "out") for host, names in world.domains(state).items()
+              if host not in lost for name in names]
+    wrong += [f"node {key} is on its way to {node['target']['host']}" for key, node in nodes.items() if node.get("target")]
+    wrong += [f"node {key} is at rest" for key, node in nodes.items() if node.get("still")]
+    wrong += [f"move {key} has not ended" for key in dump.values("move")]
     evicting = {name for name, host in dump.values("host").items() if host.get("evicting")}
     wrong += [f"node {key} is still on {node['host']}" for key, node in nodes.items() if node["host"] in evicting]
     return wrong + partitions(dump, world) + networks(dump, world, lost) + images(dump, world, lost) + templates(dump, world, lost) + counts(dump)
@@ -378,21 +406,23 @@ class UsageBook:
     def look(self, dump):
         wrong = []
         alive = dump.values("node")
-        for key, node in alive.items():
-            if self.since.setdefault(key, node["since"]) != node["since"]:
-                wrong.append(f"node {key} changed its start from {self.since[key]} to {node['since']}")
         intervals = defaultdict(list)
         for key, usage in dump.values("usage").items():
             intervals[usage["node"]].append(usage)
+        for key, node in alive.items():
+            first = min((usage["start"] for usage in intervals[key]), default=node["since"])
+            if self.since.setdefault(key, first) != first:
+                wrong.append(f"node {key} changed its start from {self.since[key]} to {first}")
         for node, found in intervals.items():
-            if len(found) > 1:
-                wrong.append(f"node {node} is paid for {len(found)} times")
-            if node in alive:
-                wrong.append(f"node {node} is paid for and still there")
             wrong += [f"usage of {node} ends before it starts" for usage in found if usage["end"] < usage["start"]]
-            if node in self.since and found[0]["start"] != self.since[node]:
+            found.sort(key=lambda usage: usage["start"])
+            # One that was moved is paid for by the place, without a gap.
+            begins = [usage["start"] for usage in found[1:]] + ([alive[node]["since"]] if node in alive else [])
+            wrong += [f"node {node} is paid for until {usage['end']}, and anew from {begin}"
+                      for usage, begin in zip(found, begins) if not usage["end"] <= begin <= usage["end"] + 1]
+            if found and node in self.since and found[0]["start"] != self.since[node]:
                 wrong.append(f"usage of {node} starts at {found[0]['start']}, it was claimed at {self.since[node]}")
-        wrong += [f"node {key} is gone, and nobody pays for it" for key in self.since.keys() - alive.keys() - intervals.keys()]
+        wrong += [f"node {key} is gone, and nobody pays for it" for key in self.since.keys() - alive.keys() - {node for node, found in intervals.items() if found}]
         return wrong
 
 

@@ -17,13 +17,15 @@ typedef struct Case {
     gboolean deleted;
     /* what is known: a letter for each node, its phase (c u r f l s), then flags of the node behind it:
      * b busy, z resting, x stopped, o runs, i has no image there, n its host has the network still, m has not met the
-     * present members, B was ready before, L host lost, S silent, E evicting, ! started too often; ranks count up. A ~ at the
-     * end: some host has not the right peers; a ^ before it all: it was preempted. */
+     * present members, B was ready before, L host lost, S silent, E evicting, ! started too often, v is to be moved, e its
+     * host is emptied by moves, T is on its way to a host, t … which is lost, W … which is silent, p … which has the network,
+     * q is at rest; ranks count up. A ~ at the end: some host has not the right peers; a ^ before it all: it was preempted. */
     const char *nodes;
     gboolean wired;
     gboolean was_ready;
     /* what is to be done: a letter for each node (- nothing, R retire, L lose, C recover, T retry, P replace, F release, i
-     * prepare, s start, g greet, m meet, k stop), then the number missing, then w (wire) and f (finish) */
+     * prepare, s start, g greet, m meet, k stop, V leave, M move, U return, G go on), then the number missing, then w (wire)
+     * and f (finish) */
     const char *expected;
     WeftClusterPhase phase;
 } Case;
@@ -89,10 +91,36 @@ static const Case cases[] = {
     { "… then for all", 2, FALSE, "^", TRUE, FALSE, " 2", WEFT_CLUSTER_PREEMPTED },
     { "… whatever is there of it still", 2, FALSE, "^ c c", FALSE, FALSE, "RR 0w", WEFT_CLUSTER_PLACED },
     { "… or it is deleted meanwhile", 2, TRUE, "^ sx", TRUE, FALSE, "- 0f", WEFT_CLUSTER_STOPPING },
+    { "one is to be moved", 2, FALSE, "r rv", TRUE, TRUE, "-V 0", WEFT_CLUSTER_READY },
+    { "… one after the other", 3, FALSE, "rv r rv", TRUE, TRUE, "V-- 0", WEFT_CLUSTER_READY },
+    { "… not while it meets the others", 2, FALSE, "rm rv", TRUE, TRUE, "m- 0", WEFT_CLUSTER_SCALING },
+    { "… nor while one is started anew", 2, FALSE, "fx rv", TRUE, TRUE, "T- 0", WEFT_CLUSTER_HEALING },
+    { "… nor before the fabric knows all", 2, FALSE, "r rv", FALSE, TRUE, "-- 0w", WEFT_CLUSTER_SCALING },
+    { "… nor while a host lacks the network", 2, FALSE, "r rv ~", TRUE, TRUE, "-- 0", WEFT_CLUSTER_READY },
+    { "… nor from a silent host", 2, FALSE, "r rvS", TRUE, TRUE, "-- 0", WEFT_CLUSTER_READY },
+    { "… but while others are waited for", 3, FALSE, "r rv", TRUE, TRUE, "-V 1", WEFT_CLUSTER_SCALING },
+    { "on its way", 2, FALSE, "rv rT", TRUE, TRUE, "-M 0", WEFT_CLUSTER_MIGRATING },
+    { "… step by step", 2, FALSE, "r rTb", TRUE, TRUE, "-- 0", WEFT_CLUSTER_MIGRATING },
+    { "… though its host is to be emptied otherwise", 2, FALSE, "r rTE", TRUE, TRUE, "-M 0", WEFT_CLUSTER_MIGRATING },
+    { "… after a rest", 2, FALSE, "r rTz", TRUE, TRUE, "-- 0", WEFT_CLUSTER_MIGRATING },
+    { "… and nobody meets meanwhile", 2, FALSE, "rm rmT", TRUE, TRUE, "-M 0", WEFT_CLUSTER_MIGRATING },
+    { "its target is lost", 2, FALSE, "r rTt", TRUE, TRUE, "-U 0", WEFT_CLUSTER_MIGRATING },
+    { "… while something runs for it", 2, FALSE, "r rTtb", TRUE, TRUE, "-U 0", WEFT_CLUSTER_MIGRATING },
+    { "its target is silent", 2, FALSE, "r rTW", TRUE, TRUE, "-- 0", WEFT_CLUSTER_MIGRATING },
+    { "its host is lost on the way", 2, FALSE, "r rTL", TRUE, TRUE, "-L 0", WEFT_CLUSTER_MIGRATING },
+    { "… and is stopped where it was to be", 2, FALSE, "r sTL", TRUE, TRUE, "-k 1", WEFT_CLUSTER_SCALING },
+    { "… unless that is lost, too", 2, FALSE, "r sTLt", TRUE, TRUE, "-F 1", WEFT_CLUSTER_SCALING },
+    { "… where the network goes first", 2, FALSE, "r sTxp", TRUE, TRUE, "-- 1", WEFT_CLUSTER_SCALING },
+    { "lost on its way, it is stopped", 2, FALSE, "r fT", TRUE, TRUE, "-k 0", WEFT_CLUSTER_HEALING },
+    { "… and starts anew", 2, FALSE, "r fTx", TRUE, TRUE, "-T 0", WEFT_CLUSTER_HEALING },
+    { "at rest it goes on", 2, FALSE, "r rqm", TRUE, TRUE, "-G 0", WEFT_CLUSTER_MIGRATING },
+    { "… once the fabric knows where it is", 2, FALSE, "r rqm", FALSE, TRUE, "-- 0w", WEFT_CLUSTER_MIGRATING },
+    { "who fails where all are moved away goes elsewhere", 2, FALSE, "r fe", TRUE, TRUE, "-P 0", WEFT_CLUSTER_HEALING },
+    { "delete wins over a move", 1, TRUE, "rTb", TRUE, TRUE, "R 0", WEFT_CLUSTER_STOPPING },
     { "delete a lost one", 1, TRUE, "lL", FALSE, TRUE, "R 0w", WEFT_CLUSTER_STOPPING },
 };
 
-static const char action_letters[] = { '-', 'R', 'L', 'C', 'T', 'P', 'F', 'i', 's', 'g', 'm', 'k' };
+static const char action_letters[] = { '-', 'R', 'L', 'C', 'T', 'P', 'V', 'F', 'i', 's', 'g', 'm', 'M', 'U', 'G', 'k' };
 
 #define GENERATION 2
 
@@ -123,6 +151,9 @@ view_of(const char *text, guint rank)
     node->starts = strchr(text, '!') ? 3 : 0;
     node->met = strchr(text + 1, 'm') ? 1 : GENERATION;
     node->boot = strchr(text + 1, 'B') ? g_strdup("b0") : NULL;
+    node->target = strchr(text + 1, 'T') ? weft_node_new() : NULL;
+    node->still = strchr(text + 1, 'q') != NULL;
+    WeftSeen target = strchr(text + 1, 't') ? WEFT_SEEN_LOST : strchr(text + 1, 'W') ? WEFT_SEEN_SILENT : WEFT_SEEN_UP;
     return (WeftNodeView){ .node = node,
                            .host = seen_of_flags(text + 1),
                            .busy = strchr(text + 1, 'b') != NULL,
@@ -130,6 +161,10 @@ view_of(const char *text, guint rank)
                            .started = strchr(text + 1, 'o') != NULL,
                            .stopped = strchr(text + 1, 'x') != NULL,
                            .prepared = !strchr(text + 1, 'i'),
+                           .target = target,
+                           .leaves = strchr(text + 1, 'v') != NULL,
+                           .emptied = strchr(text + 1, 'e') != NULL,
+                           .parted_there = !strchr(text + 1, 'p'),
                            .parted = !strchr(text + 1, 'n') };
 }
 

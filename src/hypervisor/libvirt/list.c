@@ -1,6 +1,7 @@
 #include "domain-xml.h"
 #include "driver.h"
 #include "hook.h"
+#include "move-plan.h"
 #include "node.h"
 
 #include <string.h>
@@ -68,6 +69,11 @@ stat_of(const virDomainStatsRecord *record, const char *name)
     return value;
 }
 
+static const WeftDomainState states[WEFT_ENDS] = {
+    [WEFT_END_ABSENT] = WEFT_DOMAIN_STOPPED, [WEFT_END_RUNS] = WEFT_DOMAIN_RUNNING,  [WEFT_END_PAUSED] = WEFT_DOMAIN_RUNNING,
+    [WEFT_END_HALTED] = WEFT_DOMAIN_HALTED,  [WEFT_END_COPIES] = WEFT_DOMAIN_HALTED, [WEFT_END_BROKEN] = WEFT_DOMAIN_HALTED,
+};
+
 /* One that has ended meanwhile is left out. Where it cannot be told whose it is, nothing is: it might be a node's, on a host
  * that would be taken for clean. */
 static gboolean
@@ -77,12 +83,13 @@ add_domain(WeftCall *call, const virDomainStatsRecord *record, GPtrArray *domain
     if (!mark_of(call, record->dom, &mark))
         return weft_vir_failed_with(VIR_ERR_NO_DOMAIN) ||
                weft_vir_fail(error, "asking whose domain %s is", virDomainGetName(record->dom));
-    int state = VIR_DOMAIN_NOSTATE;
+    int state = VIR_DOMAIN_NOSTATE, reason = 0;
     virTypedParamsGetInt(record->params, record->nparams, "state.state", &state);
+    virTypedParamsGetInt(record->params, record->nparams, "state.reason", &reason);
     WeftDomain *domain = g_new0(WeftDomain, 1);
     domain->name = g_strdup(virDomainGetName(record->dom));
     domain->node = mark;
-    domain->state = state == VIR_DOMAIN_SHUTOFF || state == VIR_DOMAIN_CRASHED ? WEFT_DOMAIN_STOPPED : WEFT_DOMAIN_RUNNING;
+    domain->state = states[weft_move_end(state, reason)];
     domain->cpu_time = stat_of(record, "cpu.time");
     domain->memory = stat_of(record, "balloon.rss") * 1024;
     g_ptr_array_add(domains, domain);

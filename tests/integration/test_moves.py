@@ -1,0 +1,313 @@
+"""Nodes that move to another host while they run: asked for, or because their host is emptied."""
+
+import re
+from collections import Counter
+
+import pytest
+from harness.invariants import ledger
+from harness.wait import until
+
+MOVED = re.compile(r"cfd\[\d+\] moved to another host within [^;]+; it stood still for [^;,]+, \S+ were sent by "
+                   r"(pre-copy|post-copy|hybrid) in \d+ pass(es)?$")
+
+
+def bridge(weft, name="cfd", count=2, **spec):
+    made = weft.client.create(name, count, path="bridge", **spec)
+    weft.client.wait_phase(name, "ready")
+    return made
+
+
+def node(weft, rank=0, name="cfd"):
+    return weft.client.nodes(name)[rank]
+
+
+def move(weft, rank=0, status=202, **wish):
+    return weft.client.expect(status, "POST", f"/v1/clusters/cfd/nodes/{rank}/move?tenant=acme", wish)
+
+
+def told(weft, kind):
+    return [event for event in weft.client.events() if event["type"] == kind]
+
+
+def wait_told(weft, kind, count=1):
+    until(lambda: len(told(weft, kind)) >= count, lambda: f"{kind} is told: {weft.log_tail()}")
+    return told(weft, kind)
+
+
+def wait_moved(weft, before, rank=0):
+    until(lambda: node(weft, rank)["host"] != before and not node(weft, rank)["moving_to"], "it is elsewhere")
+    weft.client.wait_phase("cfd", "ready")
+
+
+def other_host(weft, *avoid):
+    taken = {n["host"] for n in weft.client.nodes("cfd")} | set(avoid)
+    return next(name for name in ("n1", "n2", "n3", "n4") if name not in taken)
+
+
+def identity(one):
+    return {field: one[field] for field in ("id", "mac", "rank", "guids", "cores", "memory")}
+
+
+def test_a_node_moves(weft, settle):
+    bridge(weft, count=3)
+    settle(weft)
+    before = node(weft, 1)
+    answer = move(weft, 1)
+    assert (answer["name"], answer["begun"], answer["copy"]) == ("cfd[1]", False, "auto")
+    wait_moved(weft, before["host"], 1)
+    after = node(weft, 1)
+    assert identity(after) == identity(before) and after["phase"] == "ready"
+    settle(weft)
+    assert MOVED.match(wait_told(weft, "node-moved")[0]["message"]), told(weft, "node-moved")
+    assert told(weft, "node-moved")[0]["host"] == after["host"]
+    assert [told(weft, kind) for kind in ("node-failed", "node-lost", "node-move-failed")] == [[], [], []]
+    usage = [value for value in weft.dump().values("usage").values() if value["node"] == before["id"]]
+    assert len(usage) == 1, "until it left"
+    assert weft.client.request("GET", "/v1/clusters/cfd/nodes/1/move?tenant=acme").status == 404
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+    settle(weft)
+
+
+def test_to_a_host_by_a_method(weft, settle):
+    bridge(weft)
+    to = other_host(weft)
+    move(weft, 0, to=to, copy="hybrid")
+    until(lambda: node(weft)["host"] == to, "it is there")
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    assert "by hybrid" in wait_told(weft, "node-moved")[0]["message"]
+
+
+def test_what_is_refused(weft, settle):
+    bridge(weft, count=1)
+    here = node(weft)["host"]
+    for wish, status, words in (({"to": here}, 400, "already"), ({"to": "n9"}, 404, "n9"), ({"copy": "teleport"}, 400, "teleport"),
+                                ({"speed": 9}, 400, "speed")):
+        answer = move(weft, 0, status, **wish)
+        assert words in answer["detail"], answer
+    weft.client.expect(404, "POST", "/v1/clusters/cfd/nodes/7/move?tenant=acme", {})
+    to = other_host(weft)
+    weft.client.expect(200, "POST", f"/v1/hosts/{to}/drain", {})
+    assert "undrain" in move(weft, 0, 409, to=to)["detail"]
+    weft.world.fault("hang move")
+    move(weft)
+    until(lambda: node(weft)["moving_to"], "it leaves")
+    assert "already" in move(weft, 0, 409)["detail"]
+    assert weft.client.get("/v1/clusters/cfd/nodes/0/move", tenant="acme")["begun"]
+    weft.world.fault()
+    wait_moved(weft, here)
+    settle(weft)
+
+
+def test_progress_is_told(weft, settle):
+    bridge(weft)
+    here = node(weft)["host"]
+    weft.world.fault("hang move")
+    move(weft)
+    weft.client.wait_phase("cfd", "migrating")
+    until(lambda: re.match(r"cfd\[0\] is moving to another host by [a-z-]+: \d+ %", weft.client.cluster("cfd")["reason"] or ""), "how far it is")
+    weft.world.fault()
+    wait_moved(weft, here)
+    settle(weft)
+
+
+def test_one_after_the_other(weft, settle):
+    """Both nodes of a cluster are on one host: they leave it one by one."""
+    bridge(weft, count=2)
+    assert len({n["host"] for n in weft.client.nodes("cfd")}) == 1
+    here = node(weft)["host"]
+    answer = weft.client.expect(200, "POST", f"/v1/hosts/{here}/drain", {"move": True})
+    assert answer["moving"] and answer["draining"] and not answer["evicting"]
+    seen = Counter()
+
+    def done():
+        going = [n for n in weft.client.nodes("cfd") if n["moving_to"]]
+        seen[len(going)] += 1
+        assert ledger(weft.dump()) == []
+        return not any(n["host"] == here for n in weft.client.nodes("cfd"))
+
+    until(done, "both are elsewhere")
+    assert set(seen) <= {0, 1}
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    assert len(told(weft, "node-moved")) == 2
+    assert not weft.world.domains().get(here) and weft.client.get(f"/v1/hosts/{here}")["nodes"] == 0
+    weft.client.expect(200, "POST", f"/v1/hosts/{here}/undrain", {})
+
+
+def test_drain_moves_many(site, settle):
+    weft = site(hosts=4)
+    for i in range(4):
+        weft.client.create(f"c{i}", 1, path="bridge")
+        weft.client.wait_phase(f"c{i}", "ready")
+    hosts = Counter(weft.client.nodes(f"c{i}")[0]["host"] for i in range(4))
+    drained, nodes = hosts.most_common(1)[0]
+    weft.client.expect(200, "POST", f"/v1/hosts/{drained}/drain", {"move": True})
+    until(lambda: weft.client.get(f"/v1/hosts/{drained}")["nodes"] == 0, "it is empty")
+    for i in range(4):
+        weft.client.wait_phase(f"c{i}", "ready")
+    settle(weft)
+    assert len(told(weft, "node-moved")) == nodes and not told(weft, "node-replaced")
+
+
+def test_no_room(site, settle):
+    weft = site(hosts=1)
+    bridge(weft, count=1)
+    here = node(weft)
+    move(weft)
+    failed = wait_told(weft, "node-move-failed")[0]["message"]
+    assert failed.startswith("cfd[0] is not moved, and runs on where it is: ")
+    settle(weft)
+    assert node(weft)["id"] == here["id"] and weft.client.cluster("cfd")["phase"] == "ready"
+
+
+def test_drain_waits_for_room(site, settle):
+    weft = site(hosts=2)
+    bridge(weft, count=1, cores=3)
+    here = node(weft)["host"]
+    weft.client.create("big", 4, cores=3, path="bridge")
+    until(lambda: (weft.client.cluster("big") or {}).get("phase") in ("ready", "queued"), "big is looked at")
+    weft.client.delete("big")
+    weft.client.wait_gone("big")
+    weft.client.create("big", 2, cores=3, path="bridge")
+    weft.client.wait_phase("big", "ready")
+    if any(n["host"] == here for n in weft.client.nodes("big")):
+        pytest.skip("placed otherwise")
+    weft.client.expect(200, "POST", f"/v1/hosts/{here}/drain", {"move": True})
+    until(lambda: "is to leave its host" in (weft.client.cluster("cfd")["reason"] or ""), "it tells why it waits")
+    weft.client.delete("big")
+    wait_moved(weft, here)
+    settle(weft)
+
+
+def test_target_is_lost(weft, settle):
+    bridge(weft)
+    here = node(weft)["host"]
+    weft.world.fault("hang move")
+    move(weft)
+    until(lambda: node(weft)["moving_to"], "it leaves")
+    there = node(weft)["moving_to"]
+    weft.world.lose(there)
+    failed = wait_told(weft, "node-move-failed")[0]
+    assert "is lost" in failed["message"]
+    weft.world.fault()
+    weft.client.wait_phase("cfd", "ready")
+    assert node(weft)["host"] == here
+    settle(weft, [there])
+    weft.world.bring_back(there)
+    settle(weft)
+
+
+def test_source_is_lost(weft, settle):
+    bridge(weft)
+    old = node(weft)
+    weft.world.fault("hang move", host=old["host"])
+    move(weft)
+    until(lambda: node(weft)["moving_to"], "it leaves")
+    weft.world.lose(old["host"])
+    until(lambda: all(n["id"] != old["id"] for n in weft.client.nodes("cfd")), "it is replaced")
+    weft.client.wait_phase("cfd", "ready", ready=2)
+    assert wait_told(weft, "node-lost")
+    settle(weft, [old["host"]])
+    weft.world.bring_back(old["host"])
+    settle(weft)
+
+
+def test_post_copy_breaks(weft, settle):
+    """It stands still until the link is back, however long that takes."""
+    bridge(weft)
+    here = node(weft)
+    weft.world.fault("fail post-copy 6 the link broke")
+    move(weft, copy="post-copy")
+    wait_moved(weft, here["host"])
+    settle(weft)
+    assert node(weft)["id"] == here["id"] and not told(weft, "node-move-failed")
+
+
+def test_it_is_lost_on_its_way(weft, settle):
+    """Neither end has it: it is started anew."""
+    bridge(weft)
+    old = node(weft)
+    weft.world.fault("hang move")
+    move(weft)
+    until(lambda: node(weft)["moving_to"], "it leaves")
+    weft.world.remove_domain(old["host"], f"weft-{old['id']}")
+    weft.world.fault()
+    until(lambda: told(weft, "node-failed"), "it failed")
+    weft.client.wait_phase("cfd", "ready", ready=2)
+    settle(weft)
+    assert node(weft)["id"] == old["id"] and node(weft)["host"] == old["host"]
+
+
+def test_it_fails_and_runs_on(weft, settle):
+    bridge(weft)
+    old = node(weft)
+    weft.world.fault("invalid move 1 unsafe migration")
+    move(weft)
+    failed = wait_told(weft, "node-move-failed")[0]
+    assert "cannot move it" in failed["message"] and "unsafe migration" in failed["detail"]
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    assert node(weft)["host"] == old["host"]
+
+
+def test_delete_wins(weft, settle):
+    bridge(weft)
+    weft.world.fault("hang move")
+    move(weft)
+    until(lambda: node(weft)["moving_to"], "it leaves")
+    weft.client.delete("cfd")
+    weft.world.fault()
+    weft.client.wait_gone("cfd")
+    settle(weft)
+    assert not any(weft.world.domains().values()) and not any(weft.world.domains("in").values())
+
+
+def test_weftd_starts_anew_meanwhile(weft, settle):
+    bridge(weft)
+    here = node(weft)
+    weft.world.fault("hang move")
+    move(weft)
+    until(lambda: node(weft)["moving_to"], "it leaves")
+    weft.kill()
+    weft.world.fault()
+    weft.start()
+    wait_moved(weft, here["host"])
+    settle(weft)
+    assert node(weft)["id"] == here["id"]
+
+
+def test_sriov_is_refused_and_disrupted(weft, settle):
+    """What is open on a virtual function would break: its guest is asked first."""
+    weft.client.create("cfd", 2, path="sriov")
+    weft.client.wait_phase("cfd", "ready")
+    old = node(weft)
+    weft.world.fault("fail quiesce 1 no hook")
+    move(weft)
+    failed = wait_told(weft, "node-move-failed")[0]["message"]
+    assert "it could not be brought to rest" in failed and "no hook" in failed
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    assert node(weft)["host"] == old["host"]
+    move(weft, disrupt=True)
+    wait_moved(weft, old["host"])
+    settle(weft)
+    assert identity(node(weft)) == identity(old)
+
+
+def test_drain_tells_what_stays(weft, settle):
+    weft.client.create("cfd", 1, path="sriov")
+    weft.client.wait_phase("cfd", "ready")
+    here = node(weft)["host"]
+    weft.world.fault("fail quiesce 0 no hook")
+    weft.client.expect(200, "POST", f"/v1/hosts/{here}/drain", {"move": True})
+    until(lambda: weft.client.get(f"/v1/hosts/{here}")["stays"], "it stays")
+    stays = weft.client.get(f"/v1/hosts/{here}")["stays"]
+    assert stays[0]["name"] == "cfd[0]" and "no hook" in stays[0]["reason"]
+    settle(weft)
+    weft.client.expect(200, "POST", f"/v1/hosts/{here}/drain", {"move": True, "evict": True})
+    until(lambda: node(weft)["host"] != here, "it was created anew elsewhere")
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    assert told(weft, "node-replaced")
