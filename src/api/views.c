@@ -223,6 +223,15 @@ add_placement(json_t *view, const WeftNode *node)
     json_object_set_new(view, "gpu_ids", gpus);
 }
 
+/* What devices of its host cost a fork. */
+static json_t *
+copied_view(const WeftNode *node)
+{
+    if (!node->copied)
+        return json_null();
+    return json_pack("{s:I, s:f}", "bytes", (json_int_t)node->copied, "seconds", (double)node->copy_time / G_USEC_PER_SEC);
+}
+
 json_t *
 weft_view_node(const WeftNode *node, gboolean all)
 {
@@ -242,6 +251,7 @@ weft_view_node(const WeftNode *node, gboolean all)
                   (json_int_t)weft_node_memory(node), "gpus", (int)node->gpus->len, "guids", guids, "mac", node->mac, "path",
                   weft_path_words[node->path], "image", node->image, "since", time_view(node->since));
     merge(view, holds);
+    json_object_set_new(view, "copied", copied_view(node));
     if (all)
         add_placement(view, node);
     return view;

@@ -172,6 +172,26 @@ print_wait(WeftCli *cli, json_t *cluster)
     json_decref(queue);
 }
 
+/* What devices of hosts cost those that were forked. */
+static void
+print_copied(json_t *nodes)
+{
+    guint64 bytes = 0;
+    double longest = 0;
+    size_t i;
+    json_t *node;
+    json_array_foreach (nodes, i, node) {
+        json_t *copied = json_object_get(node, "copied");
+        bytes += (guint64)json_integer_value(json_object_get(copied, "bytes"));
+        longest = MAX(longest, json_number_value(json_object_get(copied, "seconds")));
+    }
+    if (!bytes)
+        return;
+    g_autofree char *size = weft_size_format(bytes >> 20 << 20);
+    printf("%s of memory that was shared with templates were copied when devices of hosts were plugged, in %.2f s at most\n",
+           size, longest);
+}
+
 /* Operators see the hosts. */
 static void
 print_nodes(json_t *nodes)
@@ -194,6 +214,7 @@ print_nodes(json_t *nodes)
             weft_table_take(table, weft_cli_field(node, "host"));
     }
     weft_table_print(table, stdout);
+    print_copied(nodes);
 }
 
 static int

@@ -1,7 +1,10 @@
 #include "images.h"
 
 #include "control-private.h"
+#include "errors.h"
 #include "text.h"
+
+#include <sys/stat.h>
 
 #define BYTES_PER_MICROSECOND 50 /* what may pass without a sign of life is looked through at least that fast */
 #define TELL_MILLISECONDS 1000
@@ -14,6 +17,7 @@ typedef struct Carry {
     char *image;
     const WeftJob *job; /* NULL: it rests after a failure */
     guint64 reached;    /* bytes, when it failed last */
+    gboolean damaged;   /* … as weftd's own file is not what it was */
     WeftRest rest;
     GHashTable *waiting; /* set of keys of clusters */
 } Carry;
@@ -108,6 +112,13 @@ wake_waiting(const Carry *carry)
         weft_control_wake(carry->images->control, key);
 }
 
+static gboolean
+is_whole(const WeftJob *job)
+{
+    struct stat info;
+    return stat(job->path, &info) == 0 && (guint64)info.st_size == job->file->size;
+}
+
 static void
 failed(Carry *carry, const WeftJob *job, const GError *error)
 {
@@ -116,6 +127,7 @@ failed(Carry *carry, const WeftJob *job, const GError *error)
     g_autofree char *what = g_strdup_printf("image %s: %s", carry->image, words);
     weft_rest_fail(&carry->rest, &control->options.backoff, WEFT_DEED_BRING, what, error->message);
     carry->reached = weft_job_brought(job);
+    carry->damaged = g_error_matches(error, WEFT_ERROR, WEFT_ERROR_INVALID) || !is_whole(job);
     weft_hosts_hint(control->hosts, job->host);
 }
 
@@ -229,6 +241,18 @@ weft_images_trouble(const WeftImages *images, const char *host, const WeftImage 
             worst = &carry->rest;
     }
     return worst;
+}
+
+gboolean
+weft_images_is_damaged(const WeftImages *images, const char *host, const WeftImage *image)
+{
+    const WeftImageFile *file;
+    for (guint i = 0; (file = weft_image_file(image, i)); i++) {
+        const Carry *carry = carry_find(images, host, file->digest);
+        if (carry && carry->damaged)
+            return TRUE;
+    }
+    return FALSE;
 }
 
 gboolean

@@ -28,6 +28,9 @@ void weft_images_bring(WeftImages *images, const char *host, const WeftImage *im
 /* What went wrong with those that are missing, the worst of them; attempts 0: nothing. Borrowed until something changes. */
 const WeftRest *weft_images_trouble(const WeftImages *images, const char *host, const WeftImage *image);
 
+/* … since weftd's own file is not what it was? */
+gboolean weft_images_is_damaged(const WeftImages *images, const char *host, const WeftImage *image);
+
 /* Has one of those got further than ever? */
 gboolean weft_images_progress(const WeftImages *images, const char *host, const WeftImage *image);
 

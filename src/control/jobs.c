@@ -202,7 +202,7 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
         hv->ops->unprime(hv, &host, job->text, job->cancellable, &job->error);
         break;
     case WEFT_STEP_PLUG:
-        hv->ops->plug(hv, &host, job->text, job->xml, job->cancellable, &job->error);
+        hv->ops->plug(hv, &host, job->text, job->xml, &job->plugged, job->cancellable, &job->error);
         break;
     case WEFT_STEP_UNPLUG:
         hv->ops->unplug(hv, &host, job->text, job->xml, job->cancellable, &job->error);

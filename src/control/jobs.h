@@ -79,6 +79,7 @@ struct WeftJob {
     WeftImageFile *fetched; /* owned */
     guint64 rate;           /* bytes a second that a domain writes to */
     WeftMoved moved;        /* how a move went */
+    WeftPlugged plugged;    /* what plugging a device did */
     guint64 brought;        /* bytes so far, of a file or of memory; atomic */
     gint64 alive;           /* when it began, or the driver last told that; 0: it waits for a worker; atomic */
     GError *error;

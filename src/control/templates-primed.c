@@ -81,17 +81,24 @@ find(const WeftTemplates *templates, const WeftNode *node)
 
 /* --- what failed there --- */
 
-static char *
-place_of(const WeftNode *node)
+typedef struct Place {
+    const char *template, *host;
+    guint numa;
+    gboolean devices; /* of the host, which failed apart from the memory */
+} Place;
+
+static Place
+place_of(const WeftNode *node, gboolean devices)
 {
-    return g_strdup_printf("%s %s %u", node->template, node->host,
-                           node->memory->len ? g_array_index(node->memory, WeftMemory, 0).numa : 0);
+    return (Place){ node->template, node->host, node->memory->len ? g_array_index(node->memory, WeftMemory, 0).numa : 0,
+                    devices };
 }
 
 static WeftRest *
-rest_of(const WeftTemplates *templates, const WeftNode *node)
+rest_of(const WeftTemplates *templates, Place where)
 {
-    g_autofree char *place = place_of(node);
+    g_autofree char *place =
+        g_strdup_printf("%s %s %u%s", where.template, where.host, where.numa, where.devices ? " devices" : "");
     WeftRest *rest = g_hash_table_lookup(templates->spoilt, place);
     if (!rest) {
         rest = g_new0(WeftRest, 1);
@@ -107,13 +114,47 @@ spoil(const WeftTemplates *templates, WeftRest *rest, const char *why, const cha
     weft_rest_fail(rest, &backoff, WEFT_DEED_FORK, why, detail);
 }
 
-void
-weft_templates_spoilt(WeftTemplates *templates, const WeftNode *node, const char *why)
+/* Many may fail by the same memory, which counts once; the next is made at once, should it be the first that failed. */
+static void
+spoil_memory(WeftTemplates *templates, const WeftNode *node, const char *why)
 {
     WeftPrimedItem *item = find(templates, node);
-    spoil(templates, rest_of(templates, node), why, NULL);
-    if (item)
-        item->going = TRUE;
+    WeftRest *rest = rest_of(templates, place_of(node, FALSE));
+    gboolean first = rest->attempts == 0;
+    if (!item || item->going)
+        return;
+    item->going = TRUE;
+    spoil(templates, rest, why, NULL);
+    if (first)
+        rest->not_before = 0;
+}
+
+void
+weft_templates_spoilt(WeftTemplates *templates, const WeftNode *node, WeftDeed deed, const char *why)
+{
+    if (deed == WEFT_DEED_PLUG && weft_node_parts(node))
+        spoil(templates, rest_of(templates, place_of(node, TRUE)), why, NULL);
+    else
+        spoil_memory(templates, node, why);
+}
+
+void
+weft_primed_forgive(const WeftTemplates *templates, const char *id)
+{
+    GHashTableIter iter;
+    gpointer place, rest;
+    g_hash_table_iter_init(&iter, templates->spoilt);
+    while (g_hash_table_iter_next(&iter, &place, &rest))
+        if (g_str_has_prefix(place, id))
+            weft_rest_clear(rest);
+}
+
+void
+weft_templates_worked(WeftTemplates *templates, const WeftNode *node)
+{
+    weft_rest_clear(rest_of(templates, place_of(node, FALSE)));
+    if (weft_node_parts(node))
+        weft_rest_clear(rest_of(templates, place_of(node, TRUE)));
 }
 
 /* --- giving back --- */
@@ -203,14 +244,11 @@ primed(WeftJob *job, const GError *error)
     WeftControl *control = item->templates->control;
     item->busy = FALSE;
     if (error) {
-        g_autofree char *place = g_strdup_printf("%s %s %u", item->record->template, job->host, item->record->numa);
         g_autofree char *words = weft_words(WEFT_DEED_FORK, error, job->deadline);
-        WeftRest *rest = g_hash_table_lookup(item->templates->spoilt, place);
-        if (!rest) {
-            rest = g_new0(WeftRest, 1);
-            g_hash_table_insert(item->templates->spoilt, g_steal_pointer(&place), rest);
-        }
-        spoil(item->templates, rest, words, error->message);
+        const Place place = { item->record->template, job->host, item->record->numa, FALSE };
+        spoil(item->templates, rest_of(item->templates, place), words, error->message);
+        if (g_error_matches(error, WEFT_ERROR, WEFT_ERROR_INVALID))
+            weft_templates_damaged(item->templates, item->record->template, error->message);
         item->going = TRUE;
         weft_hosts_hint(control->hosts, job->host);
     } else {
@@ -307,6 +345,11 @@ bring(WeftTemplates *templates, const WeftTemplate *template, const WeftPrimeOrd
     if (weft_images_are_on(images, host, &saved))
         return TRUE;
     const WeftRest *trouble = weft_images_trouble(images, host, &saved);
+    if (trouble->attempts && weft_images_is_damaged(images, host, &saved)) {
+        refuse(ret_why, ret_detail, "the saved file of its template is damaged", trouble->detail);
+        weft_templates_damaged(templates, template->id, *ret_detail);
+        return FALSE;
+    }
     if (trouble->attempts)
         return refuse(ret_why, ret_detail, "its template did not reach its host", trouble->detail);
     weft_images_bring(images, host, &saved, order->cluster_key);
@@ -318,12 +361,14 @@ weft_templates_prime(WeftTemplates *templates, const WeftPrimeOrder *order, char
 {
     const WeftNode *node = order->node;
     const WeftTemplate *template = weft_templates_find(templates, node->template);
-    const WeftRest *rest = rest_of(templates, node);
+    const WeftRest *memory = rest_of(templates, place_of(node, FALSE));
+    const WeftRest *devices = rest_of(templates, place_of(node, weft_node_parts(node) > 0));
+    const WeftRest *rest = weft_rest_is_over(memory) ? devices : memory;
     *ret_why = *ret_detail = NULL;
-    if (!template || template->state != WEFT_TEMPLATE_READY)
-        return refuse(ret_why, ret_detail, "its template is gone", NULL);
     if (!weft_rest_is_over(rest))
         return refuse(ret_why, ret_detail, rest->what, rest->detail);
+    if (!template || template->state != WEFT_TEMPLATE_READY)
+        return refuse(ret_why, ret_detail, "its template is gone", NULL);
     if (!bring(templates, template, order, ret_why, ret_detail))
         return *ret_why == NULL;
     WeftPrimedItem *item = find(templates, node);

@@ -16,12 +16,14 @@ struct WeftTemplates {
     char *guest;        /* digest of the guest program; NULL: there is none, and so no template */
     GHashTable *by_id;  /* WeftTemplateItem */
     GHashTable *primed; /* id to WeftPrimedItem */
-    GHashTable *spoilt; /* "TEMPLATE HOST NUMA" to WeftRest: what failed there */
+    GHashTable *spoilt; /* "TEMPLATE HOST NUMA", and " devices" where a node has some, to WeftRest: what failed there */
     guint timer;
 };
 
 /* templates-primed.c */
 void weft_primed_item_free(gpointer data);
 gboolean weft_primed_load(WeftTemplates *templates, GError **error);
+/* What failed with an earlier capture need not fail with this one. */
+void weft_primed_forgive(const WeftTemplates *templates, const char *id);
 /* Gives back what nobody needs, or others need more. */
 void weft_primed_tend(WeftTemplates *templates);

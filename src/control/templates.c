@@ -1,6 +1,7 @@
 #include "templates-private.h"
 
 #include "clock.h"
+#include "domain-xml.h"
 #include "errors.h"
 #include "id.h"
 #include "size.h"
@@ -177,9 +178,17 @@ next_generation(const WeftTemplates *templates, const WeftTemplate *wanted)
     return last + 1;
 }
 
-/* Takes it over. revision: of a record of its id that is there; WEFT_ABSENT: none is. */
 static void
-want(WeftTemplates *templates, WeftTemplate *template, gint64 revision)
+tell_damage(WeftTxn *txn, const char *what, const char *damage)
+{
+    g_autofree char *message = g_strdup_printf("the saved file of %s is damaged; it is captured anew", what);
+    weft_txn_put_event(txn, &(WeftEvent){ .type = (char *)"template-damaged", .message = message, .detail = (char *)damage });
+}
+
+/* Takes it over. revision: of a record of its id that is there; WEFT_ABSENT: none is. damage: of that one, for operators; NULL:
+ * none. */
+static void
+want(WeftTemplates *templates, WeftTemplate *template, gint64 revision, const char *damage)
 {
     g_autoptr(GError) error = NULL;
     g_autoptr(WeftCluster) cluster = make_cluster(template, &error);
@@ -195,14 +204,16 @@ want(WeftTemplates *templates, WeftTemplate *template, gint64 revision)
     WeftTxn *txn = weft_txn_new("template-wanted");
     weft_txn_put_template(txn, template, revision);
     weft_txn_put_system_cluster(txn, cluster, WEFT_ABSENT);
+    if (damage)
+        tell_damage(txn, what, damage);
     weft_txn_tell(txn, "template-wanted", NULL, NULL, "%s is wanted, and a node boots for it (%s)", what, template->kind);
     put(templates, template, revision);
     commit(templates, template->id, txn);
 }
 
-/* Once more, after a while. */
+/* Once more, after a while, or since what was captured is damaged. */
 static void
-want_again(WeftTemplates *templates, const WeftTemplateItem *item)
+want_again(WeftTemplates *templates, const WeftTemplateItem *item, const char *damage)
 {
     WeftTemplate *again = weft_template_copy(item->record);
     g_clear_pointer(&again->reason, g_free);
@@ -211,7 +222,8 @@ want_again(WeftTemplates *templates, const WeftTemplateItem *item)
     g_clear_pointer(&again->host, g_free);
     again->size = 0;
     again->captured = again->used = 0;
-    want(templates, again, item->revision);
+    again->failed += damage != NULL;
+    want(templates, again, item->revision, damage);
 }
 
 /* --- choosing --- */
@@ -221,8 +233,8 @@ find_obstacle(const WeftCluster *cluster, const WeftNode *node)
 {
     if (cluster->user_data)
         return "it has user-data of its own, which only a node that boots takes in";
-    if (node->devices->len || node->gpus->len)
-        return "it has devices of its host, which cannot be plugged into a fork yet";
+    if (weft_node_parts(node) > WEFT_DOMAIN_SPARE_PORTS)
+        return "it has more devices of its host than can be plugged into a fork";
     if (cluster->shm || node->shm)
         return "its nodes on one host share memory";
     return NULL;
@@ -259,7 +271,7 @@ check_state(WeftTemplates *templates, const WeftTemplateItem *item)
         return BEING_MADE;
     default:
         if (!item->writing && now - item->record->since >= templates->control->options.template_retry)
-            want_again(templates, item);
+            want_again(templates, item, NULL);
         return "the template of its image and shape could not be made";
     }
 }
@@ -280,7 +292,7 @@ weft_templates_choose(WeftTemplates *templates, const WeftCluster *cluster, cons
         *ret_why = check_state(templates, item);
     } else {
         *ret_why = BEING_MADE;
-        want(templates, g_steal_pointer(&wanted), WEFT_ABSENT);
+        want(templates, g_steal_pointer(&wanted), WEFT_ABSENT, NULL);
     }
     return *ret_why ? NULL : g_steal_pointer(&id);
 }
@@ -320,10 +332,10 @@ weft_templates_captured(WeftTemplates *templates, const char *id, const char *ho
     g_autoptr(WeftTemplate) ready = weft_template_copy(item->record);
     ready->state = WEFT_TEMPLATE_READY;
     ready->since = ready->captured = ready->used = weft_clock_now();
-    ready->failed = 0;
     ready->digest = g_strdup(file->digest);
     ready->size = file->size;
     ready->host = g_strdup(host);
+    weft_primed_forgive(templates, id);
     g_autofree char *what = describe(ready), *size = weft_size_format(ready->size);
     WeftTxn *txn = weft_txn_new("template-captured");
     weft_txn_put_template(txn, ready, item->revision);
@@ -356,6 +368,19 @@ weft_templates_failed(WeftTemplates *templates, const char *id, const char *reas
     end_cluster(templates, txn, id);
     weft_txn_put_event(txn, &(WeftEvent){ .type = (char *)"template-failed", .message = message, .detail = failed->detail });
     commit(templates, id, txn);
+}
+
+/* Whoever was forked before that was not: a second in a row has another cause than what lies on a disk. */
+void
+weft_templates_damaged(WeftTemplates *templates, const char *id, const char *detail)
+{
+    const WeftTemplateItem *item = find(templates, id);
+    if (!item || item->writing || item->record->state != WEFT_TEMPLATE_READY)
+        return;
+    if (item->record->failed)
+        weft_templates_failed(templates, id, "what was captured is damaged, once more", detail);
+    else
+        want_again(templates, item, detail ? detail : "");
 }
 
 static void
@@ -402,6 +427,7 @@ write_used(WeftTemplates *templates, WeftTemplateItem *item)
         return;
     g_autoptr(WeftTemplate) used = weft_template_copy(item->record);
     used->used = now;
+    used->failed = 0;
     WeftTxn *txn = weft_txn_new("template-used");
     weft_txn_put_template(txn, used, item->revision);
     commit(templates, used->id, txn);

@@ -45,6 +45,8 @@ void weft_templates_note_fork(WeftTemplates *templates, const char *id);
 void weft_templates_captured(WeftTemplates *templates, const char *id, const char *host, const WeftImageFile *file);
 /* Trying again at once cannot help; the cluster goes. */
 void weft_templates_failed(WeftTemplates *templates, const char *id, const char *reason, const char *detail);
+/* Its saved file is not what was captured: it is captured anew, unless that happened at once the last time, too. */
+void weft_templates_damaged(WeftTemplates *templates, const char *id, const char *detail);
 /* Would the node become that template? */
 gboolean weft_templates_fits(const WeftTemplates *templates, const char *id, const WeftNode *node);
 
@@ -63,8 +65,12 @@ const char *weft_templates_primed(const WeftTemplates *templates, const WeftNode
 gboolean weft_templates_prime(WeftTemplates *templates, const WeftPrimeOrder *order, char **ret_why, char **ret_detail);
 /* A node was forked from it. */
 void weft_templates_used(WeftTemplates *templates, const WeftNode *node);
-/* Being forked from it failed: there it is not tried again for a while. */
-void weft_templates_spoilt(WeftTemplates *templates, const WeftNode *node, const char *why);
+/* Being forked from it failed. The memory is given back and made anew; where that fails at once as well, it is not tried there
+ * again for a while. Where it was only a device of the host (PLUG), those with such devices are not forked there for a while.
+ */
+void weft_templates_spoilt(WeftTemplates *templates, const WeftNode *node, WeftDeed deed, const char *why);
+/* It was forked, and knows who it is. */
+void weft_templates_worked(WeftTemplates *templates, const WeftNode *node);
 /* Takes in the fleet what is claimed on a host of which all else was counted anew. */
 void weft_templates_recount(const WeftTemplates *templates, const char *host);
 /* Is it in the store? */

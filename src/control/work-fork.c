@@ -67,6 +67,18 @@ weft_work_prime(WeftWork *work, WeftNodeWork *item)
 /* --- who it is --- */
 
 static void
+plugged(WeftWork *work, const char *node_id, const char *why, const GError *error)
+{
+    WeftNodeWork *item = weft_work_find(work, node_id);
+    if (!item || item->node->phase != WEFT_NODE_CLAIMED)
+        return;
+    if (error)
+        weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_PLUG, 0, error, why });
+    else
+        weft_work_come_up(work, item);
+}
+
+static void
 became(const WeftTalk *talk, const char *output, const GError *error)
 {
     WeftWork *work = talk->work;
@@ -76,7 +88,7 @@ became(const WeftTalk *talk, const char *output, const GError *error)
     if (error)
         weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_FORK, talk->deadline, error });
     else
-        weft_work_come_up(work, item);
+        weft_work_plug_fork(work, item, plugged);
 }
 
 void

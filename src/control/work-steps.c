@@ -35,8 +35,9 @@ weft_work_host_failed(WeftWork *work, WeftNodeWork *item, const char *reason, co
 static void
 fork_failed(WeftWork *work, WeftNodeWork *item, const WeftMishap *mishap)
 {
-    g_autofree char *words = weft_words(WEFT_DEED_FORK, mishap->error, mishap->deadline);
-    weft_templates_spoilt(work->control->templates, item->node, words);
+    g_autofree char *words =
+        mishap->words ? g_strdup(mishap->words) : weft_words(WEFT_DEED_FORK, mishap->error, mishap->deadline);
+    weft_templates_spoilt(work->control->templates, item->node, mishap->deed, words);
     weft_work_boot_cold(work, item, words, mishap->error->message);
     weft_work_set_phase(work, item, WEFT_NODE_FAILED, words, mishap->error->message);
     item->stopped = FALSE;
@@ -50,7 +51,8 @@ weft_work_start_failed(WeftWork *work, WeftNodeWork *item, const WeftMishap *mis
 {
     WeftErrorCode code = weft_error_code(mishap->error);
     const char *detail = mishap->error->message;
-    g_autofree char *words = weft_words(mishap->deed, mishap->error, mishap->deadline);
+    g_autofree char *words =
+        mishap->words ? g_strdup(mishap->words) : weft_words(mishap->deed, mishap->error, mishap->deadline);
     weft_work_node_rests(work, item, mishap->deed, words, detail);
     item->started = FALSE;
     if (item->node->template && code != WEFT_ERROR_UNAVAILABLE) {

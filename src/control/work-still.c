@@ -4,8 +4,10 @@
 
 #include "errors.h"
 #include "protocol.h"
+#include "size.h"
 
-#define HOOKLESS "hooks 0\n" /* what the guest program says first where there is none */
+#define BYTES_PER_MICROSECOND 500 /* memory is pinned, and copied where it was shared, at least that fast */
+#define HOOKLESS "hooks 0\n"      /* what the guest program says first where there is none */
 #define NO_HOOK                                                                                                                \
     "it has devices of its host, and what is open on them would break: register a hook in /" WEFT_QUIESCE_FOLDER               \
     ", or give --disrupt"
@@ -14,7 +16,9 @@ typedef struct Still {
     WeftWork *work;
     char *node; /* id */
     gboolean disrupt;
-    gboolean back;   /* devices come */
+    gboolean back; /* devices come */
+    gboolean fork; /* … into one that was forked; its guest never stood still */
+    WeftPlugged plugged;
     guint device;    /* the next */
     gint64 deadline; /* of the step under way */
     char *why;       /* it could not be brought to rest, and goes on; NULL: all is well */
@@ -100,6 +104,30 @@ step_ended(WeftWork *work, const char *node_id, Still **ret_still)
 
 /* --- devices --- */
 
+/* What the devices of a fork's host cost it, which pin all memory. */
+static void
+note_copy(WeftNodeWork *item, const WeftPlugged *plugged)
+{
+    if (plugged->copied == 0)
+        return;
+    item->node->copied = plugged->copied;
+    item->node->copy_time = (guint64)plugged->took;
+    item->copied = item->dirty = TRUE;
+}
+
+void
+weft_work_tell_copied(const WeftWork *work, WeftTxn *txn, WeftNodeWork *item)
+{
+    if (!item->copied)
+        return;
+    g_autofree char *label = weft_node_label(item->node);
+    g_autofree char *size = weft_size_format(item->node->copied >> 20 << 20);
+    item->copied = FALSE;
+    weft_txn_tell(txn, "node-copied", work->cluster, item->node->host,
+                  "%s: %s that it shared with its template were copied in %.2f s when devices of its host were plugged", label,
+                  size, (double)item->node->copy_time / G_USEC_PER_SEC);
+}
+
 static void
 device_done(WeftJob *job, const GError *error)
 {
@@ -114,8 +142,11 @@ device_done(WeftJob *job, const GError *error)
         return;
     }
     still->device++;
+    still->plugged.took += job->plugged.took;
+    still->plugged.copied += job->plugged.copied;
     next(still, item);
 }
+
 
 static void
 change_device(Still *still, WeftNodeWork *item)
@@ -131,7 +162,8 @@ change_device(Still *still, WeftNodeWork *item)
     }
     WeftJob *job = weft_job_new(still->back ? WEFT_STEP_PLUG : WEFT_STEP_UNPLUG, host->name, host->uri, domain);
     job->xml = g_steal_pointer(&xml);
-    job->deadline = still->deadline = work->control->options.still_deadline;
+    job->deadline = still->deadline =
+        work->control->options.still_deadline + (gint64)(weft_node_memory(item->node) / BYTES_PER_MICROSECOND);
     job->done = device_done;
     weft_work_submit(work, item, job);
 }
@@ -189,6 +221,18 @@ ask_guest(Still *still, WeftNodeWork *item)
     weft_work_ask(still->work, item, &ask);
 }
 
+/* It has its devices; one that was forked goes on without being told. */
+static void
+wake(Still *still, WeftNodeWork *item)
+{
+    if (still->fork) {
+        note_copy(item, &still->plugged);
+        end(still);
+    } else {
+        ask_guest(still, item);
+    }
+}
+
 /* --- the partition --- */
 
 static void
@@ -201,7 +245,7 @@ verified(WeftDeed deed, const GError *error, gpointer data)
     if (error)
         step_failed(still, item, deed, error);
     else
-        ask_guest(still, item);
+        wake(still, item);
 }
 
 /* Its ports have what they had: nothing is sent through one that has not. */
@@ -213,7 +257,7 @@ verify(Still *still, WeftNodeWork *item)
     g_autoptr(WeftPartition) partition = weft_partition_new(work->status->pkey, name);
     weft_control_add_members(work->control, item->node, partition);
     if (partition->members->len == 0) {
-        ask_guest(still, item);
+        wake(still, item);
         return;
     }
     still->deadline = work->control->options.apply_deadline;
@@ -249,6 +293,14 @@ weft_work_still(WeftWork *work, WeftNodeWork *item, gboolean disrupt, WeftStillD
     Still *still = still_new(work, item, done);
     still->disrupt = disrupt;
     ask_guest(still, item);
+}
+
+void
+weft_work_plug_fork(WeftWork *work, WeftNodeWork *item, WeftStillDone done)
+{
+    Still *still = still_new(work, item, done);
+    still->back = still->fork = TRUE;
+    next(still, item);
 }
 
 void

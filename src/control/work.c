@@ -282,6 +282,7 @@ tell_marked(const WeftWork *work, WeftTxn *txn)
         weft_work_tell_cold(work, txn, item);
         if (item->before)
             weft_work_forget_move(work, txn, item->before);
+        weft_work_tell_copied(work, txn, item);
         if (item->node->phase == WEFT_NODE_LOST)
             tell_node(work, txn, "node-lost", item->node);
         else if (weft_node_has_rebooted(item->node))

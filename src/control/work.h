@@ -40,6 +40,7 @@ typedef struct WeftNodeWork {
     char *unmoved;        /* why it is not moved after all; the store does not know yet */
     char *unmoved_detail; /* the driver's words, for operators; NULL: none */
     gboolean hopeless;    /* … nor will it ever be */
+    gboolean copied;      /* what it shared with its template became its own, and no event told yet */
     char *host_key;       /* the public key of its ssh server, for the others; NULL: nobody asked yet */
 } WeftNodeWork;
 
@@ -268,7 +269,11 @@ gboolean weft_work_needs_still(const WeftNode *node);
 void weft_work_still(WeftWork *work, WeftNodeWork *item, gboolean disrupt, WeftStillDone done);
 /* It gets these devices where it is now, and goes on once their ports have the partition's key. */
 void weft_work_go_on(WeftWork *work, WeftNodeWork *item, WeftStillDone done);
-/* … one of these is under way. */
+/* One that was forked gets them: it never stood still. */
+void weft_work_plug_fork(WeftWork *work, WeftNodeWork *item, WeftStillDone done);
+/* … what they cost it is told with its record. */
+void weft_work_tell_copied(const WeftWork *work, WeftTxn *txn, WeftNodeWork *item);
+/* One of these is under way. */
 gboolean weft_work_is_stilling(const WeftWork *work, const char *node_id);
 void weft_still_free(gpointer data);
 
@@ -315,6 +320,7 @@ typedef struct WeftMishap {
     WeftDeed deed;
     gint64 deadline; /* that it had */
     const GError *error;
+    const char *words; /* what to tell of it; NULL: what is said of that deed */
 } WeftMishap;
 void weft_work_start_failed(WeftWork *work, WeftNodeWork *item, const WeftMishap *mishap);
 /* The node that a step was about has ended; NULL when it is of no interest any more. */

@@ -40,6 +40,9 @@
  * weftd asks for it while the interface's link is still down. The hook keeps the host out of all ports of that bridge, and
  * answers with the line "weft-hook: sealed".
  *
+ * And "weft-own-<node id>-<anything>": how many bytes of the memory that it was forked with that node has for itself by now is
+ * the answer, "weft-hook: own 1048576".
+ *
  * Memory that domains are forked from is a file on the host: huge pages where the domain wants them, else /dev/shm. A domain's
  * metadata says with which file it is to be started, and whether it makes or shares it:
  *
@@ -61,9 +64,11 @@
 #define WEFT_NETWORK_PREFIX "weft-"
 #define WEFT_NETWORK_PROBE "weft-probe"
 #define WEFT_NETWORK_SEAL "weft-seal-"
-/* What comes before the answer to it, and what the other answer is. */
+#define WEFT_NETWORK_OWN "weft-own-"
+/* What comes before the answer to it, and what the other answers are. */
 #define WEFT_HOOK_REPORT "weft-hook: report"
 #define WEFT_HOOK_SEALED "weft-hook: sealed"
+#define WEFT_HOOK_OWN "weft-hook: own "
 /* Memory to fork from. */
 #define WEFT_MEMORY_NAMESPACE "https://weft.dev/xmlns/memory/1"
 #define WEFT_MEMORY_MAKE "make"

@@ -4,6 +4,7 @@
 #include "metadata.h"
 #include "names.h"
 #include "ops.h"
+#include "own.h"
 #include "report.h"
 
 #include <libxml/parser.h>
@@ -50,6 +51,7 @@ static const Op network_ops[] = {
 };
 static const Op probe_ops[] = { { "start", report, FALSE }, { NULL } };
 static const Op seal_ops[] = { { "start", weft_hook_seal_network, FALSE }, { NULL } };
+static const Op own_ops[] = { { "start", weft_own_tell, FALSE }, { NULL } };
 
 typedef struct Kind {
     const char *name;
@@ -93,6 +95,8 @@ find_question(const char *name)
 {
     if (g_str_equal(name, WEFT_NETWORK_PROBE))
         return probe_ops;
+    if (g_str_has_prefix(name, WEFT_NETWORK_OWN))
+        return own_ops;
     return g_str_has_prefix(name, WEFT_NETWORK_SEAL) ? seal_ops : NULL;
 }
 

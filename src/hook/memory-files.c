@@ -12,7 +12,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define FOLDER "weft-memory"
+#define FOLDER WEFT_MEMORY_FOLDER
 #define SMALL_FOLDER "/dev/shm"
 #define SMALL_PAGE 4096
 #define PIECES 256

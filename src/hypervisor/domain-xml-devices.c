@@ -2,7 +2,6 @@
 #include "hypervisor.h"
 #include "protocol.h"
 
-#define SPARE_PORTS 4   /* what may be plugged while the node runs: adapters after a fork or a migration */
 #define BUS_NUMBERS 256 /* of a PCI domain */
 #define SHM_SLOT "0x10" /* on the root bus; libvirt fills it from below, with ports */
 #define QUEUES_MAX 8
@@ -107,7 +106,7 @@ count_disks(const WeftImage *image)
 static guint
 count_ports(const Tree *tree)
 {
-    guint count = 3 + count_disks(tree->spec->image) + SPARE_PORTS;
+    guint count = 3 + count_disks(tree->spec->image) + WEFT_DOMAIN_SPARE_PORTS;
     for (guint i = 0; i < tree->expanded->len; i++)
         count += g_array_index(tree->expanded, Expander *, i) == NULL;
     return count;

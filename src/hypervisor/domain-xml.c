@@ -86,6 +86,16 @@ write_device_mark(WeftXml *xml, const WeftDomainSpec *spec, const WeftDevice *de
 }
 
 static void
+write_gpu_mark(WeftXml *xml, const WeftDomainSpec *spec, const char *name)
+{
+    weft_xml_begin(xml, "weft:gpu");
+    weft_xml_attribute(xml, "name", name);
+    if (spec->parted)
+        weft_xml_attribute(xml, "plugged", "later");
+    weft_xml_end(xml);
+}
+
+static void
 write_partition(WeftXml *xml, const WeftDomainSpec *spec)
 {
     g_autofree char *bridge = weft_network_bridge(spec->vxlan);
@@ -116,7 +126,7 @@ write_metadata(WeftXml *xml, const WeftDomainSpec *spec)
     for (guint i = 0; i < node->devices->len; i++)
         write_device_mark(xml, spec, node->devices->pdata[i]);
     for (guint i = 0; i < node->gpus->len; i++)
-        weft_xml_empty(xml, "weft:gpu", "name", node->gpus->pdata[i]);
+        write_gpu_mark(xml, spec, node->gpus->pdata[i]);
     weft_xml_end(xml);
     weft_xml_end(xml);
 }

@@ -7,6 +7,9 @@
 
 #include <glib.h>
 
+/* So many devices of its host may be plugged into a node while it runs that had fewer before: after a fork, or a move. */
+#define WEFT_DOMAIN_SPARE_PORTS 4
+
 typedef struct WeftDomainSpec {
     const WeftNode *node;
     const WeftHost *host;

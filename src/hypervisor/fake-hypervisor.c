@@ -213,7 +213,8 @@ begin_blank(const char *world, const WeftFakeFolder *host, const char *domain, c
 {
     g_autofree char *file = g_strconcat(domain, WEFT_FAKE_BLANK, NULL);
     return weft_fake_check_origin(world, host->host, domain, start, error) &&
-           (!start->origin->saved || weft_fake_replace(host, file, "", 0, error));
+           (!start->origin->saved || weft_fake_replace(host, file, "", 0, error)) &&
+           (!start->origin->primed || weft_fake_note_fork(host, domain, error));
 }
 
 /* What it goes on from by itself is kept where it does not run, and of no use once it does. */

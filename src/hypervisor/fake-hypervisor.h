@@ -8,7 +8,7 @@
  *     WORLD/HOST/pool/NAME.saved       a domain that was put aside: its name and its definition
  *     WORLD/HOST/primed/ID             memory to fork from: the digest of the saved file that it is made of
  *     WORLD/HOST/domains/NAME.blank    its guest was forked, and does not know yet who it is
- *     WORLD/HOST/domains/NAME.plugged  what was plugged into it
+ *     WORLD/HOST/domains/NAME.plugged  what was plugged into it ("+ALIAS") or unplugged ("-ALIAS"), a line each
  *     WORLD/HOST/domains/NAME.paused   its processors stand still
  *     WORLD/HOST/domains/NAME.rate     bytes a second that it is said to write to
  *     WORLD/HOST/domains/NAME.out, .in a domain that stands still between two hosts, the one it leaves and the one it goes to
@@ -25,7 +25,8 @@
  *
  * Faults have the names of the operations, and: bring-half (an image breaks off in the middle), sync (the guest program
  * answers late or never), meet (it says that it cannot reach the others, and why), settle and
- * become (it cannot, and why), post-copy (of the host that it moves to: the move breaks, and the domain stands still).
+ * become (it cannot, and why), quiesce and resume (likewise), plug-hostdev (only devices of hosts), post-copy (of the host that
+ * it moves to: the move breaks, and the domain stands still).
  *
  * Its guests welcome weftd, meet each other, and run nothing; its consoles say what they are told. */
 #pragma once

@@ -120,7 +120,8 @@ depart(const Hosts *hosts, const WeftMove *move, GError **error)
     if (weft_fake_exists(&hosts->from, move->domain, WEFT_FAKE_PAUSED))
         return weft_error_refuse(error, WEFT_ERROR_INVALID, "host %s: domain %s is paused; resume it first", hosts->from.host,
                                  move->domain);
-    return weft_fake_images_check(&hosts->to_pool, move->xml, error) &&
+    return weft_fake_check_parted(&hosts->from, move->domain, error) &&
+           weft_fake_images_check(&hosts->to_pool, move->xml, error) &&
            weft_fake_put(&hosts->to, move->xml, WEFT_FAKE_IN, error) &&
            rename_file(&hosts->from, move->domain, WEFT_FAKE_RUNNING, WEFT_FAKE_OUT, error);
 }

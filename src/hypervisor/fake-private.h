@@ -54,7 +54,8 @@ gboolean weft_fake_check_name(const char *name, GError **error);
 #define WEFT_FAKE_STOPPED ".off"
 #define WEFT_FAKE_PRIMED "primed"
 #define WEFT_FAKE_BLANK ".blank"     /* its guest was forked, and does not know yet who it is */
-#define WEFT_FAKE_PLUGGED ".plugged" /* what was plugged into it */
+#define WEFT_FAKE_PLUGGED ".plugged" /* what was plugged into it, or unplugged */
+#define WEFT_FAKE_SHARED "shared"    /* … a line of it: it was forked, and nothing was copied yet */
 #define WEFT_FAKE_PAUSED ".paused"   /* its processors stand still */
 #define WEFT_FAKE_RATE ".rate"       /* bytes a second that it writes to */
 #define WEFT_FAKE_OUT ".out"         /* it has left, and nobody knows yet whether it has arrived */
@@ -80,10 +81,6 @@ gboolean weft_fake_prime(WeftHypervisor *hv, const WeftHostAddress *host, const 
                          GError **error);
 gboolean
 weft_fake_unprime(WeftHypervisor *hv, const WeftHostAddress *host, const char *id, GCancellable *cancellable, GError **error);
-gboolean weft_fake_plug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
-                        GCancellable *cancellable, GError **error);
-gboolean weft_fake_unplug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
-                          GCancellable *cancellable, GError **error);
 gboolean weft_fake_list_primed(const char *world, const char *host, GPtrArray *primed, GError **error);
 /* What it is to go on from is there, is of one piece, and of its size. */
 gboolean
@@ -92,6 +89,17 @@ weft_fake_check_origin(const char *world, const char *host, const char *domain, 
 const char *weft_fake_lacks(const char *world, const char *host, const char *domain);
 /* From now on it knows who it is. */
 void weft_fake_become(const char *world, const char *host, const char *domain);
+
+/* --- fake-devices.c --- */
+gboolean weft_fake_plug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
+                        WeftPlugged *ret_plugged, GCancellable *cancellable, GError **error);
+gboolean weft_fake_unplug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
+                          GCancellable *cancellable, GError **error);
+/* It has no device of its host that could not go along, or INVALID. */
+gboolean weft_fake_check_parted(const WeftFakeFolder *host, const char *domain, GError **error);
+/* It shares its memory from now on. */
+gboolean weft_fake_note_fork(const WeftFakeFolder *host, const char *domain, GError **error);
+gboolean weft_fake_has_plugged(const WeftFakeFolder *host, const char *domain, const char *alias);
 
 /* --- fake-moves.c --- */
 gboolean

@@ -1,4 +1,4 @@
-/* Domains that are put aside, memory to fork from, and devices that are plugged, as files. */
+/* Domains that are put aside, and memory to fork from, as files. */
 #include "fake-private.h"
 
 #include "domain-xml.h"
@@ -46,7 +46,7 @@ write_saved(const WeftFakeFolder *host, const WeftFakeFolder *pool, const char *
         return TRUE;
     }
     g_autofree char *running = read_running(host, domain, error);
-    if (!running)
+    if (!running || !weft_fake_check_parted(host, domain, error))
         return FALSE;
     g_autofree char *text = g_strconcat(SAVED, domain, "\n", running, NULL);
     *ret_size = strlen(text);
@@ -255,38 +255,6 @@ weft_fake_check_origin(const char *world, const char *host, const char *domain, 
     return check_saved(world, host, name, start->xml, error) && (!origin->primed || check_primed(world, host, origin, error));
 }
 
-/* --- devices --- */
-
-static gboolean
-change_plugged(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain, const char *xml, GError **error)
-{
-    WeftFakeFolder host;
-    if (!weft_fake_check_name(domain, error) ||
-        !weft_fake_folder_lock(world_of(hv), address->name, WEFT_FAKE_DOMAINS, &host, error))
-        return FALSE;
-    g_autofree char *running = read_running(&host, domain, error);
-    g_autofree char *file = g_strconcat(domain, WEFT_FAKE_PLUGGED, NULL);
-    gboolean ok = running && (xml ? weft_fake_replace(&host, file, xml, strlen(xml), error)
-                                  : weft_fake_remove(&host, domain, WEFT_FAKE_PLUGGED, error));
-    weft_fake_folder_close(&host);
-    return ok;
-}
-
-gboolean
-weft_fake_plug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml, GCancellable *cancellable,
-               GError **error)
-{
-    return weft_fake_pass(world_of(hv), host->name, "plug", cancellable, error) && change_plugged(hv, host, domain, xml, error);
-}
-
-gboolean
-weft_fake_unplug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
-                 GCancellable *cancellable, GError **error)
-{
-    return weft_fake_pass(world_of(hv), host->name, "unplug", cancellable, error) &&
-           change_plugged(hv, host, domain, NULL, error);
-}
-
 /* --- what the guest knows --- */
 
 const char *
@@ -301,7 +269,7 @@ weft_fake_lacks(const char *world, const char *host, const char *domain)
     if (text && weft_fake_exists(&folder, domain, WEFT_FAKE_BLANK))
         lacks = "it does not know yet who it is";
     else if (text && strstr(text, "pcie-root-port") && !strstr(text, "<interface") &&
-             !weft_fake_exists(&folder, domain, WEFT_FAKE_PLUGGED))
+             !weft_fake_has_plugged(&folder, domain, "ua-nic"))
         lacks = "it has no network device";
     weft_fake_folder_close(&folder);
     return lacks;

@@ -98,6 +98,12 @@ typedef struct WeftFetch {
     gpointer data;
 } WeftFetch;
 
+/* What plugging a device did. */
+typedef struct WeftPlugged {
+    gint64 took;    /* microseconds; 0: it was there */
+    guint64 copied; /* bytes of memory that a fork shared until then: a device of the host pins all of it */
+} WeftPlugged;
+
 typedef enum {
     WEFT_COPY_PRE,    /* runs here until the rest is small enough for the stall that is allowed */
     WEFT_COPY_POST,   /* runs there at once, and fetches what it misses */
@@ -179,7 +185,7 @@ typedef struct WeftHypervisorOps {
                 GCancellable *cancellable, GError **error);
     /* Puts a running domain aside as "<domain>.saved". goes_on: it runs on, and is paused for as short as can be; else it is
      * gone, and its other files are kept. Success also when a whole file is there and, unless it was to go on, the domain is
-     * gone. What was broken off leaves no file, and the domain running. */
+     * gone. What was broken off leaves no file, and the domain running. INVALID: it has devices of its host. */
     gboolean (*save)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, gboolean goes_on,
                      WeftSaved *ret_saved, GCancellable *cancellable, GError **error);
     /* Brings a file of the pool to weftd; returns when it is there, whole, and tells its digest and size. */
@@ -195,7 +201,7 @@ typedef struct WeftHypervisorOps {
      * also when it is there, or is not. An interface on a partition's bridge carries nothing before the host is kept out of its
      * port. unplug returns when the guest has let go of it. */
     gboolean (*plug)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
-                     GCancellable *cancellable, GError **error);
+                     WeftPlugged *ret_plugged, GCancellable *cancellable, GError **error);
     gboolean (*unplug)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
                        GCancellable *cancellable, GError **error);
     /* Stops its processors, or lets them go on; success also when they do that already. */
@@ -209,8 +215,8 @@ typedef struct WeftHypervisorOps {
     /* Moves a running domain to another host, where its network and its images are; its own files go along. Success also when
      * it runs there and not here. Where it fails the domain runs on here, but for one whose post-copy broke: it stands still,
      * CONFLICT tells so, and the same call resumes it. The same call also ends what a weftd that died had begun, and what was
-     * left when it was cancelled. INVALID: it is paused. NOT_FOUND: it is not there, or one of the hosts has lost it in the
-     * middle of a post-copy, and what is left of it is to be stopped. */
+     * left when it was cancelled. INVALID: it is paused, or has devices of its host. NOT_FOUND: it is not there, or one of the
+     * hosts has lost it in the middle of a post-copy, and what is left of it is to be stopped. */
     gboolean (*move)(WeftHypervisor *hv, const WeftHostAddress *from, const WeftHostAddress *to, const WeftMove *move,
                      WeftMoved *ret_moved, GCancellable *cancellable, GError **error);
     /* thread: main. One listener. A driver that cannot tell does nothing: the reconciler looks from time to time anyway. */

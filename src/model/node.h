@@ -47,6 +47,8 @@ typedef struct WeftNode {
     gboolean cold;           /* it boots for itself, since being forked failed */
     char *template;          /* it is forked from, and is told then who it is: id; NULL: it boots */
     char *primed;            /* … and the memory that it shares then: id */
+    guint64 copied;          /* … bytes of it that became its own when devices of its host were plugged */
+    guint64 copy_time;       /* … and how long that took, microseconds */
     struct WeftNode *target; /* where it is being moved to: host, cores, memory, devices and GPUs, which it holds as well; NULL:
                                 it is not being moved */
     gboolean still;          /* it is brought to rest, without the devices of its host, and has to go on */

@@ -33,7 +33,7 @@ typedef struct WeftTemplate {
     gint64 since; /* of the state */
     char *reason; /* why it failed, in weft's own words; NULL: it did not */
     char *detail; /* the driver's words, for operators; NULL: none */
-    guint failed; /* so often in a row */
+    guint failed; /* so often since a node was forked from it, or in a row: it failed, or was damaged */
     char *digest; /* of its saved file; NULL: it has none */
     guint64 size; /* bytes of that file */
     char *host;   /* where it was captured; NULL: it was not */

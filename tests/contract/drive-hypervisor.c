@@ -93,8 +93,13 @@ drive_plug(Drive *drive, GError **error)
 {
     const WeftHostAddress host = host_of(drive, 1);
     const WeftHypervisorOps *ops = drive->hv->ops;
-    return (g_str_equal(drive->args[0], "plug") ? ops->plug : ops->unplug)(drive->hv, &host, drive->args[2], drive->text,
-                                                                           drive->cancellable, error);
+    WeftPlugged plugged;
+    if (!g_str_equal(drive->args[0], "plug"))
+        return ops->unplug(drive->hv, &host, drive->args[2], drive->text, drive->cancellable, error);
+    if (!ops->plug(drive->hv, &host, drive->args[2], drive->text, &plugged, drive->cancellable, error))
+        return FALSE;
+    json_object_set_new(drive->answer, "copied", json_integer((json_int_t)plugged.copied));
+    return TRUE;
 }
 
 static gboolean

@@ -144,7 +144,8 @@ static void
 plug(Site *site, const char *xml, int code)
 {
     GError *error = NULL;
-    gboolean ok = site->hv->ops->plug(site->hv, site->here, DOMAIN, xml, NULL, &error);
+    WeftPlugged plugged;
+    gboolean ok = site->hv->ops->plug(site->hv, site->here, DOMAIN, xml, &plugged, NULL, &error);
     expect(ok, error, code);
 }
 

@@ -119,6 +119,7 @@ start(WeftHypervisor *hv, const WeftHostAddress *host, const char *xml, GError *
 }
 
 #define VF0 "<weft:device hca='mlx5_0' vf='0' guid='0x02000000000000a0'/>"
+#define VF0_LATER "<weft:device rail='0' hca='mlx5_0' vf='0' guid='0x02000000000000a0' plugged='later'/>"
 #define VF1 "<weft:device hca='mlx5_0' vf='1' guid='0x02000000000000a1'/>"
 #define VF1_GUID0 "<weft:device hca='mlx5_0' vf='1' guid='0x02000000000000a0'/>"
 #define VF10 "<weft:device hca='mlx5_0' vf='10' guid='0x02000000000000aa'/>"
@@ -238,7 +239,7 @@ move_broken(void)
     gpointer world = fake_create();
     g_autoptr(WeftHypervisor) hv = fake_open(world);
     g_autoptr(GError) error = NULL;
-    g_autofree char *xml = definition_with("1a-1", VF0, 1);
+    g_autofree char *xml = definition_with("1a-1", VF0_LATER, 1);
     g_assert_true(start(hv, &fake.hosts[0], xml, NULL));
     fake_fault(world, "n2", "fail post-copy 1");
     g_assert_false(move_to_second(hv, xml, &error));
@@ -250,6 +251,38 @@ move_broken(void)
     g_assert_true(move_to_second(hv, xml, NULL));
     g_autoptr(WeftContents) left = hv->ops->list(hv, &fake.hosts[0], NULL, NULL);
     g_assert_cmpuint(left->domains->len, ==, 0);
+    scratch_free(world);
+}
+
+static void
+refuse_to_go_along(WeftHypervisor *hv, const char *xml)
+{
+    g_autoptr(GError) unmoved = NULL, unsaved = NULL;
+    WeftSaved saved;
+    g_assert_false(move_to_second(hv, xml, &unmoved));
+    g_assert_error(unmoved, WEFT_ERROR, WEFT_ERROR_INVALID);
+    g_assert_false(hv->ops->save(hv, &fake.hosts[0], "weft-1a-1", TRUE, &saved, NULL, &unsaved));
+    g_assert_error(unsaved, WEFT_ERROR, WEFT_ERROR_INVALID);
+}
+
+/* As libvirt refuses it: what is the host's must be unplugged first, whether it was there from the start or plugged later. */
+static void
+host_devices_stay(void)
+{
+    gpointer world = fake_create();
+    g_autoptr(WeftHypervisor) hv = fake_open(world);
+    g_autofree char *xml = definition_with("1a-1", VF0, 1), *there = definition_with("1a-1", VF0_LATER, 1);
+    const char *device = "<hostdev><alias name='ua-rail0'/></hostdev>";
+    WeftPlugged plugged;
+    g_assert_true(start(hv, &fake.hosts[0], xml, NULL));
+    refuse_to_go_along(hv, there);
+    g_assert_true(hv->ops->unplug(hv, &fake.hosts[0], "weft-1a-1", device, NULL, NULL));
+    g_assert_true(hv->ops->plug(hv, &fake.hosts[0], "weft-1a-1", device, &plugged, NULL, NULL));
+    refuse_to_go_along(hv, there);
+    g_assert_true(hv->ops->unplug(hv, &fake.hosts[0], "weft-1a-1", device, NULL, NULL));
+    g_assert_true(move_to_second(hv, there, NULL));
+    g_assert_true(hv->ops->plug(hv, &fake.hosts[1], "weft-1a-1", device, &plugged, NULL, NULL));
+    g_assert_cmpuint(plugged.copied, ==, 0);
     scratch_free(world);
 }
 
@@ -298,6 +331,7 @@ main(int argc, char **argv)
     weft_hypervisor_contract_add(&fake);
     weft_hypervisor_moves_add(&fake);
     g_test_add_func("/hypervisor/fake/move-broken", move_broken);
+    g_test_add_func("/hypervisor/fake/host-devices-stay", host_devices_stay);
     g_test_add_func("/hypervisor/fake/double-use", double_use);
     g_test_add_func("/hypervisor/fake/double-use-beside-dropped-file", double_use_beside_dropped_file);
     g_test_add_func("/hypervisor/fake/double-use-at-once", double_use_at_once);

@@ -121,8 +121,13 @@ class World:
         """Its guest was forked, and was not told who it is."""
         return (self.hosts / host / "domains" / f"{name}.blank").exists()
 
-    def is_plugged(self, host, name):
-        return (self.hosts / host / "domains" / f"{name}.plugged").exists()
+    def plugged(self, host, name):
+        """What was plugged into it ("+ALIAS") or unplugged ("-ALIAS")."""
+        path = self.hosts / host / "domains" / f"{name}.plugged"
+        return set(path.read_text(encoding="utf-8").split()) if path.exists() else set()
+
+    def is_plugged(self, host, name, alias="ua-nic"):
+        return f"+{alias}" in self.plugged(host, name)
 
     # --- guests ---
 

@@ -8,6 +8,7 @@ import pytest
 from harness.files import KERNEL
 from harness.invariants import SYSTEM, ledger
 from harness.wait import until
+from harness.weft import host
 from test_images import upload
 
 SHAPE = {"path": "bridge", "cores": 1, "memory": "256M", "image": "mpi"}
@@ -89,7 +90,6 @@ def test_cold_is_a_wish(weft):
 
 @pytest.mark.parametrize(("spec", "why"), [
     ({"user_data": "#cloud-config\n"}, "user-data of its own"),
-    ({"path": "sriov"}, "devices of its host"),
     ({"shm": "64M"}, "share memory"),
 ])
 def test_clusters_that_cannot_be_forked(weft, spec, why):
@@ -152,13 +152,112 @@ def test_a_fork_that_fails_boots(weft, settle, op):
     settle(weft)
 
 
-def test_a_damaged_file_boots(weft, settle):
-    template = captured(weft)
+def damage_file(weft, template):
     (weft.root / "images" / template["digest"]).write_bytes(b"x" * template["size"])
+
+
+def cut_file(weft, template):
+    (weft.root / "images" / template["digest"]).write_bytes(b"")
+
+
+def remove_file(weft, template):
+    (weft.root / "images" / template["digest"]).unlink()
+
+
+def break_head(weft, template):
+    """What hosts have is what was captured, and that is no saved domain."""
+    for host in ("n1", "n2", "n3", "n4"):
+        weft.world.add_image(host, template["digest"])
+
+
+@pytest.mark.parametrize("damage", [damage_file, cut_file, remove_file, break_head])
+def test_a_damaged_file_boots_and_is_captured_anew(weft, settle, damage):
+    template = captured(weft)
+    damage(weft, template)
     nodes = create(weft, "second", 1)
     assert all(node["cold"] for node in nodes.values())
-    assert "its template did not reach its host" in messages(weft, "node-boots")[0]
+    assert "is damaged" in messages(weft, "node-boots")[0] or "cannot be forked" in messages(weft, "node-boots")[0]
+    assert "it is captured anew" in messages(weft, "template-damaged")[0]
+    until(lambda: [t["generation"] for t in templates(weft)] == [2], "a second is wanted")
+    again = only(weft)
+    system_gone(weft)
+    assert {node.get("template") for node in create(weft, "third", 1).values()} == {again["id"]}
     settle(weft)
+
+
+def test_damaged_twice_waits(weft):
+    damage_file(weft, captured(weft))
+    create(weft, "second", 1)
+    until(lambda: [t["generation"] for t in templates(weft)] == [2], "a second is wanted")
+    damage_file(weft, only(weft))
+    system_gone(weft)
+    create(weft, "third", 1)
+    assert "once more" in only(weft, "failed")["reason"]
+
+
+def test_bad_memory_is_made_anew(site, settle):
+    weft = site(changes={"hosts": [host("n1", numa=[{"cores": 8, "threads": 2, "pages": {"2M": 2048}}], gpus=[])]})
+    captured(weft)
+    create(weft, "second", 1)
+    before = weft.world.primed()["n1"]
+    (weft.root / "hosts" / "n1" / "primed" / next(iter(before))).write_text("of another generation", encoding="utf-8")
+    assert all(node["cold"] for node in create(weft, "third", 1).values())
+    assert "boots, and is not forked" in messages(weft, "node-boots")[0]
+    assert not any(node.get("cold") for node in create(weft, "fourth", 1).values()), "it was made anew at once"
+    assert before.isdisjoint(weft.world.primed()["n1"])
+    settle(weft)
+
+
+# --- nodes with devices of their host ---
+
+def fabric_host(name):
+    addresses = [f"0000:41:00.{i + 1}" for i in range(4)]
+    return host(name, hcas=[host(name)["hcas"][0] | {"pci": "0000:41:00.0", "vf_pci": addresses}])
+
+
+@pytest.fixture
+def fabric_site(site):
+    return site(changes={"hosts": [fabric_host(f"n{i}") for i in range(1, 5)]})
+
+
+WITH_DEVICES = [({"path": "sriov"}, {"ua-rail0"}), ({"path": "passthrough"}, {"ua-rail0"}), ({"gpus": 1}, {"ua-gpu0"}),
+                ({"path": "sriov", "gpus": 2}, {"ua-rail0", "ua-gpu0", "ua-gpu1"})]
+
+
+@pytest.mark.parametrize(("spec", "parts"), WITH_DEVICES)
+def test_devices_are_plugged_after_a_fork(fabric_site, settle, spec, parts):
+    weft = fabric_site
+    captured(weft)
+    nodes = create(weft, "second", 2, **spec)
+    for key, node in nodes.items():
+        assert node["template"] and weft.world.plugged(node["host"], f"weft-{key}") == {f"+{part}" for part in parts}
+        assert 'plugged="later"' in weft.world.definition(f"weft-{key}") and "<hostdev" not in weft.world.definition(f"weft-{key}")
+        assert (node["copied"], node["copy_time"] > 0) == (256 << 20, True)
+    assert sorted(messages(weft, "node-copied")) == [
+        f"second[{i}]: 256M that it shared with its template were copied in 0.00 s when devices of its host were plugged" for i in range(2)]
+    shown = weft.client.items("/v1/clusters/second/nodes", tenant="acme")
+    assert [node["copied"]["bytes"] for node in shown] == [256 << 20] * 2
+    settle(weft)
+
+
+def test_a_device_that_cannot_be_plugged(fabric_site, settle):
+    weft = fabric_site
+    captured(weft)
+    weft.world.fault("broken plug-hostdev")
+    nodes = create(weft, "second", 2, path="sriov")
+    assert all(node["cold"] and "copied" not in node for node in nodes.values())
+    assert "boots, and is not forked: a device of its host was not plugged" in messages(weft, "node-boots")[0]
+    assert not any(node.get("cold") for node in create(weft, "third", 2).values()), "its memory is as good as before"
+    weft.world.fault()
+    settle(weft)
+
+
+def test_memory_of_several_numa_nodes(site):
+    weft = site(changes={"hosts": [host("n1"), host("n2")]})
+    add_image(weft)
+    nodes = create(weft, "odd", 2, cores=2, memory="3G")
+    assert all(len(node["memory"]) > 1 for node in nodes.values())
+    assert ["more than one NUMA node" in message for message in messages(weft, "cluster-boots")] == [True], "told once"
 
 
 def test_image_gone(weft, settle):

@@ -290,7 +290,7 @@ gboolean weft_vir_prime(WeftHypervisor *hv, const WeftHostAddress *host, const W
 gboolean
 weft_vir_unprime(WeftHypervisor *hv, const WeftHostAddress *host, const char *id, GCancellable *cancellable, GError **error);
 gboolean weft_vir_plug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
-                       GCancellable *cancellable, GError **error);
+                       WeftPlugged *ret_plugged, GCancellable *cancellable, GError **error);
 gboolean weft_vir_unplug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
                          GCancellable *cancellable, GError **error);
 gboolean

@@ -13,6 +13,8 @@ typedef struct Device {
     char *xml;    /* as given; an interface is plugged with its link down */
     char *linked; /* … and with its link up; NULL: it is no interface of a partition */
     guint64 vxlan;
+    gboolean pins; /* it is the host's, and has all memory of the domain pinned */
+    WeftPlugged plugged;
 } Device;
 
 static void
@@ -62,6 +64,7 @@ device_new(const char *domain, const char *xml, GError **error)
     Device *device = g_new0(Device, 1);
     device->domain = g_strdup(domain);
     device->alias = g_steal_pointer(&alias);
+    device->pins = weft_xml_is(root, "hostdev");
     if (read_bridge(root, &device->vxlan)) {
         device->linked = with_link(doc, "up");
         device->xml = with_link(doc, "down");
@@ -105,22 +108,45 @@ look(virDomain *domain, const char *alias, Presence *ret_presence, GError **erro
 
 /* The qemu hook does not fire now, so the network's does, as a question (see hook.h). */
 static gboolean
-seal(WeftCall *call, guint64 vxlan, GError **error)
+ask_hook(WeftCall *call, const char *question, const char *what, GError **error)
 {
-    g_autofree char *xml = g_strdup_printf("<network><name>" WEFT_NETWORK_SEAL "%" G_GUINT64_FORMAT "-%08x</name><metadata>"
+    g_autofree char *xml = g_strdup_printf("<network><name>%s%s-%08x</name><metadata>"
                                            "<weft:network xmlns:weft='" WEFT_NETWORK_NAMESPACE "'/></metadata>"
                                            "<forward mode='bridge'/><bridge name='" WEFT_NETWORK_PROBE "'/></network>",
-                                           vxlan, g_random_int());
+                                           question, what, g_random_int());
     g_autoptr(virNetwork) network = virNetworkCreateXML(call->conn, xml);
-    if (network) {
-        virNetworkDestroy(network);
-        return weft_error_refuse(error, WEFT_ERROR_FAILED,
-                                 "weft-hook is not installed, or older than weftd, and cannot keep the host out of a plugged "
-                                 "interface");
-    }
+    if (!network)
+        return TRUE;
+    virNetworkDestroy(network);
+    return weft_error_refuse(error, WEFT_ERROR_FAILED,
+                             "weft-hook is not installed, or older than weftd, and does not answer \"%s\"", question);
+}
+
+static gboolean
+seal(WeftCall *call, guint64 vxlan, GError **error)
+{
+    g_autofree char *what = g_strdup_printf("%" G_GUINT64_FORMAT, vxlan);
+    if (!ask_hook(call, WEFT_NETWORK_SEAL, what, error))
+        return FALSE;
     if (strstr(virGetLastErrorMessage(), WEFT_HOOK_SEALED))
         return TRUE;
     return weft_vir_fail(error, "keeping the host out of network %" G_GUINT64_FORMAT, vxlan);
+}
+
+/* What a fork has for itself, bytes. Nobody is kept waiting for a figure: one that cannot be had is none. */
+static guint64
+count_own(WeftCall *call, const Device *device)
+{
+    g_autoptr(GError) error = NULL;
+    const char *node = device->domain + strlen(WEFT_DOMAIN_PREFIX);
+    if (!device->pins || !g_str_has_prefix(device->domain, WEFT_DOMAIN_PREFIX))
+        return 0;
+    gboolean asked = ask_hook(call, WEFT_NETWORK_OWN, node, &error);
+    const char *answer = asked ? strstr(virGetLastErrorMessage(), WEFT_HOOK_OWN) : NULL;
+    if (!answer)
+        g_warning("domain %s: how much memory it has for itself is not known: %s", device->domain,
+                  error ? error->message : virGetLastErrorMessage());
+    return answer ? g_ascii_strtoull(answer + strlen(WEFT_HOOK_OWN), NULL, 10) : 0;
 }
 
 /* Until the host is kept out of its port on the bridge the guest cannot send: its link is down. */
@@ -137,30 +163,44 @@ link_up(WeftCall *call, virDomain *domain, const Device *device, GError **error)
 }
 
 static gboolean
+attach(WeftCall *call, virDomain *domain, Device *device, GError **error)
+{
+    guint64 before = count_own(call, device);
+    gint64 began = g_get_monotonic_time();
+    if (virDomainAttachDeviceFlags(domain, device->xml, VIR_DOMAIN_AFFECT_LIVE) < 0)
+        return weft_vir_fail(error, "plugging device %s into domain %s", device->alias, device->domain);
+    device->plugged.took = g_get_monotonic_time() - began;
+    guint64 after = count_own(call, device);
+    device->plugged.copied = after > before ? after - before : 0;
+    return TRUE;
+}
+
+static gboolean
 run_plug(WeftCall *call, GError **error)
 {
-    const Device *device = call->args;
+    Device *device = call->args;
     Presence presence;
     g_autoptr(virDomain) domain = weft_vir_domain_running(call, device->domain, error);
     if (!domain || !look(domain, device->alias, &presence, error))
         return FALSE;
     if (presence == PLUGGED)
         return TRUE;
-    if (presence == GONE && virDomainAttachDeviceFlags(domain, device->xml, VIR_DOMAIN_AFFECT_LIVE) < 0)
-        return weft_vir_fail(error, "plugging device %s into domain %s", device->alias, device->domain);
-    return link_up(call, domain, device, error);
+    return (presence != GONE || attach(call, domain, device, error)) && link_up(call, domain, device, error);
 }
 
 gboolean
-weft_vir_plug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml, GCancellable *cancellable,
-              GError **error)
+weft_vir_plug(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml, WeftPlugged *ret_plugged,
+              GCancellable *cancellable, GError **error)
 {
     Device *device = device_new(domain, xml, error);
     if (!device)
         return FALSE;
     g_autofree char *about = weft_vir_about_domain(domain);
     g_autoptr(WeftCall) call = weft_call_new(hv, host, run_plug, device, device_free);
-    return weft_call_wait(call, about, cancellable, error);
+    if (!weft_call_wait(call, about, cancellable, error))
+        return FALSE;
+    *ret_plugged = device->plugged;
+    return TRUE;
 }
 
 /* --- unplug --- */
