@@ -30,6 +30,9 @@ class Machine:
     ran: list = field(default_factory=list)  # [(from, until)]
 
     def look(self, before, now):
+        """What it takes to end it, its memory above all, is no running."""
+        if not Path(f"/proc/{self.pid}/cmdline").read_bytes():
+            return
         had = 0
         for task in self.threads or self.find():
             had += int((task / "schedstat").read_text().split()[0])
