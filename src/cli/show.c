@@ -192,6 +192,15 @@ print_copied(json_t *nodes)
            size, longest);
 }
 
+/* "n1", or "n1 → n2" of one that moves. */
+static char *
+host_text(json_t *node)
+{
+    g_autofree char *host = weft_cli_field(node, "host");
+    g_autofree char *to = weft_cli_field(node, "moving_to");
+    return json_is_string(json_object_get(node, "moving_to")) ? g_strdup_printf("%s → %s", host, to) : g_steal_pointer(&host);
+}
+
 /* Operators see the hosts. */
 static void
 print_nodes(json_t *nodes)
@@ -211,7 +220,7 @@ print_nodes(json_t *nodes)
         weft_table_take(table, weft_cli_field(node, "path"));
         weft_table_take(table, weft_cli_clean(json_string_value(json_array_get(json_object_get(node, "guids"), 0))));
         if (hosts)
-            weft_table_take(table, weft_cli_field(node, "host"));
+            weft_table_take(table, host_text(node));
     }
     weft_table_print(table, stdout);
     print_copied(nodes);

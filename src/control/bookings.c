@@ -71,7 +71,7 @@ describe(const WeftReservation *reservation, GPtrArray *stay)
     for (guint i = 0; i < shown; i++)
         g_string_append_printf(names, "%s%s", i ? ", " : "", (const char *)stay->pdata[i]);
     char *text = g_strdup_printf("reservation %s has begun, with %s of others still on its hosts: %s%s; remove them, or move "
-                                 "them with: weft host drain --evict",
+                                 "them with: weft drain --evict",
                                  reservation->name, clusters, names->str, stay->len > shown ? ", …" : "");
     g_string_free(names, TRUE);
     return text;

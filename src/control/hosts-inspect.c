@@ -46,7 +46,7 @@ tell_kept(WeftWatch *host)
     host->kept_told = TRUE;
     WeftTxn *txn = weft_txn_new("host-hardware-kept");
     weft_txn_tell(txn, "host-hardware-kept", NULL, host->name,
-                  "host %s has less than its nodes hold; its old description stays until they are elsewhere: weft host drain "
+                  "host %s has less than its nodes hold; its old description stays until they are elsewhere: weft drain "
                   "--evict %s",
                   host->name, host->name);
     weft_control_commit_quietly(host->control, txn);

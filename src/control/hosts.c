@@ -126,7 +126,7 @@ weft_watch_wake_clusters(const WeftWatch *host, const GPtrArray *nodes, gboolean
 {
     for (guint i = 0; nodes && i < nodes->len; i++) {
         const WeftNode *node = nodes->pdata[i];
-        if (!ready_too && node->phase == WEFT_NODE_READY)
+        if (!ready_too && node->phase == WEFT_NODE_READY && !node->target && !node->still)
             continue;
         g_autofree char *key = weft_cluster_key(node->tenant, node->cluster_name);
         weft_control_wake(host->control, key);

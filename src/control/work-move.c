@@ -28,9 +28,12 @@ count(WeftControl *control, const char *host, int by)
         g_hash_table_remove(control->moves, host);
 }
 
+/* Others move to or from it, or what there is to know of it and all others is not known yet: better wait. */
 static gboolean
 is_busy(const WeftControl *control, const char *host)
 {
+    if (!weft_hosts_are_heard(control->hosts) || !weft_hosts_inventory(control->hosts, host, NULL))
+        return TRUE;
     return GPOINTER_TO_UINT(g_hash_table_lookup(control->moves, host)) >= control->options.moves_per_host;
 }
 
@@ -408,7 +411,7 @@ weft_work_leave(WeftWork *work, const WeftPlan *plan)
         }
         if (there)
             return leave(work, item, there);
-        if (full) { /* the end of another move wakes it */
+        if (full) { /* the end of another move wakes it, or a host that tells something new */
             weft_rest_wait(&item->leave, &work->control->options.backoff);
             item->awaits = TRUE;
             weft_work_set_waiting(work, TRUE);
@@ -738,7 +741,8 @@ went_on(WeftWork *work, const char *node_id, const char *why, const GError *erro
 void
 weft_work_let_go_on(WeftWork *work, WeftNodeWork *item)
 {
-    weft_work_go_on(work, item, went_on);
+    if (weft_hosts_inventory(work->control->hosts, item->node->host, NULL)) /* its first word wakes the cluster */
+        weft_work_go_on(work, item, went_on);
 }
 
 /* --- what is told meanwhile --- */

@@ -155,7 +155,7 @@ remove_host(Plan *plan, const Old *old, GError **error)
     if (busy)
         return weft_error_refuse(
             error, WEFT_ERROR_CONFLICT,
-            "host %s is no longer in the file, but nodes are on it; put it back, \"weft host drain --evict %s\", "
+            "host %s is no longer in the file, but nodes are on it; put it back, \"weft drain --evict %s\", "
             "then take it out",
             name, name);
     plan_delete(plan, WEFT_KIND_HOST_STATUS, name, WEFT_ANY);
@@ -179,7 +179,7 @@ change_host(Plan *plan, const Old *old, json_t *new, GError **error)
     if (busy)
         return weft_error_refuse(
             error, WEFT_ERROR_CONFLICT,
-            "host %s: %s changed in the file while nodes are on it; change it back, \"weft host drain --evict "
+            "host %s: %s changed in the file while nodes are on it; change it back, \"weft drain --evict "
             "%s\", then change it",
             name, field, name);
     return TRUE;

@@ -389,6 +389,74 @@ def is_undrained(site):
     assert not any(h.get("draining") for h in site.alive(lambda: site.client.items("/v1/hosts")))
 
 
+# --- moves ---
+
+
+def with_bridge(count):
+    def prepare(site):
+        site.call("POST", "/v1/clusters?tenant=acme", spec("cfd", count, path="bridge"))
+        site.until(lambda: site.client.cluster("cfd")["phase"] == "ready", "cfd is ready")
+
+    return prepare
+
+
+def ask_to_move(site, rank, **wish):
+    site.call("POST", f"/v1/clusters/cfd/nodes/{rank}/move?tenant=acme", wish)
+
+
+def move(site):
+    ask_to_move(site, 0)
+    site.until(lambda: tells("node-moved")(site), "it has moved")
+
+
+def move_with_device(site):
+    ask_to_move(site, 1, disrupt=True)
+    site.until(lambda: tells("node-moved")(site), "it has moved")
+
+
+def has_moved(count):
+    def check(site):
+        has_nodes(count)(site)
+        moved = sum(event["type"] == "node-moved" for event in site.alive(site.client.events))
+        assert moved >= 1 and not site.weft.dump().values("move")
+        assert {node["id"].rsplit("-", 1)[1] for node in site.nodes("cfd")} == {str(rank) for rank in range(count)}, "nobody was replaced"
+
+    return check
+
+
+def move_badly(site):
+    """The hosts refuse, and there is no room in the end."""
+    site.world.fault("invalid move 0 unsafe")
+    ask_to_move(site, 0, copy="post-copy")
+    site.until(lambda: tells("node-move-failed")(site), "it is not moved")
+    site.world.fault()
+    here = site.nodes("cfd")[0]["host"]
+    for each in site.alive(lambda: site.client.items("/v1/hosts")):
+        if each["name"] != here:
+            site.call("POST", f"/v1/hosts/{each['name']}/drain", {})
+    ask_to_move(site, 0)
+    site.until(lambda: not site.client.items("/v1/clusters/cfd/nodes", tenant="acme")[0]["moving_to"] and not tells("node-moved")(site), "it stays")
+    site.until(lambda: site.client.request("GET", "/v1/clusters/cfd/nodes/0/move?tenant=acme").status == 404, "there is no room")
+
+
+def move_in_vain(site):
+    """One waits for another that hangs, and fails meanwhile."""
+    site.world.fault("hang move")
+    ask_to_move(site, 0)
+    site.until(lambda: site.client.nodes("cfd")[0]["moving_to"], "the first leaves")
+    ask_to_move(site, 1)
+    second = site.nodes("cfd")[1]
+    site.world.remove_domain(second["host"], f"weft-{second['id']}")
+    site.until(lambda: tells("node-move-failed")(site), "that wish is in vain")
+    site.world.fault()
+    site.until(lambda: tells("node-moved")(site), "the first has moved")
+
+
+def empty(site):
+    site.call("POST", f"/v1/hosts/{busy_host(site)}/drain", {"move": True})
+    site.until(lambda: all(not h["nodes"] for h in site.client.items("/v1/hosts") if h["moving"]), "it is empty")
+
+
 def add_and_remove_host(site):
     site.call("POST", "/v1/hosts", host("n9"))
     site.until(lambda: site.client.get("/v1/hosts/n9")["state"] == "up", "n9 is up")
@@ -594,6 +662,11 @@ OPERATIONS = [
     Operation("lose-host", lose_and_return, with_cluster(3), has_nodes(3)),
     Operation("drain", drain, with_cluster(3), has_nodes(3)),
     Operation("evict", evict, with_cluster(3), is_evicted),
+    Operation("move", move, with_bridge(2), has_moved(2)),
+    Operation("move-device", move_with_device, with_cluster(2), has_moved(2)),
+    Operation("move-badly", move_badly, with_bridge(1), has_nodes(1)),
+    Operation("move-in-vain", move_in_vain, with_bridge(2), has_moved(2)),
+    Operation("empty", empty, with_bridge(2), has_moved(2)),
     Operation("undrain", undrain, drained, is_undrained),
     Operation("host-add-rm", add_and_remove_host, check=host_is_gone),
     Operation("images", images, check=one_image_is_left),

@@ -477,12 +477,12 @@ import_spares_hosts_in_use(void)
     put_node(&site);
     import(
         &site, N2,
-        "host n1 is no longer in the file, but nodes are on it; put it back, \"weft host drain --evict n1\", then take it out");
+        "host n1 is no longer in the file, but nodes are on it; put it back, \"weft drain --evict n1\", then take it out");
     import(&site, "hosts: [ { name: n1, leaf: l1, numa: [ { cores: 2, pages: { 2M: 512 } } ] } ]\n",
-           "host n1: numa changed in the file while nodes are on it; change it back, \"weft host drain --evict n1\", then "
+           "host n1: numa changed in the file while nodes are on it; change it back, \"weft drain --evict n1\", then "
            "change it");
     import(&site, "fabrics: [ { name: ib1 } ]\n" N1,
-           "host n1: fabric changed in the file while nodes are on it; change it back, \"weft host drain --evict n1\", then "
+           "host n1: fabric changed in the file while nodes are on it; change it back, \"weft drain --evict n1\", then "
            "change it");
     import(&site, "hosts: [ { name: n1, labels: { rack: b }, " NUMA " }, { name: n2, " NUMA " } ]\n", NULL);
     g_assert_true(exists(&site, WEFT_KIND_HOST, "n2"));
