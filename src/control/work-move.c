@@ -531,7 +531,7 @@ begin_move(WeftWork *work, WeftNodeWork *item)
     const WeftControlOptions *options = &work->control->options;
     const WeftHost *to = weft_fleet_host(work->control->fleet, item->node->target->host);
     g_autoptr(WeftNode) there = weft_node_moved(item->node);
-    g_autofree char *xml = weft_work_definition(work, there, &error);
+    g_autofree char *xml = weft_work_definition_parted(work, there, &error);
     if (!xml) {
         give_up(work, item, "its definition there cannot be made", error->message, FALSE);
         return;

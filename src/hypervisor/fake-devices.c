@@ -80,9 +80,9 @@ alias_of(const xmlNode *mark, guint *gpus)
     return weft_xml_is(mark, "gpu") ? g_strdup_printf("ua-gpu%u", (*gpus)++) : NULL;
 }
 
-/* NULL: it holds nothing that could not go along. */
+/* The alias of one of them that is in it: this one, or any where it is NULL. NULL: there is none. */
 static char *
-find_part(const char *definition, const GPtrArray *lines)
+find_part(const char *definition, const char *wanted, const GPtrArray *lines)
 {
     g_autoptr(xmlDoc) doc = weft_xml_load(definition);
     const xmlNode *metadata = weft_xml_child(doc ? xmlDocGetRootElement(doc) : NULL, "metadata");
@@ -90,7 +90,7 @@ find_part(const char *definition, const GPtrArray *lines)
     guint gpus = 0;
     for (const xmlNode *mark = node ? node->children : NULL; mark; mark = mark->next) {
         g_autofree char *alias = alias_of(mark, &gpus);
-        if (alias && is_in(mark, alias, lines))
+        if (alias && (!wanted || g_str_equal(alias, wanted)) && is_in(mark, alias, lines))
             return g_steal_pointer(&alias);
     }
     return NULL;
@@ -102,7 +102,7 @@ weft_fake_check_parted(const WeftFakeFolder *host, const char *domain, GError **
     g_autofree char *file = g_strconcat(domain, WEFT_FAKE_RUNNING, NULL);
     g_autofree char *definition = weft_fake_read(host, file, WEFT_DOMAIN_XML_MAX, NULL);
     g_autoptr(GPtrArray) lines = read_lines(host, domain);
-    g_autofree char *part = definition ? find_part(definition, lines) : NULL;
+    g_autofree char *part = definition ? find_part(definition, NULL, lines) : NULL;
     return !part || weft_error_refuse(error, WEFT_ERROR_INVALID,
                                       "host %s: domain %s has the host's device %s, which cannot go along; unplug it first",
                                       host->host, domain, part);
@@ -148,7 +148,8 @@ change(const WeftFakeFolder *host, const char *domain, const char *xml, WeftPlug
         return weft_error_refuse(error, WEFT_ERROR_NOT_FOUND, "host %s: domain %s is not running", host->host, domain);
     if (!alias)
         return weft_error_refuse(error, WEFT_ERROR_INVALID, "a device to plug has an alias");
-    if (has_line(lines, sign, alias))
+    g_autofree char *part = find_part(definition, alias, lines);
+    if (has_line(lines, sign, alias) || (ret_plugged && part))
         return TRUE;
     set_line(lines, sign, alias);
     if (ret_plugged)

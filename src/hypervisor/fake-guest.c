@@ -24,6 +24,7 @@ typedef struct Stream {
     int fd;
     struct weft_reader reader;
     GHashTable *meetings; /* sessions that wait for the end of what they are told, to their kind (static) */
+    GHashTable *strict;   /* those that need hooks */
 } Stream;
 
 struct WeftFakeGuests {
@@ -45,6 +46,7 @@ typedef struct Answer {
     char *host;
     const char *op;
     guint32 session;
+    gboolean strict;
     guint8 nonce[WEFT_NONCE_LENGTH];
     char *domain; /* … which is its hostname too */
 } Answer;
@@ -56,6 +58,7 @@ stream_free(gpointer data)
     shutdown(stream->fd, SHUT_RDWR); /* whoever holds a copy holds it for nothing */
     close(stream->fd);
     g_hash_table_unref(stream->meetings);
+    g_hash_table_unref(stream->strict);
     g_free(stream->key);
     g_free(stream->host);
     g_free(stream->domain);
@@ -141,6 +144,13 @@ words_of(const char *kind)
     return "";
 }
 
+static char *
+lack_hooks(const char *world)
+{
+    g_autofree char *path = g_build_filename(world, "hookless", NULL);
+    return access(path, F_OK) == 0 ? g_strdup("hooks 0\nthere is no hook in /" WEFT_QUIESCE_FOLDER "\n") : NULL;
+}
+
 /* Why it cannot; NULL: it has done it. */
 static char *
 do_kind(const WeftFakeGuests *guests, const Answer *answer)
@@ -149,6 +159,8 @@ do_kind(const WeftFakeGuests *guests, const Answer *answer)
         weft_fake_become(guests->world, answer->host, answer->domain);
         return NULL;
     }
+    if (answer->strict)
+        return lack_hooks(guests->world);
     if (!g_str_equal(answer->op, "meet"))
         return NULL;
     const char *lacks = weft_fake_lacks(guests->world, answer->host, answer->domain);
@@ -198,6 +210,7 @@ answer(WeftFakeGuests *guests, const Stream *stream, const char *op, guint32 ses
     pending->host = g_strdup(stream->host);
     pending->op = op;
     pending->session = session;
+    pending->strict = g_hash_table_remove(stream->strict, GUINT_TO_POINTER(session));
     pending->domain = g_strdup(stream->domain);
     if (nonce)
         memcpy(pending->nonce, nonce, sizeof pending->nonce);
@@ -224,6 +237,8 @@ take_frame(WeftFakeGuests *guests, const Stream *stream, const struct weft_frame
         break;
     case WEFT_FRAME_DATA:
         weft_put_be32(frame->length, more);
+        if (g_strstr_len((const char *)payload, frame->length, "hooks needed"))
+            g_hash_table_add(stream->strict, session);
         if (g_hash_table_contains(stream->meetings, session))
             append_frame(bytes, frame->session, WEFT_FRAME_WINDOW, more, sizeof more);
         break;
@@ -386,6 +401,7 @@ weft_fake_guests_open(WeftFakeGuests *guests, const char *host, const char *doma
     stream->domain = g_strdup(domain);
     stream->channel = channel;
     stream->meetings = g_hash_table_new(NULL, NULL);
+    stream->strict = g_hash_table_new(NULL, NULL);
     stream->fd = ends[1];
     weft_reader_hunt(&stream->reader);
     g_mutex_lock(&guests->lock);
