@@ -1,0 +1,131 @@
+"""What breaks while a node is moved, in every phase: afterwards its cluster is ready, the node runs once, and the books are right."""
+
+import time
+
+import pytest
+
+from harness.cloud import BOOT, CONTROL, Cloud
+from harness.strike import METHODS, PHASES, wait_phase
+from harness.wait import until
+
+NAME = "cfd"
+SOURCE, TARGET, OTHER = "h1", "h2", "h3"
+GRACE = "6s"
+SHORT = 2.0  # seconds, within the grace
+# Slow enough to be struck: 256 MiB, of which a good part was never written to.
+CHANGES = {"control": CONTROL | {"host_grace": GRACE, "migration_bandwidth": "8M"}}
+# Keeps the processor busy enough to be seen running, and counts.
+COUNT = "n=0; while :; do n=$((n+1)); echo $n > /tmp/count; i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; usleep 20000; done"
+
+
+@pytest.fixture(scope="module")
+def cloud(module_lab):
+    return module_lab(Cloud, hosts=3, memory="1G", changes=CHANGES).up()
+
+
+class Node:
+    """The one that is moved: cfd[0], on the source."""
+
+    def __init__(self, cloud):
+        self.cloud = cloud
+        cloud.spread(NAME, [SOURCE, OTHER], memory="256M", path="bridge", start="cold")
+        cloud.ready(NAME, ready=2)
+        self.id = cloud.nodes(NAME)[0]["id"]
+        self.domain = f"weft-{self.id}"
+        cloud.run(f"{NAME}[0]", "sh", "-c", f"setsid sh -c '{COUNT}' > /dev/null 2>&1 < /dev/null &")
+        until(lambda: self.count() > 5, "the node counts")
+
+    def count(self):
+        told = self.cloud.run(f"{NAME}[0]", "cat", "/tmp/count", check=False).stdout.split()
+        return int(told[0]) if told and told[0].isdigit() else 0
+
+    def move(self, phase):
+        """Begins, and returns in that phase."""
+        body = {"to": TARGET, "copy": METHODS[phase]}
+        self.cloud.client.expect(202, "POST", f"/v1/clusters/{NAME}/nodes/0/move?tenant=acme", body)
+        wait_phase(self.cloud, self.domain, SOURCE, TARGET, phase)
+
+    def settled(self):
+        """No wish is left, the cluster is ready, and what must be true is."""
+        until(lambda: not self.cloud.dump().values("move"), lambda: f"the move has ended: {self.cloud.dump().values('move')}", 2 * BOOT)
+        self.cloud.heal_all()
+        self.cloud.ready(NAME, timeout=2 * BOOT, ready=2)
+        until(self.is_right, lambda: f"the hosts are as the store says: {self.cloud.domains()}\n{self.cloud.log_tail()}", BOOT)
+        self.cloud.check()
+
+    def is_right(self):
+        try:
+            self.cloud.check()
+        except AssertionError:
+            return False
+        return True
+
+    def lives_on(self):
+        """It is the same, and has not begun anew."""
+        assert self.cloud.nodes(NAME)[0]["id"] == self.id, self.cloud.client.events()[-8:]
+        before = self.count()
+        assert before > 5, "it has begun anew"
+        until(lambda: self.count() > before, "it still counts")
+
+
+@pytest.fixture
+def node(cloud, watched):
+    """A new one for each test, with whatever the last one has left mended."""
+    yield Node(cloud)
+    if not cloud.weftd_runs():
+        cloud.start_weftd()
+    cloud.heal_all()
+    cloud.remove_all()
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_link_is_cut_for_a_moment(cloud, node, phase):
+    """The move goes on, or is made again: the node lives on."""
+    if phase == "before":
+        cloud.cut(TARGET)
+    node.move(phase)
+    cloud.cut(TARGET)
+    time.sleep(SHORT)
+    cloud.heal(TARGET)
+    node.settled()
+    node.lives_on()
+
+
+@pytest.mark.parametrize("phase", ("copy", "post-copy"))
+def test_link_is_cut_for_long(cloud, node, phase):
+    """The target is lost: what it had of the node goes when it is back."""
+    node.move(phase)
+    cloud.cut(TARGET)
+    until(lambda: cloud.client.get(f"/v1/hosts/{TARGET}")["state"] == "lost", "the target is lost", BOOT)
+    cloud.heal(TARGET)
+    node.settled()
+    if phase == "copy":
+        node.lives_on()
+
+
+@pytest.mark.parametrize("phase", ("copy", "switch", "post-copy"))
+def test_target_dies(cloud, node, phase):
+    node.move(phase)
+    cloud.kill(TARGET)
+    node.settled()
+    if phase == "copy":
+        node.lives_on()
+
+
+@pytest.mark.parametrize("phase", ("copy", "switch", "post-copy"))
+def test_source_dies(cloud, node, phase):
+    """What was not there yet is lost, and the node is created anew."""
+    node.move(phase)
+    cloud.kill(SOURCE)
+    node.settled()
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_weftd_dies(cloud, node, phase):
+    """kill -9; another goes on with what it finds. In the moment of the switch the node may be lost (decision 21)."""
+    node.move(phase)
+    cloud.stop_weftd()
+    cloud.start_weftd()
+    node.settled()
+    if phase != "switch":
+        node.lives_on()
