@@ -520,7 +520,7 @@ choose_copy(const WeftWork *work, const WeftNodeWork *item)
     if (wish && wish->copy != WEFT_METHOD_AUTO)
         return copies[wish->copy];
     WeftCopyFacts facts = { weft_node_memory(item->node), item->rate, options->migration_bandwidth, options->migration_stall,
-                            inventory && !inventory->kvm };
+                            inventory && !inventory->kvm && !options->trust_emulator };
     return weft_copy_choose(&facts);
 }
 

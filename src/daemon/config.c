@@ -248,6 +248,7 @@ read_control(WeftFields *f, WeftConfig *config)
     config->control.migration_bandwidth =
         weft_fields_size(f, "migration_bandwidth", 0, G_MAXINT64, config->control.migration_bandwidth);
     config->control.templates = weft_fields_bool(f, "templates", config->control.templates);
+    config->control.trust_emulator = weft_fields_bool(f, "trust_emulator", config->control.trust_emulator);
     if (config->control.backoff.max < config->control.backoff.base)
         weft_fields_fail(f, "backoff_max", "is shorter than backoff_base; make it at least as long");
 }

@@ -9,7 +9,7 @@ typedef struct WeftCopyFacts {
     guint64 rate;      /* bytes a second that it writes to, as measure() tells */
     guint64 bandwidth; /* bytes a second between the hosts; 0: no limit is known, and nothing is in its way */
     gint64 stall;      /* microseconds that it may stand still */
-    gboolean emulated; /* there is no KVM */
+    gboolean emulated; /* there is no KVM, and the emulator loses writes to memory that is being copied: QEMU's before 9.0 */
 } WeftCopyFacts;
 
 /* What is measured in a second may be so many times as much in the next ones. */
