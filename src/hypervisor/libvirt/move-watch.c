@@ -6,10 +6,13 @@
     (2 * G_USEC_PER_SEC) /* a post-copy that nobody waits for and that gets no further is broken off to be resumed             \
                           */
 #define PASSES_MAX 30    /* of a pre-copy; whoever writes less than the link carries needs a handful */
+#define VAIN_MAX 4       /* of them, when all of the stall was granted and none left much less than the one before */
+#define STEPS 6          /* in which the stall that is allowed is granted */
 
 typedef struct Stats {
     int type; /* VIR_DOMAIN_JOB_NONE: nothing is known yet */
     guint64 total, remaining, sent;
+    guint64 speed; /* bytes a second */
     guint passes;
 } Stats;
 
@@ -17,7 +20,11 @@ typedef struct Watch {
     WeftCall *call;
     virConnect *conn;
     virDomain *domain;
-    gboolean bounded;  /* the stall that is allowed was told */
+    guint steps, told; /* of the stall that is allowed: granted, and told to QEMU */
+    guint vain;        /* passes of a pre-copy that left much */
+    guint passes;      /* that were begun */
+    guint64 sent;      /* before the last of them */
+    gboolean shrinks;  /* it has at most half to do of what the one before did */
     gboolean switched; /* post-copy was asked for */
 } Watch;
 
@@ -59,6 +66,7 @@ read_stats(virDomain *domain)
     stats.total = get_ullong(params, n, VIR_DOMAIN_JOB_MEMORY_TOTAL);
     stats.remaining = get_ullong(params, n, VIR_DOMAIN_JOB_MEMORY_REMAINING);
     stats.sent = get_ullong(params, n, VIR_DOMAIN_JOB_MEMORY_PROCESSED);
+    stats.speed = get_ullong(params, n, VIR_DOMAIN_JOB_MEMORY_BPS);
     stats.passes = (guint)get_ullong(params, n, VIR_DOMAIN_JOB_MEMORY_ITERATION);
     virTypedParamsFree(params, n);
     return stats;
@@ -75,6 +83,41 @@ note_stats(WeftMoving *moving, const Stats *stats)
     g_mutex_unlock(&moving->mutex);
 }
 
+/* TRUE: another pass was begun. */
+static gboolean
+note_pass(Watch *watch, const Stats *stats)
+{
+    if (stats->passes <= watch->passes)
+        return FALSE;
+    guint64 before = stats->sent - MIN(watch->sent, stats->sent);
+    watch->shrinks = watch->passes == 0 || stats->remaining <= before / 2;
+    watch->passes = stats->passes;
+    watch->sent = stats->sent;
+    return TRUE;
+}
+
+/* A pre-copy that ended now would have it stand still no longer than it may. */
+static gboolean
+would_fit(const WeftMoving *moving, const Stats *stats)
+{
+    guint64 speed = moving->bandwidth > 0 ? moving->bandwidth : stats->speed;
+    return (double)stats->remaining <= (double)speed * (double)moving->stall / G_USEC_PER_SEC;
+}
+
+/* As long as each pass leaves much less than the one before, the stall gets shorter with the next. Then more of what is allowed
+ * is granted, or the hybrid goes on as post-copy. */
+static void
+weigh_pass(Watch *watch, const Stats *stats)
+{
+    const WeftMoving *moving = moving_of(watch);
+    if (watch->shrinks)
+        return;
+    if (moving->copy == WEFT_COPY_PRE)
+        watch->steps = MIN(1 + ++watch->vain, STEPS);
+    else if (would_fit(moving, stats))
+        watch->steps = STEPS;
+}
+
 static gboolean
 is_time_to_switch(const Watch *watch, const Stats *stats)
 {
@@ -82,10 +125,20 @@ is_time_to_switch(const Watch *watch, const Stats *stats)
     case WEFT_COPY_POST:
         return stats->passes >= 1;
     case WEFT_COPY_HYBRID:
-        return stats->passes >= 2;
+        return !watch->shrinks && !would_fit(moving_of(watch), stats);
     default:
         return FALSE;
     }
+}
+
+/* Pages that the guest misses are sent at once, but behind all that the link has yet to carry: so there must be no queue. */
+static void
+switch_over(Watch *watch, const Stats *stats)
+{
+    guint64 mib = weft_move_share(stats->speed) >> 20;
+    if (moving_of(watch)->bandwidth == 0 && mib > 0)
+        virDomainMigrateSetMaxSpeed(watch->domain, mib, VIR_DOMAIN_MIGRATE_MAX_SPEED_POSTCOPY);
+    watch->switched = virDomainMigrateStartPostCopy(watch->domain, 0) == 0;
 }
 
 static gboolean
@@ -106,15 +159,24 @@ break_off(const Watch *watch)
 }
 
 static void
+bound(Watch *watch)
+{
+    gint64 milliseconds = moving_of(watch)->stall / 1000 * watch->steps / STEPS;
+    if (watch->told != watch->steps && milliseconds > 0 &&
+        virDomainMigrateSetMaxDowntime(watch->domain, (unsigned long long)milliseconds, 0) == 0)
+        watch->told = watch->steps;
+}
+
+static void
 steer(Watch *watch, const Stats *stats)
 {
     WeftMoving *moving = moving_of(watch);
-    guint64 milliseconds = (guint64)MAX(moving->stall / 1000, 1);
-    if (!watch->bounded)
-        watch->bounded = moving->stall <= 0 || virDomainMigrateSetMaxDowntime(watch->domain, milliseconds, 0) == 0;
+    if (note_pass(watch, stats))
+        weigh_pass(watch, stats);
+    bound(watch);
     if (!watch->switched && is_time_to_switch(watch, stats))
-        watch->switched = virDomainMigrateStartPostCopy(watch->domain, 0) == 0;
-    if (moving->copy == WEFT_COPY_PRE && stats->passes > PASSES_MAX) {
+        switch_over(watch, stats);
+    if (moving->copy == WEFT_COPY_PRE && (stats->passes > PASSES_MAX || watch->vain >= STEPS + VAIN_MAX)) {
         g_mutex_lock(&moving->mutex);
         moving->endless = TRUE;
         g_mutex_unlock(&moving->mutex);
@@ -174,6 +236,8 @@ void
 weft_move_watch(WeftCall *call)
 {
     Watch *watch = g_new0(Watch, 1);
+    watch->steps = 1;
+    watch->shrinks = TRUE;
     watch->call = g_atomic_rc_box_acquire(call);
     weft_vir_helper(run_watch, watch);
 }

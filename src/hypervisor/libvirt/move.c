@@ -105,13 +105,25 @@ params_clear(Params *params)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Params, params_clear)
 
-static gboolean
-add_bandwidth(Params *params, guint64 bandwidth)
+guint64
+weft_move_share(guint64 bandwidth)
 {
-    guint64 mib = MAX(bandwidth / MIB, 1);
-    return bandwidth == 0 ||
-           (virTypedParamsAddULLong(&params->list, &params->n, &params->size, VIR_MIGRATE_PARAM_BANDWIDTH, mib) == 0 &&
-            virTypedParamsAddULLong(&params->list, &params->n, &params->size, VIR_MIGRATE_PARAM_BANDWIDTH_POSTCOPY, mib) == 0);
+    return bandwidth / 10 * 9;
+}
+
+/* 0: as fast as can be. */
+static gboolean
+add_speed(Params *params, const char *name, guint64 speed)
+{
+    return speed == 0 || virTypedParamsAddULLong(&params->list, &params->n, &params->size, name, MAX(speed / MIB, 1)) == 0;
+}
+
+static gboolean
+add_speeds(Params *params, const WeftMoving *moving)
+{
+    guint64 speed = weft_move_share(moving->bandwidth);
+    return add_speed(params, VIR_MIGRATE_PARAM_BANDWIDTH, speed) &&
+           add_speed(params, VIR_MIGRATE_PARAM_BANDWIDTH_POSTCOPY, speed);
 }
 
 /* libvirt's client does all of its steps in there. */
@@ -158,7 +170,7 @@ begin(WeftCall *call, virDomain *domain, GError **error)
     g_autofree char *xml = weft_move_definition(live, moving->xml, error);
     if (!xml || !forget_fork(domain, live, error) || !weft_move_files(call, moving->there, moving, live, &disk, error))
         return FALSE;
-    gboolean added = add_bandwidth(&params, moving->bandwidth) &&
+    gboolean added = add_speeds(&params, moving) &&
                      virTypedParamsAddString(&params.list, &params.n, &params.size, VIR_MIGRATE_PARAM_DEST_XML, xml) == 0;
     if (disk) {
         flags |= VIR_MIGRATE_NON_SHARED_INC;
@@ -175,7 +187,7 @@ resume_copy(WeftCall *call, virDomain *domain, GError **error)
 {
     const WeftMoving *moving = call->args;
     g_auto(Params) params = { NULL };
-    if (!add_bandwidth(&params, moving->bandwidth))
+    if (!add_speeds(&params, moving))
         return weft_vir_fail(error, "describing the move of domain %s", moving->domain);
     return migrate(call, domain, &params, VIR_MIGRATE_LIVE | VIR_MIGRATE_POSTCOPY | VIR_MIGRATE_POSTCOPY_RESUME, error);
 }

@@ -23,6 +23,9 @@ typedef struct WeftMoving {
     gint64 stopped, went_on; /* when its processors stopped here, and ran there; 0: not heard */
 } WeftMoving;
 
+/* Of what the link carries, what a move takes: as much as leaves no queue in front of pages that the guest waits for. */
+guint64 weft_move_share(guint64 bandwidth);
+
 /* --- move-files.c --- */
 
 /* What the domain has on its host and takes along; ret_disk: the target of its own disk, which libvirt copies; NULL: none. */
