@@ -27,7 +27,7 @@ typedef struct Drive {
     int n;
     char *text; /* standard input */
     GCancellable *cancellable;
-    gint64 patience, alive; /* monotonic, atomic */
+    gint64 began, patience, alive; /* monotonic; the last is atomic */
     json_t *answer;
     GMainLoop *loop;
     int status;
@@ -51,7 +51,8 @@ note_alive(guint64 done, guint64 total, gpointer data)
 {
     Drive *drive = data;
     __atomic_store_n(&drive->alive, g_get_monotonic_time(), __ATOMIC_RELAXED);
-    fprintf(stderr, "%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT "\n", done, total);
+    fprintf(stderr, "%.3f: %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT "\n",
+            (double)(drive->alive - drive->began) / G_USEC_PER_SEC, done, total);
 }
 
 static WeftCopy
@@ -224,7 +225,7 @@ main(int argc, char **argv)
     const char *patience = g_getenv("WEFT_DRIVE_PATIENCE");
     Drive drive = { .hosts = g_strsplit(argv[1], " ", -1), .args = argv + 2, .n = argc - 2, .answer = json_object() };
     drive.patience = (patience ? g_ascii_strtoll(patience, NULL, 10) : 30) * G_USEC_PER_SEC;
-    drive.alive = g_get_monotonic_time();
+    drive.began = drive.alive = g_get_monotonic_time();
     drive.text = reads_text(argv[2]) ? weft_file_read("-", DEFINITION_MAX, NULL, &error) : NULL;
     drive.hv = error ? NULL : weft_hypervisor_libvirt_new(NULL, &error);
     g_assert_no_error(error);

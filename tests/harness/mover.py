@@ -1,5 +1,6 @@
 """A lab of two hosts with one node that beats (bench/beat) and is moved by the driver alone, without weftd."""
 
+import collections
 import json
 import os
 import re
@@ -15,18 +16,26 @@ from .weft import build_folder
 HEAR = Path(__file__).with_name("hear.py")
 MIB = 1 << 20
 NAME = "mover"
+PERIOD = 0.005  # as in bench/beat.c
+
+# When it was heard, how many there were and how many pages were written and found wrong by then, the node's own clock, and its
+# longest gap since the one before.
+Beat = collections.namedtuple("Beat", "time sent written wrong clock longest")
 
 
 class Mover(Cloud):
-    def __init__(self, memory="512M", **options):
+    def __init__(self, memory="512M", image="mpi", start="cold", **options):
         super().__init__(images=("mpi",), hosts=2, cores=3, **({"memory": "2G"} | options))
-        self.node_memory = memory
+        self.node = {"memory": memory, "image": image, "start": start}
         self.domain = self.host = None
 
-    def up(self, weftd=True):
+    name = NAME
+
+    def up(self, weftd=True, renew=True):
         super().up(weftd=weftd)
         self.only("h1")
-        self.renew()
+        if renew:
+            self.renew()
         return self
 
     def renew(self):
@@ -34,7 +43,7 @@ class Mover(Cloud):
         for tenant, name in self.clusters():
             self.client.delete(name, tenant)
         until(lambda: not self.clusters(), "the node is gone", BOOT)
-        self.make(NAME, 1, image="mpi", memory=self.node_memory, start="cold")
+        self.make(NAME, 1, **self.node)
         node = self.nodes(NAME)[0]
         self.domain, self.host = f"weft-{node['id']}", node["host"]
         self.weft("scp", "--tenant", "acme", build_folder() / "bench/beat", f"{NAME}[0]:/tmp/beat")
@@ -47,18 +56,20 @@ class Mover(Cloud):
                  f"setsid /tmp/beat 10.64.255.255 {mib} {rate} > /dev/null 2>&1 < /dev/null & sleep 1")
         until(lambda: self.hear(1)[-1:], "the node beats")
 
-    def listen(self, seconds):
-        """Begins to hear it on both hosts; heard() ends that."""
-        return [self.begin("exec", host, "--", sys.executable, str(HEAR), str(seconds)) for host in self.living()]
+    def listen(self, seconds=None):
+        """Begins to hear it on both hosts, for so long or until heard() ends that."""
+        limit = [] if seconds is None else [str(seconds)]
+        return [subprocess.Popen(self.command("exec", host, "--", sys.executable, str(HEAR), *limit), stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, text=True) for host in self.living()]
 
     @staticmethod
     def heard(listeners):
-        """[(time, sent, written)], each once, in the order in which they were sent."""
+        """Beats, each once, in the order in which they were sent."""
         beats = {}
         for listener in listeners:
             for line in listener.communicate()[0].splitlines():
-                time, sent, written = line.split()
-                beats.setdefault(int(sent), (float(time), int(sent), int(written)))
+                time, sent, written, wrong, clock, longest = line.split()
+                beats.setdefault(int(sent), Beat(float(time), int(sent), int(written), int(wrong), float(clock), float(longest)))
         return [beats[sent] for sent in sorted(beats)]
 
     def hear(self, seconds):
@@ -144,10 +155,10 @@ class Mover(Cloud):
 def gaps(beats):
     """How long nothing was heard between two that were sent after one another, the longest first; what was lost on the way
     counts as the time that it should have taken."""
-    found = [later[0] - earlier[0] - 0.01 * (later[1] - earlier[1] - 1) for earlier, later in zip(beats, beats[1:])]
-    return sorted(found, reverse=True)
+    return sorted((later.time - earlier.time - PERIOD * (later.sent - earlier.sent - 1) for earlier, later in zip(beats, beats[1:])),
+                  reverse=True)
 
 
 def rate(beats):
     """MiB a second that it wrote."""
-    return (beats[-1][2] - beats[0][2]) / 256 / (beats[-1][0] - beats[0][0])
+    return (beats[-1].written - beats[0].written) / 256 / (beats[-1].time - beats[0].time)
