@@ -8,7 +8,7 @@ import pytest
 from harness.files import KERNEL
 from harness.invariants import SYSTEM, ledger
 from harness.wait import until
-from harness.weft import host
+from harness.weft import Client, host
 from test_images import upload
 
 SHAPE = {"path": "bridge", "cores": 1, "memory": "256M", "image": "mpi"}
@@ -120,6 +120,14 @@ def test_the_system_s_cluster_is_hidden_and_free(weft):
     found = weft.client.items("/v1/clusters", tenant=SYSTEM)
     assert [(c["tenant"], c["priority"] < 0, c["preemptible"]) for c in found] == [(SYSTEM, True, True)]
     assert ledger(weft.dump()) == []
+    member = Client(weft.client.connect, weft.token("acme-member"))
+    for path in ("/v1/clusters", "/v1/queue", "/v1/usage", "/v1/events"):
+        assert SYSTEM not in json.dumps(member.get(path)), f"its tenants see nothing of it in {path}"
+    assert {c["tenant"] for c in weft.client.items("/v1/clusters")} == {SYSTEM, "acme"}, "operators do: it holds room"
+    weft.client.delete("first")
+    weft.client.wait_gone("first")
+    weft.client.expect(204, "DELETE", "/v1/images/mpi")
+    until(lambda: not templates(weft) and not weft.client.items("/v1/clusters", tenant=SYSTEM), "it keeps no image from going")
 
 
 @pytest.mark.parametrize("op", ["settle", "save", "fetch"])

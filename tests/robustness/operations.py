@@ -271,6 +271,26 @@ def fork_badly(site):
     create_settled(site)
 
 
+def fork_with_devices(site):
+    site.call("POST", "/v1/clusters?tenant=acme", spec("cfd", 3, image="own", path="bridge", gpus=1))
+
+
+def have_devices(site):
+    is_forked(site)
+    for key, node in site.weft.dump().values("node").items():
+        assert site.world.plugged(node["host"], f"weft-{key}") == {"+ua-gpu0"}, "whether or not it is known what that cost"
+
+
+def damage_template(weft):
+    for template in weft.dump().values("template").values():
+        (weft.root / "images" / template["digest"]).write_bytes(b"x" * template["size"])
+
+
+def is_captured_anew(site):
+    has_template(site)
+    assert site.client.items("/v1/templates")[0]["generation"] == 2
+
+
 def with_forks(site):
     with_template(site)
     create_settled(site)
@@ -653,6 +673,8 @@ OPERATIONS = [
     Operation("template-fails", capture_in_vain, check=has_no_template),
     Operation("fork", create_settled, with_template, is_forked),
     Operation("fork-fails", fork_badly, with_template, has_nodes(3)),
+    Operation("fork-devices", fork_with_devices, with_template, have_devices),
+    Operation("template-damaged", create_settled, with_template, is_captured_anew, before=damage_template),
     Operation("template-rm", remove_template, with_forks, forks_go_on),
     Operation("template-dropped", remove_image_of_template, with_template, image_is_gone),
     Operation("stray-memory", nothing, before=leave_memory, check=memory_is_gone),
