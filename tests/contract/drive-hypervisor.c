@@ -166,6 +166,13 @@ static const struct {
 };
 /* clang-format on */
 
+static gboolean
+quit(gpointer loop)
+{
+    g_main_loop_quit(loop);
+    return G_SOURCE_REMOVE;
+}
+
 static gpointer
 run(gpointer data)
 {
@@ -183,7 +190,7 @@ run(gpointer data)
         json_object_set_new(drive->answer, "message", json_string(error->message));
     }
     drive->status = ok ? 0 : 1;
-    g_main_loop_quit(drive->loop);
+    g_idle_add(quit, drive->loop); /* which may not run yet */
     return NULL;
 }
 
