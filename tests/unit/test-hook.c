@@ -1,17 +1,21 @@
 #include "errors.h"
 #include "hook.h"
 #include "metadata.h"
+#include "own.h"
 #include "peers.h"
 #include "sysfs.h"
 #include "vf.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <glib/gstdio.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 #include <netlink/attr.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define SPACE "xmlns:weft='https://weft.dev/xmlns/domain/1'"
 #define PARTITION "<weft:partition pkey='0x0001' vxlan='10001'/>"
@@ -424,6 +428,46 @@ reads_back_what_it_wrote(World *world, gconstpointer data)
     g_assert_null(weft_sysfs_link(path));
 }
 
+/* --- memory that is a fork's own --- */
+
+#define PAGE 4096
+#define PAGES 256
+
+static guint64
+own_bytes(void)
+{
+    guint64 bytes = 0;
+    g_autoptr(GError) error = NULL;
+    g_assert_true(weft_own_count("/proc/self", &bytes, &error));
+    g_assert_no_error(error);
+    return bytes;
+}
+
+/* Pages that were only read are still shared. */
+static void
+counts_what_was_copied(void)
+{
+    g_autofree char *root = g_dir_make_tmp("weft-own-XXXXXX", NULL), *folder = g_build_filename(root, "weft-memory", NULL);
+    g_autofree char *path = g_build_filename(folder, "1a", NULL), *zeros = g_malloc0(PAGE * PAGES);
+    g_assert_cmpint(g_mkdir(folder, 0700), ==, 0);
+    g_assert_true(g_file_set_contents(path, zeros, PAGE * PAGES, NULL));
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    volatile char *memory = mmap(NULL, PAGE * PAGES, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    g_assert_true(memory != MAP_FAILED);
+    g_assert_cmpuint(own_bytes(), ==, 0);
+    for (guint i = 0; i < PAGES; i++)
+        g_assert_cmpint(memory[i * PAGE], ==, 0);
+    g_assert_cmpuint(own_bytes(), ==, 0);
+    for (guint i = 0; i < 3; i++)
+        memory[i * 7 * PAGE] = 1;
+    g_assert_cmpuint(own_bytes(), ==, 3 * PAGE);
+    munmap((void *)memory, PAGE * PAGES);
+    close(fd);
+    g_unlink(path);
+    g_rmdir(folder);
+    g_rmdir(root);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -434,6 +478,7 @@ main(int argc, char **argv)
     g_test_add_func("/hook/metadata/network", reads_a_network);
     g_test_add_func("/hook/metadata/mark", knows_its_own);
     g_test_add_func("/hook/peers/text", peers_go_through_text);
+    g_test_add_func("/hook/own", counts_what_was_copied);
     g_test_add("/hook/mlx5/messages", World, NULL, world_set_up, sends_exactly_this, world_tear_down);
     g_test_add("/hook/mlx5/read-back", World, NULL, world_set_up, believes_only_what_reads_back, world_tear_down);
     g_test_add("/hook/mlx5/ipoib", World, NULL, world_set_up, needs_an_ipoib_interface, world_tear_down);

@@ -44,8 +44,9 @@ node_of(json_t *of)
     return node;
 }
 
+/* device: which of its host's devices alone; -1: all of it. */
 static char *
-format_golden(const char *name, GError **error)
+format_part(const char *name, int device, GError **error)
 {
     json_t *of = entry("cases", name);
     const char *image_name = json_string_value(json_object_get(of, "image"));
@@ -65,6 +66,7 @@ format_golden(const char *name, GError **error)
         .tcg = json_is_true(json_object_get(of, "tcg")),
         .shm = json_object_get(of, "shm_size") != NULL,
         .shm_size = number_or(of, "shm_size", 0),
+        .parted = json_is_true(json_object_get(of, "parted")),
     };
     g_autoptr(GArray) shared = g_array_new(FALSE, FALSE, sizeof(guint16));
     json_t *key;
@@ -72,7 +74,13 @@ format_golden(const char *name, GError **error)
     json_array_foreach (json_object_get(of, "shared"), i, key)
         g_array_append_val(shared, (guint16){ (guint16)json_integer_value(key) });
     spec.shared = shared;
-    return weft_domain_xml_format(&spec, error);
+    return device < 0 ? weft_domain_xml_format(&spec, error) : weft_domain_device_format(&spec, (guint)device, error);
+}
+
+static char *
+format_golden(const char *name, GError **error)
+{
+    return format_part(name, -1, error);
 }
 
 /* As libvirt's own schema has it. */
@@ -183,6 +191,26 @@ refuses_images(void)
     }
 }
 
+/* --- what is plugged and unplugged --- */
+
+/* By the alias that it has in the definition, at the same address of the host, and at no place on the guest's buses. */
+static void
+writes_devices_alone(void)
+{
+    static const char *const aliases[] = { "ua-rail0", "ua-rail1", "ua-gpu0", "ua-gpu1", "ua-gpu2", "ua-gpu3" };
+    g_autofree char *whole = format_golden("sriov-gpus-of-two-sockets", NULL);
+    for (guint i = 0; i < G_N_ELEMENTS(aliases); i++) {
+        g_autofree char *alias = g_strdup_printf("<alias name=\"%s\"/>", aliases[i]);
+        g_autofree char *alone = format_part("sriov-gpus-of-two-sockets", (int)i, NULL);
+        g_assert_true(g_str_has_prefix(alone, "<hostdev mode=\"subsystem\" type=\"pci\" managed=\"yes\">"));
+        g_assert_nonnull(strstr(alone, alias));
+        g_assert_nonnull(strstr(whole, alias));
+        g_assert_null(strstr(alone, "<address type="));
+    }
+    g_autofree char *gpu = format_part("sriov-gpus-of-two-sockets", 3, NULL);
+    g_assert_nonnull(strstr(gpu, "<address domain=\"0x0000\" bus=\"0xc2\" slot=\"0x00\" function=\"0x0\"/>"));
+}
+
 /* --- reading --- */
 
 static void
@@ -263,6 +291,7 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     add_goldens();
+    g_test_add_func("/domain-xml/devices-alone", writes_devices_alone);
     g_test_add_func("/domain-xml/refuses-images", refuses_images);
     g_test_add_func("/domain-xml/reads-what-it-wrote", reads_what_it_wrote);
     g_test_add_func("/domain-xml/identifies", identifies);
