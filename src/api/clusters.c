@@ -52,8 +52,8 @@ weft_find_cluster(WeftRequest *request, gint64 *ret_revision, GError **error)
     return weft_record_cluster(record, error);
 }
 
-static WeftReply *
-cluster_reply(WeftRequest *request, guint status, const WeftCluster *cluster, GError **error)
+WeftReply *
+weft_cluster_reply(WeftRequest *request, guint status, const WeftCluster *cluster, GError **error)
 {
     json_t *view = weft_view_cluster(request->store, cluster, weft_request_sees_all(request), error);
     if (!view)
@@ -112,7 +112,7 @@ gboolean
 weft_handle_cluster_get(WeftRequest *request, GError **error)
 {
     g_autoptr(WeftCluster) cluster = weft_find_cluster(request, NULL, error);
-    WeftReply *reply = cluster ? cluster_reply(request, 200, cluster, error) : NULL;
+    WeftReply *reply = cluster ? weft_cluster_reply(request, 200, cluster, error) : NULL;
     return reply ? weft_request_reply(request, reply) : FALSE;
 }
 
@@ -317,6 +317,15 @@ check_priority(WeftRequest *request, const WeftTenant *tenant, const WeftCluster
                              cluster->priority, tenant->name, tenant->priority_max);
 }
 
+gboolean
+weft_check_wish(WeftRequest *request, WeftTenant *tenant, WeftCluster *cluster, WeftTxn *txn, GError **error)
+{
+    return check_priority(request, tenant, cluster, error) && weft_settle_images(request, cluster, txn, error) &&
+           check_name(request, cluster, error) && check_fabric(request, cluster, error) &&
+           settle_shared(request, cluster, error) && settle_path(request, cluster, error) &&
+           check_bandwidth(request, cluster, error) && check_quotas(request, tenant, NULL, cluster, error);
+}
+
 WeftCluster *
 weft_read_wish(WeftRequest *request, WeftTenant *tenant, WeftTxn *txn, GError **error)
 {
@@ -327,12 +336,7 @@ weft_read_wish(WeftRequest *request, WeftTenant *tenant, WeftTxn *txn, GError **
     cluster->tenant = g_strdup(tenant->name);
     cluster->creator = g_strdup(request->principal->name);
     cluster->created = weft_clock_now();
-    if (!check_priority(request, tenant, cluster, error) || !weft_settle_images(request, cluster, txn, error) ||
-        !check_name(request, cluster, error) || !check_fabric(request, cluster, error) ||
-        !settle_shared(request, cluster, error) || !settle_path(request, cluster, error) ||
-        !check_bandwidth(request, cluster, error) || !check_quotas(request, tenant, NULL, cluster, error))
-        return NULL;
-    return g_steal_pointer(&cluster);
+    return weft_check_wish(request, tenant, cluster, txn, error) ? g_steal_pointer(&cluster) : NULL;
 }
 
 gboolean
@@ -342,7 +346,7 @@ weft_handle_cluster_create(WeftRequest *request, GError **error)
     g_autoptr(WeftTenant) tenant = weft_request_tenant(request, &revision, error);
     g_autoptr(WeftTxn) txn = weft_txn_new("cluster-created");
     g_autoptr(WeftCluster) cluster = tenant ? weft_read_wish(request, tenant, txn, error) : NULL;
-    WeftReply *reply = cluster ? cluster_reply(request, 201, cluster, error) : NULL;
+    WeftReply *reply = cluster ? weft_cluster_reply(request, 201, cluster, error) : NULL;
     if (!reply)
         return FALSE;
     weft_reply_header(reply, "Location", "/v1/clusters/%s", cluster->id);
@@ -398,7 +402,7 @@ weft_handle_cluster_scale(WeftRequest *request, GError **error)
         return FALSE;
     if (weft_cluster_count(cluster) > weft_cluster_count(before))
         cluster->scaled = weft_clock_now();
-    WeftReply *reply = cluster_reply(request, 200, cluster, error);
+    WeftReply *reply = weft_cluster_reply(request, 200, cluster, error);
     if (!reply)
         return FALSE;
 
@@ -423,7 +427,7 @@ weft_handle_cluster_delete(WeftRequest *request, GError **error)
         return FALSE;
     gboolean already = cluster->deleted;
     cluster->deleted = TRUE;
-    WeftReply *reply = cluster_reply(request, 202, cluster, error);
+    WeftReply *reply = weft_cluster_reply(request, 202, cluster, error);
     if (!reply)
         return FALSE;
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "records.h"
+#include "reply.h"
 #include "router.h"
 
 /* about.c */
@@ -19,8 +20,15 @@ gboolean weft_handle_node_list(WeftRequest *request, GError **error);
 /* The cluster that the body asks for, with all that can be told before it is placed: it is not there yet, and within the
  * tenant's quotas (of which those that it does not touch are cleared). txn: to expect what it relies on; NULL: nothing. */
 WeftCluster *weft_read_wish(WeftRequest *request, WeftTenant *tenant, WeftTxn *txn, GError **error);
+/* … of one that is made otherwise. */
+gboolean weft_check_wish(WeftRequest *request, WeftTenant *tenant, WeftCluster *cluster, WeftTxn *txn, GError **error);
+/* The answer that shows it. */
+WeftReply *weft_cluster_reply(WeftRequest *request, guint status, const WeftCluster *cluster, GError **error);
 /* The cluster that the path names, by id or name, if the caller may see it. */
 WeftCluster *weft_find_cluster(WeftRequest *request, gint64 *ret_revision, GError **error);
+
+/* clones.c */
+gboolean weft_handle_cluster_clone(WeftRequest *request, GError **error);
 
 /* placements.c */
 gboolean weft_handle_placement_try(WeftRequest *request, GError **error);

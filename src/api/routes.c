@@ -13,6 +13,7 @@ const WeftRoute weft_routes[] = {
     { "GET",    "/v1/clusters/:cluster",          WEFT_ROLE_VIEWER,   weft_handle_cluster_get,        WEFT_BODY_NONE,     { "tenant" } },
     { "PATCH",  "/v1/clusters/:cluster",          WEFT_ROLE_MEMBER,   weft_handle_cluster_scale,      WEFT_BODY_REQUIRED, { "tenant" } },
     { "DELETE", "/v1/clusters/:cluster",          WEFT_ROLE_MEMBER,   weft_handle_cluster_delete,     WEFT_BODY_NONE,     { "tenant" } },
+    { "POST",   "/v1/clusters/:cluster/clone",    WEFT_ROLE_MEMBER,   weft_handle_cluster_clone,      WEFT_BODY_REQUIRED, { "tenant" } },
     { "GET",    "/v1/clusters/:cluster/nodes",    WEFT_ROLE_VIEWER,   weft_handle_node_list,          WEFT_BODY_NONE,     { "tenant", "limit", "after" } },
     { "GET",    "/v1/clusters/:cluster/events",   WEFT_ROLE_VIEWER,   weft_handle_cluster_event_list, WEFT_BODY_NONE,     { "tenant", "limit", "after" } },
     { "GET",    "/v1/clusters/:cluster/load",     WEFT_ROLE_VIEWER,   weft_handle_cluster_load,       WEFT_BODY_NONE,     { "tenant" } },

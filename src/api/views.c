@@ -140,6 +140,15 @@ wish_view(const WeftCluster *cluster)
     return merge(merge(view, inside_view(cluster)), placement_view(cluster));
 }
 
+/* Seconds, to the microsecond. */
+static json_t *
+clone_view(const WeftCluster *cluster, const WeftClusterStatus *status)
+{
+    return json_pack("{s:s, s:s?, s:o, s:o}", "of", cluster->clone_of, "node", cluster->clone_node, "paused",
+                     status->paused ? json_real((double)status->paused / G_USEC_PER_SEC) : json_null(), "done",
+                     time_view(status->cloned));
+}
+
 /* The reconciler writes the status: a cluster that it has not seen yet is queued. */
 static json_t *
 progress_view(const WeftCluster *cluster, const WeftClusterStatus *status, gboolean all)
@@ -156,6 +165,7 @@ progress_view(const WeftCluster *cluster, const WeftClusterStatus *status, gbool
     json_object_set_new(view, "sl", json_integer(status->sl));
     json_object_set_new(view, "placed", time_view(status->placed));
     json_object_set_new(view, "ends", time_view(status->ends));
+    json_object_set_new(view, "clone", cluster->clone_of ? clone_view(cluster, status) : json_null());
     if (all)
         json_object_set_new(view, "detail", text_view(status->detail));
     return view;
@@ -388,6 +398,8 @@ weft_view_template(const WeftTemplate *template)
                                            template->detail, "digest", template->digest, "size", size_view(template->size),
                                            "host", template->host, "captured", time_view(template->captured), "used",
                                            time_view(template->used)));
+    json_object_update_new(view, json_pack("{s:s?, s:s?, s:s?}", "source", template->source, "cluster", template->cluster,
+                                           "tenant", template->tenant));
     return view;
 }
 

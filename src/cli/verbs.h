@@ -7,6 +7,7 @@ extern const WeftVerb weft_create_verbs[];
 extern const WeftVerb weft_ls_verbs[];
 extern const WeftVerb weft_show_verbs[];
 extern const WeftVerb weft_scale_verbs[];
+extern const WeftVerb weft_clone_verbs[];
 extern const WeftVerb weft_rm_verbs[];
 extern const WeftVerb weft_wait_verbs[];
 extern const WeftVerb weft_events_verbs[];

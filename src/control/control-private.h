@@ -106,6 +106,10 @@ void weft_control_add_barred(WeftControl *control, const WeftCluster *cluster, G
 gint64 weft_work_created(const WeftWork *work);
 /* Looks for room at once, whenever it meant to try again. */
 void weft_work_try_room(WeftWork *work);
+/* Are nodes of it being saved for a clone? Then it must not be moved, nor put aside (work-clone.c). */
+gboolean weft_control_is_cloned(const WeftControl *control, const char *cluster_id);
+/* It is ready: those that are to be cloned from it may have waited for that. */
+void weft_control_wake_clones(WeftControl *control, const char *cluster_id);
 /* One look at a cluster, and the next step for it. */
 void weft_work_step(WeftWork *work);
 

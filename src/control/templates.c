@@ -171,8 +171,8 @@ next_generation(const WeftTemplates *templates, const WeftTemplate *wanted)
     g_hash_table_iter_init(&iter, templates->by_id);
     while (g_hash_table_iter_next(&iter, NULL, &item)) {
         const WeftTemplate *other = ((WeftTemplateItem *)item)->record;
-        if (g_str_equal(other->image, wanted->image) && other->cores == wanted->cores && other->memory == wanted->memory &&
-            other->page_size == wanted->page_size)
+        if (!other->source && g_str_equal(other->image, wanted->image) && other->cores == wanted->cores &&
+            other->memory == wanted->memory && other->page_size == wanted->page_size)
             last = MAX(last, other->generation);
     }
     return last + 1;
@@ -300,7 +300,10 @@ weft_templates_choose(WeftTemplates *templates, const WeftCluster *cluster, cons
 void
 weft_templates_add_barred(const WeftTemplates *templates, const WeftCluster *cluster, GHashTable *hosts)
 {
-    const WeftTemplate *template = cluster->capture ? weft_templates_find(templates, cluster->capture) : NULL;
+    g_autoptr(GPtrArray) sources = cluster->clone_of ? weft_templates_of_clone(templates, cluster->id) : NULL;
+    const WeftTemplate *template = cluster->capture          ? weft_templates_find(templates, cluster->capture)
+                                   : sources && sources->len ? sources->pdata[0]
+                                                             : NULL;
     if (template)
         weft_hosts_add_of_other_kind(templates->control->hosts, template->kind, hosts);
 }
@@ -319,6 +322,85 @@ weft_templates_note_fork(WeftTemplates *templates, const char *id)
     WeftTemplateItem *item = find(templates, id);
     if (item)
         item->forked = TRUE;
+}
+
+/* --- those of clones --- */
+
+WeftTemplate *
+weft_templates_describe(const WeftTemplates *templates, const WeftNode *node, const char **ret_why)
+{
+    *ret_why = "weftd has no guest program to give it another identity with";
+    if (!templates->guest)
+        return NULL;
+    if (node->devices->len || node->gpus->len)
+        *ret_why = "it has devices of its host, of which the memory cannot be copied while they write to it";
+    else if (node->shm)
+        *ret_why = "its nodes on one host share memory";
+    else
+        return template_of(templates, node, ret_why);
+    return NULL;
+}
+
+static int
+compare_ranks(gconstpointer a, gconstpointer b)
+{
+    guint x = (*(WeftTemplate *const *)a)->rank, y = (*(WeftTemplate *const *)b)->rank;
+    return x < y ? -1 : x > y;
+}
+
+GPtrArray *
+weft_templates_of_clone(const WeftTemplates *templates, const char *cluster)
+{
+    GPtrArray *found = g_ptr_array_new();
+    GHashTableIter iter;
+    gpointer item;
+    g_hash_table_iter_init(&iter, templates->by_id);
+    while (g_hash_table_iter_next(&iter, NULL, &item)) {
+        WeftTemplate *record = ((WeftTemplateItem *)item)->record;
+        if (g_strcmp0(record->cluster, cluster) == 0)
+            g_ptr_array_add(found, record);
+    }
+    g_ptr_array_sort(found, compare_ranks);
+    return found;
+}
+
+gboolean
+weft_templates_is_source(const WeftTemplates *templates, const char *cluster)
+{
+    g_autofree char *prefix = g_strconcat(cluster, "-", NULL);
+    GHashTableIter iter;
+    gpointer item;
+    g_hash_table_iter_init(&iter, templates->by_id);
+    while (g_hash_table_iter_next(&iter, NULL, &item)) {
+        const WeftTemplate *record = ((WeftTemplateItem *)item)->record;
+        if (record->source && record->state == WEFT_TEMPLATE_CAPTURING && g_str_has_prefix(record->source, prefix))
+            return TRUE;
+    }
+    return FALSE;
+}
+
+gboolean
+weft_templates_is_private(const WeftTemplates *templates, const char *id)
+{
+    const WeftTemplate *template = id ? weft_templates_find(templates, id) : NULL;
+    return template && template->source;
+}
+
+void
+weft_templates_put_private(const WeftTemplates *templates, WeftTxn *txn, const WeftTemplate *template)
+{
+    const WeftTemplateItem *item = find(templates, template->id);
+    weft_txn_put_template(txn, template, item ? item->revision : WEFT_ABSENT);
+}
+
+void
+weft_templates_end_clone(const WeftTemplates *templates, WeftTxn *txn, const char *cluster)
+{
+    g_autoptr(GPtrArray) records = weft_templates_of_clone(templates, cluster);
+    for (guint i = 0; i < records->len; i++) {
+        const WeftTemplate *record = records->pdata[i];
+        weft_txn_delete(txn, WEFT_KIND_TEMPLATE, record->id, find(templates, record->id)->revision);
+    }
 }
 
 /* --- it was made, or not --- */
@@ -440,7 +522,7 @@ tend_item(WeftTemplates *templates, WeftTemplateItem *item)
     const WeftTemplate *record = item->record;
     gint64 last = MAX(record->used, record->since);
     const WeftImage *image = weft_images_find(control->images, record->image);
-    if (item->writing)
+    if (item->writing || record->source) /* its clone decides what becomes of it */
         return;
     if (weft_images_wanted(control->images) && (!image || !weft_template_is_of(record, image)))
         drop(templates, item, "its image is gone, or is another one by now");

@@ -3,6 +3,7 @@
  *     templates.c          what a new node is forked from; templates are wanted, made, and dropped
  *     templates-primed.c   memory on hosts: claimed, made, and given back
  *     work-fork.c          nodes that are forked, and the one that becomes a template
+ *     work-clone.c         templates that are made of running nodes, for their clones alone
  *
  * A template that is wanted is made by a cluster of the system's own with one node: it is claimed, placed, healed and cleaned
  * up as any other, gives way to all, and goes when the node was saved. Whoever wants nodes meanwhile has them booted. */
@@ -11,6 +12,7 @@
 #include "cluster.h"
 #include "node.h"
 #include "rest.h"
+#include "store.h"
 #include "template.h"
 
 #include <glib.h>
@@ -35,6 +37,21 @@ const WeftTemplate *weft_templates_find(const WeftTemplates *templates, const ch
 char *weft_templates_choose(WeftTemplates *templates, const WeftCluster *cluster, const WeftNode *node, const char **ret_why);
 /* Adds the names of hosts where the cluster cannot make its template to a set that owns them. */
 void weft_templates_add_barred(const WeftTemplates *templates, const WeftCluster *cluster, GHashTable *hosts);
+
+/* --- those of clones --- */
+
+/* What a node would be put aside as, without its source; NULL: it cannot, and why, in words for its tenant, static. */
+WeftTemplate *weft_templates_describe(const WeftTemplates *templates, const WeftNode *node, const char **ret_why);
+/* What was made, or is being made, for a cluster that is a clone, by rank: WeftTemplate, borrowed until something changes. */
+GPtrArray *weft_templates_of_clone(const WeftTemplates *templates, const char *cluster);
+/* Is a node of that cluster being put aside for a clone? */
+gboolean weft_templates_is_source(const WeftTemplates *templates, const char *cluster);
+/* Is it a clone's? */
+gboolean weft_templates_is_private(const WeftTemplates *templates, const char *id);
+/* Adds what the clone was made of to what is deleted. */
+void weft_templates_end_clone(const WeftTemplates *templates, WeftTxn *txn, const char *cluster);
+/* … or to what is written: how it is by now. Takes its revision from what is known. */
+void weft_templates_put_private(const WeftTemplates *templates, WeftTxn *txn, const WeftTemplate *template);
 
 /* There is a node that was forked from it. */
 void weft_templates_note_fork(WeftTemplates *templates, const char *id);

@@ -240,9 +240,11 @@ weft_turns_kind_known(WeftTurns *turns)
     GHashTableIter iter;
     gpointer value;
     g_hash_table_iter_init(&iter, turns->by_key);
-    while (g_hash_table_iter_next(&iter, NULL, &value))
-        if (((WeftWaiter *)value)->work->cluster->capture)
+    while (g_hash_table_iter_next(&iter, NULL, &value)) {
+        const WeftCluster *cluster = ((WeftWaiter *)value)->work->cluster;
+        if (cluster->capture || cluster->clone_of)
             weft_waiter_review(turns, value);
+    }
 }
 
 void

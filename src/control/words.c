@@ -21,6 +21,9 @@ static const Words words[WEFT_DEEDS] = {
     [WEFT_DEED_CAPTURE] = {
         "its host cannot be reached", "it was not captured",
         "its image cannot be captured", "it could not be captured" },
+    [WEFT_DEED_CLONE] = {
+        "its host cannot be reached", "its memory was not saved",
+        "its memory cannot be saved", "saving its memory failed" },
     [WEFT_DEED_GREET] = {
         "its host lost it before it answered", "no answer from inside",
         "its host cannot reach into it", "it ended before it answered" },

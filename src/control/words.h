@@ -22,6 +22,7 @@ typedef enum {
     WEFT_DEED_WAKE,    /* … and goes on */
     WEFT_DEED_MOVE,    /* to another host, while it runs */
     WEFT_DEED_CAPTURE, /* as a template */
+    WEFT_DEED_CLONE,   /* its memory is put aside while it runs */
     WEFT_DEEDS
 } WeftDeed;
 

@@ -22,6 +22,30 @@ weft_work_boot_cold(WeftWork *work, WeftNodeWork *item, const char *why, const c
     weft_work_wake(work);
 }
 
+/* Its file was brought to its host: then it can be read instead. */
+static gboolean
+may_read_all(const WeftWork *work, const WeftNodeWork *item)
+{
+    const WeftTemplate *template = weft_templates_find(work->control->templates, item->node->template);
+    WeftImageFile file = template ? weft_template_file(template) : (WeftImageFile){ 0 };
+    const WeftImage saved = { .name = (char *)"", .disk = &file };
+    return !item->whole && template && template->state == WEFT_TEMPLATE_READY &&
+           weft_images_are_on(work->control->images, item->node->host, &saved);
+}
+
+void
+weft_work_unforked(WeftWork *work, WeftNodeWork *item, const char *why, const char *detail)
+{
+    if (!weft_work_is_cloning(work)) {
+        weft_work_boot_cold(work, item, why, detail);
+    } else if (item->node->phase == WEFT_NODE_CLAIMED && may_read_all(work, item)) {
+        item->whole = TRUE;
+        weft_work_wake(work);
+    } else {
+        weft_work_give_up(work, item->node, why, detail);
+    }
+}
+
 void
 weft_work_tell_cold(const WeftWork *work, WeftTxn *txn, WeftNodeWork *item)
 {
@@ -46,7 +70,8 @@ weft_work_tell_cold(const WeftWork *work, WeftTxn *txn, WeftNodeWork *item)
 gboolean
 weft_work_is_primed(const WeftWork *work, const WeftNode *node)
 {
-    return !node->template || weft_templates_primed(work->control->templates, node);
+    const WeftNodeWork *item = weft_work_find(work, node->id);
+    return !node->template || (item && item->whole) || weft_templates_primed(work->control->templates, node);
 }
 
 void
@@ -56,12 +81,12 @@ weft_work_prime(WeftWork *work, WeftNodeWork *item)
     g_autofree char *why = NULL, *detail = NULL;
     g_autofree char *xml = weft_work_definition(work, item->node, &error);
     if (!xml) {
-        weft_work_boot_cold(work, item, "its definition cannot be made", error->message);
+        weft_work_unforked(work, item, "its definition cannot be made", error->message);
         return;
     }
     WeftPrimeOrder order = { item->node, work->key, xml };
     if (!weft_templates_prime(work->control->templates, &order, &why, &detail))
-        weft_work_boot_cold(work, item, why, detail);
+        weft_work_unforked(work, item, why, detail);
 }
 
 /* --- who it is --- */
@@ -79,6 +104,38 @@ plugged(WeftWork *work, const char *node_id, const char *why, const GError *erro
 }
 
 static void
+linked(WeftJob *job, const GError *error)
+{
+    WeftWork *work = job->owner;
+    WeftNodeWork *item = weft_work_step_ended(work, job->subject);
+    if (!item || item->node->phase != WEFT_NODE_CLAIMED)
+        return;
+    if (error)
+        weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_FORK, job->deadline, error });
+    else
+        weft_work_come_up(work, item);
+}
+
+/* A copy of a running node has that one's network device, with its link down until it is somebody else. */
+static void
+link_up(WeftWork *work, WeftNodeWork *item)
+{
+    g_autoptr(GError) error = NULL;
+    const WeftHost *host = weft_fleet_host(work->control->fleet, item->node->host);
+    g_autofree char *domain = weft_node_domain(item->node);
+    g_autofree char *xml = weft_work_nic(work, item->node, &error);
+    if (!xml) {
+        weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_FORK, 0, error });
+        return;
+    }
+    WeftJob *job = weft_job_new(WEFT_STEP_PLUG, host->name, host->uri, domain);
+    job->xml = g_steal_pointer(&xml);
+    job->deadline = work->control->options.start_deadline;
+    job->done = linked;
+    weft_work_submit(work, item, job);
+}
+
+static void
 became(const WeftTalk *talk, const char *output, const GError *error)
 {
     WeftWork *work = talk->work;
@@ -87,6 +144,8 @@ became(const WeftTalk *talk, const char *output, const GError *error)
         return;
     if (error)
         weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_FORK, talk->deadline, error });
+    else if (weft_templates_is_private(work->control->templates, item->node->template))
+        link_up(work, item);
     else
         weft_work_plug_fork(work, item, plugged);
 }
@@ -106,7 +165,8 @@ weft_work_become(WeftWork *work, WeftNodeWork *item)
     g_autoptr(GArray) shared = weft_work_shared_keys(work);
     WeftSeedSpec spec = { item->node, work->cluster, work->status->pkey, keys, options->guest, shared };
     weft_random_bytes(random, sizeof random);
-    g_autofree char *input = weft_seed_become(&spec, NULL, random);
+    const WeftTemplate *template = weft_templates_find(work->control->templates, item->node->template);
+    g_autofree char *input = weft_seed_become(&spec, template ? template->source : NULL, random);
     weft_work_ask(work, item, &(WeftWorkAsk){ "become", input, options->await_deadline, became });
 }
 

@@ -74,8 +74,15 @@ claim_lane(Placing *placing, const WeftNode *node)
 static void
 choose_way(Placing *placing, WeftNode *node)
 {
-    const char *why;
+    const char *why = NULL;
     const WeftCluster *cluster = placing->work->cluster;
+    if (weft_work_is_cloning(placing->work)) {
+        node->template = weft_work_clone_template(placing->work, node->rank);
+        return;
+    }
+    if (cluster->clone_of && g_hash_table_add(placing->whys, (gpointer)cluster->clone_of))
+        weft_txn_tell(placing->txn, "clone-grows", cluster, NULL,
+                      "new nodes begin with the image: the memory that the others were cloned from is gone");
     node->template = weft_templates_choose(placing->work->control->templates, cluster, node, &why);
     if (!why || !g_hash_table_add(placing->whys, (gpointer)why))
         return;

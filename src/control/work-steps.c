@@ -37,6 +37,15 @@ fork_failed(WeftWork *work, WeftNodeWork *item, const WeftMishap *mishap)
 {
     g_autofree char *words =
         mishap->words ? g_strdup(mishap->words) : weft_words(WEFT_DEED_FORK, mishap->error, mishap->deadline);
+    if (weft_templates_is_private(work->control->templates, item->node->template)) {
+        gboolean again =
+            weft_error_code(mishap->error) != WEFT_ERROR_INVALID && item->rest.attempts < work->control->options.starts_max;
+        weft_work_set_phase(work, item, WEFT_NODE_FAILED, words, mishap->error->message);
+        item->stopped = FALSE;
+        if (!again)
+            weft_work_unforked(work, item, words, mishap->error->message);
+        return;
+    }
     weft_templates_spoilt(work->control->templates, item->node, mishap->deed, words);
     weft_work_boot_cold(work, item, words, mishap->error->message);
     weft_work_set_phase(work, item, WEFT_NODE_FAILED, words, mishap->error->message);
@@ -287,6 +296,7 @@ define(WeftWork *work, const WeftNode *node, const Definition *definition, GErro
     spec.shm = spec.shm_size != 0;
     spec.tcg = !inventory->kvm;
     spec.later = node->template || work->cluster->capture;
+    spec.copied = weft_templates_is_private(control->templates, node->template);
     spec.parted = node->template || definition->parted;
     return write_definition(&spec, definition, error);
 }
@@ -317,12 +327,13 @@ weft_work_device(WeftWork *work, const WeftNode *node, guint index, GError **err
 
 /* What it goes on from, which was there a moment ago. */
 static gboolean
-add_origin(const WeftWork *work, const WeftNode *node, WeftJob *job, GError **error)
+add_origin(const WeftWork *work, const WeftNodeWork *item, WeftJob *job, GError **error)
 {
+    const WeftNode *node = item->node;
     WeftTemplates *templates = work->control->templates;
     const WeftTemplate *template = weft_templates_find(templates, node->template);
-    const char *primed = weft_templates_primed(templates, node);
-    if (!template || !primed)
+    const char *primed = item->whole ? NULL : weft_templates_primed(templates, node);
+    if (!template || (!primed && !item->whole))
         return weft_error_refuse(error, WEFT_ERROR_FAILED, "its template is gone");
     const WeftImageFile file = weft_template_file(template);
     job->saved = weft_job_file_copy(&file);
@@ -359,7 +370,7 @@ weft_work_start(WeftWork *work, WeftNodeWork *item)
 {
     g_autoptr(GError) error = NULL;
     WeftJob *job = start_job(work, item->node, &error);
-    if (job && item->node->template && !add_origin(work, item->node, job, &error))
+    if (job && item->node->template && !add_origin(work, item, job, &error))
         g_clear_pointer(&job, weft_job_free);
     if (!job) {
         weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_START, 0, error });

@@ -484,6 +484,8 @@ put_status(WeftWork *work, WeftTxn *txn)
 {
     if (!weft_work_update_status(work))
         return;
+    if (work->status->phase == WEFT_CLUSTER_READY && weft_work_is_cloning(work))
+        weft_work_end_clone(work, txn);
     weft_txn_put_cluster_status(txn, work->status, work->status_revision ? work->status_revision : WEFT_ABSENT);
     work->status_dirty = FALSE;
     work->status_writing = TRUE;
@@ -520,6 +522,8 @@ take_over(WeftWork *work, gint64 revision)
     }
     if (work->status_writing)
         work->status_revision = revision;
+    if (work->status_writing && work->status->phase == WEFT_CLUSTER_READY)
+        weft_control_wake_clones(work->control, work->cluster->id);
     if (work->status && work->status->phase == WEFT_CLUSTER_PREEMPTED)
         work->preempt = NULL;
     weft_expiry_set(work->control->expiry, work->key, work->finishing ? NULL : work->status);
@@ -566,6 +570,7 @@ undo(WeftWork *work, const GError *error)
 static void
 bury(WeftWork *work)
 {
+    g_clear_pointer(&work->captures, g_ptr_array_unref);
     weft_work_unload(work);
     try_anew(work);
     weft_rest_clear(&work->wire);

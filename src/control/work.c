@@ -39,6 +39,7 @@ weft_work_free(WeftWork *work)
     g_hash_table_unref(work->rebooted);
     g_hash_table_unref(work->joins);
     g_hash_table_unref(work->stills);
+    g_clear_pointer(&work->captures, g_ptr_array_unref);
     g_ptr_array_unref(work->peers);
     g_ptr_array_unref(work->wishes);
     g_hash_table_unref(work->shunned);
@@ -346,6 +347,7 @@ finish(WeftWork *work)
         weft_work_forget_move(work, txn, item->node);
         item->leaving = TRUE;
     }
+    weft_work_end_clone(work, txn);
     if (work->status_revision)
         weft_txn_delete(txn, WEFT_KIND_CLUSTER_STATUS, work->key, work->status_revision);
     if (work->status && work->status->pkey)
@@ -481,6 +483,14 @@ give_way(WeftWork *work)
     return FALSE;
 }
 
+/* A clone has no places before what it begins with is there. */
+static gboolean
+is_held(WeftWork *work)
+{
+    return work->nodes->len == 0 && !work->fatal && !work->cluster->deleted && weft_work_is_cloning(work) &&
+           !weft_work_clone(work) && !work->fatal;
+}
+
 static void
 act(WeftWork *work, const WeftPlan *plan)
 {
@@ -488,6 +498,13 @@ act(WeftWork *work, const WeftPlan *plan)
         finish(work);
         return;
     }
+    if (is_held(work)) {
+        if (!work->committing)
+            settle(work);
+        return;
+    }
+    if (work->committing)
+        return;
     if (work->fatal) {
         weft_turns_withdraw(work->control->turns, work);
         weft_work_revoke(work);

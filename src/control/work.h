@@ -41,6 +41,7 @@ typedef struct WeftNodeWork {
     char *unmoved_detail; /* the driver's words, for operators; NULL: none */
     gboolean hopeless;    /* … nor will it ever be */
     gboolean copied;      /* what it shared with its template became its own, and no event told yet */
+    gboolean whole;       /* a clone that could not share memory: it reads all of it for itself */
     char *host_key;       /* the public key of its ssh server, for the others; NULL: nobody asked yet */
 } WeftNodeWork;
 
@@ -92,6 +93,7 @@ struct WeftWork {
     GHashTable *rebooted;                  /* node id to the boot of its guest, NULL: another; likewise */
     GHashTable *joins;                     /* host to WeftJoin; outlives a reload */
     GHashTable *stills;                    /* node id to what is being brought to rest, or goes on (work-still.c); likewise */
+    GPtrArray *captures;                   /* nodes that it is cloned from, while they are saved (work-clone.c); NULL: none */
     GPtrArray *peers;                      /* char *, addresses of the hosts with members, sorted */
     char *members;                         /* the roster's lines of all who are up, while steps are begun; NULL: to be made */
     guint64 look;                          /* counts surveys of the hosts */
@@ -217,6 +219,8 @@ gboolean weft_work_is_primed(const WeftWork *work, const WeftNode *node);
 void weft_work_prime(WeftWork *work, WeftNodeWork *item);
 /* Its domain runs: tells it who it is; then it is up. */
 void weft_work_become(WeftWork *work, WeftNodeWork *item);
+/* Could it not be forked? It boots then, but for a clone, which would have lost what it is for. */
+void weft_work_unforked(WeftWork *work, WeftNodeWork *item, const char *why, const char *detail);
 /* It is not forked, now and when it is started anew. */
 void weft_work_boot_cold(WeftWork *work, WeftNodeWork *item, const char *why, const char *detail);
 /* … and an event tells so, once. */
@@ -276,6 +280,18 @@ void weft_work_tell_copied(const WeftWork *work, WeftTxn *txn, WeftNodeWork *ite
 /* One of these is under way. */
 gboolean weft_work_is_stilling(const WeftWork *work, const char *node_id);
 void weft_still_free(gpointer data);
+
+/* work-clone.c: a cluster that begins with the memory of another one's nodes. */
+
+/* Is it a clone that was not ready yet? */
+gboolean weft_work_is_cloning(const WeftWork *work);
+/* Has that memory been put aside? Else it does so, step by step; it may have committed, or be lost. */
+gboolean weft_work_clone(WeftWork *work);
+/* What its node of that rank is forked from: id; NULL: it is gone. */
+char *weft_work_clone_template(const WeftWork *work, guint rank);
+/* It is ready, or to be gone: what was put aside goes with what is committed. */
+void weft_work_end_clone(WeftWork *work, WeftTxn *txn);
+void weft_capture_free(gpointer data);
 
 /* work-talk.c: conversations with nodes. */
 

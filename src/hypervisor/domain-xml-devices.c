@@ -359,6 +359,8 @@ weft_domain_write_nic(WeftXml *xml, const WeftDomainSpec *spec, const char *alia
         weft_xml_end(xml);
     }
     weft_xml_empty(xml, "mtu", "size", G_STRINGIFY(WEFT_NETWORK_MTU));
+    if (spec->copied)
+        weft_xml_empty(xml, "link", "state", "down");
     weft_xml_empty(xml, "rom", "enabled", "no");
     if (alias)
         weft_xml_empty(xml, "alias", "name", alias);
@@ -429,7 +431,7 @@ weft_domain_write_devices(WeftXml *xml, const WeftDomainSpec *spec, GArray *pass
     write_tree(xml, spec, passthroughs);
     if (spec->later)
         weft_xml_empty(xml, "controller", "type", "pci", "model", "pcie-root-port"); /* what is plugged needs a free one */
-    weft_domain_write_nic(xml, spec, NULL);
+    weft_domain_write_nic(xml, spec, spec->copied ? WEFT_DOMAIN_NIC : NULL);
     write_console(xml);
     write_channel(xml, "org.qemu.guest_agent.0");
     write_channel(xml, WEFT_PORT_NAME);

@@ -22,6 +22,7 @@ typedef struct WeftDomainSpec {
     guint64 shm_size;       /* bytes, a power of two; with shm */
     gboolean later;         /* it has free ports for what is plugged once it knows who it is: a template, or a fork of one */
     gboolean parted;        /* what it has of its host's devices is plugged while it runs: after a fork, a move, a restore */
+    gboolean copied;        /* it goes on from a running node: its link is down until that is plugged */
 } WeftDomainSpec;
 
 /* The namespace of weft's element in <metadata>: a domain that has it is weft's. What weft-hook reads there:

@@ -11,6 +11,9 @@
 #define CHUNK 65536
 #define SAVED "saved " /* how such a file begins; then the domain, and its definition */
 #define PLUGGED_MAX 65536
+#define INTERFACE "<interface"
+#define INTERFACES "interfaces "
+#define UNLINKED "<link state=" /* a definition says so of one that is down only */
 
 static const char *
 world_of(WeftHypervisor *hv)
@@ -34,6 +37,26 @@ read_running(const WeftFakeFolder *host, const char *domain, GError **error)
     return text;
 }
 
+static guint
+count_interfaces(const char *text)
+{
+    guint n = 0;
+    for (const char *at = text; (at = strstr(at, INTERFACE)); at += strlen(INTERFACE))
+        n++;
+    return n;
+}
+
+/* "interfaces 1": how many it has by now, beside those of its definition. */
+static char *
+devices_of(const WeftFakeFolder *host, const char *domain, const char *running)
+{
+    g_autofree char *file = g_strconcat(domain, WEFT_FAKE_PLUGGED, NULL);
+    g_autofree char *plugged = weft_fake_read(host, file, PLUGGED_MAX, NULL);
+    /* One whose link was down has got that. */
+    gboolean more = plugged && strstr(plugged, "+ua-n") && !strstr(running, UNLINKED);
+    return g_strdup_printf(INTERFACES "%u", count_interfaces(running) + (more ? 1 : 0));
+}
+
 /* A file that is there is the one that was asked for, unless its domain was to be gone and went on from it meanwhile. */
 static gboolean
 write_saved(const WeftFakeFolder *host, const WeftFakeFolder *pool, const char *domain, gboolean goes_on, guint64 *ret_size,
@@ -48,7 +71,8 @@ write_saved(const WeftFakeFolder *host, const WeftFakeFolder *pool, const char *
     g_autofree char *running = read_running(host, domain, error);
     if (!running || !weft_fake_check_parted(host, domain, error))
         return FALSE;
-    g_autofree char *text = g_strconcat(SAVED, domain, "\n", running, NULL);
+    g_autofree char *now = devices_of(host, domain, running);
+    g_autofree char *text = g_strdup_printf(SAVED "%s\n%s\n%s", domain, now, running);
     *ret_size = strlen(text);
     return weft_fake_replace(pool, file, text, strlen(text), error);
 }
@@ -162,6 +186,13 @@ check_text(const char *host, const char *name, const char *saved, const char *xm
     g_autofree char *ours = memory_in(xml);
     if (!g_str_has_prefix(saved, SAVED))
         return weft_error_refuse(error, WEFT_ERROR_INVALID, "host %s: %s is not a saved domain; save it again", host, name);
+    const char *had = strstr(saved, "\n" INTERFACES);
+    guint64 interfaces = had ? g_ascii_strtoull(had + 1 + strlen(INTERFACES), NULL, 10) : 0;
+    if (interfaces != count_interfaces(xml))
+        return weft_error_refuse(error, WEFT_ERROR_INVALID,
+                                 "host %s: a domain with %u interface cannot go on from a saved one with %" G_GUINT64_FORMAT
+                                 "; let it boot",
+                                 host, count_interfaces(xml), interfaces);
     return g_strcmp0(theirs, ours) == 0 ||
            weft_error_refuse(error, WEFT_ERROR_INVALID,
                              "host %s: a domain with %s cannot go on from a saved one with %s; let it boot", host,
@@ -268,7 +299,9 @@ weft_fake_lacks(const char *world, const char *host, const char *domain)
     const char *lacks = NULL;
     if (text && weft_fake_exists(&folder, domain, WEFT_FAKE_BLANK))
         lacks = "it does not know yet who it is";
-    else if (text && strstr(text, "pcie-root-port") && !strstr(text, "<interface") &&
+    else if (text && strstr(text, UNLINKED) && !weft_fake_has_plugged(&folder, domain, "ua-nic"))
+        lacks = "its network device has no link";
+    else if (text && strstr(text, "pcie-root-port") && !strstr(text, INTERFACE) &&
              !weft_fake_has_plugged(&folder, domain, "ua-nic"))
         lacks = "it has no network device";
     weft_fake_folder_close(&folder);

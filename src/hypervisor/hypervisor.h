@@ -198,8 +198,9 @@ typedef struct WeftHypervisorOps {
     gboolean (*unprime)(WeftHypervisor *hv, const WeftHostAddress *host, const char *id, GCancellable *cancellable,
                         GError **error);
     /* Plugs a device into a running domain, or unplugs it: xml as it is in a definition, known by its alias ("ua-…"). Success
-     * also when it is there, or is not. An interface on a partition's bridge carries nothing before the host is kept out of its
-     * port. unplug returns when the guest has let go of it. */
+     * also when it is there, or is not; an interface that is there with its link down gets its link. An interface on a
+     * partition's bridge carries nothing before the host is kept out of its port. unplug returns when the guest has let go of
+     * it. */
     gboolean (*plug)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
                      WeftPlugged *ret_plugged, GCancellable *cancellable, GError **error);
     gboolean (*unplug)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,

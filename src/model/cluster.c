@@ -95,6 +95,7 @@ static const WeftCodecField grant_fields[] = {
     WEFT_FIELD(WeftCluster, capture, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftCluster, checkpoint, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftCluster, clone_of, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftCluster, clone_node, TEXT, WEFT_OPTIONAL),
     {},
 };
 /* clang-format on */
@@ -119,6 +120,8 @@ static const WeftCodecField status_fields[] = {
     WEFT_FIELD(WeftClusterStatus, was_ready, BOOL),
     WEFT_FIELD(WeftClusterStatus, placed, UINT64, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, ends, UINT64, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, cloned, UINT64, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, paused, UINT64, WEFT_OPTIONAL),
     {},
 };
 

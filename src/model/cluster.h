@@ -97,6 +97,7 @@ typedef struct WeftCluster {
     char *capture;    /* the template that its only node is to become: it is one of the system's own; NULL: none */
     char *checkpoint; /* that it was restored from; NULL: from none */
     char *clone_of;   /* id of the cluster that it was cloned from; NULL: of none */
+    char *clone_node; /* … and of its only node that was; NULL: all of them */
     gboolean bridged; /* path auto is the bridge: where it may be, no host had virtual functions when it was asked for */
 } WeftCluster;
 
@@ -144,6 +145,8 @@ typedef struct WeftClusterStatus {
     gboolean was_ready; /* has been ready once: from then on it scales and heals */
     gint64 placed;      /* when its nodes were first placed; 0: not yet, or anew since it was preempted */
     gint64 ends;        /* when its walltime is over; 0: never, or not placed yet */
+    gint64 cloned;      /* when it was first ready with what it was cloned from; 0: not yet, or it is no clone */
+    gint64 paused;      /* microseconds that a node that it was cloned from stood still, at most */
 } WeftClusterStatus;
 
 WeftClusterStatus *weft_cluster_status_from_json(json_t *json, GError **error);

@@ -31,6 +31,11 @@ static const WeftCodecField template_fields[] = {
     WEFT_FIELD(WeftTemplate, host, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftTemplate, captured, UINT64, WEFT_OPTIONAL),
     WEFT_FIELD(WeftTemplate, used, UINT64, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftTemplate, source, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftTemplate, rank, UINT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftTemplate, cluster, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftTemplate, tenant, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftTemplate, paused, UINT64, WEFT_OPTIONAL),
     {},
 };
 
@@ -184,6 +189,12 @@ weft_template_is_of(const WeftTemplate *template, const WeftImage *image)
         if (i >= template->files->len || !g_str_equal(file->digest, template->files->pdata[i]))
             return FALSE;
     return i == template->files->len && g_strcmp0(template->cmdline, image->cmdline) == 0;
+}
+
+char *
+weft_template_private_id(const char *cluster, guint rank)
+{
+    return g_strdup_printf("%s-%u", cluster, rank);
 }
 
 WeftImageFile

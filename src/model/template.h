@@ -39,6 +39,12 @@ typedef struct WeftTemplate {
     char *host;   /* where it was captured; NULL: it was not */
     gint64 captured;
     gint64 used; /* when a node was last forked from it, or it was captured */
+    /* One that was made of a running node, for its clones alone: */
+    char *source;  /* the node's id; NULL: it is an image's, and for all */
+    guint rank;    /* … and rank */
+    char *cluster; /* id of the cluster that is cloned from it */
+    char *tenant;
+    gint64 paused; /* microseconds that the source stood still */
 } WeftTemplate;
 
 WeftTemplate *weft_template_from_json(json_t *json, GError **error);
@@ -61,6 +67,8 @@ typedef struct WeftTemplateNeed {
 WeftTemplate *weft_template_for(const WeftTemplateNeed *need, const char **ret_why);
 /* Is its image still what it was captured from? */
 gboolean weft_template_is_of(const WeftTemplate *template, const WeftImage *image);
+/* What a node of that rank is put aside as for a clone, "<cluster id>-<rank>". */
+char *weft_template_private_id(const char *cluster, guint rank);
 /* Its saved file, as hosts are brought it; borrows the digest. */
 WeftImageFile weft_template_file(const WeftTemplate *template);
 

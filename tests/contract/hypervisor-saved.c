@@ -48,14 +48,20 @@ save(Site *site, const char *node, gboolean goes_on, int code)
 }
 
 static void
-go_on(Site *site, const char *node, guint memory, const WeftDomainOrigin *origin, int code)
+go_on_as(Site *site, const char *xml, const WeftDomainOrigin *origin, int code)
 {
     GError *error = NULL;
-    g_autofree char *xml = site->fixture->definition(node, memory);
     g_autoptr(GBytes) seed = g_bytes_new_static(SEED, strlen(SEED));
     const WeftStart start = { .xml = xml, .seed = seed, .origin = origin };
     gboolean ok = site->hv->ops->start(site->hv, site->host, &start, NULL, &error);
     expect(ok, error, code);
+}
+
+static void
+go_on(Site *site, const char *node, guint memory, const WeftDomainOrigin *origin, int code)
+{
+    g_autofree char *xml = site->fixture->definition(node, memory);
+    go_on_as(site, xml, origin, code);
 }
 
 static void
@@ -77,13 +83,19 @@ bring(Site *site, const Aside *aside)
 }
 
 static void
-prime(Site *site, const Aside *aside, guint memory, int code)
+prime_as(Site *site, const Aside *aside, const char *xml, int code)
 {
     GError *error = NULL;
-    g_autofree char *xml = site->fixture->definition(MAKER, memory);
     const WeftPrime wanted = { .id = PRIMED, .xml = xml, .saved = &aside->file };
     gboolean ok = site->hv->ops->prime(site->hv, site->host, &wanted, NULL, &error);
     expect(ok, error, code);
+}
+
+static void
+prime(Site *site, const Aside *aside, guint memory, int code)
+{
+    g_autofree char *xml = site->fixture->definition(MAKER, memory);
+    prime_as(site, aside, xml, code);
 }
 
 static void
@@ -246,11 +258,74 @@ damaged(Site *site)
     aside_clear(&aside);
 }
 
+/* --- copies of one that runs --- */
+
+/* A definition with the network device that the saved one has, and its link down. */
+static char *
+unlinked(Site *site, const char *node)
+{
+    g_autofree char *xml = site->fixture->definition(node, MEMORY), *device = site->fixture->device();
+    const char *end = strstr(xml, "</devices>"), *inner = strstr(device, "</interface>");
+    end = end ? end : strstr(xml, "</domain>");
+    return g_strdup_printf("%.*s%.*s<link state='down'/></interface>%s", (int)(end - xml), xml, (int)(inner - device), device,
+                           end);
+}
+
+static void
+copy(Site *site, const char *node, const WeftDomainOrigin *origin, int code)
+{
+    g_autofree char *xml = unlinked(site, node);
+    go_on_as(site, xml, origin, code);
+}
+
+static void
+plug(Site *site, const char *domain)
+{
+    GError *error = NULL;
+    g_autofree char *xml = site->fixture->device();
+    WeftPlugged plugged;
+    gboolean ok = site->hv->ops->plug(site->hv, site->host, domain, xml, &plugged, NULL, &error);
+    expect(ok, error, OK);
+}
+
+/* The source has a network device, and runs on; its copies have the same one, and no link until it is plugged. */
+static void
+copies(Site *site)
+{
+    Aside aside;
+    aside_init(&aside);
+    start(site, NODE, MEMORY, OK);
+    plug(site, "weft-" NODE);
+    g_assert_cmpint(save(site, NODE, TRUE, OK).paused, >, 0);
+    fetch(site, "weft-" NODE ".saved", &aside, OK);
+    discard_saved(site, "weft-" NODE ".saved");
+    expect_listing(site, "weft-" NODE ":" NODE);
+
+    site->host = &site->fixture->hosts[1];
+    bring(site, &aside);
+    const WeftDomainOrigin whole = { .saved = &aside.file }, shared = { .saved = &aside.file, .primed = PRIMED };
+    prime(site, &aside, MEMORY, WEFT_ERROR_INVALID);
+    go_on(site, OTHER, MEMORY, &whole, WEFT_ERROR_INVALID);
+    g_autofree char *maker = unlinked(site, MAKER);
+    prime_as(site, &aside, maker, OK);
+    copy(site, OTHER, &shared, OK);
+    copy(site, OTHER, &shared, OK);
+    plug(site, "weft-" OTHER);
+    plug(site, "weft-" OTHER);
+    stop(site, OTHER, OK);
+    copy(site, THIRD, &whole, OK);
+    plug(site, "weft-" THIRD);
+    expect_listing(site, "weft-" THIRD ":" THIRD);
+    unprime(site);
+    aside_clear(&aside);
+}
+
 const NamedCase saved_cases[] = {
     { "save-and-go-on", save_and_go_on },
     { "save-running", save_running },
     { "go-on-elsewhere", go_on_elsewhere },
     { "forks", forks },
     { "damaged", damaged },
+    { "copies", copies },
     { NULL },
 };

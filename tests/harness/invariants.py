@@ -287,7 +287,13 @@ def templates(dump, world, lost=()):
     records, clusters = dump.values("primed"), dump.values("cluster")
     wrong = [f"memory {memory} on {host} is nobody's" for host, found in world.primed().items() if host not in lost
              for memory in found if records.get(memory, {}).get("host") != host]
+    statuses = {cluster["id"]: dump.values("cluster-status").get(key, {}) for key, cluster in clusters.items()}
     for key, template in dump.values("template").items():
+        if "source" in template:  # a clone's own, until it is ready
+            status = statuses.get(template["cluster"])
+            if status is None or status.get("cloned"):
+                wrong.append(f"template {key} is kept for clone {template['cluster']}, which {'is ready' if status else 'is gone'}")
+            continue
         made = f"{SYSTEM}/template-{key}" in clusters
         if (template["state"] == "capturing") != made:
             wrong.append(f"template {key} is {template['state']}, and its cluster is {'there' if made else 'not there'}")

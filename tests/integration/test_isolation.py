@@ -18,6 +18,7 @@ NOBODY = {":cluster": "nobody-has-this", ":tenant": "nobody", ":principal": "nob
 BODIES = {
     ("POST", "/v1/clusters"): {"name": "mine", "count": 1, "cores": 1, "memory": "256M", "image": "mpi"},
     ("PATCH", "/v1/clusters/:cluster"): {"count": 2},
+    ("POST", "/v1/clusters/:cluster/clone"): {"name": "mine"},
     ("POST", "/v1/clusters/:cluster/nodes/:rank/move"): {"copy": "auto"},
     ("POST", "/v1/placements"): {"name": "mine", "count": 1, "cores": 1, "memory": "256M", "image": "mpi"},
     ("POST", "/v1/hosts"): {"name": "n9"},

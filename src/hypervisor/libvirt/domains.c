@@ -183,17 +183,24 @@ check_present(WeftCall *call, const Starting *starting, gboolean *ret_runs, GErr
     return TRUE;
 }
 
-static gboolean
-go_on(WeftCall *call, const Starting *starting, GError **error)
+static WeftRestore
+restore_of(const Starting *starting)
 {
     const WeftImageFile *saved = starting->origin.saved;
-    const WeftRestore restore = {
+    return (WeftRestore){
         .domain = starting->domain,
         .xml = starting->xml,
         .digest = saved ? saved->digest : NULL,
         .primed = starting->primed,
         .paused = starting->origin.paused,
     };
+}
+
+static gboolean
+go_on(WeftCall *call, const Starting *starting, GError **error)
+{
+    const WeftImageFile *saved = starting->origin.saved;
+    const WeftRestore restore = restore_of(starting);
     /* Memory that was primed is all that is left of a saved file. */
     return (!saved || starting->primed || weft_vir_images_check(call, starting->xml, saved, error)) &&
            weft_vir_go_on(call, &restore, error);
@@ -218,7 +225,8 @@ run_start(WeftCall *call, GError **error)
     gboolean runs;
     if (!check_present(call, starting, &runs, error))
         return FALSE;
-    if (runs || create(call, starting, error))
+    const WeftRestore restore = restore_of(starting);
+    if (runs ? !starting->start.origin || weft_vir_gone_on(call, &restore, error) : create(call, starting, error))
         return TRUE;
     weft_vir_files_remove(call, starting->domain, NULL);
     return FALSE;

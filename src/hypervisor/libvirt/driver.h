@@ -217,6 +217,8 @@ typedef struct WeftRestore {
 } WeftRestore;
 
 gboolean weft_vir_go_on(WeftCall *call, const WeftRestore *wanted, GError **error);
+/* It is there already: what a weftd that died may have left to be done before its guest runs. */
+gboolean weft_vir_gone_on(WeftCall *call, const WeftRestore *wanted, GError **error);
 /* From a saved file that was brought. */
 gboolean weft_vir_restore_copy(WeftCall *call, const WeftRestore *wanted, GError **error);
 /* Removes what a domain was saved to or went on from. */

@@ -4,19 +4,72 @@
 #include "hook.h"
 #include "saved.h"
 
+#include <libvirt/libvirt-qemu.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define COPY_SUFFIX ".state"       /* … of a domain's name: a saved file with its definition, while it is restored */
 #define FORK_SUFFIX WEFT_FORK_TAIL /* the same in the pool for forks, without memory */
 
+/* --- links that are to be down ---
+ *
+ * QEMU takes the state of a link from what was saved, and not from libvirt, which has said before that it is down, and will not
+ * say so again. So it is said once more before the guest runs. */
+
 static gboolean
-restore(WeftCall *call, const char *folder, const char *name, gboolean paused, GError **error)
+unlink_device(virDomain *domain, const char *alias, GError **error)
+{
+    char *answer = NULL;
+    g_autofree char *command =
+        g_strdup_printf("{\"execute\":\"set_link\",\"arguments\":{\"name\":\"%s\",\"up\":false}}", alias);
+    int status = virDomainQemuMonitorCommand(domain, command, &answer, 0);
+    gboolean refused = status == 0 && answer && strstr(answer, "\"error\"");
+    free(answer);
+    if (refused)
+        return weft_error_refuse(error, WEFT_ERROR_FAILED, "QEMU does not take down the link of device %s of domain %s", alias,
+                                 virDomainGetName(domain));
+    return status == 0 || weft_vir_fail(error, "asking QEMU of domain %s", virDomainGetName(domain));
+}
+
+/* It stands still. */
+static gboolean
+unlink_devices(WeftCall *call, const WeftRestore *wanted, const GPtrArray *aliases, GError **error)
+{
+    g_autoptr(virDomain) domain = weft_vir_domain_running(call, wanted->domain, error);
+    gboolean ok = domain != NULL;
+    for (guint i = 0; ok && i < aliases->len; i++)
+        ok = unlink_device(domain, aliases->pdata[i], error);
+    if (ok && !wanted->paused && virDomainResume(domain) < 0)
+        ok = weft_vir_fail(error, "resuming domain %s", wanted->domain);
+    if (domain && !ok)
+        weft_vir_domain_end(domain, NULL);
+    return ok;
+}
+
+gboolean
+weft_vir_gone_on(WeftCall *call, const WeftRestore *wanted, GError **error)
+{
+    int state = 0;
+    g_autoptr(GPtrArray) unlinked = weft_saved_unlinked(wanted->xml);
+    g_autoptr(virDomain) domain = unlinked->len ? weft_vir_domain_running(call, wanted->domain, error) : NULL;
+    if (!unlinked->len)
+        return TRUE;
+    if (!domain || virDomainGetState(domain, &state, NULL, 0) < 0)
+        return domain ? weft_vir_fail(error, "asking for the state of domain %s", wanted->domain) : FALSE;
+    return state != VIR_DOMAIN_PAUSED || unlink_devices(call, wanted, unlinked, error);
+}
+
+static gboolean
+restore(WeftCall *call, const char *folder, const char *name, const WeftRestore *wanted, GError **error)
 {
     g_autofree char *path = g_build_filename(folder, name, NULL);
+    g_autoptr(GPtrArray) unlinked = weft_saved_unlinked(wanted->xml);
+    gboolean paused = wanted->paused || unlinked->len;
     if (!weft_call_go_on(call, 0, 0, error))
         return FALSE;
-    return virDomainRestoreFlags(call->conn, path, NULL, paused ? VIR_DOMAIN_SAVE_PAUSED : VIR_DOMAIN_SAVE_RUNNING) == 0 ||
-           weft_vir_fail(error, "going on from %s", name);
+    if (virDomainRestoreFlags(call->conn, path, NULL, paused ? VIR_DOMAIN_SAVE_PAUSED : VIR_DOMAIN_SAVE_RUNNING) < 0)
+        return weft_vir_fail(error, "going on from %s", name);
+    return weft_vir_gone_on(call, wanted, error);
 }
 
 /* --- from a file that holds its memory --- */
@@ -63,7 +116,7 @@ weft_vir_restore_copy(WeftCall *call, const WeftRestore *wanted, GError **error)
     g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
     g_autoptr(virStorageVol) copy = pool ? copy_saved(pool, wanted->digest, name, error) : NULL;
     gboolean ok = copy && redefine(call, copy, wanted->xml, wanted->memory, error) &&
-                  restore(call, WEFT_POOL_PATH, name, wanted->paused, error);
+                  restore(call, WEFT_POOL_PATH, name, wanted, error);
     if (pool)
         weft_vir_volume_remove(pool, name, NULL);
     return ok;
@@ -82,7 +135,7 @@ restore_own(WeftCall *call, const WeftRestore *wanted, GError **error)
         g_propagate_error(error, g_steal_pointer(&failed));
         return FALSE;
     }
-    return redefine(call, own, wanted->xml, NULL, error) && restore(call, WEFT_POOL_PATH, name, wanted->paused, error) &&
+    return redefine(call, own, wanted->xml, NULL, error) && restore(call, WEFT_POOL_PATH, name, wanted, error) &&
            weft_vir_volume_remove(pool, name, error);
 }
 
@@ -119,7 +172,7 @@ fork_domain(WeftCall *call, const WeftRestore *wanted, GError **error)
     if (!pool)
         return FALSE;
     gboolean ok =
-        weft_vir_volume_make(call, pool, name, state, error) && restore(call, WEFT_FORK_PATH, name, wanted->paused, error);
+        weft_vir_volume_make(call, pool, name, state, error) && restore(call, WEFT_FORK_PATH, name, wanted, error);
     weft_vir_volume_remove(pool, name, NULL);
     return ok;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define PIECE (256u << 10)
+#define LOOK (G_USEC_PER_SEC / 5) /* between looks whether anybody still waits */
 
 /* --- save --- */
 
@@ -76,14 +77,67 @@ standstill_of(virDomain *domain)
     return MAX((gint64)milliseconds * 1000, 1);
 }
 
+/* A guest that writes faster than the host's disk would be copied for ever: when nobody waits any more, it is broken off. */
+typedef struct Watch {
+    WeftCall *call;
+    const char *domain;
+    GMutex mutex;
+    GCond ended_now;
+    gboolean ended;
+} Watch;
+
+/* On a connection of its own: see calls.c. */
+static void
+break_off(const Watch *watch)
+{
+    g_autoptr(virConnect) conn = weft_vir_dial(watch->call->host, NULL);
+    g_autoptr(virDomain) domain = conn ? virDomainLookupByName(conn, watch->domain) : NULL;
+    if (domain)
+        virDomainAbortJob(domain);
+}
+
+static gpointer
+watch_saving(gpointer data)
+{
+    Watch *watch = data;
+    g_mutex_lock(&watch->mutex);
+    while (!watch->ended) {
+        g_cond_wait_until(&watch->ended_now, &watch->mutex, g_get_monotonic_time() + LOOK);
+        if (watch->ended || weft_call_go_on(watch->call, 0, 0, NULL))
+            continue;
+        g_mutex_unlock(&watch->mutex);
+        break_off(watch);
+        g_mutex_lock(&watch->mutex);
+    }
+    g_mutex_unlock(&watch->mutex);
+    return NULL;
+}
+
+static void
+watch_end(Watch *watch, GThread *thread)
+{
+    g_mutex_lock(&watch->mutex);
+    watch->ended = TRUE;
+    g_cond_signal(&watch->ended_now);
+    g_mutex_unlock(&watch->mutex);
+    g_thread_join(thread);
+    g_mutex_clear(&watch->mutex);
+    g_cond_clear(&watch->ended_now);
+}
+
 /* While it runs on its memory is copied as in a migration, and it stands still for the rest. */
 static gboolean
-save_running(virDomain *domain, const char *path, WeftSaved *saved, GError **error)
+save_running(WeftCall *call, virDomain *domain, const char *path, WeftSaved *saved, GError **error)
 {
     g_autofree char *xml = snapshot_xml(domain, path);
+    Watch watch = { .call = call, .domain = virDomainGetName(domain) };
+    g_mutex_init(&watch.mutex);
+    g_cond_init(&watch.ended_now);
+    GThread *thread = g_thread_new("save", watch_saving, &watch);
     virDomainSnapshot *snapshot = virDomainSnapshotCreateXML(
         domain, xml,
         VIR_DOMAIN_SNAPSHOT_CREATE_LIVE | VIR_DOMAIN_SNAPSHOT_CREATE_NO_METADATA | VIR_DOMAIN_SNAPSHOT_CREATE_REUSE_EXT);
+    watch_end(&watch, thread);
     if (!snapshot)
         return weft_vir_fail(error, "saving domain %s", virDomainGetName(domain));
     virDomainSnapshotFree(snapshot);
@@ -100,7 +154,7 @@ save_domain(WeftCall *call, virStoragePool *pool, virDomain *domain, Saving *sav
         !weft_call_go_on(call, 0, 0, error))
         return FALSE;
     if (saving->goes_on
-            ? save_running(domain, path, &saving->saved, error)
+            ? save_running(call, domain, path, &saving->saved, error)
             : virDomainSaveFlags(domain, path, NULL, 0) == 0 || weft_vir_fail(error, "saving domain %s", saving->domain))
         return TRUE;
     weft_vir_volume_remove(pool, saving->name, NULL);

@@ -149,7 +149,7 @@ typedef struct Parts {
 
 static const Parts parts[] = {
     { "disk", (const char *const[]){ "source", "backingStore", NULL }, NULL, TRUE },
-    { "interface", (const char *const[]){ "mac", "source", "target", NULL }, NULL, FALSE },
+    { "interface", (const char *const[]){ "mac", "source", "target", "link", NULL }, NULL, FALSE },
     { "shmem", (const char *const[]){ NULL }, "name", FALSE },
     { "hostdev", (const char *const[]){ "source", NULL }, NULL, FALSE },
 };
@@ -162,6 +162,8 @@ change_device(xmlNode *device, const xmlNode *wanted, const Parts *part)
     g_autofree char *value = part->attribute ? weft_xml_get(wanted, part->attribute) : NULL;
     if (value)
         xmlSetProp(device, BAD_CAST part->attribute, BAD_CAST value);
+    if (weft_xml_child(wanted, "alias")) /* what was plugged keeps its own, by which it is unplugged */
+        replace(device, wanted, "alias");
 }
 
 static gboolean
@@ -180,6 +182,22 @@ change_devices(xmlNode *saved, const xmlNode *wanted, const Parts *part, GError 
         change_device((xmlNode *)device, like, part);
     }
     return TRUE;
+}
+
+GPtrArray *
+weft_saved_unlinked(const char *definition)
+{
+    static const char *const path[] = { "devices", "interface", NULL };
+    GPtrArray *aliases = g_ptr_array_new_with_free_func(g_free);
+    g_autoptr(xmlDoc) doc = weft_xml_parse(definition, "domain", NULL);
+    const xmlNode *interface = doc ? weft_xml_find(xmlDocGetRootElement(doc), path) : NULL;
+    for (; interface; interface = weft_xml_next(interface, "interface")) {
+        g_autofree char *state = weft_xml_get(weft_xml_child(interface, "link"), "state");
+        g_autofree char *alias = weft_xml_get(weft_xml_child(interface, "alias"), "name");
+        if (alias && g_strcmp0(state, "down") == 0)
+            g_ptr_array_add(aliases, g_steal_pointer(&alias));
+    }
+    return aliases;
 }
 
 /* --- memory in a file --- */

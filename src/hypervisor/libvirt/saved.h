@@ -37,6 +37,8 @@ typedef struct WeftSavedMemory {
  * identity, places on the host and files are those of the definition. INVALID where size or devices differ. memory NULL: it has
  * its own. */
 char *weft_saved_definition(const char *saved, const char *definition, const WeftSavedMemory *memory, GError **error);
+/* Aliases of the interfaces whose link a definition wants down: char *. */
+GPtrArray *weft_saved_unlinked(const char *definition);
 /* Has libvirt ask QEMU less when the domain starts. Adds to a <domain>. */
 void weft_saved_start_quickly(xmlNode *root);
 /* The size of the pages that a definition wants, bytes. */
