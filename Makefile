@@ -1,6 +1,6 @@
 # The commands that a person types. On a fresh Debian 12, as root, each does everything, packages included.
 .DEFAULT_GOAL := help
-.PHONY: help build images demo test test-lab test-lab-full test-mobility test-asan lint robustness bench-control bench-start bench-migrate bench-fabric bench-schedule test-fabric test-fabric-full fuzz install clean
+.PHONY: help build images demo test test-lab test-lab-full test-mobility test-asan lint robustness bench-control bench-start bench-fork bench-migrate bench-fabric bench-schedule test-fabric test-fabric-full fuzz install clean
 
 SEED ?= 1
 STEPS ?= 2000
@@ -53,6 +53,9 @@ bench-control: ## 100,000 nodes on 10,000 hosts: HOSTS=n NODES=n
 
 bench-start: images ## 8 nodes from weft create to ready, beside the same guests started by virsh
 	@tools/packages test lab && bench/start --build build
+
+bench-fork: images ## 1, 8 and 32 nodes from weft create to ready, forked and booted, beside the same guests started by virsh
+	@tools/packages test lab && bench/fork --build build
 
 bench-migrate: images ## a node that is idle, writes slower and faster than the link: moved by each method, and by weft's choice
 	@tools/packages test lab && bench/migrate --build build

@@ -256,6 +256,12 @@ become(const struct node *node, const struct identity *identity, const struct no
 }
 
 int
+become_is_at_hand(void)
+{
+    return server_options()->template;
+}
+
+int
 become_here(const struct question *question, char *input, struct text *ret_said)
 {
     static struct identity identity;

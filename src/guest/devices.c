@@ -20,6 +20,15 @@ lock_take(const char *path, int flags)
     return -1;
 }
 
+int
+lock_is_free(const char *path)
+{
+    int fd = lock_take(path, LOCK_SH | LOCK_NB);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
 static void
 give_up(int signal_number)
 {

@@ -172,6 +172,7 @@ int devices_are_at_hand(const struct node *node);
 void devices_set_up_aside(const struct node *node, int seconds);
 /* An absolute path's; -1: somebody else has it. It ends with the last copy of the descriptor. */
 int lock_take(const char *path, int flags);
+int lock_is_free(const char *path);
 /* Waits until nobody sets the node up; 0: not within so many seconds. */
 int lock_await(const char *path, unsigned seconds);
 
@@ -210,12 +211,14 @@ int server_has_room(void);
 
 struct pollfd;
 /* At most this many entries of a poll() belong to sessions. */
-#define SESSION_POLLS (3 * 2 * WEFT_SESSIONS_MAX)
+#define SESSION_POLLS (3 * 2 * WEFT_SESSIONS_MAX + RAILS_MAX + 1)
 
-/* What weftd alone asks for (protocol.h). Each runs as a child, reads its standard input, and exits. */
+/* What weftd alone asks for (protocol.h). Each runs as a child, reads its standard input, and exits; what takes no time is
+ * answered without one, as a child is most of its work. */
 struct question {
     int64_t time; /* as weftd knows it, microseconds since 1970; 0: it does not tell */
 };
+#define ANSWER_LATER (-1)
 
 void sessions_take(const struct weft_frame *frame, uint8_t *payload);
 /* Tells what to wait for, and how long at most in milliseconds; -1: until something happens. */
@@ -272,6 +275,13 @@ int roster_write(const struct node *node, const struct roster *roster);
 
 /* The roster comes on standard input. */
 void meet_run(const struct question *question) __attribute__((noreturn));
+/* The same without a process of its own, where there is nothing to wait for but the others: one at a time. The input stays the
+ * caller's until it has ended. */
+int meet_is_at_hand(void);
+int meet_here(const struct question *question, char *input, struct text *ret_said);
+int meet_go_on(struct text *ret_said);
+unsigned meet_want(struct pollfd *ret_polls, int64_t *ret_when);
+void meet_drop(void);
 /* The question and the answer are equally long, and as long as a packet of the partition may be. */
 #define MEET_SIZE 1400
 struct meeting {
@@ -302,7 +312,8 @@ void boot_id_renew(void);
 
 /* --- settle.c, become.c --- */
 
-/* Does once what becoming somebody does, and leaves nothing of it: forks find folders, files and memory prepared. */
+/* Does once what becoming somebody does, in the process that serves, and leaves nothing of it: forks find folders, files and
+ * memory prepared. */
 void become_rehearse(void);
 
 /* NULL, or why such a node cannot be captured. */
@@ -310,6 +321,7 @@ const char *settle_refusal(void);
 void settle_run(const struct question *question) __attribute__((noreturn));
 void become_run(const struct question *question) __attribute__((noreturn));
 /* The same in this process, where it takes no time: in a template. Takes the input apart; 0: it is somebody. */
+int become_is_at_hand(void);
 int become_here(const struct question *question, char *input, struct text *ret_said);
 #define BECOME_FOLDER "etc/weft/become.d"
 

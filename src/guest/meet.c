@@ -26,6 +26,7 @@ struct probe {
     uint8_t nonce[8];
     struct target *targets;
     unsigned n_targets, missing;
+    int64_t again; /* when the missing are asked again */
 };
 
 /* --- asking --- */
@@ -118,85 +119,199 @@ take_answers(struct probe *probe, int milliseconds)
 }
 
 static void
+ask_missing(struct probe *probe, int64_t end)
+{
+    probe->again = now() + AGAIN < end ? now() + AGAIN : end;
+    for (unsigned i = 0, asked = 0; i < probe->n_targets; i++) {
+        if (probe->targets[i].answered)
+            continue;
+        ask(probe, &probe->targets[i]);
+        if (++asked % BATCH == 0)
+            take_answers(probe, 1);
+    }
+}
+
+static void
 reach_all(struct probe *probe, int64_t end)
 {
     while (probe->missing > 0 && now() < end) {
-        int64_t again = now() + AGAIN < end ? now() + AGAIN : end;
-        for (unsigned i = 0, asked = 0; i < probe->n_targets; i++) {
-            if (probe->targets[i].answered)
-                continue;
-            ask(probe, &probe->targets[i]);
-            if (++asked % BATCH == 0)
-                take_answers(probe, 1);
-        }
-        while (probe->missing > 0 && now() < again)
-            take_answers(probe, (int)(again - now()));
+        ask_missing(probe, end);
+        while (probe->missing > 0 && now() < probe->again)
+            take_answers(probe, (int)(probe->again - now()));
     }
+}
+
+static void
+probe_free(struct probe *probe)
+{
+    for (unsigned i = 0; i <= RAILS_MAX; i++)
+        if (probe->sockets[i] >= 0)
+            close(probe->sockets[i]);
+    free(probe->targets);
 }
 
 /* --- telling --- */
 
 static void
-tell_missing(const struct probe *probe, unsigned seconds)
+tell_missing(const struct probe *probe, unsigned seconds, struct text *said)
 {
     struct text names = { 0 };
     char ip[INET_ADDRSTRLEN];
     unsigned named = 0;
-    printf(WEFT_MEET_UNREACHED);
+    text_add(said, WEFT_MEET_UNREACHED);
     for (unsigned i = 0; i < probe->n_targets; i++) {
         const struct target *target = &probe->targets[i];
         if (target->answered)
             continue;
         inet_ntop(AF_INET, &target->member->addresses[target->network], ip, sizeof ip);
-        printf(" %u", target->member->rank);
+        text_add(said, " %u", target->member->rank);
         if (named++ < NAMED_MAX)
             text_add(&names, "%s%s (%s)", named > 1 ? ", " : "", target->member->name, ip);
     }
     if (named > NAMED_MAX)
         text_add(&names, " and %u more", named - NAMED_MAX);
-    printf("\nno answer on the partition within %u s from %s\n", seconds, names.data);
+    text_add(said, "\nno answer on the partition within %u s from %s\n", seconds, names.data);
+    text_free(&names);
+}
+
+/* 0: this node is not to look for others. ret_status: then it is known. */
+static const struct member *
+take_roster(const struct roster *roster, int *ret_status, struct text *said)
+{
+    const struct member *self = find_self(roster);
+    *ret_status = 1;
+    if (!self || !roster_write(server_options()->node, roster)) {
+        text_add(said,
+                 self ? "this node knows a newer roster than generation %llu\n"
+                      : "this node is not in the roster, generation %llu\n",
+                 roster->generation);
+        return NULL;
+    }
+    if (!server_options()->alone)
+        return self;
+    text_add(said, "not looking for others\n");
+    *ret_status = 0;
+    return NULL;
 }
 
 static int
-meet(const struct node *node, const struct roster *roster, int alone)
+conclude(const struct probe *probe, const struct roster *roster, struct text *said)
 {
-    const struct member *self = find_self(roster);
+    if (probe->missing > 0)
+        tell_missing(probe, roster->within, said);
+    else
+        text_add(said, "reached %u addresses of %u other nodes\n", probe->n_targets, roster->n_members - 1);
+    return probe->missing > 0;
+}
+
+/* --- in a process of its own, which may wait --- */
+
+static int
+meet(const struct roster *roster, struct text *said)
+{
     struct probe probe;
-    if (!self || !roster_write(node, roster)) {
-        printf(self ? "this node knows a newer roster than generation %llu\n"
-                    : "this node is not in the roster, generation %llu\n",
-               roster->generation);
-        return 1;
-    }
-    if (alone) {
-        printf("not looking for others\n");
-        return 0;
-    }
+    int status;
+    const struct member *self = take_roster(roster, &status, said);
+    if (!self)
+        return status;
     int64_t end = now() + (int64_t)roster->within * 1000;
     net_await(self->addresses[0], end);
     if (!lock_await(SETUP_LOCK, roster->within))
-        printf("the node is not set up yet\n");
+        text_add(said, "the node is not set up yet\n");
     prepare(&probe, roster, self);
     reach_all(&probe, end);
-    if (probe.missing > 0) {
-        tell_missing(&probe, roster->within);
-        return 1;
-    }
-    printf("reached %u addresses of %u other nodes\n", probe.n_targets, roster->n_members - 1);
-    slurm_setup(node, roster);
-    return 0;
+    status = conclude(&probe, roster, said);
+    if (status == 0)
+        slurm_setup(server_options()->node, roster);
+    return status;
 }
 
 void
 meet_run(const struct question *question)
 {
     struct roster roster;
+    struct text said = { 0 };
     char *text = input_read();
     int result = 1;
     if (!text || !roster_parse(text, &roster))
-        printf("the roster makes no sense\n");
+        text_add(&said, "the roster makes no sense\n");
     else
-        result = meet(server_options()->node, &roster, server_options()->alone);
+        result = meet(&roster, &said);
+    fwrite(said.data, 1, said.length, stdout);
     fflush(stdout);
     _exit(result);
+}
+
+/* --- in the process that serves, which waits for nothing --- */
+
+static struct {
+    int begun;
+    struct roster roster;
+    struct probe probe;
+    int64_t end;
+} here;
+
+int
+meet_is_at_hand(void)
+{
+    const struct node *node = server_options()->node;
+    return !here.begun && node && !node->slurm && net_is_up(node) && lock_is_free(SETUP_LOCK);
+}
+
+int
+meet_here(const struct question *question, char *input, struct text *ret_said)
+{
+    int status = 1;
+    const struct member *self = NULL;
+    int sense = input && roster_parse(input, &here.roster);
+    if (sense)
+        self = take_roster(&here.roster, &status, ret_said);
+    else
+        text_add(ret_said, "the roster makes no sense\n");
+    if (!self) {
+        free(here.roster.members);
+        return status;
+    }
+    here.begun = 1;
+    here.end = now() + (int64_t)here.roster.within * 1000;
+    prepare(&here.probe, &here.roster, self);
+    ask_missing(&here.probe, here.end);
+    return meet_go_on(ret_said);
+}
+
+void
+meet_drop(void)
+{
+    if (!here.begun)
+        return;
+    here.begun = 0;
+    probe_free(&here.probe);
+    free(here.roster.members);
+}
+
+int
+meet_go_on(struct text *ret_said)
+{
+    struct probe *probe = &here.probe;
+    if (probe->missing > 0)
+        take_answers(probe, 0);
+    if (probe->missing > 0 && now() < here.end) {
+        if (now() >= probe->again)
+            ask_missing(probe, here.end);
+        return ANSWER_LATER;
+    }
+    int status = conclude(probe, &here.roster, ret_said);
+    meet_drop();
+    return status;
+}
+
+unsigned
+meet_want(struct pollfd *ret_polls, int64_t *ret_when)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i <= RAILS_MAX; i++)
+        if (here.probe.sockets[i] >= 0)
+            ret_polls[n++] = (struct pollfd){ .fd = here.probe.sockets[i], .events = POLLIN };
+    *ret_when = here.probe.again;
+    return n;
 }

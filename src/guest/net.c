@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define NETS "/sys/class/net"
+#define FIRST_MAX 8     /* interfaces that a node has from the beginning are among them */
 #define HARDWARE_MAX 20 /* an InfiniBand address; its last eight bytes are the port GUID */
 
 /* The interface's hardware address; its length, or 0. */
@@ -147,10 +148,26 @@ net_up_loopback(void)
     close(fd);
 }
 
+/* By their numbers, as reading sysfs takes longer. */
+static int
+find_first(const uint8_t mac[6], char ret_name[IFNAMSIZ])
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), found = 0;
+    for (int number = 1; number <= FIRST_MAX && !found; number++) {
+        struct ifreq request = { .ifr_ifindex = number };
+        found = ioctl(fd, SIOCGIFNAME, &request) == 0 && ioctl(fd, SIOCGIFHWADDR, &request) == 0 &&
+                request.ifr_hwaddr.sa_family == ARPHRD_ETHER && memcmp(request.ifr_hwaddr.sa_data, mac, 6) == 0;
+        if (found)
+            memcpy(ret_name, request.ifr_name, IFNAMSIZ);
+    }
+    close(fd);
+    return found;
+}
+
 int
 net_ethernet_name(const struct node *node, char ret_name[IFNAMSIZ])
 {
-    return find(match_mac, node->mac, ret_name);
+    return find_first(node->mac, ret_name) || find(match_mac, node->mac, ret_name);
 }
 
 int
@@ -214,7 +231,7 @@ net_hand_over(const struct node *before, const struct node *node)
 {
     struct ifreq request = { 0 };
     char there[IFNAMSIZ];
-    if (net_ethernet_name(node, there) || !net_ethernet_name(before, request.ifr_name))
+    if (!net_ethernet_name(before, request.ifr_name) || find_first(node->mac, there))
         return;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     request.ifr_hwaddr.sa_family = ARPHRD_ETHER;

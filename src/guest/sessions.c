@@ -18,7 +18,18 @@
 #define TURN 4                        /* frames of a session at a time */
 #define CREDIT (WEFT_WINDOW / 4)      /* what has been taken is told in such pieces */
 
-struct own_kind;
+/* What weftd asks for. */
+struct own_kind {
+    const char *name;
+    const char *(*refusal)(void);
+    void (*run)(const struct question *question); /* in a child */
+    void (*succeeded)(void);
+    int (*is_at_hand)(void); /* or not: NULL, it never is */
+    int (*answer)(const struct question *question, char *input, struct text *ret_said);
+    int (*go_on)(struct text *ret_said);
+    unsigned (*want)(struct pollfd *ret_polls, int64_t *ret_when);
+    void (*drop)(void);
+};
 
 struct session {
     uint32_t id; /* 0: free */
@@ -26,6 +37,7 @@ struct session {
     int tty;
     const struct own_kind *own; /* weftd's own; NULL: a client's */
     struct question question;   /* … which is answered without a child, if child.pid is 0, when all of it is there */
+    int begun;                  /* … and the answer takes its time */
     int listened;               /* weftd has not closed it */
     int exited;
     uint32_t status;
@@ -79,6 +91,8 @@ static void
 hang_up(struct session *session)
 {
     session->listened = 0;
+    if (session->begun)
+        session->own->drop();
     if (!session->exited && session->child.pid > 0) {
         signal_session(session, SIGHUP);
         kill(-session->child.pid, SIGHUP);
@@ -125,16 +139,12 @@ must_know_itself(void)
 }
 
 /* Whoever asks for more than weftd does has a session of the kind exec. */
-static const struct own_kind {
-    const char *name;
-    const char *(*refusal)(void);
-    void (*run)(const struct question *question);
-    void (*succeeded)(void);
-    int (*answer)(const struct question *question, char *input, struct text *ret_said); /* in a template, instead of run */
-} own_kinds[] = {
-    { "meet", must_know_itself, meet_run, NULL, NULL },        { "settle", settle_refusal, settle_run, NULL, NULL },
-    { "become", NULL, become_run, server_learn, become_here }, { "quiesce", must_know_itself, quiesce_run, NULL, NULL },
-    { "resume", must_know_itself, resume_run, NULL, NULL },
+static const struct own_kind own_kinds[] = {
+    { "meet", must_know_itself, meet_run, NULL, meet_is_at_hand, meet_here, meet_go_on, meet_want, meet_drop },
+    { .name = "settle", .refusal = settle_refusal, .run = settle_run, .succeeded = become_rehearse },
+    { "become", NULL, become_run, server_learn, become_is_at_hand, become_here },
+    { .name = "quiesce", .refusal = must_know_itself, .run = quiesce_run },
+    { .name = "resume", .refusal = must_know_itself, .run = resume_run },
 };
 
 static const struct own_kind *
@@ -183,7 +193,7 @@ start_own(const struct own_kind *kind, const char *payload, size_t length, struc
             start.question.time = strtoll(text + 4, NULL, 10);
     *ret_question = start.question;
     *ret_child = (struct child){ 0, -1, -1, -1 };
-    if (problem || (kind->answer && server_options()->template))
+    if (problem || (kind->is_at_hand && kind->is_at_hand()))
         return problem;
     return child_start(0, run_own, &start, ret_child);
 }
@@ -373,7 +383,14 @@ pump_out(struct session *session, int *fd, enum weft_frame_type type)
     }
 }
 
-/* 0: not all of the question is there, or it is too long. */
+static int
+begin_answer(struct session *session, struct text *said)
+{
+    session->begun = 1;
+    return session->own->answer(&session->question, session->input.data, said);
+}
+
+/* 0: not all of the question is there, it is too long, or the answer takes its time. */
 static int
 answer(struct session *session)
 {
@@ -385,10 +402,14 @@ answer(struct session *session)
         fail(session, "the question is too long");
     if (!session->eof || !session->listened)
         return 0;
-    session->status = (uint32_t)session->own->answer(&session->question, session->input.data, &said);
+    int status = session->begun ? session->own->go_on(&said) : begin_answer(session, &said);
+    if (status == ANSWER_LATER)
+        return 0;
+    session->begun = 0;
+    session->status = (uint32_t)status;
     server_send(session->id, WEFT_FRAME_DATA, said.data, said.length);
     text_free(&said);
-    if (session->status == 0)
+    if (session->status == 0 && session->own->succeeded)
         session->own->succeeded();
     return 1;
 }
@@ -455,6 +476,11 @@ want(const struct session *session, struct pollfd *ret_polls, int *timeout)
     unsigned n = 0;
     int reads = session->may_send > 0 && server_has_room();
     int writes = session->input.length > 0 || session->eof;
+    if (session->begun) {
+        int64_t when;
+        n += session->own->want(ret_polls, &when);
+        wait_until(when, timeout);
+    }
     if (session->child.in >= 0 && writes)
         ret_polls[n++] = (struct pollfd){ .fd = session->child.in, .events = POLLOUT };
     if (session->quiet_until > now())

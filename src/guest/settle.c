@@ -69,8 +69,6 @@ settle_run(const struct question *question)
         printf("the node is not set up yet\n");
     if (ok && root_is_node())
         ok = unmount_seed();
-    if (ok)
-        become_rehearse();
     if (ok && root_is_node())
         warm();
     if (root_is_node())

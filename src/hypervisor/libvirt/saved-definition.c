@@ -8,7 +8,7 @@
 
 #define QEMU_NAMESPACE "http://libvirt.org/schemas/domain/qemu/1.0"
 #define SMALL_PAGE 4096
-#define TRANSLATION_MIB 24 /* for each processor */
+#define TRANSLATION_MIB 128 /* for each processor */
 
 /* --- sizes --- */
 
