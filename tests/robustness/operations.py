@@ -330,6 +330,41 @@ def memory_is_gone(site):
     site.until(lambda: site.client.items("/v1/templates") == [] and not site.world.primed(), "memory that nobody knows is gone")
 
 
+# --- clones ---
+
+
+def with_source(site):
+    add_settled_image(site)
+    site.call("POST", "/v1/clusters?tenant=acme", spec("cfd", 2, image="own", path="bridge", start="cold"))
+    site.until(lambda: site.client.cluster("cfd")["phase"] == "ready", "cfd is ready")
+
+
+def clone(site):
+    site.call("POST", "/v1/clusters/cfd/clone?tenant=acme", {"name": "sweep", "count": 3})
+
+
+def is_cloned(site):
+    """With the memory of the others, whenever weftd died."""
+    has_nodes(2)(site)
+    cluster = site.cluster("sweep")
+    assert (cluster["phase"], cluster["ready"]) == ("ready", 3) and cluster["clone"]["done"], cluster
+    assert all(node["template"] == f"{cluster['id']}-{node['rank'] % 2}" for node in site.weft.dump().values("node").values()
+               if node["cluster_name"] == "sweep")
+    site.until(lambda: not site.client.items("/v1/templates") and not site.world.primed(), "nothing is left of what it was made of")
+
+
+def clone_in_vain(site):
+    site.world.fault("invalid save 0 a node that cannot be")
+    clone(site)
+    site.until(lambda: (site.client.cluster("sweep") or {}).get("phase") == "failed", "it fails, and does not boot")
+    site.call("DELETE", "/v1/clusters/sweep?tenant=acme")
+
+
+def is_not_cloned(site):
+    has_nodes(2)(site)
+    assert site.cluster("sweep") is None and not site.client.items("/v1/templates")
+
+
 # --- hosts ---
 
 
@@ -675,6 +710,8 @@ OPERATIONS = [
     Operation("fork-fails", fork_badly, with_template, has_nodes(3)),
     Operation("fork-devices", fork_with_devices, with_template, have_devices),
     Operation("template-damaged", create_settled, with_template, is_captured_anew, before=damage_template),
+    Operation("clone", clone, with_source, is_cloned),
+    Operation("clone-fails", clone_in_vain, with_source, is_not_cloned),
     Operation("template-rm", remove_template, with_forks, forks_go_on),
     Operation("template-dropped", remove_image_of_template, with_template, image_is_gone),
     Operation("stray-memory", nothing, before=leave_memory, check=memory_is_gone),
