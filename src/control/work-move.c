@@ -403,7 +403,7 @@ weft_work_leave(WeftWork *work, const WeftPlan *plan)
         const WeftMoveWish *wish = wish_of(work, item->node);
         if (item->node->shm || work->cluster->shm)
             return refuse(work, item, UNMOVABLE_SHM, TRUE);
-        gboolean full = is_busy(work->control, item->node->host);
+        gboolean full = weft_control_is_cloned(work->control, work->cluster->id) || is_busy(work->control, item->node->host);
         WeftNode *there = full ? NULL : find_place(work, item->node, wish, &error);
         if (there && is_busy(work->control, there->host)) {
             g_clear_pointer(&there, weft_node_free);
