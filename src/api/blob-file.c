@@ -238,3 +238,22 @@ weft_blob_file_write(WeftBlobFile *file, const WeftBlobPiece *piece, WeftBlob *r
     *ret_blob = blob;
     return TRUE;
 }
+
+GBytes *
+weft_blob_file_read(const char *folder, const char *digest, guint64 offset, guint64 length, GError **error)
+{
+    g_autofree char *path = g_build_filename(folder, digest, NULL);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    g_autofree guint8 *bytes = g_malloc(length);
+    gsize done = 0;
+    gssize n = fd < 0 ? -1 : 1;
+    while (n > 0 && done < length) {
+        n = pread(fd, bytes + done, length - done, (off_t)(offset + done));
+        done += n > 0 ? (gsize)n : 0;
+    }
+    if (n < 0)
+        weft_error_refuse(error, WEFT_ERROR_FAILED, "blob %s cannot be read: %s", digest, g_strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return n < 0 ? NULL : g_bytes_new_take(g_steal_pointer(&bytes), done);
+}

@@ -17,3 +17,6 @@ gboolean weft_blob_file_head(const char *folder, const char *digest, guint8 *hea
 /* Writes the piece behind what is there, and checks the whole when it is the last. After a restart what is there is summed
  * first. thread: worker; may block; one call at a time for a file. */
 gboolean weft_blob_file_write(WeftBlobFile *file, const WeftBlobPiece *piece, WeftBlob *ret_blob, GError **error);
+
+/* Up to length bytes from the offset on. thread: worker; may block. */
+GBytes *weft_blob_file_read(const char *folder, const char *digest, guint64 offset, guint64 length, GError **error);

@@ -17,11 +17,12 @@ struct WeftBlobs {
     WeftStore *store;
     char *folder;
     guint watch;
-    GHashTable *images;    /* name to WeftImage: what the store has */
-    GHashTable *templates; /* id to the digest that it is saved as */
-    GHashTable *pins;      /* digest to how many pins */
-    GHashTable *files;     /* digest to WeftBlobFile that nobody writes to */
-    GHashTable *busy;      /* digests that somebody writes to */
+    GHashTable *images;      /* name to WeftImage: what the store has */
+    GHashTable *templates;   /* id to the digest that it is saved as */
+    GHashTable *checkpoints; /* key to WeftCheckpoint */
+    GHashTable *pins;        /* digest to how many pins */
+    GHashTable *files;       /* digest to WeftBlobFile that nobody writes to */
+    GHashTable *busy;        /* digests that somebody writes to */
     GThreadPool *workers;
     GAsyncQueue *done; /* Job */
     GSource *wakeup;
@@ -34,6 +35,8 @@ typedef struct {
     WeftBlob blob;
     GError *error;
     WeftBlobWritten written;
+    WeftBlobRead read; /* instead of writing */
+    GBytes *bytes;     /* that were read */
     gpointer data;
 } Job;
 
@@ -55,6 +58,12 @@ is_wanted(WeftBlobs *blobs, const char *digest)
     while (g_hash_table_iter_next(&iter, NULL, &saved))
         if (g_str_equal(saved, digest))
             return TRUE;
+    gpointer checkpoint;
+    g_hash_table_iter_init(&iter, blobs->checkpoints);
+    while (g_hash_table_iter_next(&iter, NULL, &checkpoint))
+        for (guint i = 0; (file = weft_checkpoint_file(checkpoint, i)); i++)
+            if (g_str_equal(file->digest, digest))
+                return TRUE;
     return g_hash_table_contains(blobs->pins, digest);
 }
 
@@ -110,6 +119,26 @@ template_changed(WeftBlobs *blobs, const char *id)
 }
 
 static void
+checkpoint_changed(WeftBlobs *blobs, const char *key)
+{
+    g_autoptr(GError) error = NULL;
+    WeftCheckpoint *checkpoint = weft_store_load_checkpoint(blobs->store, key, NULL, &error);
+    gpointer old_key = NULL, before = NULL;
+    if (!checkpoint && !g_error_matches(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
+        g_warning("%s", error->message);
+        return;
+    }
+    g_hash_table_steal_extended(blobs->checkpoints, key, &old_key, &before);
+    if (checkpoint)
+        g_hash_table_insert(blobs->checkpoints, g_strdup(key), checkpoint);
+    const WeftImageFile *file;
+    for (guint i = 0; before && (file = weft_checkpoint_file(before, i)); i++)
+        drop(blobs, file->digest);
+    g_free(old_key);
+    weft_checkpoint_free(before);
+}
+
+static void
 on_changes(const WeftChange *changes, gsize n, gpointer data)
 {
     for (gsize i = 0; i < n; i++)
@@ -119,6 +148,8 @@ on_changes(const WeftChange *changes, gsize n, gpointer data)
             image_changed(data, changes[i].key);
         else if (changes[i].kind == WEFT_KIND_TEMPLATE)
             template_changed(data, changes[i].key);
+        else if (changes[i].kind == WEFT_KIND_CHECKPOINT)
+            checkpoint_changed(data, changes[i].key);
 }
 
 struct WeftBlobPin {
@@ -134,14 +165,31 @@ add_pin(WeftBlobPin *pin, const char *digest)
     g_ptr_array_add(pin->digests, g_strdup(digest));
 }
 
-WeftBlobPin *
-weft_blobs_pin(WeftBlobs *blobs, const WeftImage *image)
+static WeftBlobPin *
+pin_new(WeftBlobs *blobs)
 {
     WeftBlobPin *pin = g_new(WeftBlobPin, 1);
     pin->pins = g_hash_table_ref(blobs->pins);
     pin->digests = g_ptr_array_new_with_free_func(g_free);
+    return pin;
+}
+
+WeftBlobPin *
+weft_blobs_pin(WeftBlobs *blobs, const WeftImage *image)
+{
+    WeftBlobPin *pin = pin_new(blobs);
     const WeftImageFile *file;
     for (guint i = 0; (file = weft_image_file(image, i)); i++)
+        add_pin(pin, file->digest);
+    return pin;
+}
+
+WeftBlobPin *
+weft_blobs_pin_checkpoint(WeftBlobs *blobs, const WeftCheckpoint *checkpoint)
+{
+    WeftBlobPin *pin = pin_new(blobs);
+    const WeftImageFile *file;
+    for (guint i = 0; (file = weft_checkpoint_file(checkpoint, i)); i++)
         add_pin(pin, file->digest);
     return pin;
 }
@@ -170,7 +218,8 @@ static void
 job_free(Job *job)
 {
     g_clear_error(&job->error);
-    g_byte_array_unref(job->piece.bytes);
+    g_clear_pointer(&job->bytes, g_bytes_unref);
+    g_clear_pointer(&job->piece.bytes, g_byte_array_unref);
     g_free(job->digest);
     g_free(job);
 }
@@ -180,7 +229,10 @@ work(gpointer data, gpointer user_data)
 {
     Job *job = data;
     WeftBlobs *blobs = user_data;
-    weft_blob_file_write(job->file, &job->piece, &job->blob, &job->error);
+    if (job->read)
+        job->bytes = weft_blob_file_read(blobs->folder, job->digest, job->piece.offset, job->piece.total, &job->error);
+    else
+        weft_blob_file_write(job->file, &job->piece, &job->blob, &job->error);
     g_async_queue_push(blobs->done, job);
     weft_wakeup_ask(blobs->wakeup);
 }
@@ -201,6 +253,11 @@ deliver(gpointer data)
     WeftBlobs *blobs = data;
     Job *job;
     while ((job = g_async_queue_try_pop(blobs->done))) {
+        if (job->read) {
+            job->read(job->bytes, job->error, job->data);
+            job_free(job);
+            continue;
+        }
         g_hash_table_remove(blobs->busy, job->digest);
         remember_sum(blobs, job);
         job->written(&job->blob, job->error, job->data);
@@ -237,6 +294,17 @@ weft_blobs_write(WeftBlobs *blobs, const WeftBlobPiece *piece, WeftBlobWritten w
     job->written = written;
     job->data = data;
     g_hash_table_add(blobs->busy, g_strdup(piece->digest));
+    g_thread_pool_push(blobs->workers, job, NULL);
+}
+
+void
+weft_blobs_read(WeftBlobs *blobs, const WeftBlobPiece *piece, WeftBlobRead read, gpointer data)
+{
+    Job *job = g_new0(Job, 1);
+    job->digest = g_strdup(piece->digest);
+    job->piece = *piece;
+    job->read = read;
+    job->data = data;
     g_thread_pool_push(blobs->workers, job, NULL);
 }
 
@@ -285,6 +353,20 @@ read_templates(WeftBlobs *blobs, GError **error)
     return TRUE;
 }
 
+static gboolean
+read_checkpoints(WeftBlobs *blobs, GError **error)
+{
+    g_autoptr(GPtrArray) records = weft_store_list(blobs->store, &(WeftQuery){ .kind = WEFT_KIND_CHECKPOINT }, error);
+    for (guint i = 0; records && i < records->len; i++) {
+        const WeftRecord *record = records->pdata[i];
+        WeftCheckpoint *checkpoint = weft_record_checkpoint(record, error);
+        if (!checkpoint)
+            return FALSE;
+        g_hash_table_insert(blobs->checkpoints, g_strdup(record->key), checkpoint);
+    }
+    return records != NULL;
+}
+
 /* Only what has the name of a file of ours, and is not being used by anybody. */
 static void
 sweep_file(WeftBlobs *blobs, const char *name)
@@ -324,6 +406,7 @@ weft_blobs_new(WeftStore *store, const char *folder, GError **error)
     blobs->folder = g_strdup(folder);
     blobs->images = table_of_digests((GDestroyNotify)weft_image_free);
     blobs->templates = table_of_digests(g_free);
+    blobs->checkpoints = table_of_digests((GDestroyNotify)weft_checkpoint_free);
     blobs->pins = table_of_digests(NULL);
     blobs->files = table_of_digests((GDestroyNotify)weft_blob_file_free);
     blobs->busy = table_of_digests(NULL);
@@ -331,7 +414,7 @@ weft_blobs_new(WeftStore *store, const char *folder, GError **error)
         weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot make the folder of images %s: %s", folder, g_strerror(errno));
         return NULL;
     }
-    if (!read_images(blobs, error) || !read_templates(blobs, error) || !sweep(blobs, error))
+    if (!read_images(blobs, error) || !read_templates(blobs, error) || !read_checkpoints(blobs, error) || !sweep(blobs, error))
         return NULL;
     blobs->done = g_async_queue_new();
     blobs->wakeup = weft_wakeup_new(deliver, blobs);
@@ -355,6 +438,7 @@ weft_blobs_free(WeftBlobs *blobs)
     }
     g_hash_table_unref(blobs->images);
     g_hash_table_unref(blobs->templates);
+    g_hash_table_unref(blobs->checkpoints);
     g_hash_table_unref(blobs->pins);
     g_hash_table_unref(blobs->files);
     g_hash_table_unref(blobs->busy);

@@ -1,12 +1,13 @@
 /* The files of images, known by their SHA-256, in one folder: "<digest>" is whole and was checked, "<digest>.part" is on its
  * way. What is there is what the folder says: a killed weftd goes on where the file ends.
  *
- * A file goes when the last image that names it goes. What no image names for a day is removed at the next start: uploads that
- * nobody ended, and what a crash left between an image's end and its files'.
+ * A file goes when the last image, template or checkpoint that names it goes. What none of them names for a day is removed at
+ * the next start: uploads that nobody ended, and what a crash left between an image's end and its files'.
  *
  * thread: main. Bytes are written and summed on workers. */
 #pragma once
 
+#include "checkpoint.h"
 #include "image.h"
 #include "store.h"
 
@@ -44,7 +45,12 @@ typedef struct WeftBlobPiece {
 typedef void (*WeftBlobWritten)(const WeftBlob *blob, const GError *error, gpointer data);
 void weft_blobs_write(WeftBlobs *blobs, const WeftBlobPiece *piece, WeftBlobWritten written, gpointer data);
 
+/* Reads total bytes from the offset on, fewer at the end; none behind it. */
+typedef void (*WeftBlobRead)(GBytes *bytes, const GError *error, gpointer data);
+void weft_blobs_read(WeftBlobs *blobs, const WeftBlobPiece *piece, WeftBlobRead read, gpointer data);
+
 /* As long as a pin is there, the files that the image names stay, whichever images go. It may outlive the blobs. */
 typedef struct WeftBlobPin WeftBlobPin;
 WeftBlobPin *weft_blobs_pin(WeftBlobs *blobs, const WeftImage *image);
+WeftBlobPin *weft_blobs_pin_checkpoint(WeftBlobs *blobs, const WeftCheckpoint *checkpoint);
 void weft_blob_pin_free(WeftBlobPin *pin);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "records.h"
-#include "reply.h"
+#include "request.h"
 #include "router.h"
 
 /* about.c */
@@ -66,6 +66,20 @@ gboolean weft_settle_images(WeftRequest *request, WeftCluster *cluster, WeftTxn 
 
 /* queue.c */
 gboolean weft_handle_queue(WeftRequest *request, GError **error);
+
+/* checkpoints.c, checkpoint-files.c */
+gboolean weft_handle_checkpoint_list(WeftRequest *request, GError **error);
+gboolean weft_handle_checkpoint_make(WeftRequest *request, GError **error);
+gboolean weft_handle_checkpoint_get(WeftRequest *request, GError **error);
+gboolean weft_handle_checkpoint_remove(WeftRequest *request, GError **error);
+gboolean weft_handle_checkpoint_restore(WeftRequest *request, GError **error);
+gboolean weft_handle_checkpoint_manifest(WeftRequest *request, GError **error);
+gboolean weft_handle_checkpoint_piece(WeftRequest *request, GError **error);
+gboolean weft_handle_checkpoint_import(WeftRequest *request, GError **error);
+/* Is it one that its tenant may still give? */
+gboolean weft_checkpoint_name_check(WeftRequest *request, const char *tenant, const char *name, GError **error);
+/* The checkpoint that the path names, if the caller may see it. */
+WeftCheckpoint *weft_find_checkpoint(WeftRequest *request, gint64 *ret_revision, GError **error);
 
 /* templates.c */
 gboolean weft_handle_template_list(WeftRequest *request, GError **error);

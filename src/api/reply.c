@@ -14,6 +14,15 @@ weft_reply_text(guint status, const char *type, const char *body)
     return reply;
 }
 
+WeftReply *
+weft_reply_bytes(GBytes *bytes)
+{
+    WeftReply *reply = weft_reply_text(200, "application/octet-stream", NULL);
+    reply->raw = g_bytes_get_size(bytes);
+    reply->body = g_memdup2(g_bytes_get_data(bytes, NULL), reply->raw);
+    return reply;
+}
+
 static WeftReply *
 reply_json(guint status, const char *type, json_t *body)
 {

@@ -23,6 +23,15 @@ const WeftRoute weft_routes[] = {
     { "GET",    "/v1/clusters/:cluster/nodes/:rank/move",    WEFT_ROLE_VIEWER, weft_handle_node_move_get, WEFT_BODY_NONE, { "tenant" } },
     { "POST",   "/v1/clusters/:cluster/nodes/:rank/move",    WEFT_ROLE_MEMBER, weft_handle_node_move,    WEFT_BODY_OPTIONAL, { "tenant" } },
 
+    { "POST",   "/v1/clusters/:cluster/checkpoints", WEFT_ROLE_MEMBER, weft_handle_checkpoint_make,   WEFT_BODY_OPTIONAL, { "tenant" } },
+    { "GET",    "/v1/checkpoints",                WEFT_ROLE_VIEWER,   weft_handle_checkpoint_list,    WEFT_BODY_NONE,     { "tenant", "limit", "after" } },
+    { "POST",   "/v1/checkpoints",                WEFT_ROLE_OPERATOR, weft_handle_checkpoint_import,  WEFT_BODY_REQUIRED, { "tenant" } },
+    { "GET",    "/v1/checkpoints/:checkpoint",    WEFT_ROLE_VIEWER,   weft_handle_checkpoint_get,     WEFT_BODY_NONE,     { "tenant" } },
+    { "DELETE", "/v1/checkpoints/:checkpoint",    WEFT_ROLE_MEMBER,   weft_handle_checkpoint_remove,  WEFT_BODY_NONE,     { "tenant" } },
+    { "POST",   "/v1/checkpoints/:checkpoint/restore", WEFT_ROLE_MEMBER, weft_handle_checkpoint_restore, WEFT_BODY_OPTIONAL, { "tenant" } },
+    { "GET",    "/v1/checkpoints/:checkpoint/manifest", WEFT_ROLE_MEMBER, weft_handle_checkpoint_manifest, WEFT_BODY_NONE, { "tenant" } },
+    { "GET",    "/v1/checkpoints/:checkpoint/files/:digest", WEFT_ROLE_MEMBER, weft_handle_checkpoint_piece, WEFT_BODY_NONE, { "tenant", "offset" } },
+
     { "POST",   "/v1/placements",                 WEFT_ROLE_MEMBER,   weft_handle_placement_try,      WEFT_BODY_REQUIRED, { "tenant" } },
 
     { "GET",    "/v1/events",                     WEFT_ROLE_VIEWER,   weft_handle_event_list,         WEFT_BODY_NONE,     { "tenant", "limit", "after" } },

@@ -255,7 +255,7 @@ make_response(WeftReply *reply)
         return weft_stream_response(g_steal_pointer(&reply->stream));
     if (reply->upgrade)
         return weft_session_response();
-    gsize length = reply->body ? strlen(reply->body) : 0;
+    gsize length = reply->raw ? reply->raw : reply->body ? strlen(reply->body) : 0;
     return MHD_create_response_from_buffer(length, g_steal_pointer(&reply->body), MHD_RESPMEM_MUST_FREE);
 }
 

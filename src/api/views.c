@@ -404,6 +404,23 @@ weft_view_template(const WeftTemplate *template)
 }
 
 json_t *
+weft_view_checkpoint(const WeftCheckpoint *checkpoint, gboolean all)
+{
+    guint count = checkpoint->nodes->len ? checkpoint->nodes->len : weft_cluster_count(checkpoint->wish);
+    json_t *view = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s?, s:o}", "name", checkpoint->name, "tenant",
+                             checkpoint->tenant, "cluster", checkpoint->cluster, "cluster_name", checkpoint->wish->name,
+                             "nodes", (int)count, "state", weft_checkpoint_words[checkpoint->state], "reason",
+                             checkpoint->reason, "size", size_view(weft_checkpoint_size(checkpoint)));
+    merge(view, json_pack("{s:s, s:o, s:o, s:I, s:I, s:b, s:o}", "creator", checkpoint->creator, "created",
+                          time_view(checkpoint->created), "taken", time_view(checkpoint->taken), "paused_ms",
+                          (json_int_t)checkpoint->paused / 1000, "skew_ms", (json_int_t)checkpoint->skew / 1000, "imported",
+                          (int)checkpoint->imported, "restored", time_view(checkpoint->restored)));
+    if (all)
+        merge(view, json_pack("{s:s?, s:s?}", "kind", checkpoint->kind, "detail", checkpoint->detail));
+    return view;
+}
+
+json_t *
 weft_view_primed(const WeftPrimed *primed)
 {
     return json_pack("{s:s, s:s, s:i, s:I, s:I, s:o}", "id", primed->id, "host", primed->host, "numa", (int)primed->numa,

@@ -12,6 +12,7 @@ json_t *weft_view_move(const WeftMoveWish *wish, const WeftNode *node, const Wef
 json_t *weft_view_tenant(WeftStore *store, const WeftTenant *tenant, GError **error);
 json_t *weft_view_reservation(const WeftReservation *reservation);
 json_t *weft_view_template(const WeftTemplate *template);
+json_t *weft_view_checkpoint(const WeftCheckpoint *checkpoint, gboolean all);
 json_t *weft_view_primed(const WeftPrimed *primed);
 json_t *weft_view_principal(const WeftPrincipal *principal);
 json_t *weft_view_token(const WeftToken *token);

@@ -24,7 +24,8 @@ typedef enum {
     WEFT_NAMES_IMAGES,
     WEFT_NAMES_FABRICS,
     WEFT_NAMES_RESERVATIONS,
-    WEFT_NAMES_TEMPLATES
+    WEFT_NAMES_TEMPLATES,
+    WEFT_NAMES_CHECKPOINTS
 } WeftNames;
 
 /* One row of the table of verbs. Options write into static variables of the verb's file: a process runs one verb. */

@@ -118,6 +118,7 @@ weft_response_clear(WeftResponse *response)
 {
     g_clear_pointer(&response->etag, g_free);
     g_clear_pointer(&response->body, json_decref);
+    g_clear_pointer(&response->bytes, g_bytes_unref);
 }
 
 static int
@@ -341,7 +342,7 @@ perform(WeftClient *client, const WeftCall *call, Answer *answer)
 }
 
 static gboolean
-take_answer(WeftClient *client, CURLcode result, Answer *answer, WeftResponse *response, GError **error)
+take_answer(WeftClient *client, CURLcode result, Answer *answer, gboolean bytes, WeftResponse *response, GError **error)
 {
     if (result != CURLE_OK) {
         weft_client_set_lost(client, client->easy, result, answer->detail, error);
@@ -352,7 +353,9 @@ take_answer(WeftClient *client, CURLcode result, Answer *answer, WeftResponse *r
         weft_client_set_problem(answer->status, answer->text->str, answer->text->len, error);
         return FALSE;
     }
-    if (answer->text->len > 0) {
+    if (bytes) {
+        response->bytes = g_bytes_new(answer->text->str, answer->text->len);
+    } else if (answer->text->len > 0) {
         response->body = weft_json_parse(answer->text->str, answer->text->len, error);
         if (!response->body) {
             g_prefix_error(error, "weftd at %s answered with what is no JSON: ", client->url);
@@ -370,7 +373,7 @@ weft_client_call(WeftClient *client, const WeftCall *call, WeftResponse *ret_res
     WeftResponse *response = ret_response ? ret_response : &ignored;
     Answer answer = { .text = g_string_new(NULL) };
     CURLcode result = perform(client, call, &answer);
-    gboolean ok = take_answer(client, result, &answer, response, error);
+    gboolean ok = take_answer(client, result, &answer, call->bytes, response, error);
     g_string_free(answer.text, TRUE);
     g_free(answer.etag);
     return ok;

@@ -29,12 +29,14 @@ typedef struct WeftCall {
     const char *if_match;
     const void *raw; /* instead of a body: bytes, borrowed; NULL: none */
     gsize raw_length;
+    gboolean bytes; /* the answer is no JSON */
 } WeftCall;
 
 typedef struct WeftResponse {
     long status; /* 0: none came */
     char *etag;
-    json_t *body; /* NULL: empty */
+    json_t *body;  /* NULL: empty */
+    GBytes *bytes; /* … of an answer that is none; NULL: it is */
 } WeftResponse;
 
 void weft_response_clear(WeftResponse *response);

@@ -13,6 +13,7 @@ static const char *const name_paths[] = {
     [WEFT_NAMES_FABRICS] = "/v1/fabrics",
     [WEFT_NAMES_RESERVATIONS] = "/v1/reservations",
     [WEFT_NAMES_TEMPLATES] = "/v1/templates",
+    [WEFT_NAMES_CHECKPOINTS] = "/v1/checkpoints",
 };
 
 static void
@@ -56,7 +57,7 @@ offer_names(WeftCli *cli, WeftNames names, const char *begun)
     if (names == WEFT_NAMES_NONE || !cli->client)
         return;
     g_autofree char *path = g_strdup(name_paths[names]);
-    if (names == WEFT_NAMES_CLUSTERS)
+    if (names == WEFT_NAMES_CLUSTERS || names == WEFT_NAMES_CHECKPOINTS)
         path = weft_client_query(g_steal_pointer(&path), "tenant", cli->tenant);
     json_t *items = weft_client_list(cli->client, path, NULL);
     size_t i;

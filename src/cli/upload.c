@@ -18,7 +18,8 @@ typedef struct {
     WeftCli *cli;
     const char *path;
     int fd;
-    char *where; /* path of the API */
+    guint64 base; /* where in it */
+    char *where;  /* path of the API */
     WeftUpload *upload;
     WeftProgress *progress;
     guint8 *piece;
@@ -64,7 +65,7 @@ read_piece(const Sender *sender, guint64 offset, gsize *ret_length, GError **err
 {
     gsize wanted = MIN(PIECE, sender->upload->size - offset);
     for (gsize length = 0; length < wanted;) {
-        ssize_t n = pread(sender->fd, sender->piece + length, wanted - length, (off_t)(offset + length));
+        ssize_t n = pread(sender->fd, sender->piece + length, wanted - length, (off_t)(sender->base + offset + length));
         if (n < 0 && errno != EINTR)
             return fail(sender, error);
         if (n == 0)
@@ -189,6 +190,24 @@ weft_upload_file(WeftCli *cli, const char *what, const char *path, WeftUpload *r
     }
     if (sender.fd >= 0)
         close(sender.fd);
+    g_free(sender.where);
+    g_free(sender.piece);
+    return ok;
+}
+
+gboolean
+weft_upload_part(WeftCli *cli, const char *what, const char *path, guint64 offset, const WeftUpload *part, GError **error)
+{
+    g_autoptr(WeftProgress) progress = weft_progress_new(what);
+    WeftUpload upload = *part;
+    Sender sender = { .cli = cli, .path = path, .upload = &upload, .progress = progress, .base = offset };
+    sender.fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (sender.fd < 0)
+        return fail(&sender, error);
+    sender.piece = g_malloc(PIECE);
+    sender.where = weft_client_path("/v1/blobs", part->digest);
+    gboolean ok = send_file(&sender, error);
+    close(sender.fd);
     g_free(sender.where);
     g_free(sender.piece);
     return ok;

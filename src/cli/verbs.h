@@ -12,6 +12,8 @@ extern const WeftVerb weft_rm_verbs[];
 extern const WeftVerb weft_wait_verbs[];
 extern const WeftVerb weft_events_verbs[];
 extern const WeftVerb weft_queue_verbs[];
+extern const WeftVerb weft_checkpoint_verbs[];
+extern const WeftVerb weft_checkpoint_file_verbs[];
 extern const WeftVerb weft_ssh_verbs[];
 extern const WeftVerb weft_run_verbs[];
 extern const WeftVerb weft_scp_verbs[];

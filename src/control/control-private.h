@@ -1,6 +1,7 @@
 /* What the parts of the reconciler share. thread: all of it on the main thread. */
 #pragma once
 
+#include "checkpoints.h"
 #include "control.h"
 #include "expiry.h"
 #include "fleet.h"
@@ -30,6 +31,7 @@ struct WeftControl {
     WeftLinks *links;
     WeftImages *images;
     WeftTemplates *templates;
+    WeftCheckpoints *checkpoints;
     WeftGate *gate;
     WeftTurns *turns;
     WeftExpiry *expiry;

@@ -37,6 +37,7 @@ const WeftControlOptions weft_control_defaults = {
     .template_age = 7 * 24 * 3600 * (gint64)G_USEC_PER_SEC,
     .template_retry = 15 * 60 * G_USEC_PER_SEC,
     .capture_deadline = 15 * 60 * G_USEC_PER_SEC,
+    .checkpoint_skew = G_USEC_PER_SEC / 5,
     .expiry_warning = 10 * 60 * G_USEC_PER_SEC,
 };
 
@@ -146,6 +147,8 @@ store_changed(const WeftChange *changes, gsize n, gpointer data)
             weft_images_changed(control->images);
         else if (changes[i].kind == WEFT_KIND_TEMPLATE)
             weft_templates_changed(control->templates, changes[i].key);
+        else if (changes[i].kind == WEFT_KIND_CHECKPOINT)
+            weft_checkpoints_changed(control->checkpoints, changes[i].key);
         else if (changes[i].kind == WEFT_KIND_FABRIC_MAP)
             weft_subnets_map_changed(control->subnets, changes[i].key);
     }
@@ -305,13 +308,15 @@ weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, cons
     control->links = weft_links_new(control->jobs, &limits, &(WeftLinkListener){ stream_lost, guest_rebooted, control });
     control->images = weft_images_new(control);
     control->templates = weft_templates_new(control);
+    control->checkpoints = weft_checkpoints_new(control);
     control->gate = weft_control_gate_new(control);
     control->turns = weft_turns_new(control);
 
     advance_clock(control);
     control->hosts = weft_hosts_new(control, error);
     control->subnets = control->hosts ? weft_subnets_new(control, fabrics, error) : NULL;
-    if (!control->subnets || !weft_templates_load(control->templates, error) || !load_nodes(control, error) ||
+    if (!control->subnets || !weft_templates_load(control->templates, error) ||
+        !weft_checkpoints_load(control->checkpoints, error) || !load_nodes(control, error) ||
         !weft_subnets_begin(control->subnets, error) || !(control->expiry = weft_expiry_new(control, error)) ||
         !wake_clusters(control, error))
         return NULL;
@@ -337,6 +342,7 @@ weft_control_free(WeftControl *control)
         g_main_context_iteration(NULL, TRUE);
     weft_control_gate_free(control->gate);
     weft_templates_free(control->templates);
+    weft_checkpoints_free(control->checkpoints);
     weft_images_free(control->images);
     weft_subnets_free(control->subnets);
     weft_hosts_free(control->hosts);

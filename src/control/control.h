@@ -41,6 +41,7 @@ typedef struct WeftControlOptions {
     gint64 template_retry;     /* one that could not be made, or a place where a fork failed, is not tried again before that */
     gint64 capture_deadline;   /* from its place to its saved file */
     gboolean trust_emulator;   /* guests without KVM lose no writes while they are copied: QEMU 9.0 and later, or the lab's */
+    gint64 checkpoint_skew;    /* between the first and the last node of a cluster that stops for a checkpoint, at most */
     gint64 expiry_warning;     /* how long before its walltime is over a cluster is told */
     WeftQueueOptions queue;    /* in which order those that wait get room */
     const char *images;        /* folder of the images' files, by their digest */

@@ -66,6 +66,7 @@ load(WeftImages *images)
         return FALSE;
     }
     weft_templates_add_digests(images->control->templates, wanted);
+    weft_checkpoints_add_digests(images->control->checkpoints, wanted);
     images->by_name = g_steal_pointer(&by_name);
     images->wanted = g_steal_pointer(&wanted);
     return TRUE;

@@ -222,6 +222,7 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
     case WEFT_STEPS:
         g_assert_not_reached();
     }
+    job->ended = g_get_monotonic_time();
     weft_failpoint_edge(weft_step_words[job->step], "after");
 }
 

@@ -82,6 +82,7 @@ struct WeftJob {
     WeftPlugged plugged;    /* what plugging a device did */
     guint64 brought;        /* bytes so far, of a file or of memory; atomic */
     gint64 alive;           /* when it began, or the driver last told that; 0: it waits for a worker; atomic */
+    gint64 ended;           /* when the driver's call returned, monotonic; 0: it was not called */
     GError *error;
     gboolean late; /* its deadline passed */
 };

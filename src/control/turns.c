@@ -242,7 +242,7 @@ weft_turns_kind_known(WeftTurns *turns)
     g_hash_table_iter_init(&iter, turns->by_key);
     while (g_hash_table_iter_next(&iter, NULL, &value)) {
         const WeftCluster *cluster = ((WeftWaiter *)value)->work->cluster;
-        if (cluster->capture || cluster->clone_of)
+        if (cluster->capture || cluster->clone_of || cluster->checkpoint || cluster->preemptible)
             weft_waiter_review(turns, value);
     }
 }

@@ -24,6 +24,12 @@ static const Words words[WEFT_DEEDS] = {
     [WEFT_DEED_CLONE] = {
         "its host cannot be reached", "its memory was not saved",
         "its memory cannot be saved", "saving its memory failed" },
+    [WEFT_DEED_THAW] = {
+        "its host cannot be reached", "it did not go on from its checkpoint",
+        "its host cannot let it go on from its checkpoint", "going on from its checkpoint failed" },
+    [WEFT_DEED_FREEZE] = {
+        "its host cannot be reached", "it was not saved",
+        "it cannot be saved", "saving it failed" },
     [WEFT_DEED_GREET] = {
         "its host lost it before it answered", "no answer from inside",
         "its host cannot reach into it", "it ended before it answered" },

@@ -14,6 +14,7 @@ typedef enum {
     WEFT_DEED_BRING,   /* the image's files */
     WEFT_DEED_START,
     WEFT_DEED_FORK,    /* from its template, until it knows who it is and has its network device */
+    WEFT_DEED_THAW,    /* from a checkpoint, until it goes on */
     WEFT_DEED_GREET,   /* the first answer from inside */
     WEFT_DEED_MEET,    /* reaching the others */
     WEFT_DEED_QUIESCE, /* its guest comes to rest */
@@ -23,6 +24,7 @@ typedef enum {
     WEFT_DEED_MOVE,    /* to another host, while it runs */
     WEFT_DEED_CAPTURE, /* as a template */
     WEFT_DEED_CLONE,   /* its memory is put aside while it runs */
+    WEFT_DEED_FREEZE,  /* in a checkpoint */
     WEFT_DEEDS
 } WeftDeed;
 

@@ -156,7 +156,7 @@ weft_work_become(WeftWork *work, WeftNodeWork *item)
     g_autoptr(GError) error = NULL;
     const WeftControlOptions *options = &work->control->options;
     guint8 random[WEFT_SEED_RANDOM];
-    const WeftKeyOwner owner = { work->cluster->id, work->cluster->name, item->node->id };
+    const WeftKeyOwner owner = { weft_cluster_keys(work->cluster), work->cluster->name, item->node->id };
     g_autoptr(WeftKeys) keys = weft_keys_derive(options->secret, &owner, &error);
     if (!keys) {
         weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_FORK, 0, error });

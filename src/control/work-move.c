@@ -176,7 +176,8 @@ gboolean
 weft_work_leaves(const WeftWork *work, const WeftNodeWork *item)
 {
     const WeftNode *node = item->node;
-    return node->phase == WEFT_NODE_READY && !node->target && weft_rest_is_over(&item->leave) &&
+    return node->phase == WEFT_NODE_READY && !node->target && !weft_work_is_freezing(work) &&
+           weft_rest_is_over(&item->leave) &&
            (wish_of(work, node) || (weft_work_is_emptied(work, node) && !node->reason));
 }
 

@@ -15,8 +15,8 @@ typedef struct Placing {
     gboolean full[WEFT_GROUPS_MAX]; /* a node of the group whose host is closed found no room: the next would not either */
 } Placing;
 
-static gboolean
-rank_is_taken(const WeftWork *work, guint rank)
+gboolean
+weft_work_has_rank(const WeftWork *work, guint rank)
 {
     for (guint i = 0; i < work->nodes->len; i++) {
         const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
@@ -29,7 +29,7 @@ rank_is_taken(const WeftWork *work, guint rank)
 static guint
 free_rank(const WeftWork *work, guint from)
 {
-    while (rank_is_taken(work, from))
+    while (weft_work_has_rank(work, from))
         from++;
     return from;
 }
@@ -58,6 +58,7 @@ give_identity(WeftWork *work, WeftNode *node, guint rank)
         if (device->vf >= 0)
             device->guid = weft_fabric_guid(fabric, weft_random_u64());
     }
+    weft_work_recall(work, node);
 }
 
 static void
@@ -83,6 +84,8 @@ choose_way(Placing *placing, WeftNode *node)
     if (cluster->clone_of && g_hash_table_add(placing->whys, (gpointer)cluster->clone_of))
         weft_txn_tell(placing->txn, "clone-grows", cluster, NULL,
                       "new nodes begin with the image: the memory that the others were cloned from is gone");
+    if (weft_work_saved_node(placing->work, node))
+        return;
     node->template = weft_templates_choose(placing->work->control->templates, cluster, node, &why);
     if (!why || !g_hash_table_add(placing->whys, (gpointer)why))
         return;
@@ -116,8 +119,8 @@ set_pkey(WeftWork *work, guint pkey)
 
 #define SHUN_DELAYS 10 /* of the longest between two tries */
 
-static void
-shun(WeftWork *work, const WeftNodeWork *item)
+void
+weft_work_shun(WeftWork *work, const WeftNodeWork *item)
 {
     gint64 now = g_get_monotonic_time();
     WeftShun shun = { now + SHUN_DELAYS * work->control->options.backoff.max, item->refused };
@@ -164,6 +167,7 @@ weft_control_add_barred(WeftControl *control, const WeftCluster *cluster, GHashT
         g_hash_table_add(hosts, g_strdup(name));
     weft_turns_add_apart(control->turns, cluster, hosts);
     weft_templates_add_barred(control->templates, cluster, hosts);
+    weft_checkpoints_add_barred(control->checkpoints, cluster, hosts);
 }
 
 /* --- in its turn --- */
@@ -262,6 +266,7 @@ settle_partition(WeftWork *work)
     status->sl = work->grant->placement.seats[0].sl;
     if (status->placed)
         return;
+    weft_work_choose_origin(work);
     status->placed = work->grant->when;
     status->ends = work->cluster->walltime ? status->placed + (gint64)work->cluster->walltime * G_USEC_PER_SEC : 0;
 }
@@ -274,8 +279,10 @@ claim_granted(Placing *placing)
     guint next = 0;
     settle_partition(work);
     for (guint i = 0; i < nodes->len; i++) {
-        next = free_rank(work, next);
-        claim(placing, nodes->pdata[i], next);
+        guint rank = weft_work_saved_rank(work, nodes->pdata[i]);
+        if (rank == WEFT_NODES_MAX)
+            rank = next = free_rank(work, next);
+        claim(placing, nodes->pdata[i], rank);
     }
     g_ptr_array_set_free_func(nodes, NULL);
     grant_free(work);
@@ -427,7 +434,7 @@ replace(Placing *placing, WeftNodeWork *item)
 
     gboolean closed = item->node->phase != WEFT_NODE_FAILED;
     if (!closed)
-        shun(work, item);
+        weft_work_shun(work, item);
     gboolean hopeless = (closed && placing->full[group]) || (item->refused && is_refused_everywhere(work));
     if (hopeless || !place_heir(placing, counts, item->node, &error)) {
         placing->full[group] |= closed;

@@ -117,8 +117,9 @@ weft_work_is_prepared(const WeftWork *work, const WeftNode *node)
     if (!weft_hosts_inventory(work->control->hosts, node->host, NULL))
         return FALSE;
     if (!image)
-        return work->control->options.bare;
-    return weft_images_are_on(work->control->images, node->host, image) && weft_work_is_primed(work, node);
+        return work->control->options.bare && weft_work_is_recalled(work, node);
+    return weft_images_are_on(work->control->images, node->host, image) && weft_work_is_primed(work, node) &&
+           weft_work_is_recalled(work, node);
 }
 
 /* What its host lacks for long is looked for on another. One that stays for want of room answers for new failures only. */
@@ -133,6 +134,17 @@ answer_for(WeftWork *work, WeftNodeWork *item, const WeftRest *trouble)
 }
 
 void
+weft_work_bring(WeftWork *work, WeftNodeWork *item, const WeftImage *image)
+{
+    WeftImages *images = work->control->images;
+    const char *host = item->node->host;
+    weft_images_bring(images, host, image, work->key);
+    if (weft_images_progress(images, host, image))
+        weft_rest_pass(&item->rest, WEFT_DEED_BRING);
+    answer_for(work, item, weft_images_trouble(images, host, image));
+}
+
+void
 weft_work_prepare(WeftWork *work, WeftNodeWork *item)
 {
     WeftControl *control = work->control;
@@ -143,13 +155,12 @@ weft_work_prepare(WeftWork *work, WeftNodeWork *item)
         return;
     }
     const WeftImage *image = image_of(work, node);
+    if (weft_work_bring_saved(work, item))
+        return;
     if (image && node->template && weft_images_are_on(control->images, node->host, image)) {
         weft_work_prime(work, item);
     } else if (image) {
-        weft_images_bring(control->images, node->host, image, work->key);
-        if (weft_images_progress(control->images, node->host, image))
-            weft_rest_pass(&item->rest, WEFT_DEED_BRING);
-        answer_for(work, item, weft_images_trouble(control->images, node->host, image));
+        weft_work_bring(work, item, image);
     } else if (!weft_images_wanted(control->images)) {
         weft_work_wake_at(work, g_get_monotonic_time() + G_USEC_PER_SEC); /* they cannot be read just now */
     } else {
@@ -178,6 +189,7 @@ weft_work_tell_preparing(const WeftWork *work, char **ret_text, char **ret_detai
             *ret_detail = g_strdup(trouble->detail);
         } else if (image) {
             weft_images_add(control->images, node->host, image, bringing);
+            weft_work_add_saved(work, node, bringing);
         }
     }
     if (!*ret_text)
@@ -210,7 +222,7 @@ make_seed(WeftJob *job, GError **error)
 {
     const Birth *birth = job->prepare_data;
     const WeftControlOptions *options = birth->options;
-    const WeftKeyOwner owner = { birth->cluster->id, birth->cluster->name, birth->node->id };
+    const WeftKeyOwner owner = { weft_cluster_keys(birth->cluster), birth->cluster->name, birth->node->id };
     g_autoptr(WeftKeys) keys = weft_keys_derive(options->secret, &owner, error);
     if (!keys)
         return FALSE;
@@ -255,8 +267,9 @@ started(WeftJob *job, const GError *error)
     WeftNodeWork *item = weft_work_step_ended(work, job->subject);
     if (!item || item->node->phase != WEFT_NODE_CLAIMED)
         return;
+    WeftDeed deed = job->paused ? WEFT_DEED_THAW : WEFT_DEED_START;
     if (error)
-        weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_START, job->deadline, error });
+        weft_work_start_failed(work, item, &(WeftMishap){ deed, job->deadline, error });
     else
         run(item);
 }
@@ -378,6 +391,7 @@ weft_work_start(WeftWork *work, WeftNodeWork *item)
     }
     item->stopped = FALSE;
     job->deadline = work->control->options.start_deadline;
+    weft_work_add_origin(work, item, job);
     job->done = started;
     weft_work_submit(work, item, job);
 }

@@ -283,6 +283,8 @@ phase_of(WeftWork *work)
     WeftClusterPhase phase = weft_plan_phase(&input);
     if (work->fatal && phase != WEFT_CLUSTER_STOPPING)
         return WEFT_CLUSTER_FAILED;
+    if (phase == WEFT_CLUSTER_READY && weft_work_is_freezing(work))
+        return WEFT_CLUSTER_CHECKPOINTING;
     return phase == WEFT_CLUSTER_PLACED && work->wire.attempts ? WEFT_CLUSTER_WIRING : phase;
 }
 
@@ -317,14 +319,16 @@ set_phase(WeftWork *work, WeftClusterPhase phase)
     work->status_dirty = TRUE;
 }
 
-/* It comes back as if it had never been: with all new nodes, and its whole walltime. What failed it is forgotten. */
+/* It comes back as if it had never been: with all new nodes, and its whole walltime. */
 void
-weft_work_preempt(WeftWork *work)
+weft_work_retire_all(WeftWork *work, WeftTxn *txn, const char *why, gboolean anew)
 {
     WeftClusterStatus *status = work->status;
-    WeftTxn *txn = weft_txn_new("cluster-preempted");
     leave_queue(work);
-    try_anew(work);
+    if (anew)
+        try_anew(work);
+    g_clear_pointer(&status->origin, g_free);
+    status->thawed = FALSE;
     set_phase(work, WEFT_CLUSTER_PREEMPTED);
     status->was_ready = FALSE;
     status->placed = status->ends = 0;
@@ -335,7 +339,7 @@ weft_work_preempt(WeftWork *work)
         if (item->node->phase != WEFT_NODE_STOPPING)
             weft_work_retire(work, item);
     }
-    weft_rest_say(&work->place, WEFT_DEED_STOP, work->preempt, NULL);
+    weft_rest_say(&work->place, WEFT_DEED_STOP, why, NULL);
     weft_turns_hold(work->control->turns, work);
     weft_work_commit(work, txn);
 }
@@ -428,6 +432,8 @@ update_reason(WeftWork *work)
         weft_work_tell_preparing(work, &text, &detail);
         if (!text)
             weft_work_tell_moving(work, &text);
+        if (!text)
+            text = weft_work_tell_freezing(work);
     }
     work->status_dirty |= set_text(&work->status->reason, text);
     work->status_dirty |= set_text(&work->status->detail, detail);
@@ -486,6 +492,8 @@ put_status(WeftWork *work, WeftTxn *txn)
         return;
     if (work->status->phase == WEFT_CLUSTER_READY && weft_work_is_cloning(work))
         weft_work_end_clone(work, txn);
+    if (work->status->phase == WEFT_CLUSTER_READY && work->status->origin)
+        weft_work_thawed(work, txn);
     weft_txn_put_cluster_status(txn, work->status, work->status_revision ? work->status_revision : WEFT_ABSENT);
     work->status_dirty = FALSE;
     work->status_writing = TRUE;

@@ -92,6 +92,10 @@ weft_work_greet(WeftWork *work, WeftNodeWork *item)
         weft_work_become(work, item);
         return;
     }
+    if (weft_work_saved_node(work, item->node)) {
+        weft_work_let_go(work, item);
+        return;
+    }
     gint64 deadline = work->control->options.await_deadline;
     WeftTalk *talk = talk_new(work, item->node, deadline);
     begin(work, item, &(WeftLinkAsk){ .deadline = deadline, .done = greeted, .data = talk, .free = talk_free });
@@ -111,6 +115,8 @@ static const char *
 host_key(const WeftControl *control, WeftNodeWork *item)
 {
     g_autoptr(GError) error = NULL;
+    if (item->node->host_key)
+        return item->node->host_key;
     if (!item->host_key && control->options.secret)
         item->host_key = weft_host_key_derive(control->options.secret, item->node->id, &error);
     if (error)

@@ -46,6 +46,7 @@ weft_work_free(WeftWork *work)
     weft_rest_clear(&work->doom);
     weft_rest_clear(&work->wire);
     weft_rest_clear(&work->place);
+    weft_freeze_free(work->freeze);
     g_free(work->members);
     g_free(work->key);
     g_free(work);
@@ -192,6 +193,7 @@ hear_of_reboots(WeftWork *work)
             continue;
         weft_work_set_phase(work, item, WEFT_NODE_UP, "it rebooted, and has to meet the others again", NULL);
         item->node->met = 0;
+        g_clear_pointer(&item->node->host_key, g_free);
     }
     g_hash_table_remove_all(work->rebooted);
 }
@@ -352,6 +354,7 @@ finish(WeftWork *work)
         weft_txn_delete(txn, WEFT_KIND_CLUSTER_STATUS, work->key, work->status_revision);
     if (work->status && work->status->pkey)
         weft_txn_rest_pkey(txn, work->status->fabric, work->status->pkey, now);
+    weft_work_forget_frozen(work, txn);
     weft_txn_delete(txn, WEFT_KIND_CLUSTER, work->key, work->cluster_revision);
     weft_txn_tell(txn, "cluster-deleted", work->cluster, NULL, "everything it held is free");
     work->finishing = TRUE;
@@ -466,6 +469,21 @@ settle(WeftWork *work)
         put_away(work);
 }
 
+/* Put aside where it can be, it goes on later; else it begins anew. TRUE: a commit is under way. */
+static gboolean
+leave(WeftWork *work)
+{
+    const char *why;
+    if (weft_work_freeze_away(work, &why))
+        return work->committing;
+    WeftTxn *txn = weft_txn_new("cluster-preempted");
+    if (why)
+        weft_txn_tell(txn, "cluster-not-frozen", work->cluster, NULL,
+                      "it begins anew when it comes back, and is not put aside: %s", why);
+    weft_work_retire_all(work, txn, work->preempt, TRUE);
+    return TRUE;
+}
+
 /* One that does not give way, or has nothing to give, is left alone. */
 static gboolean
 give_way(WeftWork *work)
@@ -473,10 +491,8 @@ give_way(WeftWork *work)
     gboolean holds = FALSE, asked = work->preempt && work->cluster->preemptible && !work->cluster->deleted;
     for (guint i = 0; i < work->nodes->len; i++)
         holds |= ((const WeftNodeWork *)work->nodes->pdata[i])->node->phase != WEFT_NODE_STOPPING;
-    if (asked && holds) {
-        weft_work_preempt(work);
-        return TRUE;
-    }
+    if (asked && holds)
+        return leave(work);
     if (asked)
         weft_work_revoke(work);
     work->preempt = NULL;
@@ -509,7 +525,7 @@ act(WeftWork *work, const WeftPlan *plan)
         weft_turns_withdraw(work->control->turns, work);
         weft_work_revoke(work);
     }
-    if (weft_work_end_moves(work) || mark_nodes(work, plan) || (!work->fatal && weft_work_place(work, plan)) ||
+    if (weft_work_end_moves(work) || weft_work_thaw(work, plan) || mark_nodes(work, plan) || (!work->fatal && weft_work_place(work, plan)) ||
         release(work, plan) || weft_work_leave(work, plan))
         return;
     /* Only what is recorded: a generation that the store does not know of could be given again to other members. */
@@ -547,7 +563,7 @@ weft_work_step(WeftWork *work)
         weft_work_read_wishes(work);
     weft_work_hear_drains(work);
     hear_reports(work);
-    if (give_way(work))
+    if (weft_work_freeze(work) || give_way(work))
         return;
     g_autofree WeftNodeView *views = NULL;
     WeftPlanInput input = weft_work_input(work, &views);

@@ -73,6 +73,9 @@ typedef struct WeftJoin {
     WeftRest rest;
 } WeftJoin;
 
+/* A checkpoint that is being made (work-freeze.c). */
+typedef struct WeftFreeze WeftFreeze;
+
 #define WEFT_MILESTONES 4 /* see work-tell.c */
 
 struct WeftWork {
@@ -121,6 +124,7 @@ struct WeftWork {
     gboolean pkey_taken;       /* … and never will be: the site uses its number */
     const char *preempt;       /* it is to give way, and why; NULL: it is not */
     WeftGrant *grant;          /* NULL: none */
+    WeftFreeze *freeze;        /* what was done of the checkpoint that is being made; NULL: nothing */
     guint64 wiring_generation; /* what the fabric is being told */
     WeftRest wire;
     WeftRest place;
@@ -152,8 +156,8 @@ WeftNodeWork *weft_work_add(WeftWork *work, WeftNode *node, gint64 revision);
 WeftNodeWork *weft_work_find(const WeftWork *work, const char *node_id);
 /* Is there a node that should be elsewhere, and no room for it? */
 gboolean weft_work_has_homeless(const WeftWork *work);
-/* Retires all its nodes, and lets it wait anew. */
-void weft_work_preempt(WeftWork *work);
+/* Retires all its nodes in that transaction, and lets it wait anew. anew: nothing is left of what failed it. */
+void weft_work_retire_all(WeftWork *work, WeftTxn *txn, const char *why, gboolean anew);
 /* Have some of its nodes nowhere to be? Only while it is loaded. */
 void weft_work_set_waiting(WeftWork *work, gboolean waiting);
 
@@ -168,6 +172,10 @@ void weft_work_make_nodes(WeftWork *work, const WeftPlaceRequest *request);
 void weft_work_revoke(WeftWork *work);
 /* Adds names of hosts that failed it to a set that owns them; FALSE: none has. */
 gboolean weft_work_add_shunned(WeftWork *work, GHashTable *hosts);
+/* Is there a node of that rank that stays? */
+gboolean weft_work_has_rank(const WeftWork *work, guint rank);
+/* Passes the node's host over for a while. */
+void weft_work_shun(WeftWork *work, const WeftNodeWork *item);
 /* One of its nodes whose path the rule has chosen: those that come later talk to it. NULL: none. */
 const WeftNode *weft_work_like(const WeftWork *work);
 /* Why it waits for its turn. */
@@ -193,6 +201,8 @@ void weft_join_free(gpointer data);
 
 /* work-steps.c: calls to hosts about nodes. */
 
+/* Brings what is missing of it to the node's host, which answers for that. */
+void weft_work_bring(WeftWork *work, WeftNodeWork *item, const WeftImage *image);
 /* Is what it starts from on its host? */
 gboolean weft_work_is_prepared(const WeftWork *work, const WeftNode *node);
 void weft_work_prepare(WeftWork *work, WeftNodeWork *item);
@@ -292,6 +302,45 @@ char *weft_work_clone_template(const WeftWork *work, guint rank);
 /* It is ready, or to be gone: what was put aside goes with what is committed. */
 void weft_work_end_clone(WeftWork *work, WeftTxn *txn);
 void weft_capture_free(gpointer data);
+/* work-freeze.c: a checkpoint of it is made. */
+
+/* Takes the next step, if one is wanted. TRUE when a commit is under way. */
+gboolean weft_work_freeze(WeftWork *work);
+gboolean weft_work_is_freezing(const WeftWork *work);
+/* It is to give way: begins to put it aside. FALSE: it cannot be, and why, in words for its tenant, static; NULL: nobody
+ * expected it. */
+#define WEFT_GAVE_WAY "it gave way to others, and waits for room again"
+gboolean weft_work_freeze_away(WeftWork *work, const char **ret_why);
+/* How far it is; NULL: nothing to say. */
+char *weft_work_tell_freezing(const WeftWork *work);
+void weft_freeze_free(WeftFreeze *freeze);
+
+/* work-thaw.c: its nodes go on from a checkpoint. */
+
+/* What they go on from; NULL: they start as others. */
+const WeftCheckpoint *weft_work_origin(const WeftWork *work);
+const WeftCheckpointNode *weft_work_saved_node(const WeftWork *work, const WeftNode *node);
+/* It is about to be placed, for the first time or anew. */
+void weft_work_choose_origin(WeftWork *work);
+/* The rank of a saved node of its group that nobody has yet; WEFT_NODES_MAX: there is none. */
+guint weft_work_saved_rank(const WeftWork *work, const WeftNode *node);
+/* Makes it again who it was. */
+void weft_work_recall(const WeftWork *work, WeftNode *node);
+/* Is what it goes on from on its host, if it does? */
+gboolean weft_work_is_recalled(const WeftWork *work, const WeftNode *node);
+/* Begins to bring it; FALSE: there is nothing to bring. */
+gboolean weft_work_bring_saved(WeftWork *work, WeftNodeWork *item);
+void weft_work_add_saved(const WeftWork *work, const WeftNode *node, WeftBringing *bringing);
+/* … and tells the job that starts it. */
+void weft_work_add_origin(WeftWork *work, WeftNodeWork *item, WeftJob *job);
+/* All are there, or one of them failed: all of them go on, or begin anew. TRUE when a commit is under way. */
+gboolean weft_work_thaw(WeftWork *work, const WeftPlan *plan);
+/* Its domain is there: it goes on with all others; then it is up. */
+void weft_work_let_go(WeftWork *work, WeftNodeWork *item);
+/* What was put aside when it gave way is of no use any more. */
+void weft_work_forget_frozen(const WeftWork *work, WeftTxn *txn);
+/* It is ready: adds what follows from that. */
+void weft_work_thawed(WeftWork *work, WeftTxn *txn);
 
 /* work-talk.c: conversations with nodes. */
 

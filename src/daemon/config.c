@@ -90,6 +90,7 @@ static const Duration control_durations[] = {
     { "template_age",   AT(control.template_age) },
     { "template_retry", AT(control.template_retry) },
     { "capture_deadline", AT(control.capture_deadline) },
+    { "checkpoint_skew", AT(control.checkpoint_skew) },
     { NULL },
 };
 

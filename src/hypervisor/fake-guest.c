@@ -187,7 +187,9 @@ answer_now(gpointer data, gpointer guests_data)
     Answer *answer = data;
     g_autoptr(GError) error = NULL;
     weft_fake_pass(guests->world, answer->host, answer->op, guests->ended, &error);
-    if (answer->session)
+    if (weft_fake_is_paused(guests->world, answer->host, answer->domain))
+        ;
+    else if (answer->session)
         say_done(guests, answer, error);
     else if (!error)
         say_welcome(guests, answer);

@@ -207,13 +207,16 @@ needs_pool(const WeftStart *start)
     return start->seed || start->base || start->origin || strstr(start->xml, WEFT_POOL_PATH);
 }
 
-/* Before it runs: a guest that was forked must never pass for one that knows who it is. */
+/* Before it runs: a guest that was forked must never pass for one that knows who it is, nor one that waits for one that goes
+ * on. */
 static gboolean
-begin_blank(const char *world, const WeftFakeFolder *host, const char *domain, const WeftStart *start, GError **error)
+begin_with_origin(const char *world, const WeftFakeFolder *host, const char *domain, const WeftStart *start, GError **error)
 {
-    g_autofree char *file = g_strconcat(domain, WEFT_FAKE_BLANK, NULL);
+    g_autofree char *blank = g_strconcat(domain, WEFT_FAKE_BLANK, NULL);
+    g_autofree char *paused = g_strconcat(domain, WEFT_FAKE_PAUSED, NULL);
     return weft_fake_check_origin(world, host->host, domain, start, error) &&
-           (!start->origin->saved || weft_fake_replace(host, file, "", 0, error)) &&
+           (!start->origin->primed || weft_fake_replace(host, blank, "", 0, error)) &&
+           (!start->origin->paused || weft_fake_replace(host, paused, "", 0, error)) &&
            (!start->origin->primed || weft_fake_note_fork(host, domain, error));
 }
 
@@ -240,7 +243,7 @@ start_with_files(const char *world, const WeftFakeFolder *host, const WeftDomain
         return start_locked(host, facts, start->xml, error);
     if (!weft_fake_folder_lock(world, host->host, WEFT_FAKE_POOL, &pool, error))
         return FALSE;
-    gboolean ok = (!start->origin || begin_blank(world, host, facts->name, start, error)) &&
+    gboolean ok = (!start->origin || begin_with_origin(world, host, facts->name, start, error)) &&
                   write_files(&pool, facts->name, start, error) && start_locked(host, facts, start->xml, error);
     remove_made_files(&pool, facts->name, start, ok);
     weft_fake_folder_close(&pool);

@@ -85,6 +85,8 @@ gboolean weft_fake_list_primed(const char *world, const char *host, GPtrArray *p
 /* What it is to go on from is there, is of one piece, and of its size. */
 gboolean
 weft_fake_check_origin(const char *world, const char *host, const char *domain, const WeftStart *start, GError **error);
+/* Its processors stand still: nobody answers. */
+gboolean weft_fake_is_paused(const char *world, const char *host, const char *domain);
 /* What the guest lacks to meet others; NULL: nothing. */
 const char *weft_fake_lacks(const char *world, const char *host, const char *domain);
 /* From now on it knows who it is. */

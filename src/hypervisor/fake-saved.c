@@ -308,6 +308,17 @@ weft_fake_lacks(const char *world, const char *host, const char *domain)
     return lacks;
 }
 
+gboolean
+weft_fake_is_paused(const char *world, const char *host, const char *domain)
+{
+    WeftFakeFolder folder;
+    if (!weft_fake_folder_open(world, host, WEFT_FAKE_DOMAINS, &folder, NULL))
+        return FALSE;
+    gboolean paused = folder.fd >= 0 && weft_fake_exists(&folder, domain, WEFT_FAKE_PAUSED);
+    weft_fake_folder_close(&folder);
+    return paused;
+}
+
 void
 weft_fake_become(const char *world, const char *host, const char *domain)
 {

@@ -2,16 +2,30 @@
 
 #include "codec.h"
 
+const char *const weft_checkpoint_words[WEFT_CHECKPOINT_STATES + 1] = {
+    [WEFT_CHECKPOINT_WANTED] = "wanted",
+    [WEFT_CHECKPOINT_SAVED] = "saved",
+    [WEFT_CHECKPOINT_COMPLETE] = "complete",
+    [WEFT_CHECKPOINT_FAILED] = "failed",
+};
+
 static const WeftCodecField checkpoint_fields[] = {
     WEFT_FIELD(WeftCheckpoint, tenant, TEXT),
     WEFT_FIELD(WeftCheckpoint, name, TEXT, .grammar = WEFT_GRAMMAR_NAME, .what = "checkpoint name"),
     WEFT_FIELD(WeftCheckpoint, cluster, TEXT),
-    WEFT_FIELD(WeftCheckpoint, kind, TEXT),
+    WEFT_FIELD(WeftCheckpoint, kind, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftCheckpoint, creator, TEXT),
-    WEFT_FIELD(WeftCheckpoint, taken, UINT64),
+    WEFT_FIELD(WeftCheckpoint, created, UINT64),
+    WEFT_FIELD(WeftCheckpoint, taken, UINT64, WEFT_OPTIONAL),
     WEFT_FIELD(WeftCheckpoint, paused, UINT64, WEFT_OPTIONAL),
     WEFT_FIELD(WeftCheckpoint, skew, UINT64, WEFT_OPTIONAL),
-    WEFT_FIELD(WeftCheckpoint, complete, BOOL),
+    WEFT_FIELD(WeftCheckpoint, generation, UINT64, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftCheckpoint, state, WORD, .words = weft_checkpoint_words),
+    WEFT_FIELD(WeftCheckpoint, reason, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftCheckpoint, detail, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftCheckpoint, hidden, BOOL),
+    WEFT_FIELD(WeftCheckpoint, imported, BOOL),
+    WEFT_FIELD(WeftCheckpoint, restored, UINT64, WEFT_OPTIONAL),
     {},
 };
 
@@ -24,6 +38,7 @@ static const WeftCodecField node_fields[] = {
     WEFT_FIELD(WeftCheckpointNode, page_size, UINT64),
     WEFT_FIELD(WeftCheckpointNode, path, WORD, .words = weft_path_words),
     WEFT_FIELD(WeftCheckpointNode, mac, TEXT),
+    WEFT_FIELD(WeftCheckpointNode, host_key, TEXT, WEFT_OPTIONAL),
     {},
 };
 
@@ -117,7 +132,7 @@ read_node(WeftFields *f, guint index, gpointer owner)
     node->disk = read_file(f, "disk");
     if (!f->error && node->rank != index)
         weft_fields_fail(f, "rank", "must be %u: nodes are in the order of their ranks", index);
-    if (!f->error && checkpoint->complete && !node->saved)
+    if (!f->error && checkpoint->state == WEFT_CHECKPOINT_COMPLETE && !node->saved)
         weft_fields_fail(f, "saved", "is missing; without it the node cannot be restored");
 }
 
@@ -201,4 +216,47 @@ weft_checkpoint_size(const WeftCheckpoint *checkpoint)
     for (guint i = 0; (file = weft_checkpoint_file(checkpoint, i)); i++)
         size += file->size;
     return size;
+}
+
+/* --- what it is --- */
+
+gboolean
+weft_checkpoint_is_being_made(const WeftCheckpoint *checkpoint)
+{
+    return checkpoint->state == WEFT_CHECKPOINT_WANTED || checkpoint->state == WEFT_CHECKPOINT_SAVED;
+}
+
+const WeftCheckpointNode *
+weft_checkpoint_node(const WeftCheckpoint *checkpoint, guint rank)
+{
+    return rank < checkpoint->nodes->len ? checkpoint->nodes->pdata[rank] : NULL;
+}
+
+char *
+weft_checkpoint_hidden_name(const char *cluster_id)
+{
+    return g_strconcat(WEFT_CHECKPOINT_HIDDEN, cluster_id, NULL);
+}
+
+WeftCheckpoint *
+weft_checkpoint_copy(const WeftCheckpoint *checkpoint)
+{
+    json_auto_t *json = weft_checkpoint_to_json(checkpoint);
+    return weft_checkpoint_from_json(json, NULL);
+}
+
+const char *
+weft_checkpoint_obstacle(const WeftCluster *cluster, const WeftNode *node, const WeftImage *image)
+{
+    if (node->devices->len || node->gpus->len)
+        return "its nodes have devices of its hosts, which cannot be saved; create it with path bridge and without GPUs";
+    if (cluster->shm || node->shm)
+        return "its nodes on one host share memory, which cannot be saved; create it without shm";
+    if (node->memory->len > 1)
+        return "a node of it has memory of several NUMA nodes, which others would not have the same way; create it with numa "
+               "required";
+    if (image && image->disk && image->disk->format != WEFT_DISK_READONLY)
+        return "its nodes write to disks of their own, which are not saved yet; create it from an image whose disk is "
+               "read-only";
+    return NULL;
 }

@@ -8,6 +8,18 @@
 #include <glib.h>
 #include <jansson.h>
 
+/* How far it is. */
+typedef enum {
+    WEFT_CHECKPOINT_WANTED,   /* its nodes are being stopped and saved: whoever finds it so begins anew */
+    WEFT_CHECKPOINT_SAVED,    /* they are, on their hosts, and go on; their files are fetched */
+    WEFT_CHECKPOINT_COMPLETE, /* all files are here: it can be restored from */
+    WEFT_CHECKPOINT_FAILED,   /* the reason tells why; it has no files */
+    WEFT_CHECKPOINT_STATES
+} WeftCheckpointState;
+extern const char *const weft_checkpoint_words[WEFT_CHECKPOINT_STATES + 1];
+
+#define WEFT_CHECKPOINTS_MAX 32 /* of a tenant; those that weft made for itself do not count */
+
 /* What one of its nodes was, and is to be again: places on hosts and addresses are found anew, what is inside stays. */
 typedef struct WeftCheckpointNode {
     guint rank;
@@ -18,6 +30,7 @@ typedef struct WeftCheckpointNode {
     guint64 page_size;
     WeftPath path;
     char *mac;            /* that its guest knows its network by */
+    char *host_key;       /* public, of its ssh server; NULL: it has none of weft's */
     GArray *guids;        /* guint64, of its fabric devices by rail; empty: none */
     WeftImageFile *saved; /* state and memory */
     WeftImageFile *disk;  /* what it wrote to its own disk; NULL: it has none */
@@ -31,10 +44,17 @@ typedef struct WeftCheckpoint {
     GPtrArray *nodes;  /* WeftCheckpointNode, by rank; of all nodes */
     char *kind;        /* of the hosts: weft_inventory_kind() */
     char *creator;     /* principal */
-    gint64 taken;      /* when all its nodes stood still */
-    gint64 paused;     /* microseconds that they did, the longest of them */
-    gint64 skew;       /* … between the first and the last that stopped */
-    gboolean complete; /* all files are here; until then it is being made, and nothing is restored from it */
+    gint64 created;
+    gint64 taken;       /* when all its nodes stood still; 0: not yet */
+    gint64 paused;      /* microseconds that they did, the longest of them */
+    gint64 skew;        /* … between the first and the last that stopped */
+    guint64 generation; /* of the cluster's members, which its guests remember */
+    WeftCheckpointState state;
+    char *reason;      /* in words for its tenant; NULL: nothing to say */
+    char *detail;      /* the driver's words, for operators; NULL: none */
+    gboolean hidden;   /* weft made it for itself, of a cluster that gives way: it goes when that is restored */
+    gboolean imported; /* it came in a file from elsewhere: its cluster was another site's */
+    gint64 restored;   /* when a cluster was last restored from it; 0: never */
 } WeftCheckpoint;
 
 WeftCheckpoint *weft_checkpoint_from_json(json_t *json, GError **error);
@@ -48,3 +68,14 @@ WeftCheckpointNode *weft_checkpoint_node_new(void);
 guint64 weft_checkpoint_size(const WeftCheckpoint *checkpoint);
 /* The first, second … of its files; NULL: there are no more. */
 const WeftImageFile *weft_checkpoint_file(const WeftCheckpoint *checkpoint, guint n);
+
+/* Is somebody at work on it? */
+gboolean weft_checkpoint_is_being_made(const WeftCheckpoint *checkpoint);
+/* That of a rank; NULL: there is none. */
+const WeftCheckpointNode *weft_checkpoint_node(const WeftCheckpoint *checkpoint, guint rank);
+/* What weft names one that it makes for itself. */
+#define WEFT_CHECKPOINT_HIDDEN "preempted-"
+char *weft_checkpoint_hidden_name(const char *cluster_id);
+WeftCheckpoint *weft_checkpoint_copy(const WeftCheckpoint *checkpoint);
+/* Why a node cannot be put aside, in words for its tenant, static; NULL: it can. image NULL: it starts from nothing. */
+const char *weft_checkpoint_obstacle(const WeftCluster *cluster, const WeftNode *node, const WeftImage *image);

@@ -94,6 +94,7 @@ static const WeftCodecField grant_fields[] = {
     WEFT_FIELD(WeftCluster, bridged, BOOL),
     WEFT_FIELD(WeftCluster, capture, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftCluster, checkpoint, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftCluster, keys, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftCluster, clone_of, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftCluster, clone_node, TEXT, WEFT_OPTIONAL),
     {},
@@ -122,6 +123,9 @@ static const WeftCodecField status_fields[] = {
     WEFT_FIELD(WeftClusterStatus, ends, UINT64, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, cloned, UINT64, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, paused, UINT64, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, origin, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, thawed, BOOL, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, restored, BOOL, WEFT_OPTIONAL),
     {},
 };
 
@@ -501,6 +505,12 @@ weft_cluster_free(WeftCluster *cluster)
     g_clear_pointer(&cluster->traffic, g_array_unref);
     weft_codec_clear(spec_fields, cluster);
     weft_codec_free(grant_fields, cluster);
+}
+
+const char *
+weft_cluster_keys(const WeftCluster *cluster)
+{
+    return cluster->keys ? cluster->keys : cluster->id;
 }
 
 guint

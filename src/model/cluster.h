@@ -96,6 +96,7 @@ typedef struct WeftCluster {
     gboolean deleted; /* the wish is that it be gone */
     char *capture;    /* the template that its only node is to become: it is one of the system's own; NULL: none */
     char *checkpoint; /* that it was restored from; NULL: from none */
+    char *keys;       /* id of the cluster whose keys its nodes have, since they are restored ones of it; NULL: its own */
     char *clone_of;   /* id of the cluster that it was cloned from; NULL: of none */
     char *clone_node; /* … and of its only node that was; NULL: all of them */
     gboolean bridged; /* path auto is the bridge: where it may be, no host had virtual functions when it was asked for */
@@ -119,6 +120,8 @@ WeftCluster *weft_cluster_copy(const WeftCluster *cluster);
 void weft_cluster_free(WeftCluster *cluster);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftCluster, weft_cluster_free)
 
+/* Whose keys its nodes have: a cluster's id. */
+const char *weft_cluster_keys(const WeftCluster *cluster);
 guint weft_cluster_count(const WeftCluster *cluster); /* nodes wished for, over all groups */
 /* What the wish takes of each quota (WEFT_QUOTAS numbers). A whole HCA counts as a virtual function. */
 void weft_cluster_demand(const WeftCluster *cluster, guint64 *ret_demand);
@@ -147,6 +150,9 @@ typedef struct WeftClusterStatus {
     gint64 ends;        /* when its walltime is over; 0: never, or not placed yet */
     gint64 cloned;      /* when it was first ready with what it was cloned from; 0: not yet, or it is no clone */
     gint64 paused;      /* microseconds that a node that it was cloned from stood still, at most */
+    char *origin;       /* the checkpoint that its nodes go on from, until it is ready; NULL: they start as others */
+    gboolean thawed;    /* … and all were there, and are let go on together */
+    gboolean restored;  /* has been ready after that: nodes that come later start as others */
 } WeftClusterStatus;
 
 WeftClusterStatus *weft_cluster_status_from_json(json_t *json, GError **error);

@@ -15,6 +15,8 @@ static const WeftCodecField node_fields[] = {
     WEFT_FIELD(WeftNode, group, TEXT),
     WEFT_FIELD(WeftNode, host, TEXT),
     WEFT_FIELD(WeftNode, mac, TEXT),
+    WEFT_FIELD(WeftNode, hostname, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftNode, host_key, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, image, TEXT),
     WEFT_FIELD(WeftNode, path, WORD, .words = weft_path_words),
     WEFT_FIELD(WeftNode, sl, UINT, WEFT_OPTIONAL, .max = WEFT_LANES_MAX),
@@ -309,7 +311,7 @@ weft_node_domain(const WeftNode *node)
 char *
 weft_node_hostname(const WeftNode *node)
 {
-    return g_strdup_printf("%s-%u", node->cluster_name, node->rank);
+    return node->hostname ? g_strdup(node->hostname) : g_strdup_printf("%s-%u", node->cluster_name, node->rank);
 }
 
 char *

@@ -33,6 +33,8 @@ typedef struct WeftNode {
     GPtrArray *devices; /* WeftDevice, by rail */
     GPtrArray *gpus;    /* char *, names of the host's GPUs */
     char *mac;
+    char *hostname; /* that its guest has, which is a restored one's; NULL: "<cluster name>-<rank>" */
+    char *host_key; /* … and the public key of its ssh server; NULL: the one that follows from its id */
     char *image;
     WeftPath path;      /* never auto */
     guint sl;           /* service level of its cluster's lane; 0: best effort */

@@ -18,6 +18,8 @@
 #define PRINCIPALS "tenant/%s/principals"
 #define TOKENS "principal/%s/tokens"
 #define IMAGE "image/%s"
+#define CHECKPOINTS "tenant/%s/checkpoints"
+#define MAC "mac/%s"
 #define PKEY "fabric/%s/pkey/%u"
 #define PKEY_REST "%s/0x%04x" /* the key of its record */
 #define RESERVATIONS "reservations"
@@ -134,6 +136,13 @@ weft_store_holder_of_guid(WeftStore *store, const char *fabric, guint64 guid, GE
 }
 
 WeftRecord *
+weft_store_holder_of_mac(WeftStore *store, const char *mac, GError **error)
+{
+    g_autofree char *resource = g_strdup_printf(MAC, mac);
+    return weft_store_holder(store, resource, error);
+}
+
+WeftRecord *
 weft_store_holder_of_pkey(WeftStore *store, const char *fabric, guint pkey, GError **error)
 {
     g_autofree char *resource = g_strdup_printf(PKEY, fabric, pkey);
@@ -159,6 +168,13 @@ gboolean
 weft_store_tokens_used(WeftStore *store, const char *principal, guint64 *ret_used, GError **error)
 {
     g_autofree char *resource = g_strdup_printf(TOKENS, principal);
+    return weft_store_used(store, resource, ret_used, error);
+}
+
+gboolean
+weft_store_checkpoints_used(WeftStore *store, const char *tenant, guint64 *ret_used, GError **error)
+{
+    g_autofree char *resource = g_strdup_printf(CHECKPOINTS, tenant);
     return weft_store_used(store, resource, ret_used, error);
 }
 
@@ -262,6 +278,8 @@ weft_txn_put_checkpoint(WeftTxn *txn, const WeftCheckpoint *checkpoint, gint64 e
                  expected);
     for (guint i = 0; i < checkpoint->wish->groups->len; i++)
         weft_txn_share(txn, 1, 0, IMAGE, ((const WeftGroup *)checkpoint->wish->groups->pdata[i])->image);
+    if (!checkpoint->hidden)
+        weft_txn_share(txn, 1, WEFT_CHECKPOINTS_MAX, CHECKPOINTS, checkpoint->tenant);
 }
 
 void
@@ -405,7 +423,7 @@ weft_txn_put_new_node(WeftTxn *txn, const WeftNode *node, const WeftHost *host)
 {
     put_node(txn, node, WEFT_ABSENT);
     claim_place(txn, node, host, TRUE);
-    weft_txn_claim(txn, "mac/%s", node->mac);
+    weft_txn_claim(txn, MAC, node->mac);
 }
 
 /* Its GUIDs and its MAC go with it: it has them once. */
@@ -416,7 +434,7 @@ weft_txn_put_moved_node(WeftTxn *txn, const WeftNode *node, const WeftHost *from
     claim_place(txn, node, from, TRUE);
     if (node->target)
         claim_place(txn, node->target, to, FALSE);
-    weft_txn_claim(txn, "mac/%s", node->mac);
+    weft_txn_claim(txn, MAC, node->mac);
 }
 
 void
@@ -465,6 +483,7 @@ weft_txn_remove_tenant(WeftTxn *txn, const WeftTenant *tenant, gint64 expected)
     weft_txn_put_tenant(txn, tenant, expected);
     weft_txn_share(txn, 1, 1, QUOTA, tenant->name, weft_quota_words[WEFT_QUOTA_CLUSTERS]);
     weft_txn_share(txn, 1, 1, PRINCIPALS, tenant->name);
+    weft_txn_share(txn, 1, 1, CHECKPOINTS, tenant->name);
     weft_txn_delete(txn, WEFT_KIND_TENANT, tenant->name, WEFT_ANY);
 }
 

@@ -60,13 +60,16 @@ WeftRecord *weft_store_cluster_of_id(WeftStore *store, const char *id, GError **
 WeftRecord *weft_store_token_of_hash(WeftStore *store, const char *hash, GError **error);
 WeftRecord *weft_store_principal_of_user(WeftStore *store, const char *unix_user, GError **error);
 WeftRecord *weft_store_holder_of_guid(WeftStore *store, const char *fabric, guint64 guid, GError **error);
+WeftRecord *weft_store_holder_of_mac(WeftStore *store, const char *mac, GError **error);
 WeftRecord *weft_store_holder_of_pkey(WeftStore *store, const char *fabric, guint pkey, GError **error);
 /* How much of a quota a tenant uses, and how many tokens a principal has. */
 gboolean weft_store_quota_used(WeftStore *store, const char *tenant, WeftQuota quota, guint64 *ret_used, GError **error);
 gboolean weft_store_tokens_used(WeftStore *store, const char *principal, guint64 *ret_used, GError **error);
 /* How many hosts of a fabric have no virtual functions by their descriptions, and how many have some, or may. */
 gboolean weft_store_count_hosts(WeftStore *store, const char *fabric, guint64 *ret_bare, guint64 *ret_vfs, GError **error);
-/* How many groups of clusters start from an image. */
+/* How many checkpoints a tenant has made. */
+gboolean weft_store_checkpoints_used(WeftStore *store, const char *tenant, guint64 *ret_used, GError **error);
+/* How many groups of clusters, and of checkpoints, start from an image. */
 gboolean weft_store_image_used(WeftStore *store, const char *image, guint64 *ret_used, GError **error);
 
 /* Decoding of records that a list gave. */
@@ -102,6 +105,7 @@ void weft_txn_put_image(WeftTxn *txn, const WeftImage *image, gint64 expected);
 void weft_txn_put_template(WeftTxn *txn, const WeftTemplate *template, gint64 expected);
 /* Claims its pages within what the host has. */
 void weft_txn_put_primed(WeftTxn *txn, const WeftPrimed *primed, const WeftHost *host);
+/* One of WEFT_CHECKPOINTS_MAX of its tenant. */
 void weft_txn_put_checkpoint(WeftTxn *txn, const WeftCheckpoint *checkpoint, gint64 expected);
 /* on: the host that its node is on its way to; NULL: it has not left. */
 void weft_txn_put_move(WeftTxn *txn, const WeftMoveWish *wish, const char *on, gint64 expected);
@@ -129,8 +133,8 @@ void weft_txn_put_moved_node(WeftTxn *txn, const WeftNode *node, const WeftHost 
 void weft_txn_put_usage(WeftTxn *txn, const WeftNode *node, gint64 now);
 /* Frees what it holds, and writes its usage interval, ended now. */
 void weft_txn_release_node(WeftTxn *txn, const WeftNode *node, gint64 expected, gint64 now);
-/* Removals that are EXHAUSTED as long as a node is on the host, the tenant has a cluster or a principal, the principal a token,
- * a cluster the image: also one that was not there to be read yet. */
+/* Removals that are EXHAUSTED as long as a node is on the host, the tenant has a cluster, a principal or a checkpoint, the
+ * principal a token, a cluster the image: also one that was not there to be read yet. */
 void weft_txn_remove_host(WeftTxn *txn, const WeftHost *host, gint64 expected);
 void weft_txn_remove_tenant(WeftTxn *txn, const WeftTenant *tenant, gint64 expected);
 void weft_txn_remove_principal(WeftTxn *txn, const WeftPrincipal *principal, gint64 expected);

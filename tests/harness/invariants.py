@@ -74,6 +74,12 @@ def cluster_claims(cluster):
     return [(f"cluster/{cluster['id']}", 0)] + shares + [(f"image/{image}", count) for image, count in images.items()]
 
 
+def checkpoint_claims(checkpoint):
+    images = Counter(group["image"] for group in checkpoint["wish"]["groups"])
+    counted = [] if checkpoint.get("hidden") else [(f"tenant/{checkpoint['tenant']}/checkpoints", 1)]
+    return counted + [(f"image/{image}", count) for image, count in images.items()]
+
+
 def primed_claims(primed):
     place = f"host/{primed['host']}/numa/{primed['numa']}"
     return [(f"{place}/primed/{primed['template']}", 0), (f"{place}/pages/{size_text(primed['page_size'])}", primed["pages"])]
@@ -93,6 +99,7 @@ def expected_claims(dump):
         "node": lambda value: node_claims(value, hosts),
         "cluster": cluster_claims,
         "cluster-status": lambda value: [(f"fabric/{value['fabric']}/pkey/{value['pkey']}", 0)] if value.get("pkey") else [],
+        "checkpoint": checkpoint_claims,
         "primed": primed_claims,
         "principal": principal_claims,
         "reservation": lambda _: [("reservations", 1)],

@@ -7,6 +7,7 @@ import subprocess
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from harness.wait import until
 from harness.weft import Client, build_folder
 
 ROLES = ("viewer", "member", "operator", "admin")
@@ -14,12 +15,16 @@ PRINCIPALS = {"viewer": "umbrella-viewer", "member": "umbrella-member", "operato
 # Whatever the routes of a kind are called with: an object of the other tenant, and one that nobody has.
 FOREIGN_CLUSTER, FOREIGN_TENANT, FOREIGN_PRINCIPAL = "secret-plan", "acme", "acme-member"
 NOBODY = {":cluster": "nobody-has-this", ":tenant": "nobody", ":principal": "nobody", ":token": "0nobodyhas00", ":host": "nohost",
-          ":image": "nothing", ":digest": "0" * 64, ":fabric": "nofabric", ":reservation": "nothing", ":template": "0" * 12}
+          ":image": "nothing", ":digest": "0" * 64, ":fabric": "nofabric", ":reservation": "nothing", ":template": "0" * 12,
+          ":checkpoint": "nothing"}
 BODIES = {
     ("POST", "/v1/clusters"): {"name": "mine", "count": 1, "cores": 1, "memory": "256M", "image": "mpi"},
     ("PATCH", "/v1/clusters/:cluster"): {"count": 2},
     ("POST", "/v1/clusters/:cluster/clone"): {"name": "mine"},
     ("POST", "/v1/clusters/:cluster/nodes/:rank/move"): {"copy": "auto"},
+    ("POST", "/v1/clusters/:cluster/checkpoints"): {},
+    ("POST", "/v1/checkpoints"): {},
+    ("POST", "/v1/checkpoints/:checkpoint/restore"): {},
     ("POST", "/v1/placements"): {"name": "mine", "count": 1, "cores": 1, "memory": "256M", "image": "mpi"},
     ("POST", "/v1/hosts"): {"name": "n9"},
     ("POST", "/v1/hosts/:host/drain"): {"evict": False, "move": False},
@@ -58,8 +63,12 @@ def two_tenants(request, certificate):
     clients = {role: weft.tls_client(weft.token(name), certificate["certificate"]) for role, name in PRINCIPALS.items()}
     foreign = {":cluster": [made["id"], FOREIGN_CLUSTER], ":tenant": [FOREIGN_TENANT], ":principal": [FOREIGN_PRINCIPAL],
                ":token": [token["id"]], ":host": ["n1"], ":image": ["mpi"], ":digest": ["1" * 64], ":fabric": ["ib0"], ":reservation": ["firmware"],
-               ":template": ["1" * 12]}
-    secrets = [FOREIGN_CLUSTER, made["id"], token["id"], "hidden-note", FOREIGN_PRINCIPAL, made["created"]]
+               ":template": ["1" * 12], ":checkpoint": ["secret-state"]}
+    weft.client.create("aside", 1, path="bridge")
+    weft.client.wait_phase("aside", "ready")
+    weft.client.expect(201, "POST", "/v1/clusters/aside/checkpoints?tenant=acme", {"name": "secret-state"})
+    until(lambda: weft.client.get("/v1/checkpoints/secret-state", tenant="acme")["state"] == "complete", "there is a checkpoint")
+    secrets = ["secret-state", FOREIGN_CLUSTER, made["id"], token["id"], "hidden-note", FOREIGN_PRINCIPAL, made["created"]]
     secrets += [node[field] for node in weft.client.nodes(FOREIGN_CLUSTER) for field in ("id", "mac")]
     secrets += [guid for node in weft.client.nodes(FOREIGN_CLUSTER) for guid in node["guids"]]
     return weft, clients, foreign, secrets
@@ -117,7 +126,7 @@ def test_foreign_is_as_absent(two_tenants, route, role):
     assert weft.dump().values("cluster") == before
 
 
-@pytest.mark.parametrize("path", ["/v1/clusters", "/v1/events", "/v1/queue", "/v1/usage", "/v1/tenants", "/v1/tokens", "/v1/whoami"])
+@pytest.mark.parametrize("path", ["/v1/clusters", "/v1/events", "/v1/queue", "/v1/usage", "/v1/tenants", "/v1/tokens", "/v1/whoami", "/v1/checkpoints"])
 @pytest.mark.parametrize("role", ["viewer", "member"])
 def test_lists_show_only_ones_own(two_tenants, path, role):
     _, clients, _, secrets = two_tenants

@@ -253,6 +253,8 @@ gboolean weft_vir_images_check(WeftCall *call, const char *xml, const WeftImageF
 
 /* --- domains.c --- */
 
+/* Of one that was restored, and stands still until it is resumed (processors.c). */
+gboolean weft_vir_set_waiting(virDomain *domain, gboolean waiting, GError **error);
 /* What a call about this domain is about. */
 char *weft_vir_about_domain(const char *domain);
 /* NULL without an error: there is none. */

@@ -177,12 +177,21 @@ fork_domain(WeftCall *call, const WeftRestore *wanted, GError **error)
     return ok;
 }
 
+/* libvirt says of one that was restored standing still that a migration has halted it, as of one that is being moved. */
+static gboolean
+mark_waiting(WeftCall *call, const WeftRestore *wanted, GError **error)
+{
+    g_autoptr(virDomain) domain = weft_vir_domain_running(call, wanted->domain, error);
+    return domain && weft_vir_set_waiting(domain, TRUE, error);
+}
+
 gboolean
 weft_vir_go_on(WeftCall *call, const WeftRestore *wanted, GError **error)
 {
-    if (wanted->primed)
-        return fork_domain(call, wanted, error);
-    return wanted->digest ? weft_vir_restore_copy(call, wanted, error) : restore_own(call, wanted, error);
+    gboolean ok = wanted->primed   ? fork_domain(call, wanted, error)
+                  : wanted->digest ? weft_vir_restore_copy(call, wanted, error)
+                                   : restore_own(call, wanted, error);
+    return ok && (!wanted->paused || mark_waiting(call, wanted, error));
 }
 
 /* --- what is left of them --- */

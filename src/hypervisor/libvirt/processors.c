@@ -11,6 +11,24 @@ get_state(virDomain *domain, int *ret_state, int *ret_reason, GError **error)
     return weft_vir_fail(error, "asking how domain %s is", virDomainGetName(domain));
 }
 
+#define WAITING_NAMESPACE "https://weft.example/waiting/1"
+
+gboolean
+weft_vir_set_waiting(virDomain *domain, gboolean waiting, GError **error)
+{
+    if (virDomainSetMetadata(domain, VIR_DOMAIN_METADATA_ELEMENT, waiting ? "<waiting/>" : NULL, "waiting", WAITING_NAMESPACE,
+                             VIR_DOMAIN_AFFECT_LIVE) == 0)
+        return TRUE;
+    return weft_vir_fail(error, "noting that domain %s %s", virDomainGetName(domain), waiting ? "waits" : "goes on");
+}
+
+static gboolean
+is_waiting(virDomain *domain)
+{
+    g_autofree char *mark = virDomainGetMetadata(domain, VIR_DOMAIN_METADATA_ELEMENT, WAITING_NAMESPACE, VIR_DOMAIN_AFFECT_LIVE);
+    return mark != NULL;
+}
+
 static gboolean
 run_pause(WeftCall *call, GError **error)
 {
@@ -31,12 +49,14 @@ run_resume(WeftCall *call, GError **error)
     g_autoptr(virDomain) domain = weft_vir_domain_running(call, call->args, error);
     if (!domain || !get_state(domain, &state, &reason, error))
         return FALSE;
-    if (state == VIR_DOMAIN_PAUSED && (reason == VIR_DOMAIN_PAUSED_MIGRATION || reason == VIR_DOMAIN_PAUSED_POSTCOPY ||
-                                       reason == VIR_DOMAIN_PAUSED_POSTCOPY_FAILED))
+    gboolean waiting = is_waiting(domain);
+    if (state == VIR_DOMAIN_PAUSED &&
+        ((reason == VIR_DOMAIN_PAUSED_MIGRATION && !waiting) || reason == VIR_DOMAIN_PAUSED_POSTCOPY ||
+         reason == VIR_DOMAIN_PAUSED_POSTCOPY_FAILED))
         return weft_error_refuse(error, WEFT_ERROR_CONFLICT, "domain %s is halted by a migration; end that first",
                                  virDomainGetName(domain));
     if (state == VIR_DOMAIN_RUNNING || virDomainResume(domain) == 0)
-        return TRUE;
+        return !waiting || weft_vir_set_waiting(domain, FALSE, error);
     return weft_vir_fail(error, "resuming domain %s", virDomainGetName(domain));
 }
 

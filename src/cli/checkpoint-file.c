@@ -1,0 +1,408 @@
+/* weft checkpoints export and import: a checkpoint as one file, which tar(1) can list: its manifest, and the files that it
+ * names by their digest. */
+#include "errors.h"
+#include "progress.h"
+#include "table.h"
+#include "upload.h"
+#include "verbs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glib/gstdio.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BLOCK 512
+#define MANIFEST "manifest.json"
+#define MANIFEST_MAX (16u << 20)
+#define MEMBERS_MAX 4096
+#define SIZE_OCTAL_MAX 077777777777ULL /* what the field's digits hold */
+
+static char *import_name;
+
+static const GOptionEntry import_options[] = {
+    { "name", 0, 0, G_OPTION_ARG_STRING, &import_name, "what to call it here (as it was called)", "NAME" },
+    { NULL },
+};
+
+/* --- tar --- */
+
+/* The part of a header that is used: POSIX.1-1988, with sizes above 8 GiB as GNU tar writes them. */
+typedef struct Header {
+    char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, link[100], magic[6], version[2];
+    char rest[247];
+} Header;
+G_STATIC_ASSERT(sizeof(Header) == BLOCK);
+
+static guint
+sum_of(const Header *header)
+{
+    Header copy = *header;
+    memset(copy.checksum, ' ', sizeof copy.checksum);
+    guint sum = 0;
+    for (gsize i = 0; i < sizeof copy; i++)
+        sum += ((const guint8 *)&copy)[i];
+    return sum;
+}
+
+static Header
+header_of(const char *name, guint64 size)
+{
+    Header header = { .mode = "0000600", .uid = "0000000", .gid = "0000000", .mtime = "00000000000", .type = '0' };
+    memcpy(header.magic, "ustar", 6);
+    memcpy(header.version, "00", 2);
+    g_strlcpy(header.name, name, sizeof header.name);
+    if (size <= SIZE_OCTAL_MAX) {
+        g_snprintf(header.size, sizeof header.size, "%011" G_GINT64_MODIFIER "o", size);
+    } else {
+        header.size[0] = (char)0x80;
+        for (guint i = 0; i < 8; i++)
+            header.size[11 - i] = (char)(size >> (8 * i));
+    }
+    g_snprintf(header.checksum, sizeof header.checksum, "%06o", sum_of(&header));
+    return header;
+}
+
+/* FALSE: it is none that export writes. */
+static gboolean
+header_read(const Header *header, char **ret_name, guint64 *ret_size)
+{
+    guint64 sum = g_ascii_strtoull(header->checksum, NULL, 8), size = 0;
+    if (sum != sum_of(header) || (header->type != '0' && header->type != '\0') ||
+        !memchr(header->name, '\0', sizeof header->name))
+        return FALSE;
+    if ((guint8)header->size[0] == 0x80)
+        for (guint i = 4; i < 12; i++)
+            size = size << 8 | (guint8)header->size[i];
+    else
+        size = g_ascii_strtoull(header->size, NULL, 8);
+    *ret_name = g_strdup(header->name);
+    *ret_size = size;
+    return size < G_MAXINT64 / 2;
+}
+
+static guint64
+padded(guint64 size)
+{
+    return (size + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+/* --- export --- */
+
+typedef struct Export {
+    WeftCli *cli;
+    const char *name;
+    char *path;
+    FILE *file;
+    WeftProgress *progress;
+    guint64 done, total;
+} Export;
+
+static gboolean
+fail_file(const char *path, GError **error)
+{
+    return weft_cli_refuse_file(path, g_strerror(errno), error);
+}
+
+static gboolean
+write_bytes(Export *export, gconstpointer bytes, gsize length, GError **error)
+{
+    return fwrite(bytes, 1, length, export->file) == length || fail_file(export->path, error);
+}
+
+static gboolean
+write_padding(Export *export, guint64 size, GError **error)
+{
+    static const char zeros[BLOCK];
+    return write_bytes(export, zeros, (gsize)(padded(size) - size), error);
+}
+
+static gboolean
+write_member(Export *export, const char *name, const char *text, GError **error)
+{
+    gsize size = strlen(text);
+    Header header = header_of(name, size);
+    return write_bytes(export, &header, sizeof header, error) && write_bytes(export, text, size, error) &&
+           write_padding(export, size, error);
+}
+
+static char *
+api_path(const WeftCli *cli, const char *checkpoint, const char *suffix)
+{
+    g_autofree char *base = weft_client_path("/v1/checkpoints", checkpoint);
+    return weft_client_query(g_strconcat(base, suffix, NULL), "tenant", cli->tenant);
+}
+
+static GBytes *
+get_piece(const Export *export, const char *digest, guint64 offset, GError **error)
+{
+    g_auto(WeftResponse) response = { 0 };
+    g_autofree char *suffix = g_strconcat("/files/", digest, NULL);
+    g_autofree char *number = g_strdup_printf("%" G_GUINT64_FORMAT, offset);
+    g_autofree char *path = api_path(export->cli, export->name, suffix);
+    path = weft_client_query(g_steal_pointer(&path), "offset", number);
+    if (!weft_client_call(export->cli->client, &(WeftCall){ .path = path, .bytes = TRUE }, &response, error))
+        return NULL;
+    return g_steal_pointer(&response.bytes);
+}
+
+static void
+show(const Export *export, const char *verb)
+{
+    g_autofree char *size = weft_upload_size(export->total);
+    g_autofree char *text =
+        weft_text_is_live(stderr)
+            ? g_strdup_printf("%s %s, %u %%", verb, size, (guint)(100.0 * (double)export->done / (double)MAX(export->total, 1)))
+            : g_strdup_printf("%s %s", verb, size);
+    weft_progress_show(export->progress, text);
+}
+
+static gboolean
+write_pieces(Export *export, const char *digest, guint64 size, GError **error)
+{
+    g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA256);
+    for (guint64 offset = 0; offset < size;) {
+        g_autoptr(GBytes) piece = get_piece(export, digest, offset, error);
+        gsize length = 0;
+        const guint8 *bytes = piece ? g_bytes_get_data(piece, &length) : NULL;
+        if (!piece)
+            return FALSE;
+        if (length == 0 || length > size - offset)
+            return weft_error_refuse(error, WEFT_ERROR_FAILED, "file %s ended after %" G_GUINT64_FORMAT " bytes", digest,
+                                     offset);
+        if (!write_bytes(export, bytes, length, error))
+            return FALSE;
+        g_checksum_update(sum, bytes, (gssize)length);
+        offset += length;
+        export->done += length;
+        show(export, "writing");
+    }
+    return strcmp(g_checksum_get_string(sum), digest) == 0 ||
+           weft_error_refuse(error, WEFT_ERROR_FAILED, "file %s of weftd is damaged: it is %s", digest,
+                             g_checksum_get_string(sum));
+}
+
+/* Each file once, however many nodes have the same. */
+static gboolean
+write_files(Export *export, json_t *nodes, GError **error)
+{
+    g_autoptr(GHashTable) written = g_hash_table_new(g_str_hash, g_str_equal);
+    size_t i;
+    json_t *node;
+    json_array_foreach (nodes, i, node) {
+        json_t *saved = json_object_get(node, "saved");
+        const char *digest = json_string_value(json_object_get(saved, "digest"));
+        guint64 size = (guint64)json_integer_value(json_object_get(saved, "size"));
+        if (!digest || !g_hash_table_add(written, (gpointer)digest))
+            continue;
+        Header header = header_of(digest, size);
+        if (!write_bytes(export, &header, sizeof header, error) || !write_pieces(export, digest, size, error) ||
+            !write_padding(export, size, error))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+static guint64
+size_of(json_t *nodes)
+{
+    guint64 total = 0;
+    size_t i;
+    json_t *node;
+    json_array_foreach (nodes, i, node)
+        total += (guint64)json_integer_value(json_object_get(json_object_get(node, "saved"), "size"));
+    return total;
+}
+
+static gboolean
+write_all(Export *export, json_t *manifest, GError **error)
+{
+    static const char end[2 * BLOCK];
+    json_t *nodes = json_object_get(json_object_get(manifest, "checkpoint"), "nodes");
+    char *text = json_dumps(manifest, JSON_INDENT(2));
+    export->total = size_of(nodes);
+    gboolean ok = write_member(export, MANIFEST, text, error) && write_files(export, nodes, error) &&
+                  write_bytes(export, end, sizeof end, error);
+    free(text);
+    return ok;
+}
+
+static gboolean
+run_export(WeftCli *cli, char **args, GError **error)
+{
+    g_autofree char *api = api_path(cli, args[0], "/manifest");
+    g_autofree char *target = args[1] ? g_strdup(args[1]) : g_strconcat(args[0], ".weft", NULL);
+    json_auto_t *manifest = weft_client_get(cli->client, api, error);
+    if (!manifest) {
+        weft_cli_blame(error, "checkpoint", args[0]);
+        return FALSE;
+    }
+    g_autofree char *part = g_strconcat(target, ".part", NULL);
+    g_autoptr(WeftProgress) progress = weft_progress_new(args[0]);
+    int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600); /* it holds the memory of nodes */
+    Export export = { cli, args[0], part, fd < 0 ? NULL : fdopen(fd, "wb"), progress, 0, 0 };
+    if (!export.file)
+        return fail_file(part, error);
+    gboolean ok = write_all(&export, manifest, error);
+    if (ok && (fflush(export.file) != 0 || fsync(fd) < 0))
+        ok = fail_file(part, error);
+    fclose(export.file);
+    if (ok && g_rename(part, target) < 0)
+        ok = fail_file(target, error);
+    if (!ok) {
+        g_unlink(part);
+        return FALSE;
+    }
+    g_autofree char *size = weft_upload_size(export.total);
+    if (cli->json)
+        weft_cli_print_json(
+            json_pack("{s:s, s:s, s:I}", "checkpoint", args[0], "file", target, "size", (json_int_t) export.total));
+    else
+        printf("checkpoint %s is in %s: %s\n", args[0], target, size);
+    return TRUE;
+}
+
+/* --- import --- */
+
+typedef struct Member {
+    char *name;
+    guint64 offset;
+    guint64 size;
+} Member;
+
+static void
+member_free(gpointer data)
+{
+    Member *member = data;
+    g_free(member->name);
+    g_free(member);
+}
+
+static gboolean
+refuse(const char *path, GError **error)
+{
+    return weft_cli_refuse_file(path, "is not what weft checkpoints export writes, or was cut off", error);
+}
+
+static GPtrArray *
+list_members(const char *path, int fd, GError **error)
+{
+    g_autoptr(GPtrArray) members = g_ptr_array_new_with_free_func(member_free);
+    for (guint64 offset = 0; members->len < MEMBERS_MAX;) {
+        Header header;
+        Member member = { 0 };
+        if (pread(fd, &header, sizeof header, (off_t)offset) != sizeof header) {
+            refuse(path, error);
+            return NULL;
+        }
+        if (!header.name[0])
+            return g_steal_pointer(&members);
+        if (!header_read(&header, &member.name, &member.size)) {
+            g_free(member.name);
+            refuse(path, error);
+            return NULL;
+        }
+        member.offset = offset + BLOCK;
+        offset = member.offset + padded(member.size);
+        g_ptr_array_add(members, g_memdup2(&member, sizeof member));
+    }
+    refuse(path, error);
+    return NULL;
+}
+
+static json_t *
+read_manifest(const char *path, int fd, const GPtrArray *members, GError **error)
+{
+    const Member *first = members->len ? members->pdata[0] : NULL;
+    if (!first || strcmp(first->name, MANIFEST) != 0 || first->size > MANIFEST_MAX) {
+        refuse(path, error);
+        return NULL;
+    }
+    g_autofree char *text = g_malloc(first->size + 1);
+    json_t *manifest = NULL;
+    if (pread(fd, text, first->size, (off_t)first->offset) == (ssize_t)first->size)
+        manifest = json_loadb(text, first->size, 0, NULL);
+    if (!json_is_object(manifest)) {
+        json_decref(manifest);
+        refuse(path, error);
+        return NULL;
+    }
+    return manifest;
+}
+
+static gboolean
+send_all(WeftCli *cli, const char *path, const GPtrArray *members, GError **error)
+{
+    for (guint i = 1; i < members->len; i++) {
+        const Member *member = members->pdata[i];
+        g_autofree char *what = g_strdup_printf("file %u of %u", i, members->len - 1);
+        WeftUpload part = { .digest = member->name, .size = member->size };
+        if (!weft_upload_part(cli, what, path, member->offset, &part, error))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+static gboolean
+import(WeftCli *cli, const char *path, int fd, GError **error)
+{
+    g_autoptr(GPtrArray) members = list_members(path, fd, error);
+    json_auto_t *manifest = members ? read_manifest(path, fd, members, error) : NULL;
+    g_auto(WeftResponse) response = { 0 };
+    g_autofree char *api = weft_client_query(g_strdup("/v1/checkpoints"), "tenant", cli->tenant);
+    if (!manifest || !send_all(cli, path, members, error))
+        return FALSE;
+    if (import_name)
+        json_object_set_new(manifest, "name", json_string(import_name));
+    if (!weft_client_call(cli->client, &(WeftCall){ "POST", api, manifest }, &response, error))
+        return FALSE;
+    g_autofree char *called = weft_cli_field(response.body, "name");
+    if (cli->json)
+        weft_cli_print_json(g_steal_pointer(&response.body));
+    else
+        printf("checkpoint %s is here; go on from it with: weft restore %s\n", called, called);
+    return TRUE;
+}
+
+static gboolean
+run_import(WeftCli *cli, char **args, GError **error)
+{
+    int fd = open(args[0], O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_file(args[0], error);
+    gboolean ok = import(cli, args[0], fd, error);
+    close(fd);
+    return ok;
+}
+
+const WeftVerb weft_checkpoint_file_verbs[] = {
+    {
+        .name = "checkpoints export",
+        .arguments = "NAME [FILE]",
+        .summary = "write a checkpoint to a file, for another weft",
+        .about =
+            "Writes a checkpoint to one file, NAME.weft unless told, which tar(1) can list. It holds the memory of all nodes, "
+            "with all keys in it.",
+        .examples = "weft checkpoints export cfd-1\n"
+                    "weft checkpoints export cfd-1 /backup/cfd.weft",
+        .min_args = 1,
+        .max_args = 2,
+        .names = WEFT_NAMES_CHECKPOINTS,
+        .run = run_export,
+    },
+    {
+        .name = "checkpoints import",
+        .arguments = "FILE",
+        .summary = "take a checkpoint from a file of another weft",
+        .about = "Takes a checkpoint that was exported. Its image must be here under the same name, with the same files. Hosts "
+                 "believe what is in such a file: only operators may bring one.",
+        .examples = "weft checkpoints import cfd-1.weft --tenant acme\n"
+                    "weft checkpoints import cfd-1.weft --name cfd-old --tenant acme",
+        .min_args = 1,
+        .max_args = 1,
+        .options = import_options,
+        .run = run_import,
+    },
+    { 0 },
+};

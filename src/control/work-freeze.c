@@ -1,0 +1,649 @@
+/* A checkpoint: all nodes of a cluster are quiesced, stand still together, are saved where they are, go on, and their files are
+ * fetched. Each stage is done by all before the next begins.
+ *
+ * The record of the checkpoint is the wish and what is known of it: "wanted" is begun from the start, whatever was done of it
+ * before, "saved" goes on behind the stage that made it so. Whatever fails, they go on; then the record says why. */
+#include "clock.h"
+#include "errors.h"
+#include "seed.h"
+#include "size.h"
+#include "text.h"
+#include "work.h"
+
+#include <errno.h>
+#include <glib/gstdio.h>
+#include <string.h>
+
+#define BYTES_PER_MICROSECOND 50 /* memory is saved, and fetched, at least that fast */
+
+typedef enum {
+    WAKE,  /* what an earlier try left standing still */
+    CLEAR, /* … and its files */
+    STILL,
+    PAUSE,
+    SAVE,
+    RECORD, /* that they are saved */
+    LET_GO,
+    GO_ON,
+    FETCH,
+    SWEEP,
+    END,
+} Stage;
+
+/* What is done to a node in a stage. */
+typedef struct Deed {
+    WeftStepType step;
+    void (*talk)(WeftWork *work, WeftNodeWork *item); /* what is done with its guest instead; NULL: nothing */
+    const char *suffix;                               /* of the file that the call is about, behind the domain's name */
+    gboolean again;    /* a failure is tried again before it counts: nobody stands still meanwhile, or must not */
+    const char *doing; /* for whoever waits */
+} Deed;
+
+static void begin_still(WeftWork *work, WeftNodeWork *item);
+static void begin_go_on(WeftWork *work, WeftNodeWork *item);
+
+static const Deed deeds[END] = {
+    [WAKE] = { WEFT_STEP_RESUME, NULL, "", TRUE, "quiesced" },
+    [CLEAR] = { WEFT_STEP_DISCARD, NULL, WEFT_SAVED_SUFFIX, TRUE, "quiesced" },
+    [STILL] = { 0, begin_still, "", FALSE, "quiesced" },
+    [PAUSE] = { WEFT_STEP_PAUSE, NULL, "", FALSE, "stopped" },
+    [SAVE] = { WEFT_STEP_SAVE, NULL, "", FALSE, "saved" },
+    [LET_GO] = { WEFT_STEP_RESUME, NULL, "", TRUE, "going on" },
+    [GO_ON] = { 0, begin_go_on, "", TRUE, "going on" },
+    [FETCH] = { WEFT_STEP_FETCH, NULL, WEFT_SAVED_SUFFIX, TRUE, "fetched" },
+    [SWEEP] = { WEFT_STEP_DISCARD, NULL, WEFT_SAVED_SUFFIX, FALSE, "fetched" },
+};
+
+/* A node of it. */
+typedef struct Share {
+    guint done;     /* stages up to this one, exclusive */
+    guint running;  /* one more than the stage that a step of it is under way for; 0: none is */
+    gint64 stopped; /* when it stood still, monotonic; 0: not, or nobody knows */
+    WeftImageFile *file;
+    WeftRest rest;
+} Share;
+
+struct WeftFreeze {
+    char *name;
+    Stage stage;
+    GHashTable *shares;    /* node id to Share */
+    gint64 first, last;    /* when the first and the last stood still, monotonic */
+    gint64 taken;          /* … on the clock */
+    gint64 paused;         /* the longest of them, microseconds */
+    char *reason, *detail; /* why it failed; NULL: it did not */
+};
+
+static void
+share_free(gpointer data)
+{
+    Share *share = data;
+    if (share->file)
+        g_free(share->file->digest);
+    g_free(share->file);
+    weft_rest_clear(&share->rest);
+    g_free(share);
+}
+
+void
+weft_freeze_free(WeftFreeze *freeze)
+{
+    if (!freeze)
+        return;
+    g_hash_table_unref(freeze->shares);
+    g_free(freeze->name);
+    g_free(freeze->reason);
+    g_free(freeze->detail);
+    g_free(freeze);
+}
+
+static WeftFreeze *
+freeze_new(const WeftCheckpoint *checkpoint)
+{
+    WeftFreeze *freeze = g_new0(WeftFreeze, 1);
+    freeze->name = g_strdup(checkpoint->name);
+    freeze->shares = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, share_free);
+    if (checkpoint->state == WEFT_CHECKPOINT_SAVED)
+        freeze->stage = RECORD;
+    return freeze;
+}
+
+static Share *
+share_of(const WeftFreeze *freeze, const char *node_id)
+{
+    Share *share = g_hash_table_lookup(freeze->shares, node_id);
+    if (!share) {
+        share = g_new0(Share, 1);
+        g_hash_table_insert(freeze->shares, g_strdup(node_id), share);
+    }
+    return share;
+}
+
+gboolean
+weft_work_is_freezing(const WeftWork *work)
+{
+    return work->freeze && work->cluster && weft_checkpoints_unfinished(work->control->checkpoints, work->cluster->id, NULL);
+}
+
+char *
+weft_work_tell_freezing(const WeftWork *work)
+{
+    const WeftFreeze *freeze = work->freeze;
+    guint done = 0;
+    if (!freeze || freeze->stage == END || !deeds[freeze->stage].doing)
+        return NULL;
+    for (guint i = 0; i < work->nodes->len; i++)
+        done += share_of(freeze, ((const WeftNodeWork *)work->nodes->pdata[i])->node->id)->done > freeze->stage;
+    return g_strdup_printf("checkpoint %s: %u of %u nodes are %s", freeze->name, done, work->nodes->len,
+                           deeds[freeze->stage].doing);
+}
+
+static void
+pass(const WeftFreeze *freeze, Share *share)
+{
+    share->done = freeze->stage + 1;
+    weft_rest_clear(&share->rest);
+}
+
+/* --- what goes wrong --- */
+
+/* Whoever stands still goes on, and then it is told. The first reason counts. */
+static void
+fail(WeftWork *work, const char *reason, const char *detail)
+{
+    WeftFreeze *freeze = work->freeze;
+    GHashTableIter iter;
+    gpointer share;
+    if (freeze->reason)
+        return;
+    g_hash_table_iter_init(&iter, freeze->shares);
+    while (g_hash_table_iter_next(&iter, NULL, &share))
+        weft_rest_clear(&((Share *)share)->rest);
+    freeze->reason = g_strdup(reason);
+    freeze->detail = g_strdup(detail);
+    freeze->stage = LET_GO;
+    weft_work_wake(work);
+}
+
+/* One that cannot be let go on is started anew, as if it had died. */
+static void
+give_up(WeftWork *work, WeftNodeWork *item, const char *said, const GError *error)
+{
+    WeftFreeze *freeze = work->freeze;
+    switch (freeze->stage) {
+    case LET_GO:
+        if (item && item->node->phase == WEFT_NODE_READY)
+            weft_work_set_phase(work, item, WEFT_NODE_FAILED, "it was stopped for a checkpoint, and could not be let go on",
+                                error->message);
+        return;
+    case GO_ON:
+    case SWEEP: /* it goes with its domain */
+        g_warning("cluster %s: checkpoint %s: %s: %s", work->key, freeze->name, said, error->message);
+        return;
+    default:
+        fail(work, said, error->message);
+    }
+}
+
+/* words: for its tenant. */
+static void
+deed_failed(WeftWork *work, const char *node_id, const char *words, const GError *error)
+{
+    WeftFreeze *freeze = work->freeze;
+    WeftNodeWork *item = weft_work_find(work, node_id);
+    Share *share = share_of(freeze, node_id);
+    const Deed *deed = &deeds[freeze->stage];
+    g_autofree char *label = item ? weft_node_label(item->node) : g_strdup("a node");
+    g_autofree char *said = g_strdup_printf("%s: %s", label, words);
+    weft_rest_fail(&share->rest, &work->control->options.backoff, WEFT_DEED_FREEZE, said, error->message);
+    gboolean hopeless = !deed->again || g_error_matches(error, WEFT_ERROR, WEFT_ERROR_INVALID) ||
+                        share->rest.attempts >= work->control->options.starts_max;
+    if (hopeless) {
+        pass(freeze, share);
+        give_up(work, item, said, error);
+    } else {
+        weft_work_wake_at(work, share->rest.not_before);
+    }
+}
+
+/* --- what a node does --- */
+
+static char *
+path_of(const WeftWork *work, const char *name)
+{
+    return g_build_filename(work->control->options.images, name, NULL);
+}
+
+static gboolean
+keep_file(WeftWork *work, Share *share, const WeftJob *job, GError **error)
+{
+    g_autofree char *path = path_of(work, job->fetched->digest);
+    if (rename(job->path, path) < 0)
+        return weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot name %s: %s", path, g_strerror(errno));
+    g_clear_pointer(&share->file, g_free);
+    share->file = weft_job_file_copy(job->fetched);
+    return TRUE;
+}
+
+static void
+note_stop(WeftFreeze *freeze, Share *share, const WeftJob *job)
+{
+    share->stopped = job->ended;
+    freeze->first = freeze->first ? MIN(freeze->first, job->ended) : job->ended;
+    freeze->last = MAX(freeze->last, job->ended);
+    freeze->taken = weft_clock_now();
+}
+
+static gboolean
+note(WeftWork *work, Share *share, const WeftJob *job, GError **error)
+{
+    WeftFreeze *freeze = work->freeze;
+    switch (freeze->stage) {
+    case PAUSE:
+        note_stop(freeze, share, job);
+        return TRUE;
+    case LET_GO:
+        if (share->stopped)
+            freeze->paused = MAX(freeze->paused, job->ended - share->stopped);
+        return TRUE;
+    case FETCH:
+        return keep_file(work, share, job, error);
+    default:
+        return TRUE;
+    }
+}
+
+/* The share that a step was for; NULL: of a stage, or a checkpoint, that was given up meanwhile. */
+static Share *
+share_ended(WeftWork *work, const char *node_id)
+{
+    Share *share = work->freeze ? g_hash_table_lookup(work->freeze->shares, node_id) : NULL;
+    gboolean current = share && share->running == work->freeze->stage + 1u;
+    if (share)
+        share->running = 0;
+    return current ? share : NULL;
+}
+
+static void
+called(WeftJob *job, const GError *error)
+{
+    WeftWork *work = job->owner;
+    Share *share = share_ended(work, job->subject);
+    g_autoptr(GError) failed = NULL;
+    weft_work_step_ended(work, job->subject);
+    if (share && (error || !note(work, share, job, &failed))) {
+        g_autofree char *words = weft_words(WEFT_DEED_FREEZE, error ? error : failed, job->deadline);
+        deed_failed(work, job->subject, words, error ? error : failed);
+    } else if (share)
+        pass(work->freeze, share);
+    if (job->path)
+        g_unlink(job->path);
+}
+
+static void
+talked(WeftWork *work, const char *node_id, const char *why, const GError *error)
+{
+    Share *share = share_ended(work, node_id);
+    if (share && why)
+        deed_failed(work, node_id, why, error);
+    else if (share)
+        pass(work->freeze, share);
+    weft_work_wake(work);
+}
+
+static void
+begin_still(WeftWork *work, WeftNodeWork *item)
+{
+    weft_work_still(work, item, FALSE, talked);
+}
+
+static void
+begin_go_on(WeftWork *work, WeftNodeWork *item)
+{
+    weft_work_go_on(work, item, talked);
+}
+
+static void
+call(WeftWork *work, WeftNodeWork *item, const Deed *deed)
+{
+    const WeftControlOptions *options = &work->control->options;
+    const WeftHost *host = weft_fleet_host(work->control->fleet, item->node->host);
+    g_autofree char *domain = weft_node_domain(item->node);
+    g_autofree char *text = g_strconcat(domain, deed->suffix, NULL);
+    WeftJob *job = weft_job_new(deed->step, host->name, host->uri, text);
+    gboolean carries = deed->step == WEFT_STEP_SAVE || deed->step == WEFT_STEP_FETCH;
+    job->deadline = options->start_deadline + (carries ? (gint64)(weft_node_memory(item->node) / BYTES_PER_MICROSECOND) : 0);
+    job->goes_on = TRUE;
+    job->path = deed->step == WEFT_STEP_FETCH ? path_of(work, text) : NULL;
+    job->done = called;
+    weft_work_submit(work, item, job);
+}
+
+/* --- a stage --- */
+
+static gboolean
+is_skipped(const WeftFreeze *freeze, const WeftCheckpoint *checkpoint)
+{
+    gboolean failed = freeze->reason != NULL;
+    switch (freeze->stage) {
+    case LET_GO:
+    case GO_ON:
+        return checkpoint->hidden; /* they stay, and are stopped then */
+    case FETCH:
+        return failed;
+    case SWEEP:
+        return checkpoint->hidden;
+    default:
+        return FALSE;
+    }
+}
+
+/* TRUE: all have done it. */
+static gboolean
+run_stage(WeftWork *work)
+{
+    WeftFreeze *freeze = work->freeze;
+    const Deed *deed = &deeds[freeze->stage];
+    gboolean all = TRUE;
+    for (guint i = 0; i < work->nodes->len; i++) {
+        WeftNodeWork *item = work->nodes->pdata[i];
+        Share *share = share_of(freeze, item->node->id);
+        /* Only those that run can; that others do not has failed it already. */
+        if (share->done > freeze->stage || item->node->phase != WEFT_NODE_READY)
+            continue;
+        all = FALSE;
+        if (!weft_rest_is_over(&share->rest))
+            weft_work_wake_at(work, share->rest.not_before);
+        if (share->running || g_hash_table_contains(work->jobs, item->node->id) ||
+            weft_work_is_stilling(work, item->node->id) || !weft_rest_is_over(&share->rest))
+            continue;
+        share->running = freeze->stage + 1;
+        if (deed->talk)
+            deed->talk(work, item);
+        else
+            call(work, item, deed);
+    }
+    return all;
+}
+
+static gboolean
+check_skew(WeftWork *work)
+{
+    const WeftFreeze *freeze = work->freeze;
+    gint64 skew = freeze->last - freeze->first, limit = work->control->options.checkpoint_skew;
+    if (skew <= limit)
+        return TRUE;
+    g_autofree char *reason =
+        g_strdup_printf("its nodes stopped within %" G_GINT64_FORMAT " ms, which is more than the %" G_GINT64_FORMAT
+                        " ms that are allowed; try again, or ask an operator for a longer checkpoint_skew",
+                        skew / 1000, limit / 1000);
+    fail(work, reason, NULL);
+    return FALSE;
+}
+
+/* --- what is recorded --- */
+
+static WeftCheckpointNode *
+describe(const WeftWork *work, const WeftNode *node)
+{
+    const guint8 *secret = work->control->options.secret;
+    WeftCheckpointNode *saved = weft_checkpoint_node_new();
+    saved->rank = node->rank;
+    saved->group = g_strdup(node->group);
+    saved->hostname = weft_node_hostname(node);
+    saved->cpus = node->cores->len;
+    saved->memory = weft_node_memory(node);
+    saved->page_size = g_array_index(node->memory, WeftMemory, 0).page_size;
+    saved->path = node->path;
+    saved->mac = g_strdup(node->mac);
+    saved->host_key = node->host_key ? g_strdup(node->host_key) : secret ? weft_host_key_derive(secret, node->id, NULL) : NULL;
+    for (guint i = 0; i < node->devices->len; i++)
+        g_array_append_val(saved->guids, ((const WeftDevice *)node->devices->pdata[i])->guid);
+    return saved;
+}
+
+static int
+compare_ranks(gconstpointer a, gconstpointer b)
+{
+    guint x = (*(WeftNodeWork *const *)a)->node->rank, y = (*(WeftNodeWork *const *)b)->node->rank;
+    return x < y ? -1 : x > y;
+}
+
+static void
+describe_nodes(const WeftWork *work, WeftCheckpoint *checkpoint)
+{
+    g_autoptr(GPtrArray) items = g_ptr_array_copy(work->nodes, NULL, NULL);
+    g_ptr_array_set_free_func(items, NULL);
+    g_ptr_array_sort(items, compare_ranks);
+    g_ptr_array_set_size(checkpoint->nodes, 0);
+    for (guint i = 0; i < items->len; i++)
+        g_ptr_array_add(checkpoint->nodes, describe(work, ((const WeftNodeWork *)items->pdata[i])->node));
+}
+
+static char *
+kind_of(const WeftWork *work, const WeftNode *node)
+{
+    const WeftInventory *inventory = weft_hosts_inventory(work->control->hosts, node->host, NULL);
+    return inventory ? weft_inventory_kind(inventory) : NULL;
+}
+
+/* Whoever finds it so goes on behind this. */
+static gboolean
+record_saved(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revision)
+{
+    const WeftFreeze *freeze = work->freeze;
+    g_autoptr(WeftCheckpoint) saved = weft_checkpoint_copy(checkpoint);
+    saved->state = WEFT_CHECKPOINT_SAVED;
+    saved->taken = freeze->taken;
+    saved->skew = freeze->last - freeze->first;
+    saved->generation = work->status->generation;
+    g_free(saved->kind);
+    saved->kind = kind_of(work, ((const WeftNodeWork *)work->nodes->pdata[0])->node);
+    describe_nodes(work, saved);
+    WeftTxn *txn = weft_txn_new("checkpoint-saved");
+    weft_txn_put_checkpoint(txn, saved, revision);
+    weft_work_commit(work, txn);
+    return TRUE;
+}
+
+/* Those that nobody else has. */
+static void
+remove_files(WeftWork *work)
+{
+    GHashTable *wanted = weft_images_wanted(work->control->images);
+    GHashTableIter iter;
+    gpointer value;
+    g_hash_table_iter_init(&iter, work->freeze->shares);
+    while (g_hash_table_iter_next(&iter, NULL, &value)) {
+        const Share *share = value;
+        if (!share->file || !wanted || g_hash_table_contains(wanted, share->file->digest))
+            continue;
+        g_autofree char *path = path_of(work, share->file->digest);
+        g_unlink(path);
+    }
+}
+
+static gboolean
+record_failed(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revision)
+{
+    const WeftFreeze *freeze = work->freeze;
+    WeftTxn *txn = weft_txn_new("checkpoint-failed");
+    g_autofree char *key = weft_cluster_key(checkpoint->tenant, checkpoint->name);
+    g_autofree char *message =
+        g_strdup_printf("%s: %s", checkpoint->hidden ? "it could not be put aside" : checkpoint->name, freeze->reason);
+    WeftEvent event = { .type = (char *)"checkpoint-failed",
+                        .tenant = work->cluster->tenant,
+                        .cluster = work->cluster->id,
+                        .cluster_name = work->cluster->name,
+                        .message = message,
+                        .detail = freeze->detail };
+    remove_files(work);
+    weft_txn_put_event(txn, &event);
+    if (checkpoint->hidden) {
+        weft_txn_delete(txn, WEFT_KIND_CHECKPOINT, key, revision);
+    } else {
+        g_autoptr(WeftCheckpoint) failed = weft_checkpoint_copy(checkpoint);
+        failed->state = WEFT_CHECKPOINT_FAILED;
+        failed->reason = g_strdup(freeze->reason);
+        failed->detail = g_strdup(freeze->detail);
+        g_ptr_array_set_size(failed->nodes, 0);
+        weft_txn_put_checkpoint(txn, failed, revision);
+    }
+    /* Whoever gives way does so all the same. */
+    if (checkpoint->hidden && !work->cluster->deleted)
+        weft_work_retire_all(work, txn, work->preempt ? work->preempt : WEFT_GAVE_WAY, TRUE);
+    else
+        weft_work_commit(work, txn);
+    return TRUE;
+}
+
+static const WeftNodeWork *
+item_of_rank(const WeftWork *work, guint rank)
+{
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNodeWork *item = work->nodes->pdata[i];
+        if (item->node->rank == rank && item->node->phase == WEFT_NODE_READY)
+            return item;
+    }
+    return NULL;
+}
+
+/* FALSE: one of them is not here. */
+static gboolean
+add_files(const WeftWork *work, WeftCheckpoint *checkpoint)
+{
+    for (guint i = 0; i < checkpoint->nodes->len; i++) {
+        WeftCheckpointNode *node = checkpoint->nodes->pdata[i];
+        const WeftNodeWork *item = item_of_rank(work, node->rank);
+        const Share *share = item ? g_hash_table_lookup(work->freeze->shares, item->node->id) : NULL;
+        if (!share || !share->file)
+            return FALSE;
+        node->saved = weft_job_file_copy(share->file);
+    }
+    return TRUE;
+}
+
+static gboolean
+record_complete(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revision)
+{
+    g_autoptr(WeftCheckpoint) complete = weft_checkpoint_copy(checkpoint);
+    if (!add_files(work, complete)) {
+        fail(work, "a node of it was changed while its file was fetched", NULL);
+        return FALSE;
+    }
+    complete->state = WEFT_CHECKPOINT_COMPLETE;
+    complete->paused = work->freeze->paused;
+    g_autofree char *size = weft_size_format(weft_checkpoint_size(complete));
+    g_autofree char *nodes = weft_text_count(complete->nodes->len, "node");
+    WeftTxn *txn = weft_txn_new("checkpoint-completed");
+    weft_txn_put_checkpoint(txn, complete, revision);
+    weft_txn_tell(txn, "checkpoint-completed", work->cluster, NULL,
+                  "%s: %s in %s, paused for %" G_GINT64_FORMAT " ms, within %" G_GINT64_FORMAT " ms of each other",
+                  complete->hidden ? "it is put aside" : complete->name, nodes, size, complete->paused / 1000,
+                  complete->skew / 1000);
+    if (complete->hidden)
+        weft_work_retire_all(work, txn, work->preempt ? work->preempt : WEFT_GAVE_WAY, TRUE);
+    else
+        weft_work_commit(work, txn);
+    return TRUE;
+}
+
+/* --- all of them --- */
+
+/* Why it cannot be put aside, now or at all; static. */
+static const char *
+find_obstacle(const WeftWork *work)
+{
+    g_autofree char *kind = work->nodes->len ? kind_of(work, ((const WeftNodeWork *)work->nodes->pdata[0])->node) : NULL;
+    if (!work->control->options.images)
+        return "this site keeps no images, and so no checkpoints";
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
+        const WeftImage *image = node->image ? weft_images_find(work->control->images, node->image) : NULL;
+        const char *why = weft_checkpoint_obstacle(work->cluster, node, image);
+        g_autofree char *own = kind_of(work, node);
+        if (why)
+            return why;
+        if (g_strcmp0(own, kind) != 0)
+            return "its hosts are of several kinds: there would be no place where all of it could be restored";
+    }
+    return NULL;
+}
+
+static gboolean
+is_whole(const WeftWork *work)
+{
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNodeWork *item = work->nodes->pdata[i];
+        if (item->leaving || item->node->phase != WEFT_NODE_READY || item->node->target ||
+            item->node->met != work->status->generation)
+            return FALSE;
+    }
+    return work->nodes->len == weft_cluster_count(work->cluster) && work->status->was_ready;
+}
+
+/* TRUE: a commit is under way. */
+static gboolean
+advance(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revision)
+{
+    WeftFreeze *freeze = work->freeze;
+    for (;;) {
+        if (freeze->stage == END)
+            return freeze->reason ? record_failed(work, checkpoint, revision) : record_complete(work, checkpoint, revision);
+        if (freeze->stage == RECORD && checkpoint->state != WEFT_CHECKPOINT_SAVED)
+            return check_skew(work) && record_saved(work, checkpoint, revision);
+        if (freeze->stage != RECORD && !is_skipped(freeze, checkpoint) && !run_stage(work))
+            return FALSE;
+        freeze->stage++;
+    }
+}
+
+gboolean
+weft_work_freeze(WeftWork *work)
+{
+    gint64 revision = 0;
+    const WeftCheckpoint *checkpoint = weft_checkpoints_unfinished(work->control->checkpoints, work->cluster->id, &revision);
+    if (!checkpoint || g_strcmp0(work->freeze ? work->freeze->name : NULL, checkpoint->name) != 0)
+        g_clear_pointer(&work->freeze, weft_freeze_free);
+    if (!checkpoint || !work->status)
+        return FALSE;
+    if (!work->freeze)
+        work->freeze = freeze_new(checkpoint);
+    const char *obstacle = checkpoint->state == WEFT_CHECKPOINT_WANTED ? find_obstacle(work) : NULL;
+    if (work->cluster->deleted) {
+        fail(work, "the cluster was removed meanwhile", NULL);
+        work->freeze->stage = END;
+    } else if (!is_whole(work)) {
+        fail(work, "a node of it failed, moved or was to go meanwhile; wait until it is ready, and try again", NULL);
+    } else if (obstacle) {
+        fail(work, obstacle, NULL);
+    }
+    return advance(work, checkpoint, revision);
+}
+
+/* --- giving way --- */
+
+gboolean
+weft_work_freeze_away(WeftWork *work, const char **ret_why)
+{
+    const WeftCluster *cluster = work->cluster;
+    *ret_why = NULL;
+    if (weft_work_is_freezing(work))
+        return TRUE;
+    if (cluster->capture || !work->status || !is_whole(work))
+        return FALSE;
+    *ret_why = find_obstacle(work);
+    if (*ret_why)
+        return FALSE;
+    g_autoptr(WeftCheckpoint) wanted = weft_checkpoint_new();
+    wanted->tenant = g_strdup(cluster->tenant);
+    wanted->name = weft_checkpoint_hidden_name(cluster->id);
+    wanted->cluster = g_strdup(cluster->id);
+    wanted->wish = weft_cluster_copy(cluster);
+    wanted->creator = g_strdup("weft");
+    wanted->created = weft_clock_now();
+    wanted->hidden = TRUE;
+    WeftTxn *txn = weft_txn_new("checkpoint-wanted");
+    weft_txn_put_checkpoint(txn, wanted, WEFT_ABSENT);
+    weft_work_commit(work, txn);
+    return TRUE;
+}

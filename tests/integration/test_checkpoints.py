@@ -1,0 +1,273 @@
+"""Checkpoints: made of whole clusters, restored from, taken elsewhere; what fails leaves all as it was."""
+
+import hashlib
+import json
+import tarfile
+
+from harness.wait import until
+from test_templates import SHAPE, add_image, messages
+
+COLD = SHAPE | {"start": "cold"}
+
+
+def create(weft, name="cfd", count=3, **spec):
+    weft.client.create(name, count, **COLD | spec)
+    weft.client.wait_phase(name, "ready")
+
+
+def ask(weft, cluster="cfd", status=201, **body):
+    return weft.client.expect(status, "POST", f"/v1/clusters/{cluster}/checkpoints?tenant=acme", body)
+
+
+def checkpoint(weft, name):
+    return weft.client.get(f"/v1/checkpoints/{name}", tenant="acme")
+
+
+def made(weft, name, state="complete"):
+    until(lambda: checkpoint(weft, name)["state"] == state, lambda: f"{name} is {state}: {checkpoint(weft, name)}\n{weft.log_tail()}")
+    return checkpoint(weft, name)
+
+
+def take(weft, cluster="cfd", **body):
+    one = made(weft, ask(weft, cluster, **body)["name"])
+    weft.client.wait_phase(cluster, "ready")
+    return one
+
+
+def remove(weft, name="cfd"):
+    weft.client.delete(name)
+    weft.client.wait_gone(name)
+
+
+def restore(weft, name, status=201, **body):
+    return weft.client.expect(status, "POST", f"/v1/checkpoints/{name}/restore?tenant=acme", body)
+
+
+def nodes(weft, cluster):
+    return sorted((n for n in weft.dump().values("node").values() if n["cluster_name"] == cluster), key=lambda n: n["rank"])
+
+
+def paused(weft):
+    return [path.name for path in weft.world.hosts.glob("*/domains/*.paused")]
+
+
+def saved(weft):
+    return [path.name for path in weft.world.hosts.glob("*/pool/*.saved")]
+
+
+def files(weft):
+    return {path.name for path in (weft.root / "images").iterdir()}
+
+
+def is_well(weft, cluster="cfd"):
+    weft.client.wait_phase(cluster, "ready")
+    assert not paused(weft) and not saved(weft)
+
+
+def test_checkpoint_goes_on(weft):
+    add_image(weft)
+    create(weft)
+    before = files(weft)
+    one = take(weft)
+    assert (one["name"], one["nodes"], one["cluster_name"]) == ("cfd-1", 3, "cfd")
+    assert one["size"] > 0 and one["skew_ms"] <= 200
+    is_well(weft)
+    assert len(files(weft) - before) == 3
+    assert [m for m in messages(weft, "checkpoint-completed") if m.startswith("cfd-1: 3 nodes in ")]
+    two = take(weft, name="later")
+    assert two["name"] == "later"
+    for name in ("cfd-1", "later"):
+        weft.client.expect(204, "DELETE", f"/v1/checkpoints/{name}?tenant=acme")
+    until(lambda: files(weft) == before, "the files are gone")
+
+
+def test_restored_elsewhere(weft):
+    add_image(weft)
+    create(weft, count=2)
+    old = nodes(weft, "cfd")
+    take(weft, name="before")
+    assert "remove that cluster first: weft rm cfd" in restore(weft, "before", 409, **{"as": "again"})["detail"]
+    remove(weft)
+    for node in old:
+        weft.client.expect(200, "POST", f"/v1/hosts/{node['host']}/drain", {})
+    restore(weft, "before", **{"as": "again"})
+    weft.client.wait_phase("again", "ready")
+    new = nodes(weft, "again")
+    assert [n["mac"] for n in new] == [n["mac"] for n in old]
+    assert [n["hostname"] for n in new] == ["cfd-0", "cfd-1"]
+    assert not {n["host"] for n in new} & {n["host"] for n in old}
+    assert not {n["id"] for n in new} & {n["id"] for n in old}
+    is_well(weft, "again")
+    assert messages(weft, "cluster-restored") == ["its nodes go on from checkpoint before"]
+    # What was brought for it goes from the hosts; the checkpoint stays.
+    digests = {hashlib.sha256(path.read_bytes()).hexdigest() for path in (weft.root / "images").iterdir()} & files(weft)
+    assert len(digests) == 4
+    weft.client.expect(204, "DELETE", "/v1/checkpoints/before?tenant=acme")
+
+
+def test_node_that_is_lost_later_boots(weft):
+    add_image(weft)
+    create(weft, count=2)
+    take(weft, name="before")
+    remove(weft)
+    restore(weft, "before")
+    weft.client.wait_phase("cfd", "ready")
+    node = nodes(weft, "cfd")[1]
+    weft.client.expect(204, "DELETE", "/v1/checkpoints/before?tenant=acme")
+    weft.world.end_domain(node["host"], f"weft-{node['id']}")
+    until(lambda: any(m.startswith("cfd[1]") for m in messages(weft, "node-failed")), "it is missed")
+    is_well(weft)
+
+
+def test_refused(weft):
+    add_image(weft)
+    add_image(weft, "disk", 2, "raw")
+    create(weft, "own", 1, image="disk")
+    assert "disks of their own" in ask(weft, "own", 400)["detail"]
+    create(weft)
+    assert "checkpoint name" in ask(weft, "cfd", 400, name="Upper")["detail"]
+    assert "for itself" in ask(weft, "cfd", 400, name="preempted-x")["detail"]
+    weft.world.fault("hang save")
+    ask(weft, name="slow")
+    weft.client.wait_phase("cfd", "checkpointing")
+    assert "is being made of it" in ask(weft, "cfd", 409)["detail"]
+    assert "is being made" in weft.client.expect(409, "DELETE", "/v1/checkpoints/slow?tenant=acme")["detail"]
+    assert "still being made" in restore(weft, "slow", 409)["detail"]
+    weft.world.fault()
+    until(lambda: checkpoint(weft, "slow")["state"] in ("complete", "failed"), "it ends")
+
+
+def fails(weft, *faults, name="bad"):
+    weft.world.fault(*faults)
+    ask(weft, name=name)
+    one = made(weft, name, "failed")
+    weft.world.fault()
+    is_well(weft)
+    return one
+
+
+def test_what_fails_leaves_it_as_it_was(weft):
+    add_image(weft)
+    create(weft)
+    before = files(weft)
+    for i, op in enumerate(("quiesce", "pause", "save", "fetch")):
+        one = fails(weft, f"fail {op} 9 No space left on device", name=f"bad-{i}")
+        assert one["reason"].startswith("cfd["), one
+        assert files(weft) == before
+    assert "No space left on device" in checkpoint(weft, "bad-2")["detail"]
+    assert "nothing can be restored" in restore(weft, "bad-2", 409)["detail"]
+    take(weft, name="good")
+
+
+def test_deleted_meanwhile(weft):
+    add_image(weft)
+    create(weft)
+    weft.world.fault("hang save")
+    ask(weft, name="late")
+    weft.client.wait_phase("cfd", "checkpointing")
+    weft.client.delete("cfd")
+    weft.world.fault()
+    weft.client.wait_gone("cfd")
+    assert made(weft, "late", "failed")["reason"] == "the cluster was removed meanwhile"
+    assert not paused(weft) and not saved(weft)
+
+
+def test_restored_together(weft):
+    add_image(weft)
+    create(weft)
+    take(weft, name="before")
+    remove(weft)
+    weft.world.fault("fail start 2 out of order", "fail resume 1 no answer")
+    restore(weft, "before")
+    weft.client.wait_phase("cfd", "ready")
+    is_well(weft)
+
+
+def test_damaged_file(weft):
+    add_image(weft)
+    create(weft, count=1)
+    before = files(weft)
+    take(weft, name="before")
+    remove(weft)
+    (path,) = [weft.root / "images" / name for name in files(weft) - before]
+    path.write_bytes(path.read_bytes()[::-1])
+    restore(weft, "before")
+    until(lambda: weft.client.cluster("cfd")["reason"], "it says what is wrong")
+    assert checkpoint(weft, "before")["state"] == "complete"
+
+
+def test_preempted_comes_back_where_it_was(weft):
+    add_image(weft)
+    create(weft, count=4, exclusive=True, layout="spread", preemptible=True)
+    macs = [n["mac"] for n in nodes(weft, "cfd")]
+    weft.client.create("urgent", 1, tenant="umbrella", **COLD | {"priority": 10})
+    weft.client.wait_phase("urgent", "ready", tenant="umbrella")
+    assert not weft.client.items("/v1/checkpoints", tenant="acme")
+    assert any(m.startswith("it is put aside: 4 nodes") for m in messages(weft, "checkpoint-completed"))
+    weft.client.delete("urgent", tenant="umbrella")
+    weft.client.wait_phase("cfd", "ready")
+    assert [n["mac"] for n in nodes(weft, "cfd")] == macs
+    assert any("where they were put aside" in m for m in messages(weft, "cluster-restored"))
+    assert not weft.dump().values("checkpoint")
+    is_well(weft)
+
+
+def test_preempted_without_being_saved(weft):
+    add_image(weft)
+    create(weft, count=4, exclusive=True, layout="spread", preemptible=True)
+    weft.world.fault("fail save 99 No space left on device")
+    weft.client.create("urgent", 1, tenant="umbrella", **COLD | {"priority": 10})
+    weft.client.wait_phase("urgent", "ready", tenant="umbrella")
+    weft.world.fault()
+    assert any("could not be put aside" in m for m in messages(weft, "checkpoint-failed"))
+    weft.client.delete("urgent", tenant="umbrella")
+    weft.client.wait_phase("cfd", "ready")
+    assert not weft.dump().values("checkpoint")
+
+
+def test_taken_elsewhere(site, tmp_path):
+    here, there = site(), site()
+    file = tmp_path / "before.weft"
+    add_image(here)
+    create(here, count=2)
+    macs = [n["mac"] for n in nodes(here, "cfd")]
+    told = here.cli("checkpoint", "cfd", "--name", "before", "--tenant", "acme")
+    assert "checkpoint before is complete: 2 nodes" in told.stdout
+    here.cli("checkpoints", "export", "before", str(file), "--tenant", "acme")
+    with tarfile.open(file) as tar:
+        assert len(tar.getnames()) == 3 and tar.getnames()[0] == "manifest.json"
+    bring = ("checkpoints", "import", str(file), "--tenant", "acme")
+    assert 'image "mpi" is not here' in there.cli(*bring, check=False).stderr
+    add_image(there, seed=2)
+    assert 'image "mpi" is another one here' in there.cli(*bring, check=False).stderr
+    there.client.expect(204, "DELETE", "/v1/images/mpi")
+    add_image(there)
+    assert "weft restore before" in there.cli(*bring).stdout
+    there.cli("restore", "before", "--tenant", "acme")
+    assert [n["mac"] for n in nodes(there, "cfd")] == macs
+    is_well(there)
+    assert checkpoint(there, "before")["imported"]
+    there.cli("checkpoints", "rm", "before", "--tenant", "acme")
+
+
+def test_manifest_is_not_believed(weft):
+    add_image(weft)
+    create(weft, count=1)
+    take(weft, name="before")
+    manifest = weft.client.get("/v1/checkpoints/before/manifest", tenant="acme")
+    bring = lambda body: weft.client.expect(400, "POST", "/v1/checkpoints?tenant=acme", body)["detail"]  # noqa: E731
+
+    def changed(**changes):
+        copy = json.loads(json.dumps(manifest)) | {"name": "other"}
+        for key, value in changes.items():
+            (copy["checkpoint"]["nodes"][0] if key in ("mac", "saved", "group", "memory", "hostname") else copy["checkpoint"])[key] = value
+        return bring(copy)
+
+    assert "format" in bring({})
+    assert "none of weft's" in changed(mac="ff:ff:ff:ff:ff:ff")
+    assert "is not here" in changed(saved={"digest": "ab" * 32, "size": 5})
+    assert "as its group" in changed(memory=1)
+    assert "hostname" in changed(hostname="../../etc")
+    assert "not complete" in changed(state="saved")
+    assert "wish" in changed(wish=manifest["checkpoint"]["wish"] | {"groups": []})
+    assert "image" in bring(manifest | {"name": "other", "images": {"mpi": []}})
