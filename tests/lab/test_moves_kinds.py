@@ -28,7 +28,7 @@ def test_forked(new_lab):
     """Its memory is its own at the other end, and no longer shared with anybody."""
     lab = new_lab(kind=Mover, start="template", changes={"control": CONTROL | {"templates": True}})
     lab.up(renew=False)
-    lab.make("first", 1, **lab.node | {"start": "cold"})
+    lab.make("first", 1, **lab.node)
     until(lambda: [t["state"] for t in lab.client.items("/v1/templates")] == ["ready"], "the template is ready", BOOT)
     lab.renew()
     assert not lab.events("node-boots"), "it was forked"
