@@ -16,6 +16,7 @@ from .weft import build_folder
 HEAR = Path(__file__).with_name("hear.py")
 MIB = 1 << 20
 NAME = "mover"
+BACKING = "<memoryBacking><hugepages><page size='2048' unit='KiB'/></hugepages><nosharepages/></memoryBacking>"
 PERIOD = 0.005  # as in bench/beat.c
 
 # When it was heard, how many there were and how many pages were written and found wrong by then, the node's own clock, and its
@@ -93,6 +94,9 @@ class Mover(Cloud):
         """As weft would write it, with another core."""
         text = self.virsh(self.host, "dumpxml", "--migratable", self.domain)
         text = re.sub(r"<driver:definition[^>]*/>", "", text)
+        if "<memory:memory" in text:  # it was forked, and need not be there
+            text = re.sub(r"<memory:memory[^>]*?(/>|>.*?</memory:memory>)", "", text, flags=re.DOTALL)
+            text = re.sub(r"<memoryBacking>.*?</memoryBacking>", BACKING, text, flags=re.DOTALL)
         return re.sub(r"(<vcpupin vcpu=.0. cpuset=)'\d+'", rf"\1'{core}'", text)
 
     def drive_begin(self, *arguments, text="", patience=30):

@@ -43,7 +43,7 @@ def test_own_disk(new_lab, tmp_path):
     shutil.copy(image / "disk", disk)
     os.truncate(disk, (disk.stat().st_size // MIB + 1 + TAIL) * MIB)
     lab.weft("image", "add", "own", "--kernel", image / "kernel", "--initrd", image / "initrd", "--cmdline",
-             (image / "cmdline").read_text(encoding="utf-8"), "--disk", disk, "--format", "raw")
+             (image / "cmdline").read_text(encoding="utf-8").strip(), "--disk", disk, "--format", "raw")
     lab.renew()
     where = f"skip={disk.stat().st_size // MIB - TAIL}"
     look = ("sh", "-c", f"dd if=/dev/vda bs=1M {where} iflag=direct 2>/dev/null | sha256sum")

@@ -88,6 +88,18 @@ replace_child(xmlNode *parent, const xmlNode *other, const char *name)
         drop(old);
 }
 
+/* Of a domain that was forked: libvirt refuses one whose memory is a file here and not there, and where pages are huge it makes
+ * no difference to QEMU. */
+static void
+keep_source(xmlNode *root, xmlNode *source)
+{
+    xmlNode *backing = (xmlNode *)weft_xml_child(root, "memoryBacking");
+    if (source && backing && !weft_xml_child(backing, "source"))
+        xmlAddChild(backing, source);
+    else if (source)
+        xmlFreeNode(source);
+}
+
 /* A second monitor and the like were for its start here. */
 static void
 drop_qemu(xmlNode *root)
@@ -139,8 +151,11 @@ weft_move_definition(const char *live, const char *wanted, GError **error)
         return NULL;
     xmlNode *root = xmlDocGetRootElement(doc);
     const xmlNode *places_root = xmlDocGetRootElement(other);
+    const xmlNode *source = weft_xml_child(weft_xml_child(root, "memoryBacking"), "source");
+    xmlNode *kept = source ? xmlDocCopyNode((xmlNode *)source, doc, 1) : NULL;
     for (gsize i = 0; i < G_N_ELEMENTS(places); i++)
         replace_child(root, places_root, places[i]);
+    keep_source(root, kept);
     drop_qemu(root);
     reconnect((xmlNode *)weft_xml_child(root, "devices"), weft_xml_child(places_root, "devices"));
     weft_vir_definition_mark(root, wanted);
