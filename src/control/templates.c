@@ -452,15 +452,18 @@ weft_templates_failed(WeftTemplates *templates, const char *id, const char *reas
     commit(templates, id, txn);
 }
 
-/* Whoever was forked before that was not: a second in a row has another cause than what lies on a disk. */
+/* Whoever was forked before that was not: a second in a row has another cause than what lies on a disk. What was captured of a
+ * running node is not to be had again. */
 void
 weft_templates_damaged(WeftTemplates *templates, const char *id, const char *detail)
 {
     const WeftTemplateItem *item = find(templates, id);
     if (!item || item->writing || item->record->state != WEFT_TEMPLATE_READY)
         return;
-    if (item->record->failed)
-        weft_templates_failed(templates, id, "what was captured is damaged, once more", detail);
+    if (item->record->failed || item->record->source)
+        weft_templates_failed(templates, id,
+                              item->record->failed ? "what was captured is damaged, once more" : "what was captured is damaged",
+                              detail);
     else
         want_again(templates, item, detail ? detail : "");
 }

@@ -1,5 +1,7 @@
 """Templates on hosts with real guests: made by themselves, and nodes that are forked from them know who they are."""
 
+import re
+
 import pytest
 from harness.cloud import BOOT, CONTROL, Cloud
 from harness.wait import until
@@ -22,6 +24,14 @@ def remove(cloud, name):
     cloud.client.wait_gone(name)
 
 
+def own(cloud, node):
+    """Bytes of the memory that it was forked with that are its own by now, as the host's hook counts them."""
+    question = (f"<network><name>weft-own-{node}-01234567</name><metadata><weft:network xmlns:weft='https://weft.dev/xmlns/network/1'/></metadata>"
+                "<forward mode='bridge'/><bridge name='weft-probe'/></network>")
+    answer = cloud.virsh("h1", "net-create", "/dev/stdin", check=False, text=question).stderr
+    return int(re.search(r"weft-hook: own (\d+)", answer)[1])
+
+
 def test_made_and_forked_from(cloud):
     create(cloud, "first", 1)
     until(lambda: [t["state"] for t in cloud.client.items("/v1/templates")] == ["ready"], lambda: f"{cloud.client.items('/v1/templates')}", BOOT)
@@ -34,4 +44,7 @@ def test_made_and_forked_from(cloud):
     assert told == [], "all were forked"
     names = [cloud.run(f"second[{rank}]", "hostname").stdout.split()[-1] for rank in range(2)]
     assert names == ["second-0", "second-1"]
+    written = [own(cloud, node["id"]) for node in cloud.client.nodes("second")]
+    print(f"memory of its own, of 256 MiB: {[count >> 20 for count in written]} MiB")
+    assert all(0 < count < 256 << 20 for count in written)
     remove(cloud, "second")
