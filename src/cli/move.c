@@ -42,7 +42,6 @@ static const WeftGoal goal = { ended, describe };
 static json_t *
 find_outcome(json_t *events, const char *label, const char *since)
 {
-    g_autofree char *begin = g_strconcat(label, " ", NULL);
     json_t *found = NULL, *event;
     size_t i;
     json_array_foreach (events, i, event) {
@@ -50,7 +49,7 @@ find_outcome(json_t *events, const char *label, const char *since)
         const char *message = json_string_value(json_object_get(event, "message"));
         gboolean of_moves = g_strcmp0(type, "node-moved") == 0 || g_strcmp0(type, "node-move-failed") == 0 ||
                             g_strcmp0(type, "node-lost") == 0 || g_strcmp0(type, "node-failed") == 0;
-        if (of_moves && message && g_str_has_prefix(message, begin) &&
+        if (of_moves && message && g_str_has_prefix(message, label) && strchr(" :", message[strlen(label)]) &&
             g_strcmp0(json_string_value(json_object_get(event, "time")), since) >= 0)
             found = event;
     }

@@ -90,7 +90,7 @@ void weft_control_node_rebooted(WeftControl *control, const char *node_id, const
 void weft_control_moves_changed(WeftControl *control, const char *cluster_id);
 /* One of its hosts is emptied in another way than before, or no more. */
 void weft_control_drain_changed(WeftControl *control, const char *cluster_key);
-/* What a node holds where it is being moved to (work-move.c). */
+/* What a node holds where it is being moved to (work-leave.c). */
 void weft_control_take_target(WeftControl *control, const WeftNode *node);
 void weft_control_give_target(WeftControl *control, const WeftNode *node);
 /* Its partition is not in the fabric as it should be: tell the manager again. */

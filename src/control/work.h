@@ -238,8 +238,15 @@ void weft_work_tell_cold(const WeftWork *work, WeftTxn *txn, WeftNodeWork *item)
 /* It is up: makes the template of it that its cluster is for. */
 void weft_work_capture(WeftWork *work, WeftNodeWork *item);
 
-/* work-move.c: nodes that move to another host while they run. */
+/* work-leave.c: nodes that are to leave their host while they run, and where to. */
 
+/* That it be moved; NULL: nobody asked, or its host is being emptied and it has not left. */
+const WeftMoveWish *weft_work_wish(const WeftWork *work, const WeftNode *node);
+/* An event of its move. words: behind its label. */
+void weft_work_tell_move(const WeftWork *work, WeftTxn *txn, const char *type, const WeftNode *node, const char *words,
+                         const char *detail);
+/* Its ports are others, if it has any: the fabric must be told. */
+void weft_work_members_changed(WeftWork *work, const WeftNode *node);
 /* Which are to be moved, as the store has it. */
 void weft_work_read_wishes(WeftWork *work);
 /* Its host is being emptied by moves. */
@@ -252,6 +259,13 @@ gboolean weft_work_leaves(const WeftWork *work, const WeftNodeWork *item);
 void weft_work_hear_drains(WeftWork *work);
 /* Claims a place for the one that the plan lets go. TRUE when a commit is under way. */
 gboolean weft_work_leave(WeftWork *work, const WeftPlan *plan);
+/* What it held where it is no more is free. */
+void weft_work_left(WeftWork *work, WeftNodeWork *item);
+/* Deletes what is written of its move; FALSE: nothing is. */
+gboolean weft_work_forget_move(const WeftWork *work, WeftTxn *txn, const WeftNode *node);
+
+/* work-move.c: nodes on their way. */
+
 /* The next step of one on its way. */
 void weft_work_move(WeftWork *work, WeftNodeWork *item);
 /* Its target is lost. */
@@ -262,10 +276,6 @@ void weft_work_target_failed(WeftWork *work, WeftNodeWork *item, const char *why
 gboolean weft_work_end_moves(WeftWork *work);
 /* It has no target any more, with the next commit. */
 void weft_work_unmove(WeftWork *work, WeftNodeWork *item);
-/* Deletes what is written of its move; FALSE: nothing is. */
-gboolean weft_work_forget_move(const WeftWork *work, WeftTxn *txn, const WeftNode *node);
-/* What it held where it is no more is free. */
-void weft_work_left(WeftWork *work, WeftNodeWork *item);
 /* It was brought to rest for a move: it gets its devices, and goes on. */
 void weft_work_let_go_on(WeftWork *work, WeftNodeWork *item);
 /* How far moves are; NULL: nothing to say. */

@@ -435,7 +435,8 @@ class UsageBook:
                       for usage, begin in zip(found, begins) if not usage["end"] <= begin <= usage["end"] + 1]
             if found and node in self.since and found[0]["start"] != self.since[node]:
                 wrong.append(f"usage of {node} starts at {found[0]['start']}, it was claimed at {self.since[node]}")
-        wrong += [f"node {key} is gone, and nobody pays for it" for key in self.since.keys() - alive.keys() - {node for node, found in intervals.items() if found}]
+        paid = {node for node, found in intervals.items() if found}
+        wrong += [f"node {key} is gone, and nobody pays for it" for key in self.since.keys() - alive.keys() - paid]
         return wrong
 
 

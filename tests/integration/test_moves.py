@@ -311,3 +311,20 @@ def test_drain_tells_what_stays(weft, settle):
     weft.client.wait_phase("cfd", "ready")
     settle(weft)
     assert told(weft, "node-replaced")
+
+
+def test_the_command_line_tells_how_it_went(weft, settle):
+    bridge(weft, count=1)
+    here = node(weft)["host"]
+    done = weft.cli("move", "cfd[0]", "--tenant", "acme")
+    assert MOVED.match(done.stdout.strip()), done.stdout
+    there = node(weft)["host"]
+    assert there != here
+    weft.client.wait_phase("cfd", "ready")
+    done = weft.cli("drain", there)
+    assert done.stdout == f"host {there} is draining\nhost {there} is empty\n"
+    weft.world.fault("invalid move 0 unsafe")
+    done = weft.cli("move", "cfd", "--tenant", "acme", check=False)
+    assert done.returncode == 1 and "runs on where it is" in done.stderr
+    weft.world.fault()
+    settle(weft)
