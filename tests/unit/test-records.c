@@ -199,6 +199,50 @@ test_moved_node(Env *env, gconstpointer data)
     assert_dumped(env, "node 4k-0", claimed);
 }
 
+/* As it will be: it has what it was given there, and is who it was. */
+static void
+test_node_that_arrives(Env *env, gconstpointer data)
+{
+    g_autoptr(WeftNode) node = new_node("{}");
+    node->target = new_node("{\"host\": \"n2\", \"cores\": [5, 6]}");
+    g_autoptr(WeftNode) moved = weft_node_moved(node);
+    g_assert_null(moved->target);
+    g_assert_cmpstr(moved->host, ==, "n2");
+    g_assert_cmpuint(g_array_index(moved->cores, guint16, 0), ==, 5);
+    g_assert_cmpstr(moved->id, ==, node->id);
+    g_assert_cmpstr(moved->mac, ==, node->mac);
+    g_assert_cmpstr(node->host, ==, "n1");
+    g_assert_cmpuint(g_array_index(node->cores, guint16, 0), ==, 3);
+    g_assert_cmpstr(node->target->host, ==, "n2");
+}
+
+/* A wish is found by its cluster and, once its node has left, by where that goes. */
+static void
+test_move_wish(Env *env, gconstpointer data)
+{
+    GError *error = NULL;
+    WeftMoveWish wish = { (char *)"4k", 0, (char *)"4k-0", (char *)"n2", TRUE, WEFT_METHOD_HYBRID, (char *)"ada", 7 };
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_move(txn, &wish, NULL, WEFT_ABSENT);
+    commit(env, txn);
+    txn = weft_txn_new("test");
+    weft_txn_put_move(txn, &wish, NULL, WEFT_ABSENT);
+    refuse(env, txn, WEFT_ERROR_CONFLICT, "move 4k/0 exists already");
+    txn = weft_txn_new("test");
+    weft_txn_put_move(txn, &wish, "n2", WEFT_ANY);
+    commit(env, txn);
+    WeftQuery query = { .kind = WEFT_KIND_MOVE, .place = "n2" };
+    g_autoptr(GPtrArray) coming = weft_store_list(env->store, &query, &error);
+    g_assert_no_error(error);
+    g_assert_cmpuint(coming->len, ==, 1);
+    g_autoptr(WeftMoveWish) again = weft_store_load_move(env->store, "4k/0", NULL, &error);
+    g_assert_no_error(error);
+    g_assert_cmpstr(again->node, ==, "4k-0");
+    g_assert_true(again->disrupt);
+    g_assert_cmpint(again->copy, ==, WEFT_METHOD_HYBRID);
+    g_assert_cmpstr(again->creator, ==, "ada");
+}
+
 /* Another node that shares nothing but one thing with the first. */
 #define OTHER(things)                                                                                                          \
     "{\"id\": \"4k-1\", \"cores\": [5], \"memory\": [[0, 2097152, 400]], \"devices\": [], \"gpus\": [],"                       \
@@ -600,6 +644,8 @@ main(int argc, char **argv)
         { "/records/node-claims", test_node_claims },
         { "/records/primed", test_primed },
         { "/records/moved-node", test_moved_node },
+        { "/records/node-that-arrives", test_node_that_arrives },
+        { "/records/move-wish", test_move_wish },
         { "/records/nothing-twice", test_nothing_twice },
         { "/records/pages-that-are-not-there", test_pages_that_are_not_there },
         { "/records/whole-hca", test_whole_hca },
