@@ -1,5 +1,5 @@
-/* on-connect PORT PROGRAM ARGUMENT…: runs a program for each connection, which is its standard input and output. So a node's ssh
- * server reads its host key when somebody comes, and not when a template boots, which has none. */
+/* on-connect PORT PROGRAM ARGUMENT…: runs a program for each connection, which is its standard input and output. So a node's
+ * ssh server reads its host key when somebody comes, and not when a template boots, which has none. */
 #define _GNU_SOURCE
 #include <netinet/in.h>
 #include <signal.h>

@@ -14,12 +14,10 @@
 #define EXIT_INTERRUPTED 130
 #define TOKEN_MAX 4096
 
-static const WeftVerb *const cluster_files[] = { weft_create_verbs,     weft_ls_verbs,
-                                                 weft_show_verbs,       weft_scale_verbs,
-                                                 weft_clone_verbs,      weft_rm_verbs,
-                                                 weft_wait_verbs,       weft_queue_verbs,
-                                                 weft_events_verbs,     weft_checkpoint_verbs,
-                                                 weft_checkpoint_file_verbs, NULL };
+static const WeftVerb *const cluster_files[] = {
+    weft_create_verbs, weft_ls_verbs,    weft_show_verbs,   weft_scale_verbs,      weft_clone_verbs,           weft_rm_verbs,
+    weft_wait_verbs,   weft_queue_verbs, weft_events_verbs, weft_checkpoint_verbs, weft_checkpoint_file_verbs, NULL
+};
 static const WeftVerb *const node_files[] = { weft_ssh_verbs,      weft_run_verbs, weft_scp_verbs,  weft_console_verbs,
                                               weft_hostfile_verbs, weft_top_verbs, weft_move_verbs, NULL };
 static const WeftVerb *const host_files[] = { weft_hosts_verbs,

@@ -16,7 +16,8 @@ void weft_images_free(WeftImages *images);
 void weft_images_changed(WeftImages *images);
 /* NULL: there is none of that name. Borrowed until the next change. */
 const WeftImage *weft_images_find(WeftImages *images, const char *name);
-/* Set of the digests of all images, and of what templates and nodes that are restored are saved in; NULL when the store cannot be read. Borrowed likewise.
+/* Set of the digests of all images, and of what templates and nodes that are restored are saved in; NULL when the store cannot
+ * be read. Borrowed likewise.
  */
 GHashTable *weft_images_wanted(WeftImages *images);
 

@@ -147,7 +147,6 @@ device_done(WeftJob *job, const GError *error)
     next(still, item);
 }
 
-
 static void
 change_device(Still *still, WeftNodeWork *item)
 {

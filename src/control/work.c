@@ -525,8 +525,8 @@ act(WeftWork *work, const WeftPlan *plan)
         weft_turns_withdraw(work->control->turns, work);
         weft_work_revoke(work);
     }
-    if (weft_work_end_moves(work) || weft_work_thaw(work, plan) || mark_nodes(work, plan) || (!work->fatal && weft_work_place(work, plan)) ||
-        release(work, plan) || weft_work_leave(work, plan))
+    if (weft_work_end_moves(work) || weft_work_thaw(work, plan) || mark_nodes(work, plan) ||
+        (!work->fatal && weft_work_place(work, plan)) || release(work, plan) || weft_work_leave(work, plan))
         return;
     /* Only what is recorded: a generation that the store does not know of could be given again to other members. */
     if (plan->wire && !work->status_dirty)

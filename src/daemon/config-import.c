@@ -177,11 +177,10 @@ change_host(Plan *plan, const Old *old, json_t *new, GError **error)
     if (field && !is_busy(plan, name, &busy, error))
         return FALSE;
     if (busy)
-        return weft_error_refuse(
-            error, WEFT_ERROR_CONFLICT,
-            "host %s: %s changed in the file while nodes are on it; change it back, \"weft drain --evict "
-            "%s\", then change it",
-            name, field, name);
+        return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
+                                 "host %s: %s changed in the file while nodes are on it; change it back, \"weft drain --evict "
+                                 "%s\", then change it",
+                                 name, field, name);
     return TRUE;
 }
 

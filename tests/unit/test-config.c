@@ -475,9 +475,8 @@ import_spares_hosts_in_use(void)
     site_open(&site);
     import(&site, N1, NULL);
     put_node(&site);
-    import(
-        &site, N2,
-        "host n1 is no longer in the file, but nodes are on it; put it back, \"weft drain --evict n1\", then take it out");
+    import(&site, N2,
+           "host n1 is no longer in the file, but nodes are on it; put it back, \"weft drain --evict n1\", then take it out");
     import(&site, "hosts: [ { name: n1, leaf: l1, numa: [ { cores: 2, pages: { 2M: 512 } } ] } ]\n",
            "host n1: numa changed in the file while nodes are on it; change it back, \"weft drain --evict n1\", then "
            "change it");

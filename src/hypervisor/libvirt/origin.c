@@ -115,8 +115,8 @@ weft_vir_restore_copy(WeftCall *call, const WeftRestore *wanted, GError **error)
     g_autofree char *name = g_strconcat(wanted->domain, COPY_SUFFIX, NULL);
     g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
     g_autoptr(virStorageVol) copy = pool ? copy_saved(pool, wanted->digest, name, error) : NULL;
-    gboolean ok = copy && redefine(call, copy, wanted->xml, wanted->memory, error) &&
-                  restore(call, WEFT_POOL_PATH, name, wanted, error);
+    gboolean ok =
+        copy && redefine(call, copy, wanted->xml, wanted->memory, error) && restore(call, WEFT_POOL_PATH, name, wanted, error);
     if (pool)
         weft_vir_volume_remove(pool, name, NULL);
     return ok;
@@ -171,8 +171,7 @@ fork_domain(WeftCall *call, const WeftRestore *wanted, GError **error)
     g_autoptr(virStoragePool) pool = state ? weft_vir_fork_pool(call, error) : NULL;
     if (!pool)
         return FALSE;
-    gboolean ok =
-        weft_vir_volume_make(call, pool, name, state, error) && restore(call, WEFT_FORK_PATH, name, wanted, error);
+    gboolean ok = weft_vir_volume_make(call, pool, name, state, error) && restore(call, WEFT_FORK_PATH, name, wanted, error);
     weft_vir_volume_remove(pool, name, NULL);
     return ok;
 }

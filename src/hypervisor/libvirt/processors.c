@@ -25,7 +25,8 @@ weft_vir_set_waiting(virDomain *domain, gboolean waiting, GError **error)
 static gboolean
 is_waiting(virDomain *domain)
 {
-    g_autofree char *mark = virDomainGetMetadata(domain, VIR_DOMAIN_METADATA_ELEMENT, WAITING_NAMESPACE, VIR_DOMAIN_AFFECT_LIVE);
+    g_autofree char *mark =
+        virDomainGetMetadata(domain, VIR_DOMAIN_METADATA_ELEMENT, WAITING_NAMESPACE, VIR_DOMAIN_AFFECT_LIVE);
     return mark != NULL;
 }
 
@@ -50,9 +51,8 @@ run_resume(WeftCall *call, GError **error)
     if (!domain || !get_state(domain, &state, &reason, error))
         return FALSE;
     gboolean waiting = is_waiting(domain);
-    if (state == VIR_DOMAIN_PAUSED &&
-        ((reason == VIR_DOMAIN_PAUSED_MIGRATION && !waiting) || reason == VIR_DOMAIN_PAUSED_POSTCOPY ||
-         reason == VIR_DOMAIN_PAUSED_POSTCOPY_FAILED))
+    if (state == VIR_DOMAIN_PAUSED && ((reason == VIR_DOMAIN_PAUSED_MIGRATION && !waiting) ||
+                                       reason == VIR_DOMAIN_PAUSED_POSTCOPY || reason == VIR_DOMAIN_PAUSED_POSTCOPY_FAILED))
         return weft_error_refuse(error, WEFT_ERROR_CONFLICT, "domain %s is halted by a migration; end that first",
                                  virDomainGetName(domain));
     if (state == VIR_DOMAIN_RUNNING || virDomainResume(domain) == 0)
