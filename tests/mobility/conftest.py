@@ -18,6 +18,12 @@ def module_lab():
 
 
 @pytest.fixture
+def new_lab():
+    """Makes labs that are not up yet; they go with the test."""
+    yield from labs()
+
+
+@pytest.fixture
 def watched(cloud):
     """No node runs twice while the test runs."""
     with Watcher(cloud) as watcher:
