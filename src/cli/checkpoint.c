@@ -212,19 +212,7 @@ run_show(WeftCli *cli, char **args, GError **error)
 static gboolean
 run_rm(WeftCli *cli, char **args, GError **error)
 {
-    GError *first = NULL;
-    for (guint i = 0; args[i]; i++) {
-        GError *local = NULL;
-        g_autofree char *path = path_of(cli, args[i], "");
-        if (!weft_client_call(cli->client, &(WeftCall){ "DELETE", path }, NULL, &local)) {
-            weft_cli_blame(&local, "checkpoint", args[i]);
-            weft_cli_keep_first(&first, local);
-        } else if (!cli->json)
-            printf("checkpoint %s is removed\n", args[i]);
-    }
-    if (first)
-        g_propagate_error(error, first);
-    return first == NULL;
+    return weft_cli_remove(cli, &(WeftRemoval){ "checkpoint", "/v1/checkpoints", "is removed", TRUE }, args, error);
 }
 
 const WeftVerb weft_checkpoint_verbs[] = {

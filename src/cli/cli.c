@@ -112,6 +112,25 @@ weft_cli_keep_first(GError **first, GError *error)
     g_error_free(error);
 }
 
+gboolean
+weft_cli_remove(WeftCli *cli, const WeftRemoval *removal, char **names, GError **error)
+{
+    GError *first = NULL;
+    for (guint i = 0; names[i]; i++) {
+        GError *local = NULL;
+        g_autofree char *path =
+            weft_client_query(weft_client_path(removal->list, names[i]), "tenant", removal->of_tenant ? cli->tenant : NULL);
+        if (!weft_client_call(cli->client, &(WeftCall){ "DELETE", path }, NULL, &local)) {
+            weft_cli_blame(&local, removal->kind, names[i]);
+            weft_cli_keep_first(&first, local);
+        } else if (!cli->json)
+            printf("%s %s %s\n", removal->kind, names[i], removal->said);
+    }
+    if (first)
+        g_propagate_error(error, first);
+    return first == NULL;
+}
+
 char *
 weft_cli_cluster_path(const WeftCli *cli, const char *name, const char *suffix)
 {

@@ -53,6 +53,14 @@ void weft_cli_set_usage(GError **error, const char *format, ...) G_GNUC_PRINTF(2
 void weft_cli_blame(GError **error, const char *kind, const char *name);
 /* Reports an error and goes on, for verbs with several names; the first one decides the exit code: it moves into first. */
 void weft_cli_keep_first(GError **first, GError *error);
+/* Removes each of those names from a list of the API, and says so. */
+typedef struct WeftRemoval {
+    const char *kind;   /* "token" */
+    const char *list;   /* "/v1/tokens" */
+    const char *said;   /* "is revoked" */
+    gboolean of_tenant; /* the list is a tenant's own */
+} WeftRemoval;
+gboolean weft_cli_remove(WeftCli *cli, const WeftRemoval *removal, char **names, GError **error);
 /* Prints "weft: MESSAGE" and, where a remedy is known, a hint. */
 void weft_cli_report(const GError *error);
 

@@ -137,14 +137,7 @@ run_ls(WeftCli *cli, char **args, GError **error)
 static gboolean
 run_rm(WeftCli *cli, char **args, GError **error)
 {
-    g_autofree char *path = weft_client_path("/v1/images", args[0]);
-    if (!weft_client_call(cli->client, &(WeftCall){ "DELETE", path }, NULL, error)) {
-        weft_cli_blame(error, "image", args[0]);
-        return FALSE;
-    }
-    if (!cli->json)
-        printf("image %s is removed\n", args[0]);
-    return TRUE;
+    return weft_cli_remove(cli, &(WeftRemoval){ "image", "/v1/images", "is removed" }, args, error);
 }
 
 const WeftVerb weft_image_verbs[] = {

@@ -105,19 +105,7 @@ run_ls(WeftCli *cli, char **args, GError **error)
 static gboolean
 run_rm(WeftCli *cli, char **args, GError **error)
 {
-    GError *first = NULL;
-    for (guint i = 0; args[i]; i++) {
-        GError *local = NULL;
-        g_autofree char *path = weft_client_path("/v1/reservations", args[i]);
-        if (!weft_client_call(cli->client, &(WeftCall){ "DELETE", path }, NULL, &local)) {
-            weft_cli_blame(&local, "reservation", args[i]);
-            weft_cli_keep_first(&first, local);
-        } else if (!cli->json)
-            printf("reservation %s is removed\n", args[i]);
-    }
-    if (first)
-        g_propagate_error(error, first);
-    return first == NULL;
+    return weft_cli_remove(cli, &(WeftRemoval){ "reservation", "/v1/reservations", "is removed" }, args, error);
 }
 
 const WeftVerb weft_reservation_verbs[] = {

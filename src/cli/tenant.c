@@ -225,14 +225,7 @@ run_show(WeftCli *cli, char **args, GError **error)
 static gboolean
 run_rm(WeftCli *cli, char **args, GError **error)
 {
-    g_autofree char *path = weft_client_path("/v1/tenants", args[0]);
-    if (!weft_client_call(cli->client, &(WeftCall){ "DELETE", path }, NULL, error)) {
-        weft_cli_blame(error, "tenant", args[0]);
-        return FALSE;
-    }
-    if (!cli->json)
-        printf("tenant %s is removed\n", args[0]);
-    return TRUE;
+    return weft_cli_remove(cli, &(WeftRemoval){ "tenant", "/v1/tenants", "is removed" }, args, error);
 }
 
 const WeftVerb weft_tenant_verbs[] = {

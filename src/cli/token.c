@@ -91,19 +91,7 @@ run_ls(WeftCli *cli, char **args, GError **error)
 static gboolean
 run_revoke(WeftCli *cli, char **args, GError **error)
 {
-    GError *first = NULL;
-    for (guint i = 0; args[i]; i++) {
-        GError *local = NULL;
-        g_autofree char *path = weft_client_path("/v1/tokens", args[i]);
-        if (!weft_client_call(cli->client, &(WeftCall){ "DELETE", path }, NULL, &local)) {
-            weft_cli_blame(&local, "token", args[i]);
-            weft_cli_keep_first(&first, local);
-        } else if (!cli->json)
-            printf("token %s is revoked\n", args[i]);
-    }
-    if (first)
-        g_propagate_error(error, first);
-    return first == NULL;
+    return weft_cli_remove(cli, &(WeftRemoval){ "token", "/v1/tokens", "is revoked" }, args, error);
 }
 
 const WeftVerb weft_token_verbs[] = {

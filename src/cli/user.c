@@ -67,14 +67,7 @@ run_ls(WeftCli *cli, char **args, GError **error)
 static gboolean
 run_rm(WeftCli *cli, char **args, GError **error)
 {
-    g_autofree char *path = weft_client_path("/v1/principals", args[0]);
-    if (!weft_client_call(cli->client, &(WeftCall){ "DELETE", path }, NULL, error)) {
-        weft_cli_blame(error, "user", args[0]);
-        return FALSE;
-    }
-    if (!cli->json)
-        printf("user %s and its tokens are removed\n", args[0]);
-    return TRUE;
+    return weft_cli_remove(cli, &(WeftRemoval){ "user", "/v1/principals", "and its tokens are removed" }, args, error);
 }
 
 const WeftVerb weft_user_verbs[] = {
