@@ -2,7 +2,8 @@
  * fetched. Each stage is done by all before the next begins.
  *
  * The record of the checkpoint is the wish and what is known of it: "wanted" is begun from the start, whatever was done of it
- * before, "saved" goes on behind the stage that made it so. Whatever fails, they go on; then the record says why. */
+ * before, "saved" goes on behind the stage that made it so, and with the files that it names only those of the hosts are left
+ * to be removed. Whatever fails before, they go on; then the record says why. */
 #include "clock.h"
 #include "errors.h"
 #include "seed.h"
@@ -26,6 +27,7 @@ typedef enum {
     LET_GO,
     GO_ON,
     FETCH,
+    KEEP, /* that they are here */
     SWEEP,
     END,
 } Stage;
@@ -96,6 +98,12 @@ weft_freeze_free(WeftFreeze *freeze)
     g_free(freeze);
 }
 
+static gboolean
+has_files(const WeftCheckpoint *checkpoint)
+{
+    return weft_checkpoint_file(checkpoint, 0) != NULL;
+}
+
 static WeftFreeze *
 freeze_new(const WeftCheckpoint *checkpoint)
 {
@@ -103,7 +111,7 @@ freeze_new(const WeftCheckpoint *checkpoint)
     freeze->name = g_strdup(checkpoint->name);
     freeze->shares = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, share_free);
     if (checkpoint->state == WEFT_CHECKPOINT_SAVED)
-        freeze->stage = RECORD;
+        freeze->stage = has_files(checkpoint) ? KEEP : RECORD;
     return freeze;
 }
 
@@ -330,6 +338,9 @@ is_skipped(const WeftFreeze *freeze, const WeftCheckpoint *checkpoint)
         return checkpoint->hidden; /* they stay, and are stopped then */
     case FETCH:
         return failed;
+    case RECORD:
+    case KEEP:
+        return TRUE;
     case SWEEP:
         return checkpoint->hidden;
     default:
@@ -522,16 +533,27 @@ add_files(const WeftWork *work, WeftCheckpoint *checkpoint)
     return TRUE;
 }
 
+/* From here on nothing can happen to it. */
+static gboolean
+record_files(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revision)
+{
+    g_autoptr(WeftCheckpoint) fetched = weft_checkpoint_copy(checkpoint);
+    if (!add_files(work, fetched)) {
+        fail(work, "a node of it was changed while its file was fetched", NULL);
+        return FALSE;
+    }
+    fetched->paused = work->freeze->paused;
+    WeftTxn *txn = weft_txn_new("checkpoint-fetched");
+    weft_txn_put_checkpoint(txn, fetched, revision);
+    weft_work_commit(work, txn);
+    return TRUE;
+}
+
 static gboolean
 record_complete(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revision)
 {
     g_autoptr(WeftCheckpoint) complete = weft_checkpoint_copy(checkpoint);
-    if (!add_files(work, complete)) {
-        fail(work, "a node of it was changed while its file was fetched", NULL);
-        return FALSE;
-    }
     complete->state = WEFT_CHECKPOINT_COMPLETE;
-    complete->paused = work->freeze->paused;
     g_autofree char *size = weft_size_format(weft_checkpoint_size(complete));
     g_autofree char *nodes = weft_text_count(complete->nodes->len, "node");
     WeftTxn *txn = weft_txn_new("checkpoint-completed");
@@ -591,7 +613,9 @@ advance(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revision)
             return freeze->reason ? record_failed(work, checkpoint, revision) : record_complete(work, checkpoint, revision);
         if (freeze->stage == RECORD && checkpoint->state != WEFT_CHECKPOINT_SAVED)
             return check_skew(work) && record_saved(work, checkpoint, revision);
-        if (freeze->stage != RECORD && !is_skipped(freeze, checkpoint) && !run_stage(work))
+        if (freeze->stage == KEEP && !freeze->reason && !has_files(checkpoint))
+            return record_files(work, checkpoint, revision);
+        if (!is_skipped(freeze, checkpoint) && !run_stage(work))
             return FALSE;
         freeze->stage++;
     }
@@ -609,7 +633,9 @@ weft_work_freeze(WeftWork *work)
     if (!work->freeze)
         work->freeze = freeze_new(checkpoint);
     const char *obstacle = checkpoint->state == WEFT_CHECKPOINT_WANTED ? find_obstacle(work) : NULL;
-    if (work->cluster->deleted) {
+    if (has_files(checkpoint)) {
+        work->freeze->stage = work->cluster->deleted ? END : work->freeze->stage;
+    } else if (work->cluster->deleted) {
         fail(work, "the cluster was removed meanwhile", NULL);
         work->freeze->stage = END;
     } else if (!is_whole(work)) {

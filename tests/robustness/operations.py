@@ -128,7 +128,10 @@ def preempt(site):
 
 
 def came_back(site):
+    """Where it was put aside."""
     has_nodes(4)(site)
+    site.until(lambda: tells("cluster-restored")(site), "that it goes on is told")
+    assert not site.weft.dump().values("checkpoint") and is_loose(site)
     site.until(lambda: tells("cluster-preempted")(site), "that it gave way is told")
     assert site.alive(lambda: site.client.cluster("urgent", "umbrella")) is None
 
@@ -332,10 +335,12 @@ def memory_is_gone(site):
 
 # --- clones ---
 
+COLD = {"image": "own", "path": "bridge", "start": "cold"}
+
 
 def with_source(site):
     add_settled_image(site)
-    site.call("POST", "/v1/clusters?tenant=acme", spec("cfd", 2, image="own", path="bridge", start="cold"))
+    site.call("POST", "/v1/clusters?tenant=acme", spec("cfd", 2, **COLD))
     site.until(lambda: site.client.cluster("cfd")["phase"] == "ready", "cfd is ready")
 
 
@@ -363,6 +368,76 @@ def clone_in_vain(site):
 def is_not_cloned(site):
     has_nodes(2)(site)
     assert site.cluster("sweep") is None and not site.client.items("/v1/templates")
+
+
+# --- checkpoints ---
+
+
+def is_loose(site):
+    return not [*site.world.hosts.glob("*/domains/*.paused"), *site.world.hosts.glob("*/pool/*.saved")]
+
+
+def with_frozen_yielding(site):
+    """It has all there is, gives way, and can be put aside."""
+    add_settled_image(site)
+    site.call("POST", "/v1/clusters?tenant=acme", spec("cfd", 4, exclusive=True, layout="spread", preemptible=True, **COLD))
+    site.until(lambda: ready("cfd")(site), "cfd is ready")
+
+
+def state_of(site, name):
+    return {one["name"]: one["state"] for one in site.client.items("/v1/checkpoints", tenant="acme")}.get(name)
+
+
+def freeze(site, name="before", state="complete"):
+    site.call("POST", "/v1/clusters/cfd/checkpoints?tenant=acme", {"name": name})
+    site.until(lambda: state_of(site, name) == state, f"{name} is {state}")
+
+
+def is_frozen(site):
+    has_nodes(2)(site)
+    assert is_loose(site) and state_of(site, "before") == "complete"
+    assert site.call("GET", "/v1/checkpoints/before?tenant=acme").json["nodes"] == 2
+
+
+def with_checkpoint(site):
+    with_source(site)
+    freeze(site)
+
+
+def import_and_fail(site):
+    """One comes back from elsewhere, the one that it was goes, and another cannot be made."""
+    manifest = site.call("GET", "/v1/checkpoints/before/manifest?tenant=acme").json
+    site.call("POST", "/v1/checkpoints?tenant=acme", manifest | {"name": "copy"})
+    site.call("DELETE", "/v1/checkpoints/before?tenant=acme")
+    site.world.fault("invalid save 0 no space")
+    freeze(site, "bad", "failed")
+
+
+def is_imported(site):
+    has_nodes(2)(site)
+    assert is_loose(site) and [state_of(site, name) for name in ("before", "copy", "bad")] == [None, "complete", "failed"]
+    nodes = site.weft.dump().values("checkpoint")["acme/copy"]["nodes"]
+    assert all((site.weft.root / "images" / node["saved"]["digest"]).exists() for node in nodes)
+
+
+def with_what_was(site):
+    with_checkpoint(site)
+    delete(site)
+    site.until(lambda: site.client.cluster("cfd") is None, "cfd is gone")
+
+
+def restore(site):
+    """One of its hosts cannot start it: all are placed anew."""
+    site.world.fault("fail start 0 out of order", host="n1")
+    site.call("POST", "/v1/checkpoints/before/restore?tenant=acme", {})
+    site.until(lambda: ready("cfd")(site), "cfd is ready")
+
+
+def is_restored(site):
+    is_frozen(site)
+    macs = {node["mac"] for node in site.weft.dump().values("node").values()}
+    assert macs == {node["mac"] for node in site.weft.dump().values("checkpoint")["acme/before"]["nodes"]}, "nobody booted"
+    site.until(lambda: tells("cluster-restored")(site), "that is told")
 
 
 # --- hosts ---
@@ -698,7 +773,7 @@ OPERATIONS = [
     Operation("failing-fabric", failing_fabric, with_cluster(2), has_nodes(3)),
     Operation("failing-talks", failing_talks, check=has_nodes(3)),
     Operation("expire", expire, check=has_expired, changes={"control": {"expiry_warning": "500ms"}}),
-    Operation("preempt", preempt, with_yielding, came_back),
+    Operation("preempt", preempt, with_frozen_yielding, came_back),
     Operation("reserve", reserve, with_yielding, is_unreserved, changes={"control": {"pkey_rest": "300ms"}}),
     Operation("image", create_from_image, check=has_image),
     Operation("bad-hosts", create_among_bad_hosts, check=is_on_the_good_one),
@@ -712,6 +787,9 @@ OPERATIONS = [
     Operation("template-damaged", create_settled, with_template, is_captured_anew, before=damage_template),
     Operation("clone", clone, with_source, is_cloned),
     Operation("clone-fails", clone_in_vain, with_source, is_not_cloned),
+    Operation("checkpoint", freeze, with_source, is_frozen),
+    Operation("checkpoint-import", import_and_fail, with_checkpoint, is_imported),
+    Operation("restore", restore, with_what_was, is_restored),
     Operation("template-rm", remove_template, with_forks, forks_go_on),
     Operation("template-dropped", remove_image_of_template, with_template, image_is_gone),
     Operation("stray-memory", nothing, before=leave_memory, check=memory_is_gone),
