@@ -101,6 +101,21 @@ weft_checkpoints_origin(const WeftCheckpoints *checkpoints, const WeftCluster *c
 
 /* --- where they are wanted --- */
 
+gboolean
+weft_checkpoints_have(const WeftCheckpoints *checkpoints, const char *digest)
+{
+    GHashTableIter iter;
+    gpointer value;
+    g_hash_table_iter_init(&iter, checkpoints->by_key);
+    while (g_hash_table_iter_next(&iter, NULL, &value)) {
+        const WeftImageFile *file;
+        for (guint i = 0; (file = weft_checkpoint_file(((const Item *)value)->record, i)); i++)
+            if (strcmp(file->digest, digest) == 0)
+                return TRUE;
+    }
+    return FALSE;
+}
+
 void
 weft_checkpoints_add_digests(const WeftCheckpoints *checkpoints, GHashTable *digests)
 {

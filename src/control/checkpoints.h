@@ -26,6 +26,8 @@ weft_checkpoints_hidden(const WeftCheckpoints *checkpoints, const WeftCluster *c
 /* What the nodes of a cluster go on from when they are placed next. */
 const WeftCheckpoint *
 weft_checkpoints_origin(const WeftCheckpoints *checkpoints, const WeftCluster *cluster, const WeftClusterStatus *status);
+/* Is it a file of any? */
+gboolean weft_checkpoints_have(const WeftCheckpoints *checkpoints, const char *digest);
 
 /* Adds the digests that hosts are to have, since clusters are being restored from them, to a set that owns its texts. */
 void weft_checkpoints_add_digests(const WeftCheckpoints *checkpoints, GHashTable *digests);

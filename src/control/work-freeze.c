@@ -466,7 +466,8 @@ remove_files(WeftWork *work)
     g_hash_table_iter_init(&iter, work->freeze->shares);
     while (g_hash_table_iter_next(&iter, NULL, &value)) {
         const Share *share = value;
-        if (!share->file || !wanted || g_hash_table_contains(wanted, share->file->digest))
+        if (!share->file || !wanted || g_hash_table_contains(wanted, share->file->digest) ||
+            weft_checkpoints_have(work->control->checkpoints, share->file->digest))
             continue;
         g_autofree char *path = path_of(work, share->file->digest);
         g_unlink(path);
