@@ -68,21 +68,28 @@ remove_network(WeftWatch *host, const WeftHostNetwork *network)
 }
 
 static void
-image_discarded(WeftJob *job, const GError *error)
+errand_ended(WeftJob *job)
 {
     WeftControl *control = job->owner;
     WeftWatch *host = weft_hosts_find(control->hosts, job->host);
     host->errands--;
-    if (error)
-        g_warning("host %s: image %s that nobody wants was not removed: %s", job->host, job->text, error->message);
-    else
-        weft_watch_set_image(host, job->text, FALSE);
     if (host->removed)
         weft_hosts_end_removal(control->hosts, host);
     else
         weft_watch_inspect(host); /* which waited for this */
-    if (error)
+}
+
+static void
+image_discarded(WeftJob *job, const GError *error)
+{
+    WeftControl *control = job->owner;
+    if (!error)
+        weft_watch_set_image(weft_hosts_find(control->hosts, job->host), job->text, FALSE);
+    errand_ended(job);
+    if (error) {
+        g_warning("host %s: image %s that nobody wants was not removed: %s", job->host, job->text, error->message);
         return;
+    }
     WeftTxn *txn = weft_txn_new("image-garbage-removed");
     weft_txn_tell(txn, "garbage-removed", NULL, job->host, "host %s: image %.12s… that nobody wants was removed", job->host,
                   job->text);
@@ -102,18 +109,13 @@ static void
 primed_removed(WeftJob *job, const GError *error)
 {
     WeftControl *control = job->owner;
-    WeftWatch *host = weft_hosts_find(control->hosts, job->host);
-    host->errands--;
-    if (error)
-        g_warning("host %s: memory %s that no record explains was not removed: %s", job->host, job->text, error->message);
-    else
+    if (!error)
         weft_hosts_set_primed(control->hosts, job->host, job->text, FALSE);
-    if (host->removed)
-        weft_hosts_end_removal(control->hosts, host);
-    else
-        weft_watch_inspect(host); /* which waited for this */
-    if (error)
+    errand_ended(job);
+    if (error) {
+        g_warning("host %s: memory %s that no record explains was not removed: %s", job->host, job->text, error->message);
         return;
+    }
     WeftTxn *txn = weft_txn_new("memory-garbage-removed");
     weft_txn_tell(txn, "garbage-removed", NULL, job->host, "host %s: memory %s that no record explains was removed", job->host,
                   job->text);
