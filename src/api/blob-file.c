@@ -120,11 +120,11 @@ check_room(const WeftBlobFile *file, const WeftBlobPiece *piece, GError **error)
     guint64 room = (guint64)disk.f_bavail * disk.f_frsize, wanted = piece->total - piece->offset;
     if (wanted <= room)
         return TRUE;
-    g_autofree char *wanted_text = weft_size_format(wanted);
-    g_autofree char *room_text = weft_size_format(room);
+    g_autofree char *wanted_text = weft_size_about(wanted);
+    g_autofree char *room_text = weft_size_about(room);
     return weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
-                             "%s more bytes are to come, and %s are free in %s; make room there, or remove an image",
-                             wanted_text, room_text, file->folder);
+                             "%s more are to come, and %s are free in %s; make room there, or remove an image", wanted_text,
+                             room_text, file->folder);
 }
 
 static gboolean

@@ -133,6 +133,16 @@ weft_size_format(guint64 bytes)
     return format(&size, bytes);
 }
 
+char *
+weft_size_about(guint64 bytes)
+{
+    guint unit = 0;
+    while (units[unit] && scale_of(&size, unit + 1) <= bytes / 10)
+        unit++;
+    guint64 scale = scale_of(&size, unit), rounded = bytes / scale + (bytes % scale >= (scale + 1) / 2);
+    return g_strdup_printf("%" G_GUINT64_FORMAT "%c", rounded, unit ? units[unit - 1] : 'B');
+}
+
 gboolean
 weft_rate_parse(const char *text, guint64 *ret_bits, GError **error)
 {

@@ -418,7 +418,7 @@ weft_templates_captured(WeftTemplates *templates, const char *id, const char *ho
     ready->size = file->size;
     ready->host = g_strdup(host);
     weft_primed_forgive(templates, id);
-    g_autofree char *what = describe(ready), *size = weft_size_format(ready->size);
+    g_autofree char *what = describe(ready), *size = weft_size_about(ready->size);
     WeftTxn *txn = weft_txn_new("template-captured");
     weft_txn_put_template(txn, ready, item->revision);
     end_cluster(templates, txn, id);
@@ -443,8 +443,10 @@ weft_templates_failed(WeftTemplates *templates, const char *id, const char *reas
     failed->reason = g_strdup(reason);
     failed->detail = g_strdup(detail);
     g_autofree char *what = describe(failed), *retry = weft_duration_format(templates->control->options.template_retry);
+    /* What was captured of a running node is not to be had again: its clone tells what comes of that. */
     g_autofree char *message =
-        g_strdup_printf("%s failed: %s; nodes boot, and after %s it is tried again", what, reason, retry);
+        failed->source ? g_strdup_printf("%s failed: %s", what, reason)
+                       : g_strdup_printf("%s failed: %s; nodes boot, and after %s it is tried again", what, reason, retry);
     WeftTxn *txn = weft_txn_new("template-failed");
     weft_txn_put_template(txn, failed, item->revision);
     end_cluster(templates, txn, id);

@@ -555,7 +555,7 @@ record_complete(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revisio
 {
     g_autoptr(WeftCheckpoint) complete = weft_checkpoint_copy(checkpoint);
     complete->state = WEFT_CHECKPOINT_COMPLETE;
-    g_autofree char *size = weft_size_format(weft_checkpoint_size(complete));
+    g_autofree char *size = weft_size_about(weft_checkpoint_size(complete));
     g_autofree char *nodes = weft_text_count(complete->nodes->len, "node");
     WeftTxn *txn = weft_txn_new("checkpoint-completed");
     weft_txn_put_checkpoint(txn, complete, revision);

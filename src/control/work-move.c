@@ -40,6 +40,14 @@ goes_on(WeftErrorCode code)
 }
 
 static void
+lose(WeftWork *work, WeftNodeWork *item, const GError *error)
+{
+    weft_work_set_phase(work, item, WEFT_NODE_FAILED, "it was lost on its way to another host", error->message);
+    item->stopped = FALSE;
+    weft_rest_clear(&item->rest);
+}
+
+static void
 move_failed(WeftWork *work, WeftNodeWork *item, const GError *error, gint64 deadline)
 {
     WeftErrorCode code = weft_error_code(error);
@@ -49,13 +57,10 @@ move_failed(WeftWork *work, WeftNodeWork *item, const GError *error, gint64 dead
     weft_work_node_rests(work, item, WEFT_DEED_MOVE, words, error->message);
     weft_hosts_hint(work->control->hosts, item->node->host);
     weft_hosts_hint(work->control->hosts, item->node->target->host);
-    if (code == WEFT_ERROR_NOT_FOUND) {
-        weft_work_set_phase(work, item, WEFT_NODE_FAILED, "it was lost on its way to another host", error->message);
-        item->stopped = FALSE;
-        weft_rest_clear(&item->rest);
-    } else if (!goes_on(code) && (code == WEFT_ERROR_INVALID || item->rest.attempts >= work->control->options.starts_max)) {
+    if (code == WEFT_ERROR_NOT_FOUND)
+        lose(work, item, error);
+    else if (!goes_on(code) && (code == WEFT_ERROR_INVALID || item->rest.attempts >= work->control->options.starts_max))
         give_up(work, item, words, error->message, FALSE);
-    }
 }
 
 /* The item of a step that has ended; NULL: it is not on its way any more. */
@@ -165,6 +170,33 @@ stilled(WeftWork *work, const char *node_id, const char *why, const GError *erro
         give_up(work, item, why, error->message, !goes_on(code));
 }
 
+/* --- it stays --- */
+
+static void
+looked(WeftJob *job, const GError *error)
+{
+    WeftWork *work = job->owner;
+    WeftNodeWork *item = step_ended(work, job->subject);
+    if (!item || !item->unmoved)
+        return;
+    WeftErrorCode code = error ? weft_error_code(error) : WEFT_ERROR_FAILED;
+    item->stays = !error;
+    if (error && (code == WEFT_ERROR_CONFLICT || code == WEFT_ERROR_NOT_FOUND))
+        lose(work, item, error);
+    else if (error)
+        weft_work_node_rests(work, item, WEFT_DEED_MOVE, item->unmoved, error->message);
+}
+
+/* Does it run where it began? One that switched to post-copy before never will again, and of one that was halted only the
+ * target could tell whether it runs there: that one is started anew. */
+static void
+look_here(WeftWork *work, WeftNodeWork *item)
+{
+    gboolean rests = item->rest.not_before > g_get_monotonic_time();
+    if (!rests && !item->stays && !g_hash_table_contains(work->jobs, item->node->id))
+        weft_work_submit(work, item, job_here(work, item, WEFT_STEP_RESUME, looked));
+}
+
 /* TRUE: what it needs there is there. */
 static gboolean
 is_prepared_there(WeftWork *work, WeftNodeWork *item)
@@ -188,6 +220,8 @@ void
 weft_work_move(WeftWork *work, WeftNodeWork *item)
 {
     const WeftMoveWish *wish = weft_work_wish(work, item->node);
+    if (item->unmoved)
+        look_here(work, item);
     if (item->arrived || item->unmoved || !is_prepared_there(work, item))
         return;
     if (work->status->wired != work->status->generation || !work->connected)
@@ -207,7 +241,7 @@ trip_text(const WeftNodeWork *item)
 {
     g_autofree char *took = weft_duration_format(item->trip.took);
     g_autofree char *stall = weft_duration_format(item->trip.stall);
-    g_autofree char *sent = weft_size_format(item->trip.sent);
+    g_autofree char *sent = weft_size_about(item->trip.sent);
     return g_strdup_printf("moved to another host within %s; it stood still for %s, %s were sent by %s in %u pass%s", took,
                            stall, sent, weft_copy_words[item->copy], item->trip.passes, item->trip.passes == 1 ? "" : "es");
 }
@@ -276,14 +310,14 @@ weft_work_end_moves(WeftWork *work)
         gboolean alive = item->node->phase == WEFT_NODE_READY || item->node->phase == WEFT_NODE_UP;
         if (item->node->target && alive && item->arrived)
             arrive(work, item, txn);
-        else if (item->node->target && alive && item->unmoved)
+        else if (item->node->target && alive && item->unmoved && item->stays)
             stay(work, item, txn);
         else
             continue;
         if (item->node->devices->len && item->arrived)
             weft_work_members_changed(work, item->node);
         item->dirty = item->claims = TRUE;
-        item->arrived = FALSE;
+        item->arrived = item->stays = FALSE;
         g_clear_pointer(&item->unmoved, g_free);
         g_clear_pointer(&item->unmoved_detail, g_free);
     }
@@ -294,13 +328,15 @@ weft_work_end_moves(WeftWork *work)
     return TRUE;
 }
 
-/* What runs for it ends first; then it is where it was. */
+/* What runs for it ends first; then it is where it was, or nowhere. */
 void
 weft_work_return(WeftWork *work, WeftNodeWork *item)
 {
-    if (g_hash_table_contains(work->jobs, item->node->id))
+    if (item->unmoved)
+        look_here(work, item);
+    else if (g_hash_table_contains(work->jobs, item->node->id))
         weft_work_interrupt(work, item);
-    else if (!item->unmoved)
+    else
         give_up(work, item, "the host that it was to be moved to is lost", NULL, FALSE);
 }
 

@@ -40,6 +40,7 @@ typedef struct WeftNodeWork {
     char *unmoved;        /* why it is not moved after all; the store does not know yet */
     char *unmoved_detail; /* the driver's words, for operators; NULL: none */
     gboolean hopeless;    /* … nor will it ever be */
+    gboolean stays;       /* … and it was seen to run where it is */
     gboolean copied;      /* what it shared with its template became its own, and no event told yet */
     gboolean whole;       /* a clone that could not share memory: it reads all of it for itself */
     char *host_key;       /* the public key of its ssh server, for the others; NULL: nobody asked yet */

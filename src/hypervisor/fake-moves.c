@@ -220,10 +220,12 @@ with_running(WeftHypervisor *hv, const WeftHostAddress *address, const char *dom
     if (!weft_fake_check_name(domain, error) ||
         !weft_fake_folder_open_still(world_of(hv), address->name, WEFT_FAKE_DOMAINS, &host, error))
         return FALSE;
+    gboolean halted = weft_fake_exists(&host, domain, WEFT_FAKE_OUT) || weft_fake_exists(&host, domain, WEFT_FAKE_IN);
     gboolean ok =
         weft_fake_exists(&host, domain, WEFT_FAKE_RUNNING)
             ? change(&host, domain, data, error)
-            : weft_error_refuse(error, WEFT_ERROR_NOT_FOUND, "host %s: domain %s is not running", address->name, domain);
+            : weft_error_refuse(error, halted ? WEFT_ERROR_CONFLICT : WEFT_ERROR_NOT_FOUND, "host %s: domain %s is %s",
+                                address->name, domain, halted ? "halted by a migration; end that first" : "not running");
     weft_fake_folder_close(&host);
     return ok;
 }

@@ -205,7 +205,8 @@ typedef struct WeftHypervisorOps {
                      WeftPlugged *ret_plugged, GCancellable *cancellable, GError **error);
     gboolean (*unplug)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, const char *xml,
                        GCancellable *cancellable, GError **error);
-    /* Stops its processors, or lets them go on; success also when they do that already. */
+    /* Stops its processors, or lets them go on; success also when they do that already. resume: CONFLICT where a move has
+     * halted it, of which only move() knows where it goes on. */
     gboolean (*pause)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, GCancellable *cancellable,
                       GError **error);
     gboolean (*resume)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, GCancellable *cancellable,

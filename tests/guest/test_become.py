@@ -25,7 +25,8 @@ login ssh-ed25519 AAAA {cluster}
 """
 MACHINE = "0123456789ab4def8123456789abcdef"
 FILES = {"ssh/id_ed25519": (0o600, b"private\n"), "ssh/id_ed25519.pub": (0o644, b"ssh-ed25519 AAAA cfd\n"),
-         "ssh/host_dropbear": (0o600, b"\0dropbear\0"), "ssh/host_ed25519": (0o600, b"host\n"), "ssh/host_ed25519.pub": (0o644, b"ssh-ed25519 BBBB cfd\n"), "munge.key": (0o600, bytes(range(128)))}
+         "ssh/host_dropbear": (0o600, b"\0dropbear\0"), "ssh/host_ed25519": (0o600, b"host\n"), "ssh/host_ed25519.pub": (0o644, b"ssh-ed25519 BBBB cfd\n"),
+         "munge.key": (0o600, bytes(range(128)))}
 
 
 def node_text(rank=3, cluster="cfd", node_id=None):

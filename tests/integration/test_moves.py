@@ -225,6 +225,25 @@ def test_post_copy_breaks(weft, settle):
     assert node(weft)["id"] == here["id"] and not told(weft, "node-move-failed")
 
 
+def test_target_is_lost_after_the_switch(weft, settle):
+    """What is at the source never goes on: the node is started anew, and nobody says that it runs on."""
+    bridge(weft)
+    old = node(weft)
+    weft.world.fault("fail post-copy 1000 the link broke")
+    move(weft, copy="post-copy")
+    until(lambda: "the link between the hosts broke" in (weft.client.cluster("cfd")["reason"] or ""), "it stands still")
+    there = node(weft)["moving_to"]
+    weft.world.lose(there)
+    until(lambda: told(weft, "node-failed"), "it failed")
+    weft.world.fault()
+    weft.client.wait_phase("cfd", "ready", ready=2)
+    assert node(weft)["id"] == old["id"] and node(weft)["host"] == old["host"]
+    assert "runs on" not in " ".join(event["message"] for event in told(weft, "node-move-failed"))
+    settle(weft, [there])
+    weft.world.bring_back(there)
+    settle(weft)
+
+
 def test_it_is_lost_on_its_way(weft, settle):
     """Neither end has it: it is started anew."""
     bridge(weft)

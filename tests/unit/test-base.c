@@ -341,6 +341,27 @@ test_size_round_trip(void)
 }
 
 static void
+test_size_about(void)
+{
+    static const struct {
+        guint64 bytes;
+        const char *text;
+    } cases[] = {
+        { 0, "0B" },
+        { 10239, "10239B" },
+        { 10240, "10K" },
+        { 142447143, "136M" },
+        { 5ULL << 20, "5120K" },
+        { 10ULL << 30, "10G" },
+        { G_MAXUINT64, "16384P" },
+    };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autofree char *text = weft_size_about(cases[i].bytes);
+        g_assert_cmpstr(text, ==, cases[i].text);
+    }
+}
+
+static void
 test_rate(void)
 {
     static const struct {
@@ -425,6 +446,7 @@ main(int argc, char **argv)
     g_test_add_func("/base/size/taken", test_size_taken);
     g_test_add_func("/base/size/refused", test_size_refused);
     g_test_add_func("/base/size/round-trip", test_size_round_trip);
+    g_test_add_func("/base/size/about", test_size_about);
     g_test_add_func("/base/rate", test_rate);
     g_test_add_func("/base/text", test_text);
     return g_test_run();
