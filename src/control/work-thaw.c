@@ -239,6 +239,14 @@ goes_on(const WeftTalk *talk, const char *output, const GError *error)
         weft_work_come_up(work, item);
 }
 
+/* Its guest takes itself for the node that was saved; whoever clones it calls it by the id that it has now. */
+static void
+ask_to_go_on(WeftWork *work, WeftNodeWork *item)
+{
+    g_autofree char *input = g_strdup_printf("node %s\n", item->node->id);
+    weft_work_ask(work, item, &(WeftWorkAsk){ "resume", input, work->control->options.await_deadline, goes_on });
+}
+
 static void
 resumed(WeftJob *job, const GError *error)
 {
@@ -249,7 +257,7 @@ resumed(WeftJob *job, const GError *error)
     if (error)
         weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_THAW, job->deadline, error });
     else
-        weft_work_ask(work, item, &(WeftWorkAsk){ "resume", "", work->control->options.await_deadline, goes_on });
+        ask_to_go_on(work, item);
 }
 
 void

@@ -150,11 +150,11 @@ may_become(const struct node *node, const struct identity *identity, const struc
     return ok;
 }
 
-static int
-claim(const struct node *node)
+int
+become_claim(const char *id)
 {
     struct text text = { 0 };
-    text_add(&text, "%s\n", node->id);
+    text_add(&text, "%s\n", id);
     int ok = file_write_text(CLAIMED, &text, 0644) != 0;
     text_free(&text);
     return ok;
@@ -235,7 +235,7 @@ become(const struct node *node, const struct identity *identity, const struct no
         entropy_add(identity->random, identity->n_random);
         clock_set(time);
     }
-    if (!claim(node))
+    if (!become_claim(node->id))
         return 0;
     if (root_is_node() && !same)
         boot_id_renew();

@@ -320,6 +320,8 @@ void become_rehearse(void);
 const char *settle_refusal(void);
 void settle_run(const struct question *question) __attribute__((noreturn));
 void become_run(const struct question *question) __attribute__((noreturn));
+/* Whose the node is from now on, without being changed: only who was this can become another. 0: not written. */
+int become_claim(const char *id);
 /* The same in this process, where it takes no time: in a template. Takes the input apart; 0: it is somebody. */
 int become_is_at_hand(void);
 int become_here(const struct question *question, char *input, struct text *ret_said);

@@ -14,6 +14,7 @@
 struct wish {
     int64_t end;
     int needed; /* hooks */
+    char *id;   /* of the node that it goes on as; NULL: as it was */
 };
 
 static int
@@ -28,6 +29,8 @@ read_wish(struct wish *ret_wish)
             seconds = strtoul(value, NULL, 10);
         if (key && value && strcmp(key, "hooks") == 0)
             ret_wish->needed = strcmp(value, "needed") == 0;
+        if (key && value && strcmp(key, "node") == 0 && !ret_wish->id)
+            ret_wish->id = strdup(value);
     }
     free(text);
     ret_wish->end = now() + (int64_t)seconds * 1000;
@@ -121,7 +124,7 @@ resume(const struct hooks *hooks, const struct wish *wish, int64_t time)
 {
     if (root_is_node())
         clock_set(time);
-    int ok = restore_devices(wish);
+    int ok = (!wish->id || become_claim(wish->id)) & restore_devices(wish);
     if (!file_exists(QUIESCED))
         return ok;
     ok = wake_hooks(hooks, hooks->n, wish->end) && ok;

@@ -41,6 +41,12 @@ def test_without_hooks(node):
     assert ask(node, "resume").status == 0
 
 
+def test_it_goes_on_as_another_node(node):
+    """What was saved of one node is restored as another, which can be copied itself."""
+    assert ask(node.sync(), "resume", b"node cfd-id-9\nwithin 20\n").status == 0
+    assert (node.root / "run/weft/identity").read_text(encoding="ascii") == "cfd-id-9\n"
+
+
 def test_hooks_that_are_needed_and_not_there(node):
     session = ask(node.sync(), "quiesce", b"hooks needed\n")
     assert (session.status, session.output) == (1, b"hooks 0\nthere is no hook in /etc/weft/quiesce.d\n")
