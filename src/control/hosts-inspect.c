@@ -110,7 +110,7 @@ mute(WeftWatch *host, const WeftJob *job, const GError *error)
     }
     weft_watch_heard(host);
     g_autoptr(GPtrArray) nodes = host->inventory ? NULL : weft_watch_nodes(host);
-    weft_watch_wake_clusters(host, nodes, FALSE);
+    weft_watch_wake_clusters(host, nodes, TRUE);
 }
 
 static void
@@ -129,7 +129,7 @@ spoke(WeftWatch *host, WeftInventory *inventory)
     if (!first)
         return;
     g_autoptr(GPtrArray) nodes = weft_watch_nodes(host);
-    weft_watch_wake_clusters(host, nodes, FALSE);
+    weft_watch_wake_clusters(host, nodes, TRUE);
     weft_turns_kind_known(host->control->turns);
     weft_control_room_changed(host->control);
 }

@@ -572,22 +572,48 @@ record_complete(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revisio
 
 /* --- all of them --- */
 
+/* After a start the hosts tell what they are one by one. */
+static gboolean
+are_kinds_known(const WeftWork *work)
+{
+    for (guint i = 0; i < work->nodes->len; i++)
+        if (!weft_hosts_inventory(work->control->hosts, ((const WeftNodeWork *)work->nodes->pdata[i])->node->host, NULL))
+            return FALSE;
+    return TRUE;
+}
+
+/* kind: that of those before, of which one is known. */
+static const char *
+check_kind(const WeftWork *work, const WeftNode *node, char **kind)
+{
+    const WeftRest *trouble;
+    const WeftInventory *inventory = weft_hosts_inventory(work->control->hosts, node->host, &trouble);
+    if (!inventory)
+        return trouble->attempts ? "a host of it does not tell what it is able to, and so not where it could be restored"
+                                 : NULL;
+    g_autofree char *own = weft_inventory_kind(inventory);
+    if (*kind && g_strcmp0(own, *kind) != 0)
+        return "its hosts are of several kinds: there would be no place where all of it could be restored";
+    if (!*kind)
+        *kind = g_steal_pointer(&own);
+    return NULL;
+}
+
 /* Why it cannot be put aside, now or at all; static. */
 static const char *
 find_obstacle(const WeftWork *work)
 {
-    g_autofree char *kind = work->nodes->len ? kind_of(work, ((const WeftNodeWork *)work->nodes->pdata[0])->node) : NULL;
+    g_autofree char *kind = NULL;
     if (!work->control->options.images)
         return "this site keeps no images, and so no checkpoints";
     for (guint i = 0; i < work->nodes->len; i++) {
         const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
         const WeftImage *image = node->image ? weft_images_find(work->control->images, node->image) : NULL;
         const char *why = weft_checkpoint_obstacle(work->cluster, node, image);
-        g_autofree char *own = kind_of(work, node);
+        if (!why)
+            why = check_kind(work, node, &kind);
         if (why)
             return why;
-        if (g_strcmp0(own, kind) != 0)
-            return "its hosts are of several kinds: there would be no place where all of it could be restored";
     }
     return NULL;
 }
@@ -643,6 +669,8 @@ weft_work_freeze(WeftWork *work)
         fail(work, "a node of it failed, moved or was to go meanwhile; wait until it is ready, and try again", NULL);
     } else if (obstacle) {
         fail(work, obstacle, NULL);
+    } else if (checkpoint->state == WEFT_CHECKPOINT_WANTED && !are_kinds_known(work)) {
+        return FALSE;
     }
     return advance(work, checkpoint, revision);
 }

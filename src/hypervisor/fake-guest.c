@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define EVENTS 64
+#define PAUSED_STEP 5000 /* microseconds between two looks whether a guest goes on */
 
 /* One end of an open stream, and what answers there. */
 typedef struct Stream {
@@ -179,6 +180,12 @@ say_done(const WeftFakeGuests *guests, const Answer *answer, const GError *error
     say(answer->fd, bytes);
 }
 
+static gboolean
+is_paused(const WeftFakeGuests *guests, const Answer *answer)
+{
+    return weft_fake_is_paused(guests->world, answer->host, answer->domain);
+}
+
 /* thread: worker. A fault that hangs ends with the fake. */
 static void
 answer_now(gpointer data, gpointer guests_data)
@@ -187,13 +194,21 @@ answer_now(gpointer data, gpointer guests_data)
     Answer *answer = data;
     g_autoptr(GError) error = NULL;
     weft_fake_pass(guests->world, answer->host, answer->op, guests->ended, &error);
-    if (weft_fake_is_paused(guests->world, answer->host, answer->domain))
-        ;
-    else if (answer->session)
+    if (answer->session)
         say_done(guests, answer, error);
     else if (!error)
         say_welcome(guests, answer);
     answer_free(answer);
+}
+
+/* thread: worker. What reaches a guest that is paused is answered when it goes on. */
+static void
+answer_later(gpointer data, gpointer guests_data)
+{
+    WeftFakeGuests *guests = guests_data;
+    while (is_paused(guests, data) && !g_cancellable_is_cancelled(guests->ended))
+        g_usleep(PAUSED_STEP);
+    answer_now(data, guests);
 }
 
 static gboolean
@@ -216,7 +231,7 @@ answer(WeftFakeGuests *guests, const Stream *stream, const char *op, guint32 ses
     pending->domain = g_strdup(stream->domain);
     if (nonce)
         memcpy(pending->nonce, nonce, sizeof pending->nonce);
-    if (has_faults(guests, stream->host))
+    if (has_faults(guests, stream->host) || is_paused(guests, pending))
         g_thread_pool_push(guests->faults, pending, NULL);
     else
         answer_now(pending, guests);
@@ -453,7 +468,7 @@ weft_fake_guests_new(const char *world)
     guests->wakeup = eventfd(0, EFD_CLOEXEC);
     struct epoll_event event = { .events = EPOLLIN, .data.fd = guests->wakeup };
     epoll_ctl(guests->epoll, EPOLL_CTL_ADD, guests->wakeup, &event);
-    guests->faults = g_thread_pool_new(answer_now, guests, -1, FALSE, NULL);
+    guests->faults = g_thread_pool_new(answer_later, guests, -1, FALSE, NULL);
     guests->thread = g_thread_new("fake-guests", serve, guests);
     return guests;
 }
