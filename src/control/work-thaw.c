@@ -165,18 +165,60 @@ fail_others(WeftWork *work)
     }
 }
 
-/* What cannot be read, or is of another kind than the host takes, will not be better anywhere: all hosts are of that kind. */
-static gboolean
-is_hopeless(WeftWork *work)
+/* What cannot be read, or is of another kind than the host takes, will not be better anywhere: all hosts are of that kind.
+ * NULL: there is hope for all of them. */
+static const WeftNodeWork *
+find_hopeless(const WeftWork *work, const char **ret_why, const char **ret_detail)
 {
     for (guint i = 0; i < work->nodes->len; i++) {
-        WeftNodeWork *item = work->nodes->pdata[i];
-        if (!item->refused || !weft_work_saved_node(work, item->node))
+        const WeftNodeWork *item = work->nodes->pdata[i];
+        const WeftCheckpointNode *saved = weft_work_saved_node(work, item->node);
+        if (!saved)
             continue;
-        weft_work_give_up(work, item->node, item->node->reason, item->node->detail);
-        return TRUE;
+        const WeftImage image = as_image(work, saved);
+        gboolean damaged = weft_images_is_damaged(work->control->images, item->node->host, &image);
+        *ret_why = damaged ? "what was saved of it is damaged" : item->node->reason;
+        *ret_detail =
+            damaged ? weft_images_trouble(work->control->images, item->node->host, &image)->detail : item->node->detail;
+        if (damaged || item->refused)
+            return item;
     }
-    return FALSE;
+    return NULL;
+}
+
+/* hopeless: what weft put aside by itself nobody else can restore; without it the cluster boots, as if it had not been put
+ * aside. */
+static void
+begin_anew(WeftWork *work, gboolean hopeless, const char *why, const char *detail)
+{
+    WeftTxn *txn = weft_txn_new("cluster-placed-anew");
+    WeftEvent event = { .type = (char *)"cluster-not-restored",
+                        .tenant = work->cluster->tenant,
+                        .cluster = work->cluster->id,
+                        .cluster_name = work->cluster->name,
+                        .message = (char *)why,
+                        .detail = (char *)detail };
+    if (hopeless) {
+        weft_txn_put_event(txn, &event);
+        weft_work_forget_frozen(work, txn);
+    }
+    weft_work_retire_all(work, txn, why, hopeless);
+}
+
+/* TRUE: a commit is under way. */
+static gboolean
+give_up(WeftWork *work, const WeftNodeWork *item, const char *why, const char *detail)
+{
+    const WeftCheckpoint *origin = weft_work_origin(work);
+    g_autofree char *label = weft_node_label(item->node);
+    g_autofree char *said =
+        g_strdup_printf("it begins anew, and does not go on from where it was put aside: %s: %s", label, why);
+    gboolean hidden = origin ? origin->hidden : g_str_has_prefix(work->status->origin, WEFT_CHECKPOINT_HIDDEN);
+    if (hidden)
+        begin_anew(work, TRUE, said, detail);
+    else
+        weft_work_give_up(work, item->node, why, detail);
+    return hidden;
 }
 
 static gboolean
@@ -194,7 +236,7 @@ place_anew(WeftWork *work, const WeftPlan *plan)
     }
     if (!away)
         return FALSE;
-    weft_work_retire_all(work, weft_txn_new("cluster-placed-anew"), PLACED_ANEW, FALSE);
+    begin_anew(work, FALSE, PLACED_ANEW, NULL);
     return TRUE;
 }
 
@@ -204,12 +246,12 @@ weft_work_thaw(WeftWork *work, const WeftPlan *plan)
     WeftClusterStatus *status = work->status;
     if (!status || !status->origin || work->cluster->deleted || work->fatal)
         return FALSE;
-    if (!weft_work_origin(work)) {
-        weft_work_give_up(work, ((const WeftNodeWork *)work->nodes->pdata[0])->node, "its checkpoint is gone", NULL);
-        return FALSE;
-    }
-    if (is_hopeless(work))
-        return FALSE;
+    if (!weft_work_origin(work))
+        return give_up(work, work->nodes->pdata[0], "its checkpoint is gone", NULL);
+    const char *why, *detail;
+    const WeftNodeWork *hopeless = find_hopeless(work, &why, &detail);
+    if (hopeless)
+        return give_up(work, hopeless, why, detail);
     if (place_anew(work, plan))
         return TRUE;
     gboolean failed = status->thawed && has_failed(work);

@@ -212,6 +212,41 @@ def test_preempted_comes_back_where_it_was(weft):
     is_well(weft)
 
 
+def give_way(weft):
+    """For one that leaves no room."""
+    weft.client.create("urgent", 4, tenant="umbrella", **COLD | {"priority": 10, "exclusive": True, "layout": "spread"})
+    weft.client.wait_phase("urgent", "ready", tenant="umbrella")
+
+
+def boots_anew(weft, why):
+    weft.client.wait_phase("cfd", "ready")
+    assert any(m.startswith("it begins anew") and why in m for m in messages(weft, "cluster-not-restored")), messages(weft, "cluster-not-restored")
+    assert not weft.dump().values("checkpoint")
+    is_well(weft)
+
+
+def test_preempted_and_damaged_boots(weft):
+    add_image(weft)
+    create(weft, count=4, exclusive=True, layout="spread", preemptible=True)
+    before = files(weft)
+    give_way(weft)
+    for name in files(weft) - before:
+        path = weft.root / "images" / name
+        path.write_bytes(b"x" * path.stat().st_size)
+    weft.client.delete("urgent", tenant="umbrella")
+    boots_anew(weft, "what was saved of it is damaged")
+    until(lambda: files(weft) == before, "the files are gone")
+
+
+def test_preempted_and_refused_boots(weft):
+    add_image(weft)
+    create(weft, count=4, exclusive=True, layout="spread", preemptible=True)
+    give_way(weft)
+    weft.world.fault("invalid start 1 another machine")
+    weft.client.delete("urgent", tenant="umbrella")
+    boots_anew(weft, "its host cannot let it go on from its checkpoint")
+
+
 def test_preempted_without_being_saved(weft):
     add_image(weft)
     create(weft, count=4, exclusive=True, layout="spread", preemptible=True)
