@@ -203,6 +203,60 @@ pause_and_resume(Site *site)
 }
 
 static void
+save(Site *site, gboolean goes_on)
+{
+    GError *error = NULL;
+    WeftSaved saved;
+    gboolean ok = site->hv->ops->save(site->hv, site->here, DOMAIN, goes_on, &saved, NULL, &error);
+    expect(ok, error, OK);
+}
+
+/* That it is paused is told by what then cannot be done. */
+static void
+expect_paused(Site *site)
+{
+    move(site, WEFT_COPY_PRE, site->here, site->there, WEFT_ERROR_INVALID);
+    expect_on(site, site->here);
+}
+
+static void
+save_paused(Site *site)
+{
+    GError *error = NULL;
+    start(site, site->here, 256, OK);
+    set_paused(site, TRUE, OK);
+    save(site, TRUE);
+    expect_paused(site);
+    save(site, TRUE);
+    expect_paused(site);
+    set_paused(site, FALSE, OK);
+    gboolean ok = site->hv->ops->discard(site->hv, site->here, DOMAIN ".saved", NULL, &error);
+    expect(ok, error, OK);
+    move(site, WEFT_COPY_PRE, site->here, site->there, OK);
+    expect_on(site, site->there);
+}
+
+static void
+go_on_paused(Site *site)
+{
+    GError *error = NULL;
+    g_autofree char *xml = site->fixture->definition(NODE, 256);
+    g_autoptr(GBytes) seed = g_bytes_new_static(SEED, strlen(SEED));
+    const WeftDomainOrigin waits = { .paused = TRUE };
+    start(site, site->here, 256, OK);
+    save(site, FALSE);
+    for (guint i = 0; i < 2; i++) { /* the same call again leaves it so */
+        const WeftStart again = { .xml = xml, .seed = seed, .origin = &waits };
+        gboolean ok = site->hv->ops->start(site->hv, site->here, &again, NULL, &error);
+        expect(ok, error, OK);
+        expect_paused(site);
+    }
+    set_paused(site, FALSE, OK);
+    move(site, WEFT_COPY_PRE, site->here, site->there, OK);
+    expect_on(site, site->there);
+}
+
+static void
 measures(Site *site)
 {
     guint64 rate = G_MAXUINT64;
@@ -312,6 +366,8 @@ static const struct {
 } cases[] = {
     { "plug-and-unplug",      plug_and_unplug },
     { "pause-and-resume",     pause_and_resume },
+    { "save-paused",          save_paused },
+    { "go-on-paused",         go_on_paused },
     { "measures",             measures },
     { "move-pre-copy",        move_pre },
     { "move-post-copy",       move_post },

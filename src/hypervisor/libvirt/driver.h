@@ -2,6 +2,7 @@
 #pragma once
 
 #include "libvirt-hypervisor.h"
+#include "move-plan.h"
 #include "saved.h"
 #include "xml.h"
 
@@ -255,6 +256,8 @@ gboolean weft_vir_images_check(WeftCall *call, const char *xml, const WeftImageF
 
 /* Of one that was restored, and stands still until it is resumed (processors.c). */
 gboolean weft_vir_set_waiting(virDomain *domain, gboolean waiting, GError **error);
+/* As weft_move_end(); one that waits to be resumed is not one that a move halted. */
+WeftMoveEnd weft_vir_end_of(virDomain *domain, int state, int reason);
 /* What a call about this domain is about. */
 char *weft_vir_about_domain(const char *domain);
 /* NULL without an error: there is none. */

@@ -89,7 +89,7 @@ add_domain(WeftCall *call, const virDomainStatsRecord *record, GPtrArray *domain
     WeftDomain *domain = g_new0(WeftDomain, 1);
     domain->name = g_strdup(virDomainGetName(record->dom));
     domain->node = mark;
-    domain->state = states[weft_move_end(state, reason)];
+    domain->state = states[weft_vir_end_of(record->dom, state, reason)];
     domain->cpu_time = stat_of(record, "cpu.time");
     domain->memory = stat_of(record, "balloon.rss") * 1024;
     g_ptr_array_add(domains, domain);

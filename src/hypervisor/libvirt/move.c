@@ -61,7 +61,8 @@ look(WeftCall *call, const char *name, End *ret_end, GError **error)
         return FALSE;
     }
     if (domain)
-        *ret_end = (End){ .end = weft_move_end(state, reason), .domain = g_steal_pointer(&domain) };
+        ret_end->end = weft_vir_end_of(domain, state, reason);
+    ret_end->domain = g_steal_pointer(&domain);
     return TRUE;
 }
 

@@ -46,8 +46,8 @@ unlink_devices(WeftCall *call, const WeftRestore *wanted, const GPtrArray *alias
     return ok;
 }
 
-gboolean
-weft_vir_gone_on(WeftCall *call, const WeftRestore *wanted, GError **error)
+static gboolean
+unlink_waiting(WeftCall *call, const WeftRestore *wanted, GError **error)
 {
     int state = 0;
     g_autoptr(GPtrArray) unlinked = weft_saved_unlinked(wanted->xml);
@@ -69,7 +69,7 @@ restore(WeftCall *call, const char *folder, const char *name, const WeftRestore 
         return FALSE;
     if (virDomainRestoreFlags(call->conn, path, NULL, paused ? VIR_DOMAIN_SAVE_PAUSED : VIR_DOMAIN_SAVE_RUNNING) < 0)
         return weft_vir_fail(error, "going on from %s", name);
-    return weft_vir_gone_on(call, wanted, error);
+    return unlink_waiting(call, wanted, error);
 }
 
 /* --- from a file that holds its memory --- */
@@ -180,8 +180,13 @@ fork_domain(WeftCall *call, const WeftRestore *wanted, GError **error)
 static gboolean
 mark_waiting(WeftCall *call, const WeftRestore *wanted, GError **error)
 {
-    g_autoptr(virDomain) domain = weft_vir_domain_running(call, wanted->domain, error);
-    return domain && weft_vir_set_waiting(domain, TRUE, error);
+    int state = 0;
+    g_autoptr(virDomain) domain = wanted->paused ? weft_vir_domain_running(call, wanted->domain, error) : NULL;
+    if (!wanted->paused || !domain)
+        return !wanted->paused;
+    if (virDomainGetState(domain, &state, NULL, 0) < 0)
+        return weft_vir_fail(error, "asking for the state of domain %s", wanted->domain);
+    return state != VIR_DOMAIN_PAUSED || weft_vir_set_waiting(domain, TRUE, error);
 }
 
 gboolean
@@ -190,7 +195,13 @@ weft_vir_go_on(WeftCall *call, const WeftRestore *wanted, GError **error)
     gboolean ok = wanted->primed   ? fork_domain(call, wanted, error)
                   : wanted->digest ? weft_vir_restore_copy(call, wanted, error)
                                    : restore_own(call, wanted, error);
-    return ok && (!wanted->paused || mark_waiting(call, wanted, error));
+    return ok && mark_waiting(call, wanted, error);
+}
+
+gboolean
+weft_vir_gone_on(WeftCall *call, const WeftRestore *wanted, GError **error)
+{
+    return unlink_waiting(call, wanted, error) && mark_waiting(call, wanted, error);
 }
 
 /* --- what is left of them --- */

@@ -30,6 +30,13 @@ is_waiting(virDomain *domain)
     return mark != NULL;
 }
 
+WeftMoveEnd
+weft_vir_end_of(virDomain *domain, int state, int reason)
+{
+    WeftMoveEnd end = weft_move_end(state, reason);
+    return end == WEFT_END_HALTED && is_waiting(domain) ? WEFT_END_PAUSED : end;
+}
+
 static gboolean
 run_pause(WeftCall *call, GError **error)
 {
