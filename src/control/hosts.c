@@ -372,14 +372,14 @@ weft_hosts_hint(WeftHosts *hosts, const char *name)
     weft_hosts_launch(hosts);
 }
 
-/* Every host once in each interval, a few at each tick. */
+/* Every host once in each interval, a few at some ticks: what is less than one host's turn is kept for the next. */
 static gboolean
 tick(gpointer data)
 {
     WeftHosts *hosts = data;
     guint64 interval = MAX((guint64)hosts->control->options.scan_interval / 1000, TICK_MILLISECONDS);
-    guint n = (guint)((hosts->round->len * TICK_MILLISECONDS + interval - 1) / interval);
-    for (guint i = 0; i < n && !hosts->control->closing; i++) {
+    hosts->due += (guint64)hosts->round->len * TICK_MILLISECONDS;
+    for (; hosts->due >= interval && hosts->round->len && !hosts->control->closing; hosts->due -= interval) {
         hosts->next = (hosts->next + 1) % hosts->round->len;
         weft_hosts_enqueue(hosts, hosts->round->pdata[hosts->next]);
     }

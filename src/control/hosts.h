@@ -59,6 +59,7 @@ struct WeftHosts {
     GQueue doubtful;     /* … that did not answer the last time: they may take long, and others must not wait for them */
     GPtrArray *round;    /* WeftWatch, borrowed: looked at in turn */
     guint next;          /* in the round */
+    guint64 due;         /* looks, each of a scan_interval's milliseconds */
     guint flying;        /* looks under way */
     guint flying_doubted;
     guint timer;
