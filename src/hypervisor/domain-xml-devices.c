@@ -358,6 +358,9 @@ weft_domain_write_nic(WeftXml *xml, const WeftDomainSpec *spec, const char *alia
         weft_xml_attribute_format(xml, "queues", "%u", queues);
         weft_xml_end(xml);
     }
+    /* Otherwise an emulated processor spins for another thread to see each of its orders. */
+    if (spec->tcg)
+        weft_xml_empty(xml, "driver", "ioeventfd", "off");
     weft_xml_empty(xml, "mtu", "size", G_STRINGIFY(WEFT_NETWORK_MTU));
     if (spec->copied)
         weft_xml_empty(xml, "link", "state", "down");
