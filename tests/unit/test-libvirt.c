@@ -184,6 +184,21 @@ explains_what_is_not_plain(void)
     g_assert_cmpstr(ssh, ==, "Warning: no identity; weft@n1: Permission denied");
 }
 
+/* libvirt's getters forget its last error. */
+static void
+tells_error_with_name(void)
+{
+    g_autoptr(GError) error = NULL;
+    virConnect *conn = virConnectOpen("test:///default");
+    g_autoptr(virDomain) domain = virDomainLookupByName(conn, "test");
+    g_assert_nonnull(domain);
+    g_assert_cmpint(virDomainCreate(domain), <, 0);
+    g_assert_false(weft_vir_fail(&error, "starting %s", virDomainGetName(domain)));
+    g_assert_nonnull(strstr(error->message, "starting test: "));
+    g_assert_nonnull(strstr(error->message, "already running"));
+    virConnectClose(conn);
+}
+
 static void
 finds_hook_text(void)
 {
@@ -353,6 +368,7 @@ main(int argc, char **argv)
     g_test_add_func("/libvirt/inventory/other-texts", refuses_other_texts);
     g_test_add_func("/libvirt/errors/hook", finds_hook_text);
     g_test_add_func("/libvirt/errors/explained", explains_what_is_not_plain);
+    g_test_add_func("/libvirt/errors/with-name", tells_error_with_name);
     g_test_add_func("/libvirt/hosts/closed-port", refuses_closed_port);
     g_test_add_func("/libvirt/hosts/dials-once", dials_once);
     g_test_add_func("/libvirt/hosts/cancels-while-dialling", cancels_while_dialling);

@@ -30,8 +30,11 @@ WEFT_VIR_CLEANUP(virNodeDevice)
 
 /* --- errors.c --- */
 
-/* libvirt's last error of this thread as one of weft's; always returns FALSE. doing: "starting weft-1a-1". */
-gboolean weft_vir_fail(GError **error, const char *doing, ...) G_GNUC_PRINTF(2, 3);
+/* libvirt's last error of this thread as one of weft's; always returns FALSE. weft_vir_fail(error, "starting %s", domain).
+ * virDomainGetName() and its like forget that error: so it is kept before the other arguments are looked at. */
+#define weft_vir_fail(...) (weft_vir_keep_error(), weft_vir_tell_error(__VA_ARGS__))
+void weft_vir_keep_error(void);
+gboolean weft_vir_tell_error(GError **error, const char *doing, ...) G_GNUC_PRINTF(2, 3);
 /* Was libvirt's last error of this thread this one? */
 gboolean weft_vir_failed_with(int code);
 /* What the hook said, out of libvirt's text about it; NULL: it is not about a hook. */

@@ -123,15 +123,23 @@ weft_vir_failed_with(int code)
     return failure && failure->code == code;
 }
 
+static GPrivate kept = G_PRIVATE_INIT((GDestroyNotify)virFreeError);
+
+void
+weft_vir_keep_error(void)
+{
+    g_private_replace(&kept, virSaveLastError());
+}
+
 gboolean
-weft_vir_fail(GError **error, const char *doing, ...)
+weft_vir_tell_error(GError **error, const char *doing, ...)
 {
     va_list args;
     va_start(args, doing);
     g_autofree char *what = g_strdup_vprintf(doing, args);
     va_end(args);
 
-    const virError *failure = virGetLastError();
+    const virError *failure = g_private_get(&kept);
     if (!failure || failure->code == VIR_ERR_OK)
         return weft_error_refuse(error, WEFT_ERROR_FAILED, "%s: libvirt does not say why it failed", what);
     g_autofree char *hook = failure->code == VIR_ERR_HOOK_SCRIPT_FAILED ? weft_vir_hook_text(failure->message) : NULL;
