@@ -114,15 +114,15 @@ def test_file_of_weftd_is_damaged(cloud):
     cloud.start_weftd()
     why = make(cloud, "cfd")
     assert why and "fork" in why, why
-    ready_template(cloud, made["generation"])
-    forked(cloud, "again")
+    forked(cloud, "again")  # it is a node that finds out, and the next that is forked
+    assert ready_template(cloud)["generation"] > made["generation"]
 
 
 def test_image_is_another(cloud, tmp_path):
     """What was captured of the old one is not forked from."""
     made, tiny = ready_template(cloud), build_folder() / "images/tiny"
     (tmp_path / "initrd").write_bytes((tiny / "initrd").read_bytes() + bytes(512))
-    cloud.weft("image", "rm", "-y", "tiny")
+    cloud.weft("image", "rm", "tiny")
     cloud.weft("image", "add", "tiny", "--kernel", str(tiny / "kernel"), "--initrd", str(tmp_path / "initrd"), "--cmdline",
                (tiny / "cmdline").read_text(encoding="utf-8").strip())
     assert make(cloud, "cfd")
