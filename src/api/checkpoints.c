@@ -176,18 +176,32 @@ read_text(WeftRequest *request, const char *field, char **ret_text, GError **err
     return weft_fields_end(&f, error);
 }
 
+static gboolean
+read_asked(WeftRequest *request, char **ret_name, gboolean *ret_disrupt, GError **error)
+{
+    if (!request->body)
+        return TRUE;
+    WeftFields f;
+    weft_fields_begin(&f, request->body, "%s", "");
+    *ret_name = g_strdup(weft_fields_string(&f, "name", NULL));
+    *ret_disrupt = weft_fields_bool(&f, "disrupt", FALSE);
+    return weft_fields_end(&f, error);
+}
+
 gboolean
 weft_handle_checkpoint_make(WeftRequest *request, GError **error)
 {
     gint64 revision = 0, status = 0;
     g_autofree char *name = NULL;
     g_autoptr(WeftCluster) cluster = weft_find_cluster(request, &revision, error);
-    if (!cluster || !read_text(request, "name", &name, error) ||
+    gboolean disrupt = FALSE;
+    if (!cluster || !read_asked(request, &name, &disrupt, error) ||
         (name && !weft_checkpoint_name_check(request, cluster->tenant, name, error)) ||
         !check_others(request, cluster, error) || !check_ready(request, cluster, &status, error) ||
         !check_nodes(request, cluster, error) || !check_limit(request, cluster->tenant, error))
         return FALSE;
     g_autoptr(WeftCheckpoint) checkpoint = checkpoint_of(request, cluster, name);
+    checkpoint->disrupt = disrupt;
     g_autofree char *key = weft_cluster_key(cluster->tenant, cluster->name);
     WeftReply *reply = weft_reply_new(201, weft_view_checkpoint(checkpoint, weft_request_sees_all(request)));
     weft_reply_header(reply, "Location", "/v1/checkpoints/%s", checkpoint->name);

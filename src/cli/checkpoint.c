@@ -7,10 +7,11 @@
 #include "verbs.h"
 
 static char *name, *as, *timeout;
-static gboolean no_wait;
+static gboolean disrupt, no_wait;
 
 static const GOptionEntry make_options[] = {
     { "name", 0, 0, G_OPTION_ARG_STRING, &name, "what to call it (the cluster's name and a number)", "NAME" },
+    { "disrupt", 0, 0, G_OPTION_ARG_NONE, &disrupt, "also where what nodes have open on their fabric devices breaks", NULL },
     { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return as soon as it is asked for", NULL },
     { "timeout", 0, 0, G_OPTION_ARG_STRING, &timeout, "wait no longer than this: 90s, 10m", "TIME" },
     { NULL },
@@ -95,6 +96,8 @@ run_make(WeftCli *cli, char **args, GError **error)
     json_t *checkpoint = NULL;
     if (name)
         json_object_set_new(body, "name", json_string(name));
+    if (disrupt)
+        json_object_set_new(body, "disrupt", json_true());
     if (!weft_client_call(cli->client, &(WeftCall){ "POST", path, body }, &response, error)) {
         weft_cli_blame(error, "cluster", args[0]);
         return FALSE;

@@ -301,7 +301,8 @@ talked(WeftWork *work, const char *node_id, const char *why, const GError *error
 static void
 begin_still(WeftWork *work, WeftNodeWork *item)
 {
-    weft_work_still(work, item, FALSE, talked);
+    const WeftCheckpoint *checkpoint = weft_checkpoints_unfinished(work->control->checkpoints, work->cluster->id, NULL);
+    weft_work_still(work, item, checkpoint && checkpoint->disrupt, talked);
 }
 
 static void

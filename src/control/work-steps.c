@@ -310,7 +310,7 @@ define(WeftWork *work, const WeftNode *node, const Definition *definition, GErro
     spec.tcg = !inventory->kvm;
     spec.later = node->template || work->cluster->capture;
     spec.copied = weft_templates_is_private(control->templates, node->template);
-    spec.parted = node->template || definition->parted;
+    spec.parted = node->template || definition->parted || weft_work_saved_node(work, node);
     return write_definition(&spec, definition, error);
 }
 

@@ -70,7 +70,8 @@ weft_work_recall(const WeftWork *work, WeftNode *node)
     if (strcmp(hostname, saved->hostname) != 0)
         node->hostname = g_strdup(saved->hostname);
     node->host_key = g_strdup(saved->host_key);
-    for (guint i = 0; i < MIN(node->devices->len, saved->guids->len); i++)
+    /* Whole adapters have their own. */
+    for (guint i = 0; node->path == WEFT_PATH_SRIOV && i < MIN(node->devices->len, saved->guids->len); i++)
         ((WeftDevice *)node->devices->pdata[i])->guid = g_array_index(saved->guids, guint64, i);
 }
 
@@ -289,6 +290,20 @@ ask_to_go_on(WeftWork *work, WeftNodeWork *item)
     weft_work_ask(work, item, &(WeftWorkAsk){ "resume", input, work->control->options.await_deadline, goes_on });
 }
 
+/* It has what it has of its host. */
+static void
+plugged(WeftWork *work, const char *node_id, const char *why, const GError *error)
+{
+    WeftNodeWork *item = weft_work_find(work, node_id);
+    if (item && item->node->phase == WEFT_NODE_CLAIMED) {
+        if (error)
+            weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_THAW, 0, error, why });
+        else
+            ask_to_go_on(work, item);
+    }
+    weft_work_wake(work);
+}
+
 static void
 resumed(WeftJob *job, const GError *error)
 {
@@ -298,6 +313,8 @@ resumed(WeftJob *job, const GError *error)
         return;
     if (error)
         weft_work_start_failed(work, item, &(WeftMishap){ WEFT_DEED_THAW, job->deadline, error });
+    else if (weft_node_parts(item->node))
+        weft_work_plug_fork(work, item, plugged);
     else
         ask_to_go_on(work, item);
 }

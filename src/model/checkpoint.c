@@ -23,6 +23,7 @@ static const WeftCodecField checkpoint_fields[] = {
     WEFT_FIELD(WeftCheckpoint, state, WORD, .words = weft_checkpoint_words),
     WEFT_FIELD(WeftCheckpoint, reason, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftCheckpoint, detail, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftCheckpoint, disrupt, BOOL),
     WEFT_FIELD(WeftCheckpoint, hidden, BOOL),
     WEFT_FIELD(WeftCheckpoint, imported, BOOL),
     WEFT_FIELD(WeftCheckpoint, restored, UINT64, WEFT_OPTIONAL),
@@ -248,8 +249,6 @@ weft_checkpoint_copy(const WeftCheckpoint *checkpoint)
 const char *
 weft_checkpoint_obstacle(const WeftCluster *cluster, const WeftNode *node, const WeftImage *image)
 {
-    if (node->devices->len || node->gpus->len)
-        return "its nodes have devices of its hosts, which cannot be saved; create it with path bridge and without GPUs";
     if (cluster->shm || node->shm)
         return "its nodes on one host share memory, which cannot be saved; create it without shm";
     if (node->memory->len > 1)

@@ -52,6 +52,7 @@ typedef struct WeftCheckpoint {
     WeftCheckpointState state;
     char *reason;      /* in words for its tenant; NULL: nothing to say */
     char *detail;      /* the driver's words, for operators; NULL: none */
+    gboolean disrupt;  /* what its nodes have open on devices of their hosts may break */
     gboolean hidden;   /* weft made it for itself, of a cluster that gives way: it goes when that is restored */
     gboolean imported; /* it came in a file from elsewhere: its cluster was another site's */
     gint64 restored;   /* when a cluster was last restored from it; 0: never */

@@ -212,6 +212,38 @@ def test_preempted_comes_back_where_it_was(weft):
     is_well(weft)
 
 
+def devices(weft, cluster):
+    """What each node has of its host by now, and its GUIDs."""
+    found = sorted(weft.client.nodes(cluster), key=lambda n: n["rank"])
+    return [(weft.world.plugged(n["host"], f"weft-{n['id']}"), n["guids"]) for n in found]
+
+
+def test_devices_leave_and_come_back(weft):
+    create(weft, count=2, path="sriov")
+    (weft.root / "hosts" / "hookless").touch()
+    one = fails(weft, name="unsafe")
+    assert "--disrupt" in one["reason"], one
+    take(weft, name="before", disrupt=True)
+    is_well(weft)
+    old = devices(weft, "cfd")
+    assert all(not any(alias.startswith("-") for alias in plugged) for plugged, _ in old), old
+    remove(weft)
+    restore(weft, "before")
+    is_well(weft)
+    new = devices(weft, "cfd")
+    assert [guids for _, guids in new] == [guids for _, guids in old] and all(guids for _, guids in new)
+    assert all(any(alias.startswith("+") for alias in plugged) for plugged, _ in new), new
+
+
+def test_devices_that_do_not_come_back(weft):
+    create(weft, count=2, path="sriov")
+    take(weft, name="before")
+    remove(weft)
+    weft.world.fault("fail plug 2 no such function")
+    restore(weft, "before")
+    is_well(weft)
+
+
 def give_way(weft):
     """For one that leaves no room."""
     weft.client.create("urgent", 4, tenant="umbrella", **COLD | {"priority": 10, "exclusive": True, "layout": "spread"})
