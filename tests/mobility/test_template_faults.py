@@ -40,13 +40,18 @@ def ready_template(cloud, generation=0):
     return until(found, lambda: f"a template is ready: {cloud.client.items('/v1/templates')}", BOOT)
 
 
+def boots(cloud):
+    """A node boots since its fork failed, and all of a cluster where nothing is there to fork them from."""
+    return cloud.events("node-boots") + cloud.events("cluster-boots")
+
+
 def make(cloud, name):
     """A cluster of one node; why that one booted, None where it was forked."""
-    seen = {event["id"] for event in cloud.events("node-boots")}
+    seen = {event["id"] for event in boots(cloud)}
     cloud.client.create(name, 1, **NODES)
     cloud.ready(name, ready=1)
     assert cloud.run(f"{name}[0]", "hostname").stdout.split() == [f"{name}-0"]
-    told = [event["message"] for event in cloud.events("node-boots") if event["id"] not in seen and event["cluster_name"] == name]
+    told = [event["message"] for event in boots(cloud) if event["id"] not in seen and event["cluster_name"] == name]
     cloud.client.delete(name)
     cloud.client.wait_gone(name)
     return told[-1] if told else None
