@@ -12,7 +12,7 @@ from operations import OPERATIONS
 from survivor import Survivor
 from tally import TALLY
 
-WORKERS = 4
+WORKERS = 8  # most of the time they wait
 TRIES = 3
 CHECK = SOURCE / "tools/check-failpoints"
 KILLS = not os.environ.get("WEFT_NO_KILLS")  # without them each operation runs once: for the sanitizers
