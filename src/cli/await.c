@@ -204,3 +204,23 @@ weft_await_cluster(WeftCli *cli, json_t *cluster, const WeftAwait *await, json_t
     whole.events = events;
     return weft_await(cli, &whole, ret_object, error);
 }
+
+gboolean
+weft_await_ready(WeftCli *cli, json_t *cluster, const WeftAwait *await, char *(*more)(json_t *ready), GError **error)
+{
+    json_t *ready = NULL;
+    gint64 start = g_get_monotonic_time();
+    if (!weft_await_cluster(cli, cluster, await, &ready, error))
+        return FALSE;
+    if (cli->json) {
+        weft_cli_print_json(ready);
+        return TRUE;
+    }
+    g_autofree char *name = weft_cli_field(ready, "name");
+    g_autofree char *nodes = weft_cli_count(weft_cli_number(ready, "ready"), "node");
+    g_autofree char *rest = more ? more(ready) : NULL;
+    double seconds = (double)(g_get_monotonic_time() - start) / G_TIME_SPAN_SECOND;
+    printf("cluster %s is ready: %s in %.1f s%s\n", name, nodes, seconds, rest ? rest : "");
+    json_decref(ready);
+    return TRUE;
+}

@@ -30,3 +30,5 @@ gboolean weft_await(WeftCli *cli, const WeftAwait *await, json_t **ret_object, G
 
 /* The same for a cluster as the API showed it; what, path and events need not be filled in. */
 gboolean weft_await_cluster(WeftCli *cli, json_t *cluster, const WeftAwait *await, json_t **ret_object, GError **error);
+/* Waits until it is ready, and prints that, or the cluster. more: what is told after how long it took, owned; NULL: nothing. */
+gboolean weft_await_ready(WeftCli *cli, json_t *cluster, const WeftAwait *await, char *(*more)(json_t *ready), GError **error);

@@ -41,26 +41,11 @@ make_body(const WeftTarget *target, const char *text, GError **error)
     return body;
 }
 
-static gboolean
-wait_ready(WeftCli *cli, json_t *cluster, gint64 limit, GError **error)
+static char *
+tell_pause(json_t *ready)
 {
-    json_t *ready = NULL;
-    gint64 start = g_get_monotonic_time();
-    WeftAwait await = { .goal = &weft_goal_ready, .timeout = limit, .after = "it goes on being cloned" };
-    if (!weft_await_cluster(cli, cluster, &await, &ready, error))
-        return FALSE;
-    if (cli->json) {
-        weft_cli_print_json(ready);
-        return TRUE;
-    }
-    g_autofree char *name = weft_cli_field(ready, "name");
-    g_autofree char *nodes = weft_cli_count(weft_cli_number(ready, "ready"), "node");
     double paused = json_number_value(json_object_get(json_object_get(ready, "clone"), "paused")) * 1000;
-    double seconds = (double)(g_get_monotonic_time() - start) / G_TIME_SPAN_SECOND;
-    printf("cluster %s is ready: %s in %.1f s; what it was cloned from stood still for %.1f ms\n", name, nodes, seconds,
-           paused);
-    json_decref(ready);
-    return TRUE;
+    return g_strdup_printf("; what it was cloned from stood still for %.1f ms", paused);
 }
 
 static gboolean
@@ -84,7 +69,9 @@ run(WeftCli *cli, char **args, GError **error)
         return FALSE;
     }
     if (!no_wait)
-        return wait_ready(cli, response.body, limit, error);
+        return weft_await_ready(cli, response.body,
+                                &(WeftAwait){ .goal = &weft_goal_ready, .timeout = limit, .after = "it goes on being cloned" },
+                                tell_pause, error);
     if (cli->json)
         weft_cli_print_json(g_steal_pointer(&response.body));
     else

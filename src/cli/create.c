@@ -374,26 +374,6 @@ make_spec(const char *name, GError **error)
 }
 
 static gboolean
-wait_ready(WeftCli *cli, json_t *cluster, gint64 limit, GError **error)
-{
-    json_t *ready = NULL;
-    gint64 start = g_get_monotonic_time();
-    WeftAwait await = { .goal = &weft_goal_ready, .timeout = limit, .after = "it goes on being created" };
-    if (!weft_await_cluster(cli, cluster, &await, &ready, error))
-        return FALSE;
-    if (cli->json) {
-        weft_cli_print_json(ready);
-        return TRUE;
-    }
-    g_autofree char *name = weft_cli_field(ready, "name");
-    g_autofree char *nodes = weft_cli_count(weft_cli_number(ready, "ready"), "node");
-    double seconds = (double)(g_get_monotonic_time() - start) / G_TIME_SPAN_SECOND;
-    printf("cluster %s is ready: %s in %.1f s\n", name, nodes, seconds);
-    json_decref(ready);
-    return TRUE;
-}
-
-static gboolean
 run(WeftCli *cli, char **args, GError **error)
 {
     gint64 limit = 0;
@@ -416,7 +396,9 @@ run(WeftCli *cli, char **args, GError **error)
     if (dry_run)
         return weft_placement_print(cli, name, response.body);
     if (!no_wait)
-        return wait_ready(cli, response.body, limit, error);
+        return weft_await_ready(cli, response.body,
+                                &(WeftAwait){ .goal = &weft_goal_ready, .timeout = limit, .after = "it goes on being created" },
+                                NULL, error);
     if (cli->json)
         weft_cli_print_json(g_steal_pointer(&response.body));
     else

@@ -6,7 +6,7 @@
 
 #include <sys/stat.h>
 
-#define BYTES_PER_MICROSECOND 50 /* what may pass without a sign of life is looked through at least that fast */
+#define BYTES_PER_MICROSECOND 50 /* files and memory are read, written and sent at least that fast */
 #define TELL_MILLISECONDS 1000
 #define FORGET_AFTER (60 * (gint64)G_USEC_PER_SEC) /* a failure that nobody asks about any more */
 
@@ -169,14 +169,34 @@ tell(gpointer data)
     return G_SOURCE_REMOVE;
 }
 
+char *
+weft_images_path(const WeftControl *control, const char *name)
+{
+    return g_build_filename(control->options.images, name, NULL);
+}
+
+gint64
+weft_images_deadline(const WeftControl *control, guint64 bytes)
+{
+    return control->options.start_deadline + (gint64)(bytes / BYTES_PER_MICROSECOND);
+}
+
+gboolean
+weft_images_keep(const WeftControl *control, const WeftJob *job, GError **error)
+{
+    g_autofree char *path = weft_images_path(control, job->fetched->digest);
+    return rename(job->path, path) == 0 ||
+           weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot name %s: %s", path, g_strerror(errno));
+}
+
 static void
 send(Carry *carry, const char *host, const WeftImageFile *file)
 {
     WeftControl *control = carry->images->control;
     WeftJob *job = weft_job_new(WEFT_STEP_BRING, host, weft_fleet_host(control->fleet, host)->uri, NULL);
     job->file = weft_job_file_copy(file);
-    job->path = g_build_filename(control->options.images, file->digest, NULL);
-    job->deadline = control->options.start_deadline + (gint64)(file->size / BYTES_PER_MICROSECOND);
+    job->path = weft_images_path(control, file->digest);
+    job->deadline = weft_images_deadline(control, file->size);
     job->owner = carry;
     job->done = brought;
     carry->job = job;

@@ -1,4 +1,5 @@
-/* The images' files on their way to hosts: each once to each host, however many nodes wait for it. thread: main. */
+/* Files of images and of saved nodes: where weftd has them, and on their way to hosts, each once to each host, however many
+ * nodes wait for it. thread: main. */
 #pragma once
 
 #include "image.h"
@@ -8,6 +9,7 @@
 
 typedef struct WeftControl WeftControl;
 typedef struct WeftImages WeftImages;
+typedef struct WeftJob WeftJob;
 
 WeftImages *weft_images_new(WeftControl *control);
 void weft_images_free(WeftImages *images);
@@ -20,6 +22,13 @@ const WeftImage *weft_images_find(WeftImages *images, const char *name);
  * be read. Borrowed likewise.
  */
 GHashTable *weft_images_wanted(WeftImages *images);
+
+/* Where weftd has the file of that name: its digest once it is whole. */
+char *weft_images_path(const WeftControl *control, const char *name);
+/* Time for a step that reads, writes or sends so many bytes. */
+gint64 weft_images_deadline(const WeftControl *control, guint64 bytes);
+/* Gives what a job fetched the name of its digest. */
+gboolean weft_images_keep(const WeftControl *control, const WeftJob *job, GError **error);
 
 /* Are all its files there? */
 gboolean weft_images_are_on(const WeftImages *images, const char *host, const WeftImage *image);

@@ -75,8 +75,8 @@ lane_free(gpointer data)
     g_free(lane);
 }
 
-static void
-file_free(WeftImageFile *file)
+void
+weft_job_file_free(WeftImageFile *file)
 {
     if (file)
         g_free(file->digest);
@@ -97,9 +97,9 @@ weft_job_free(WeftJob *job)
     g_free(job->xml);
     g_free(job->to);
     g_free(job->to_uri);
-    file_free(job->file);
-    file_free(job->saved);
-    file_free(job->fetched);
+    weft_job_file_free(job->file);
+    weft_job_file_free(job->saved);
+    weft_job_file_free(job->fetched);
     if (job->prepare_free)
         job->prepare_free(job->prepare_data);
     g_clear_pointer(&job->contents, weft_contents_free);

@@ -101,3 +101,5 @@ void weft_jobs_submit(WeftJobs *jobs, WeftJob *job);
 /* Bytes of its file that are on the host. */
 guint64 weft_job_brought(const WeftJob *job);
 WeftImageFile *weft_job_file_copy(const WeftImageFile *file);
+/* NULL is fine. */
+void weft_job_file_free(WeftImageFile *file);

@@ -5,7 +5,6 @@
 #include "id.h"
 #include "turns.h"
 
-#define BYTES_PER_MICROSECOND 50                  /* a saved file is read at least that fast */
 #define KEEP_BUSY (60 * (gint64)G_USEC_PER_SEC)   /* it stays that long after its last use, whoever waits for room */
 #define KEEP_IDLE (3600 * (gint64)G_USEC_PER_SEC) /* … and that long where nobody does */
 
@@ -266,7 +265,7 @@ begin(WeftPrimedItem *item, const WeftTemplate *template, const char *xml)
     WeftJob *job = weft_job_new(WEFT_STEP_PRIME, host->name, host->uri, item->record->id);
     job->xml = g_strdup(xml);
     job->saved = weft_job_file_copy(&file);
-    job->deadline = control->options.start_deadline + (gint64)(file.size / BYTES_PER_MICROSECOND);
+    job->deadline = weft_images_deadline(control, file.size);
     job->owner = item;
     job->done = primed;
     item->busy = TRUE;

@@ -12,9 +12,8 @@
 
 #include <glib/gstdio.h>
 
-#define BYTES_PER_MICROSECOND 50 /* memory is saved, and fetched, at least that fast */
-#define LOOK (G_USEC_PER_SEC)    /* until what a host is able to is known */
-#define NAMED_MAX 8              /* nodes of which the pause is told, each */
+#define LOOK (G_USEC_PER_SEC) /* until what a host is able to is known */
+#define NAMED_MAX 8           /* nodes of which the pause is told, each */
 
 typedef enum { CLEAR, SAVE, FETCH, CLEAN, DONE } Step;
 
@@ -305,12 +304,6 @@ find_capture(const WeftWork *work, const char *node)
     return NULL;
 }
 
-static char *
-path_of(const WeftWork *work, const char *name)
-{
-    return g_build_filename(work->control->options.images, name, NULL);
-}
-
 /* Whether the same again can help. A node that writes faster than it is saved does so the next time, too. */
 static gboolean
 is_hopeless(const WeftWork *work, const Capture *capture, const WeftJob *job, const GError *error)
@@ -334,9 +327,8 @@ step_failed(WeftWork *work, Capture *capture, const WeftJob *job, const GError *
 static gboolean
 keep_file(const WeftWork *work, Capture *capture, WeftJob *job, GError **error)
 {
-    g_autofree char *path = path_of(work, job->fetched->digest);
-    if (g_rename(job->path, path) < 0)
-        return weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot name %s: %s", path, g_strerror(errno));
+    if (!weft_images_keep(work->control, job, error))
+        return FALSE;
     g_free(capture->file.digest);
     capture->file = *job->fetched;
     capture->file.digest = g_strdup(job->fetched->digest);
@@ -382,7 +374,7 @@ step_job(const WeftWork *work, const Capture *capture)
     WeftJob *job = weft_job_new(capture->step == FETCH ? WEFT_STEP_FETCH : WEFT_STEP_DISCARD, capture->host, uri, saved);
     if (capture->step == FETCH) {
         g_autofree char *name = g_strconcat(capture->template, WEFT_SAVED_SUFFIX, NULL);
-        job->path = path_of(work, name);
+        job->path = weft_images_path(work->control, name);
     }
     return job;
 }
@@ -391,7 +383,7 @@ static void
 take_step(WeftWork *work, Capture *capture)
 {
     WeftJob *job = step_job(work, capture);
-    job->deadline = work->control->options.start_deadline + (gint64)(capture->memory / BYTES_PER_MICROSECOND);
+    job->deadline = weft_images_deadline(work->control, capture->memory);
     job->done = step_ended;
     job->owner = work;
     job->subject = g_strdup(capture->node);

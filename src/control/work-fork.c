@@ -4,8 +4,6 @@
 #include "size.h"
 #include "work.h"
 
-#define BYTES_PER_MICROSECOND 50 /* memory is saved, and fetched, at least that fast */
-
 /* --- a node boots after all --- */
 
 void
@@ -198,30 +196,17 @@ capture_step_ended(WeftWork *work, const char *node_id)
     return item && item->node->phase == WEFT_NODE_UP && !work->cluster->deleted ? item : NULL;
 }
 
-static char *
-path_of(const WeftWork *work, const char *name, const char *suffix)
-{
-    g_autofree char *file = g_strconcat(name, suffix, NULL);
-    return g_build_filename(work->control->options.images, file, NULL);
-}
-
 static void
 fetched(WeftJob *job, const GError *error)
 {
     WeftWork *work = job->owner;
     WeftNodeWork *item = capture_step_ended(work, job->subject);
-    if (item && !error) {
-        g_autofree char *path = path_of(work, job->fetched->digest, "");
-        g_autoptr(GError) failed = NULL;
-        if (rename(job->path, path) < 0) {
-            weft_error_refuse(&failed, WEFT_ERROR_FAILED, "cannot name %s: %s", path, g_strerror(errno));
-            capture_step_failed(work, item, failed, job->deadline);
-        } else {
-            item->captured = TRUE;
-            weft_templates_captured(work->control->templates, work->cluster->capture, job->host, job->fetched);
-        }
+    g_autoptr(GError) failed = NULL;
+    if (item && (error || !weft_images_keep(work->control, job, &failed))) {
+        capture_step_failed(work, item, error ? error : failed, job->deadline);
     } else if (item) {
-        capture_step_failed(work, item, error, job->deadline);
+        item->captured = TRUE;
+        weft_templates_captured(work->control->templates, work->cluster->capture, job->host, job->fetched);
     }
     unlink(job->path);
 }
@@ -231,7 +216,7 @@ capture_job(WeftWork *work, WeftNodeWork *item, WeftStepType step, const char *t
 {
     const WeftHost *host = weft_fleet_host(work->control->fleet, item->node->host);
     WeftJob *job = weft_job_new(step, host->name, host->uri, text);
-    job->deadline = work->control->options.start_deadline + (gint64)(weft_node_memory(item->node) / BYTES_PER_MICROSECOND);
+    job->deadline = weft_images_deadline(work->control, weft_node_memory(item->node));
     job->done = done;
     return job;
 }
@@ -250,7 +235,7 @@ saved(WeftJob *job, const GError *error)
     g_autofree char *domain = weft_node_domain(item->node);
     g_autofree char *file = g_strconcat(domain, WEFT_SAVED_SUFFIX, NULL);
     WeftJob *next = capture_job(work, item, WEFT_STEP_FETCH, file, fetched);
-    next->path = path_of(work, domain, WEFT_SAVED_SUFFIX);
+    next->path = weft_images_path(work->control, file);
     weft_work_submit(work, item, next);
 }
 

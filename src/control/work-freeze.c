@@ -15,8 +15,6 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
-#define BYTES_PER_MICROSECOND 50 /* memory is saved, and fetched, at least that fast */
-
 typedef enum {
     WAKE,  /* what an earlier try left standing still */
     CLEAR, /* … and its files */
@@ -79,9 +77,7 @@ static void
 share_free(gpointer data)
 {
     Share *share = data;
-    if (share->file)
-        g_free(share->file->digest);
-    g_free(share->file);
+    weft_job_file_free(share->file);
     weft_rest_clear(&share->rest);
     g_free(share);
 }
@@ -215,19 +211,12 @@ deed_failed(WeftWork *work, const char *node_id, const char *words, const GError
 
 /* --- what a node does --- */
 
-static char *
-path_of(const WeftWork *work, const char *name)
-{
-    return g_build_filename(work->control->options.images, name, NULL);
-}
-
 static gboolean
 keep_file(WeftWork *work, Share *share, const WeftJob *job, GError **error)
 {
-    g_autofree char *path = path_of(work, job->fetched->digest);
-    if (rename(job->path, path) < 0)
-        return weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot name %s: %s", path, g_strerror(errno));
-    g_clear_pointer(&share->file, g_free);
+    if (!weft_images_keep(work->control, job, error))
+        return FALSE;
+    weft_job_file_free(share->file);
     share->file = weft_job_file_copy(job->fetched);
     return TRUE;
 }
@@ -314,15 +303,14 @@ begin_go_on(WeftWork *work, WeftNodeWork *item)
 static void
 call(WeftWork *work, WeftNodeWork *item, const Deed *deed)
 {
-    const WeftControlOptions *options = &work->control->options;
     const WeftHost *host = weft_fleet_host(work->control->fleet, item->node->host);
     g_autofree char *domain = weft_node_domain(item->node);
     g_autofree char *text = g_strconcat(domain, deed->suffix, NULL);
     WeftJob *job = weft_job_new(deed->step, host->name, host->uri, text);
     gboolean carries = deed->step == WEFT_STEP_SAVE || deed->step == WEFT_STEP_FETCH;
-    job->deadline = options->start_deadline + (carries ? (gint64)(weft_node_memory(item->node) / BYTES_PER_MICROSECOND) : 0);
+    job->deadline = weft_images_deadline(work->control, carries ? weft_node_memory(item->node) : 0);
     job->goes_on = TRUE;
-    job->path = deed->step == WEFT_STEP_FETCH ? path_of(work, text) : NULL;
+    job->path = deed->step == WEFT_STEP_FETCH ? weft_images_path(work->control, text) : NULL;
     job->done = called;
     weft_work_submit(work, item, job);
 }
@@ -470,7 +458,7 @@ remove_files(WeftWork *work)
         if (!share->file || !wanted || g_hash_table_contains(wanted, share->file->digest) ||
             weft_checkpoints_have(work->control->checkpoints, share->file->digest))
             continue;
-        g_autofree char *path = path_of(work, share->file->digest);
+        g_autofree char *path = weft_images_path(work->control, share->file->digest);
         g_unlink(path);
     }
 }

@@ -8,7 +8,6 @@
 #include "size.h"
 
 #define TELL_AGAIN G_USEC_PER_SEC /* how far it is */
-#define SHUN_TRIES 10             /* of the longest pause between two of them */
 
 /* --- on its way --- */
 
@@ -266,13 +265,6 @@ arrive(WeftWork *work, WeftNodeWork *item, WeftTxn *txn)
     item->failed_moves = 0;
 }
 
-static void
-shun(WeftWork *work, const char *host)
-{
-    WeftShun shun = { g_get_monotonic_time() + SHUN_TRIES * work->control->options.backoff.max, FALSE };
-    g_hash_table_insert(work->shunned, g_strdup(host), g_memdup2(&shun, sizeof shun));
-}
-
 void
 weft_work_unmove(WeftWork *work, WeftNodeWork *item)
 {
@@ -288,7 +280,7 @@ stay(WeftWork *work, WeftNodeWork *item, WeftTxn *txn)
 {
     g_autofree char *words = g_strdup_printf("is not moved, and runs on where it is: %s", item->unmoved);
     weft_work_forget_move(work, txn, item->node);
-    shun(work, item->node->target->host);
+    weft_work_shun(work, item->node->target->host, FALSE);
     weft_work_tell_move(work, txn, "node-move-failed", item->node, words, item->unmoved_detail);
     weft_work_unmove(work, item);
     weft_rest_clear(&item->rest);

@@ -120,11 +120,11 @@ set_pkey(WeftWork *work, guint pkey)
 #define SHUN_DELAYS 10 /* of the longest between two tries */
 
 void
-weft_work_shun(WeftWork *work, const WeftNodeWork *item)
+weft_work_shun(WeftWork *work, const char *host, gboolean refused)
 {
     gint64 now = g_get_monotonic_time();
-    WeftShun shun = { now + SHUN_DELAYS * work->control->options.backoff.max, item->refused };
-    g_hash_table_insert(work->shunned, g_strdup(item->node->host), g_memdup2(&shun, sizeof shun));
+    WeftShun shun = { now + SHUN_DELAYS * work->control->options.backoff.max, refused };
+    g_hash_table_insert(work->shunned, g_strdup(host), g_memdup2(&shun, sizeof shun));
 }
 
 gboolean
@@ -434,7 +434,7 @@ replace(Placing *placing, WeftNodeWork *item)
 
     gboolean closed = item->node->phase != WEFT_NODE_FAILED;
     if (!closed)
-        weft_work_shun(work, item);
+        weft_work_shun(work, item->node->host, item->refused);
     gboolean hopeless = (closed && placing->full[group]) || (item->refused && is_refused_everywhere(work));
     if (hopeless || !place_heir(placing, counts, item->node, &error)) {
         placing->full[group] |= closed;

@@ -232,7 +232,7 @@ place_anew(WeftWork *work, const WeftPlan *plan)
         if (!goes || !weft_work_saved_node(work, item->node))
             continue;
         if (item->node->phase == WEFT_NODE_FAILED)
-            weft_work_shun(work, item);
+            weft_work_shun(work, item->node->host, item->refused);
         away = TRUE;
     }
     if (!away)

@@ -175,8 +175,8 @@ void weft_work_revoke(WeftWork *work);
 gboolean weft_work_add_shunned(WeftWork *work, GHashTable *hosts);
 /* Is there a node of that rank that stays? */
 gboolean weft_work_has_rank(const WeftWork *work, guint rank);
-/* Passes the node's host over for a while. */
-void weft_work_shun(WeftWork *work, const WeftNodeWork *item);
+/* Passes a host over for a while. refused: it cannot run the cluster's nodes as they are. */
+void weft_work_shun(WeftWork *work, const char *host, gboolean refused);
 /* One of its nodes whose path the rule has chosen: those that come later talk to it. NULL: none. */
 const WeftNode *weft_work_like(const WeftWork *work);
 /* Why it waits for its turn. */

@@ -34,3 +34,7 @@ typedef struct WeftHypervisorFixture {
 void weft_hypervisor_contract_add(const WeftHypervisorFixture *fixture);
 /* g_test_run() beside a main loop, on which drivers tell what they hear. */
 int weft_hypervisor_contract_run(void);
+
+#define OK (-1)
+/* That a call had this outcome: OK, or an error of this code. Frees the error. */
+void expect(gboolean ok, GError *error, int code);

@@ -8,7 +8,6 @@
 #define NODE "4k2m8w9x1a2b-1"
 #define DOMAIN "weft-" NODE
 #define SEED "what a node is told at its first boot"
-#define OK (-1)
 
 typedef struct Site {
     const WeftHypervisorFixture *fixture;
@@ -20,17 +19,6 @@ typedef struct Site {
 typedef void (*Case)(Site *site);
 
 /* --- calls, as the cases want to read --- */
-
-static void
-expect(gboolean ok, GError *error, int code)
-{
-    if (code < 0)
-        g_assert_no_error(error);
-    else
-        g_assert_error(error, WEFT_ERROR, code);
-    g_assert_cmpint(ok, ==, code < 0);
-    g_clear_error(&error);
-}
 
 static void
 start(Site *site, const WeftHostAddress *host, guint memory, int code)

@@ -21,9 +21,6 @@ typedef struct NamedCase {
     Case run;
 } NamedCase;
 
-#define OK (-1)
-/* That a call had this outcome: OK, or an error of this code. Frees the error. */
-void expect(gboolean ok, GError *error, int code);
 void start(Site *site, const char *node, guint memory, int code);
 void stop(Site *site, const char *node, int code);
 /* The host's domains in a line: "db:- weft-…-1:…-1 weft-…-2:…-2(off)". */

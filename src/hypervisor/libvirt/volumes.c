@@ -195,31 +195,13 @@ weft_vir_volume_fill(WeftCall *call, virStorageVol *volume, const WeftFill *fill
 
 /* --- the files of a domain --- */
 
-typedef struct Memory {
-    const char *data;
-    gsize left;
-} Memory;
-
-static gssize
-read_memory(gpointer data, char *buffer, gsize size, GError **error)
-{
-    Memory *memory = data;
-    gsize n = MIN(size, memory->left);
-    memcpy(buffer, memory->data, n);
-    memory->data += n;
-    memory->left -= n;
-    return (gssize)n;
-}
-
 static gboolean
 make_seed(WeftCall *call, virStoragePool *pool, const char *domain, GBytes *seed, GError **error)
 {
     g_autofree char *name = g_strconcat(domain, WEFT_SEED_SUFFIX, NULL);
-    Memory memory = { .data = g_bytes_get_data(seed, &memory.left) };
-    const WeftFill fill = { .total = memory.left, .source = read_memory, .data = &memory };
     g_autoptr(virStorageVol) volume = weft_vir_volume_create(
-        pool, &(WeftVolume){ .name = name, .format = "raw", .capacity = fill.total, .mode = "0600" }, error);
-    return volume && weft_vir_volume_fill(call, volume, &fill, error);
+        pool, &(WeftVolume){ .name = name, .format = "raw", .capacity = g_bytes_get_size(seed), .mode = "0600" }, error);
+    return volume && weft_vir_volume_write(call, volume, seed, error);
 }
 
 static gboolean
