@@ -147,9 +147,11 @@ read_clone(WeftRequest *request, const WeftCluster *source, GError **error)
     Wanted wanted;
     if (!read_wanted(request, &wanted, error))
         return NULL;
-    g_autofree char *name = wanted.name;
     g_autoptr(GPtrArray) nodes = check_ready(request, source, error) ? list_nodes(request, source, wanted.rank, error) : NULL;
-    return nodes && check_nodes(request, source, nodes, error) ? make_clone(request, source, nodes, &wanted) : NULL;
+    gboolean can_be = nodes && check_nodes(request, source, nodes, error);
+    WeftCluster *clone = can_be ? make_clone(request, source, nodes, &wanted) : NULL;
+    g_free(wanted.name);
+    return clone;
 }
 
 gboolean

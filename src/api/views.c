@@ -423,9 +423,10 @@ weft_view_checkpoint(const WeftCheckpoint *checkpoint, gboolean all)
 json_t *
 weft_view_primed(const WeftPrimed *primed)
 {
+    guint64 memory = primed->pages * primed->page_size;
     return json_pack("{s:s, s:s, s:i, s:I, s:I, s:o}", "id", primed->id, "host", primed->host, "numa", (int)primed->numa,
-                     "generation", (json_int_t)primed->generation, "memory", (json_int_t)(primed->pages * primed->page_size),
-                     "since", time_view(primed->since));
+                     "generation", (json_int_t)primed->generation, "memory", (json_int_t)memory, "since",
+                     time_view(primed->since));
 }
 
 json_t *
