@@ -1,7 +1,6 @@
 /* An identity for a node that did not boot with it. Whatever the user runs comes later: "guest start" has not returned yet. */
 #include "guest.h"
 
-#include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,9 +34,12 @@ struct identity {
 static int
 digit_of(char c)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *found = c ? strchr(digits, c) : NULL;
-    return found ? (int)(found - digits) : -1;
+    return c >= 'A' && c <= 'Z'   ? c - 'A'
+           : c >= 'a' && c <= 'z' ? c - 'a' + 26
+           : c >= '0' && c <= '9' ? c - '0' + 52
+           : c == '+'             ? 62
+           : c == '/'             ? 63
+                                  : -1;
 }
 
 /* In place, and ended by NUL: what comes out is shorter. 0: it is none. */
@@ -67,11 +69,8 @@ decode_base64(char *text, size_t *ret_length)
 static int
 take_random(struct identity *identity, char *rest)
 {
-    for (; isxdigit((unsigned char)rest[0]) && isxdigit((unsigned char)rest[1]); rest += 2) {
-        if (identity->n_random == sizeof identity->random)
-            return 0;
-        sscanf(rest, "%2hhx", &identity->random[identity->n_random++]);
-    }
+    for (; identity->n_random < sizeof identity->random && read_hex(rest, &identity->random[identity->n_random]); rest += 2)
+        identity->n_random++;
     return *rest == '\0';
 }
 
@@ -299,6 +298,15 @@ become_run(const struct question *question)
 static const char nobody[] = "hostname -\ncluster -\nid -\nmachine 00000000000000000000000000000000\n"
                              "mac 00:00:00:00:00:00 10.64.0.1/16 1450\nlogin -\n";
 
+static void
+prepare_network(void)
+{
+    struct node template = { 0 };
+    if (node_read(NODE_FILE, &template))
+        net_prepare(&template);
+    node_free(&template);
+}
+
 /* An image of layers has copies of its folders and files made when they are first written to; and what reads the lower layer
  * for that would run in each fork. */
 void
@@ -316,7 +324,9 @@ become_rehearse(void)
     setup_files(&node);
     users_forget(&node);
     file_remove(HOSTFILE);
-    if (root_is_node())
+    if (root_is_node()) {
         boot_id_renew();
+        prepare_network();
+    }
     node_free(&node);
 }

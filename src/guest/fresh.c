@@ -78,11 +78,11 @@ clock_set(int64_t microseconds)
         say("the clock cannot be set: %s", strerror(errno));
 }
 
-/* In place: it may cover the kernel's own already, as in a fork of a template or a copy of one. */
+/* In place, as all are equally long: it may cover the kernel's own already, as in a fork of a template or a copy of one. */
 static int
 write_boot_id(const struct text *text)
 {
-    int fd = open("/" BOOT_ID, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0444);
+    int fd = open("/" BOOT_ID, O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
     int ok = fd >= 0 && write(fd, text->data, text->length) == (ssize_t)text->length;
     if (fd >= 0)
         close(fd);
@@ -103,6 +103,7 @@ shows_boot_id(const struct text *text)
 void
 boot_id_renew(void)
 {
+    static int covered;
     uint8_t b[16];
     struct text text = { 0 };
     if (getrandom(b, sizeof b, 0) != sizeof b)
@@ -112,7 +113,9 @@ boot_id_renew(void)
     for (unsigned i = 0; i < sizeof b; i++)
         text_add(&text, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", b[i]);
     text_add(&text, "\n");
-    if (!write_boot_id(&text) || (!shows_boot_id(&text) && mount("/" BOOT_ID, KERNEL_BOOT_ID, NULL, MS_BIND, NULL) < 0))
+    int ok = write_boot_id(&text);
+    covered = covered || shows_boot_id(&text) || mount("/" BOOT_ID, KERNEL_BOOT_ID, NULL, MS_BIND, NULL) == 0;
+    if (!ok || !covered)
         say("the boot id is that of the template: %s", strerror(errno));
     text_free(&text);
 }

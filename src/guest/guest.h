@@ -1,9 +1,10 @@
 /* weft's program inside a node: one static program, plain C, that an image need not have.
  *
- *     guest start MOUNTPOINT            sets the node up as the seed mounted there says, and serves weftd in the background.
+ *     guest start MOUNTPOINT [aside]    sets the node up as the seed mounted there says, and serves weftd in the background.
  *                                       Again, at any time: nothing changes that is right already, and one serves. Where the
  *                                       seed has no identity it returns when weftd has given one to the node, or to a fork of
- *                                       it: what starts afterwards never sees a node without one.
+ *                                       it: what starts afterwards never sees a node without one. aside: for an image that
+ *                                       starts nothing afterwards; then it returns at once, and forks need not end it.
  *     guest serve FD [ROOT [alone]]     for tests: serves this descriptor until it ends, with files below ROOT; alone: meets
  *                                       without reaching the others
  *
@@ -60,6 +61,10 @@ int file_write_part(const char *path, const struct text *text, int first, unsign
 int file_add_line(const char *path, const char *line, unsigned mode);
 int file_remove_line(const char *path, const char *line, unsigned mode);
 int folder_make(const char *path, unsigned mode);
+
+/* Two digits; six pairs of them with colons between. 0: they are none. */
+int read_hex(const char *digits, uint8_t *ret_byte);
+int read_mac(const char *word, uint8_t ret_mac[6]);
 
 /* Cuts the text's next line off; NULL: there is none. Then its words. */
 char *next_line(char **text);
@@ -124,8 +129,11 @@ void users_forget(const struct node *node);
 /* 0: there is no such interface. One that has an address is left alone. */
 int net_up_ethernet(const struct node *node);
 void net_up_loopback(void);
-/* The name of the partition's Ethernet; 0: there is none. */
+/* The name of the partition's Ethernet; 0: there is none. Its number likewise. */
 int net_ethernet_name(const struct node *node, char ret_name[16]);
+int net_ethernet_number(const struct node *node);
+/* What does not depend on who the node is, once before it is somebody. */
+void net_prepare(const struct node *before);
 /* Waits until the rails' devices are there, or the time (of now()) has come. 0: some are not. */
 int net_up_rails(const struct node *node, int64_t end);
 /* Every address of the node is there. */
@@ -138,6 +146,14 @@ void net_down_ethernet(const struct node *node);
 void net_hand_over(const struct node *before, const struct node *node);
 /* Waits until what was sent is acknowledged, or the time has come. Returns how many connections still wait for that. */
 unsigned net_drain(int64_t end);
+
+/* --- route.c --- */
+
+struct roster;
+/* The address, with its network, to the interface of this number. 0, or an errno. */
+int route_add_address(int interface, const struct address *address);
+/* The other nodes' hardware addresses, as far as the roster tells: otherwise each node asks all others for each of them. */
+void route_add_neighbours(int interface, const struct roster *roster);
 
 /* --- rxe.c --- */
 
@@ -257,6 +273,7 @@ struct member {
     char leaf[LEAF_SIZE];
     const char *host_key;                    /* borrowed from the text; NULL: not known */
     struct in_addr addresses[RAILS_MAX + 1]; /* Ethernet, then IPoIB by rail; 0: none */
+    uint8_t mac[6];                          /* zeros: not known */
 };
 
 struct roster {

@@ -162,7 +162,7 @@ run(void)
 }
 
 static int
-start(const char *seed)
+start(const char *seed, int aside)
 {
     struct node node;
     if (!copy_seed(seed) || !node_read(NODE_FILE, &node)) {
@@ -178,7 +178,7 @@ start(const char *seed)
         move_into_memory("run");
         return run();
     }
-    if (!node.template)
+    if (!node.template || aside)
         return 0;
     move_into_memory("await");
     return await();
@@ -207,12 +207,13 @@ main(int argc, char **argv)
         return 1;
     if (serves)
         return serve(argv[2], argc > 4 && strcmp(argv[4], "alone") == 0);
-    if (strcmp(verb, "start") == 0 && argc == 3)
-        return start(argv[2]);
+    int aside = argc == 4 && strcmp(argv[3], "aside") == 0;
+    if (strcmp(verb, "start") == 0 && (argc == 3 || aside))
+        return start(argv[2], aside);
     if (strcmp(verb, "run") == 0)
         return run();
     if (strcmp(verb, "await") == 0)
         return await();
-    fprintf(stderr, "usage: guest start MOUNTPOINT\n       guest serve FD [ROOT [alone]]\n");
+    fprintf(stderr, "usage: guest start MOUNTPOINT [aside]\n       guest serve FD [ROOT [alone]]\n");
     return 2;
 }

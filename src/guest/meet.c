@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #define BATCH 32    /* questions before answers are looked at: they must fit into the socket */
-#define AGAIN 200   /* milliseconds after which whoever did not answer is asked again */
+#define AGAIN 200   /* milliseconds after which whoever did not answer is asked again; then twice as long, */
+#define RARELY 1600 /* and so on, as nodes that all start at once have other things to do */
 #define NAMED_MAX 5 /* in the last line */
 
 /* One address of another node. */
@@ -27,6 +28,7 @@ struct probe {
     struct target *targets;
     unsigned n_targets, missing;
     int64_t again; /* when the missing are asked again */
+    int pause;
 };
 
 /* --- asking --- */
@@ -61,6 +63,8 @@ prepare(struct probe *probe, const struct roster *roster, const struct member *s
     *probe = (struct probe){ .targets = calloc(roster->n_members * (RAILS_MAX + 1u), sizeof(struct target)) };
     if (!probe->targets || getrandom(probe->nonce, sizeof probe->nonce, 0) < 0)
         abort();
+    if (root_is_node())
+        route_add_neighbours(net_ethernet_number(server_options()->node), roster);
     for (unsigned network = 0; network <= RAILS_MAX; network++) {
         probe->sockets[network] = self->addresses[network].s_addr ? open_socket(self->addresses[network]) : -1;
         for (unsigned i = 0; i < roster->n_members; i++) {
@@ -121,7 +125,8 @@ take_answers(struct probe *probe, int milliseconds)
 static void
 ask_missing(struct probe *probe, int64_t end)
 {
-    probe->again = now() + AGAIN < end ? now() + AGAIN : end;
+    probe->pause = probe->pause == 0 ? AGAIN : probe->pause < RARELY ? 2 * probe->pause : RARELY;
+    probe->again = now() + probe->pause < end ? now() + probe->pause : end;
     for (unsigned i = 0, asked = 0; i < probe->n_targets; i++) {
         if (probe->targets[i].answered)
             continue;

@@ -102,15 +102,19 @@ raise_up(int fd, struct ifreq *request)
 
 /* The others may know the address from a node that was here before: the kernel announces it when the interface comes up. */
 static void
-announce(const char *interface)
+announce(const char *interface, int number)
 {
+    static int known;
     char path[96];
+    if (number == known)
+        return;
     snprintf(path, sizeof path, "/proc/sys/net/ipv4/conf/%.15s/arp_notify", interface);
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd >= 0 && write(fd, "1", 1) < 0)
         say("%s is not announced", interface);
     if (fd >= 0)
         close(fd);
+    known = number;
 }
 
 /* mtu 0: as it is. An address that somebody gave it already, such as cloud-init, stays. */
@@ -118,20 +122,17 @@ static int
 bring_up(const char *interface, const struct address *address, unsigned mtu)
 {
     struct ifreq request = { 0 };
-    uint32_t mask = address->prefix ? htonl(~0u << (32 - address->prefix)) : 0;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
     if (ioctl(fd, SIOCGIFADDR, &request) == 0) {
         close(fd);
         return 1;
     }
-    announce(interface);
+    int number = ioctl(fd, SIOCGIFINDEX, &request) == 0 ? request.ifr_ifindex : 0;
+    announce(interface, number);
     request.ifr_mtu = (int)mtu;
     int ok = mtu == 0 || ioctl(fd, SIOCSIFMTU, &request) == 0;
-    put_ip(&request, address->ip.s_addr);
-    ok = ioctl(fd, SIOCSIFADDR, &request) == 0 && ok;
-    put_ip(&request, mask);
-    ok = ioctl(fd, SIOCSIFNETMASK, &request) == 0 && ok;
+    ok = route_add_address(number, address) == 0 && ok;
     ok = raise_up(fd, &request) && ok;
     if (!ok)
         say("%s could not be brought up", interface);
@@ -168,6 +169,21 @@ int
 net_ethernet_name(const struct node *node, char ret_name[IFNAMSIZ])
 {
     return find_first(node->mac, ret_name) || find(match_mac, node->mac, ret_name);
+}
+
+int
+net_ethernet_number(const struct node *node)
+{
+    char name[IFNAMSIZ];
+    return net_ethernet_name(node, name) ? (int)if_nametoindex(name) : 0;
+}
+
+void
+net_prepare(const struct node *before)
+{
+    char name[IFNAMSIZ];
+    if (net_ethernet_name(before, name))
+        announce(name, (int)if_nametoindex(name));
 }
 
 int

@@ -112,10 +112,8 @@ take_template(struct node *node, char *rest)
 static int
 take_mac(struct node *node, char *rest)
 {
-    uint8_t *mac = node->mac;
-    char *word = next_word(&rest);
-    return word && sscanf(word, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx", mac, mac + 1, mac + 2, mac + 3, mac + 4, mac + 5) == 6 &&
-           read_address(next_word(&rest), &node->ethernet) && read_number(next_word(&rest), &node->mtu);
+    return read_mac(next_word(&rest), node->mac) && read_address(next_word(&rest), &node->ethernet) &&
+           read_number(next_word(&rest), &node->mtu);
 }
 
 static int

@@ -21,6 +21,7 @@ static int
 take_node(struct roster *roster, char *rest)
 {
     const char *rank = next_word(&rest), *name = next_word(&rest), *ip = next_word(&rest), *slots = next_word(&rest);
+    const char *mac = next_word(&rest);
     if (!slots || strlen(name) >= NAME_SIZE || roster->n_members == MEMBERS_MAX)
         return 0;
     if (roster->n_members % 64 == 0) {
@@ -31,6 +32,8 @@ take_node(struct roster *roster, char *rest)
     struct member *member = &roster->members[roster->n_members++];
     *member = (struct member){ .rank = (unsigned)strtoul(rank, NULL, 10), .slots = (unsigned)strtoul(slots, NULL, 10) };
     memcpy(member->name, name, strlen(name) + 1);
+    if (mac && !read_mac(mac, member->mac))
+        return 0;
     return inet_pton(AF_INET, ip, &member->addresses[0]) == 1;
 }
 

@@ -46,10 +46,18 @@ rxe_load(void)
     file_write(LOADED, "", 0, 0644);
 }
 
+static int added; /* by this process; it goes with its interface */
+
+static int
+is_there(void)
+{
+    return access("/sys/class/infiniband/" DEVICE, F_OK) == 0;
+}
+
 int
 rxe_exists(void)
 {
-    return access("/sys/class/infiniband/" DEVICE, F_OK) == 0;
+    return added || is_there();
 }
 
 struct request {
@@ -95,7 +103,7 @@ rxe_add(const char *interface)
     struct request request = { .header = { .nlmsg_len = NLMSG_HDRLEN,
                                            .nlmsg_type = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_NEWLINK),
                                            .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK } };
-    if (rxe_exists())
+    if (added && is_there())
         return 1;
     rxe_load();
     add_text(&request, RDMA_NLDEV_ATTR_DEV_NAME, DEVICE);
@@ -104,5 +112,6 @@ rxe_add(const char *interface)
     int error = ask(&request);
     if (error && error != EEXIST)
         say("no software RDMA on %s: %s", interface, strerror(error));
-    return !error || error == EEXIST;
+    added = !error || error == EEXIST;
+    return added;
 }

@@ -88,6 +88,31 @@ next_word(char **line)
     return word;
 }
 
+static int
+hex_of(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+int
+read_hex(const char *digits, uint8_t *ret_byte)
+{
+    int high = hex_of(digits[0]), low = high < 0 ? -1 : hex_of(digits[1]);
+    if (low < 0)
+        return 0;
+    *ret_byte = (uint8_t)(high << 4 | low);
+    return 1;
+}
+
+int
+read_mac(const char *word, uint8_t ret_mac[6])
+{
+    for (unsigned i = 0; i < 6; i++, word += 3)
+        if (!word || !read_hex(word, &ret_mac[i]) || word[2] != (i < 5 ? ':' : '\0'))
+            return 0;
+    return 1;
+}
+
 void
 say(const char *format, ...)
 {

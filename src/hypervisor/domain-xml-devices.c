@@ -164,7 +164,8 @@ write_controllers(Tree *tree)
         numbers -= 1 + expander->members->len;
     }
     weft_xml_empty(tree->xml, "controller", "type", "usb", "index", "0", "model", "none");
-    weft_xml_empty(tree->xml, "controller", "type", "virtio-serial", "index", "0");
+    /* As many as there are channels, and one that the device keeps for itself: QEMU would make and watch queues for 31. */
+    weft_xml_empty(tree->xml, "controller", "type", "virtio-serial", "index", "0", "ports", "3");
 }
 
 /* --- what is passed through --- */

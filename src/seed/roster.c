@@ -7,7 +7,7 @@ add_node(GString *text, const WeftNode *node)
 {
     g_autofree char *hostname = weft_node_hostname(node);
     g_autofree char *address = weft_node_address(node);
-    g_string_append_printf(text, "node %u %s %s %u\n", node->rank, hostname, address, node->cores->len);
+    g_string_append_printf(text, "node %u %s %s %u %s\n", node->rank, hostname, address, node->cores->len, node->mac);
 }
 
 static void

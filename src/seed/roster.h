@@ -3,7 +3,7 @@
  *
  *     generation 7
  *     self 3
- *     node 0 cfd-0 10.64.0.1 4                        rank, hostname, address, slots (physical cores)
+ *     node 0 cfd-0 10.64.0.1 4 02:f5:d7:5c:7a:d8      rank, hostname, address, slots (physical cores), hardware address
  *     ipoib 0 0 10.65.0.1                             rank, rail, address
  *     hostkey 0 ssh-ed25519 AAAA…                     rank, the public key of its ssh server
  *     leaf 0 leaf0                                     rank, the leaf switch of its host: for topology.conf. Numbered as they

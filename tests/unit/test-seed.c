@@ -478,7 +478,8 @@ test_roster(void)
     g_autofree char *roster = weft_roster_format(7, 1, members);
     g_assert_cmpstr(roster, ==,
                     "generation 7\nself 1\n"
-                    "node 0 cfd-0 10.64.0.1 4\nnode 1 cfd-1 10.64.0.2 4\nnode 255 cfd-255 10.64.1.0 4\n"
+                    "node 0 cfd-0 10.64.0.1 4 02:00:00:00:00:03\nnode 1 cfd-1 10.64.0.2 4 02:00:00:00:00:03\n"
+                    "node 255 cfd-255 10.64.1.0 4 02:00:00:00:00:03\n"
                     "ipoib 0 0 10.65.0.1\nipoib 0 1 10.66.0.1\nipoib 1 0 10.65.0.2\nipoib 1 1 10.66.0.2\n"
                     "hostkey 0 ssh-ed25519 AAAA0\nhostkey 255 ssh-ed25519 AAAA255\n"
                     "leaf 0 leaf0\nleaf 1 leaf1\nleaf 255 leaf0\n");
