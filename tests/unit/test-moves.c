@@ -171,7 +171,8 @@ static const struct {
     { 512 * MIB,  50 * MIB,   50 * MIB,   STALL,   FALSE, WEFT_COPY_HYBRID },
     { 512 * MIB, 500 * MIB,   50 * MIB,   STALL,   FALSE, WEFT_COPY_HYBRID }, /* never */
     { 512 * MIB, 500 * MIB, 5000 * MIB,   STALL,   FALSE, WEFT_COPY_PRE },
-    { 512 * MIB, 500 * MIB,          0,   STALL,   FALSE, WEFT_COPY_PRE },
+    { 512 * MIB, 500 * MIB,          0,   STALL,   FALSE, WEFT_COPY_HYBRID }, /* of a link that nobody knows */
+    { 512 * MIB,         0,          0,   STALL,   FALSE, WEFT_COPY_PRE },
     { 512 * MIB,  10 * MIB,   50 * MIB,       0,   FALSE, WEFT_COPY_HYBRID },
     { 512 * MIB,         0,   50 * MIB,   STALL,   TRUE,  WEFT_COPY_POST },
 };
@@ -190,6 +191,76 @@ choice(void)
     }
 }
 
+/* What is done when a pass begins that has so much to carry. */
+/* clang-format off */
+static const struct {
+    WeftCopy copy;
+    WeftCopyPass pass;
+    WeftCopyTurn turn;
+} turns[] = {
+    /*                    number carried    left       fits   vain */
+    { WEFT_COPY_POST,   {  1,    0,         0,         FALSE, 0 },  WEFT_TURN_SWITCH },
+    { WEFT_COPY_PRE,    {  1,    0,         0,         FALSE, 0 },  WEFT_TURN_ON },
+    { WEFT_COPY_HYBRID, {  1,    0,         0,         TRUE,  0 },  WEFT_TURN_ON },
+    { WEFT_COPY_PRE,    {  2,  400 * MIB, 130 * MIB,   FALSE, 0 },  WEFT_TURN_ON },
+    { WEFT_COPY_HYBRID, {  2,  400 * MIB, 130 * MIB,   FALSE, 0 },  WEFT_TURN_ON },
+    { WEFT_COPY_HYBRID, {  3,  128 * MIB,  96 * MIB,   FALSE, 0 },  WEFT_TURN_ON },     /* slower than the link, and be it by a little */
+    { WEFT_COPY_HYBRID, {  3,  128 * MIB, 128 * MIB,   FALSE, 0 },  WEFT_TURN_SWITCH }, /* faster */
+    { WEFT_COPY_PRE,    {  3,  128 * MIB, 128 * MIB,   FALSE, 0 },  WEFT_TURN_GRANT },
+    { WEFT_COPY_HYBRID, {  8,    6 * MIB,   5 * MIB,   TRUE,  0 },  WEFT_TURN_GRANT },  /* there is little to be gained */
+    { WEFT_COPY_HYBRID, {  8,    6 * MIB,   5 * MIB,   TRUE,  9 },  WEFT_TURN_GRANT },
+    { WEFT_COPY_HYBRID, {  8,    6 * MIB,   5 * MIB,   TRUE,  10 }, WEFT_TURN_SWITCH }, /* both end */
+    { WEFT_COPY_PRE,    { 13,    6 * MIB,   5 * MIB,   TRUE,  10 }, WEFT_TURN_END },
+    { WEFT_COPY_PRE,    { 30,  100 * MIB,  50 * MIB,   FALSE, 0 },  WEFT_TURN_ON },
+    { WEFT_COPY_PRE,    { 31,  100 * MIB,  50 * MIB,   FALSE, 0 },  WEFT_TURN_GRANT },
+    { WEFT_COPY_HYBRID, { 31,  100 * MIB,  50 * MIB,   FALSE, 0 },  WEFT_TURN_SWITCH },
+};
+/* clang-format on */
+
+static void
+passes(void)
+{
+    for (gsize i = 0; i < G_N_ELEMENTS(turns); i++)
+        g_assert_cmpint(weft_copy_turn(turns[i].copy, &turns[i].pass), ==, turns[i].turn);
+}
+
+/* A link of 50 MiB/s, and how a domain that writes so much a second fares by passes alone; what is left of it in the end. */
+static guint64
+copy_all(WeftCopy copy, guint64 rate, guint64 hot, WeftCopyTurn *ret_turn)
+{
+    WeftCopyPass pass = { .number = 1, .left = 384 * MIB };
+    guint64 link = 50 * MIB, part = link * STALL / G_USEC_PER_SEC / WEFT_COPY_GRANTS;
+    do {
+        *ret_turn = weft_copy_turn(copy, &pass);
+        pass.vain += *ret_turn != WEFT_TURN_ON;
+        if (*ret_turn >= WEFT_TURN_SWITCH || pass.left <= part * MIN(1 + pass.vain, WEFT_COPY_GRANTS))
+            return pass.left;
+        pass.carried = pass.left;
+        pass.left = MIN(hot, pass.carried * rate / link);
+        pass.fits = pass.left <= part * WEFT_COPY_GRANTS;
+        pass.number++;
+    } while (pass.number < 100);
+    g_assert_not_reached();
+}
+
+/* Whoever writes slower than the link stands still for no longer by hybrid than by pre-copy; whoever writes faster arrives. */
+static void
+hybrid_suits_all(void)
+{
+    for (guint64 rate = 0; rate <= 200; rate += 5) {
+        WeftCopyTurn pre, hybrid;
+        guint64 left = copy_all(WEFT_COPY_PRE, rate * MIB, 128 * MIB, &pre);
+        guint64 left_by_hybrid = copy_all(WEFT_COPY_HYBRID, rate * MIB, 128 * MIB, &hybrid);
+        g_assert_cmpint(hybrid, !=, WEFT_TURN_END);
+        if (rate <= 35)
+            g_assert_cmpint(pre, <=, WEFT_TURN_GRANT);
+        if (hybrid <= WEFT_TURN_GRANT)
+            g_assert_cmpuint(left_by_hybrid, ==, left);
+        g_assert_true(rate > 35 || hybrid <= WEFT_TURN_GRANT);
+        g_assert_true(rate < 50 || (hybrid == WEFT_TURN_SWITCH && pre == WEFT_TURN_END));
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -200,5 +271,7 @@ main(int argc, char **argv)
     g_test_add_func("/moves/definition", definition);
     g_test_add_func("/moves/own-disk", own_disk);
     g_test_add_func("/moves/choice", choice);
+    g_test_add_func("/moves/passes", passes);
+    g_test_add_func("/moves/hybrid-suits-all", hybrid_suits_all);
     return g_test_run();
 }

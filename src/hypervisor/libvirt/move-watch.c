@@ -1,3 +1,4 @@
+#include "copy-choice.h"
 #include "errors.h"
 #include "move.h"
 
@@ -5,9 +6,6 @@
 #define STUCK                                                                                                                  \
     (2 * G_USEC_PER_SEC) /* a post-copy that nobody waits for and that gets no further is broken off to be resumed             \
                           */
-#define PASSES_MAX 30    /* of a pre-copy; whoever writes less than the link carries needs a handful */
-#define VAIN_MAX 4       /* of them, when all of the stall was granted and none left much less than the one before */
-#define STEPS 6          /* in which the stall that is allowed is granted */
 
 typedef struct Stats {
     int type; /* VIR_DOMAIN_JOB_NONE: nothing is known yet */
@@ -20,11 +18,11 @@ typedef struct Watch {
     WeftCall *call;
     virConnect *conn;
     virDomain *domain;
-    guint steps, told; /* of the stall that is allowed: granted, and told to QEMU */
-    guint vain;        /* passes of a pre-copy that left much */
     guint passes;      /* that were begun */
     guint64 sent;      /* before the last of them */
-    gboolean shrinks;  /* it has at most half to do of what the one before did */
+    guint vain;        /* of them, that were not worth their time */
+    guint told;        /* parts of the stall that is allowed, to QEMU */
+    WeftCopyTurn turn; /* what is to be done in this one */
     gboolean switched; /* post-copy was asked for */
 } Watch;
 
@@ -83,52 +81,29 @@ note_stats(WeftMoving *moving, const Stats *stats)
     g_mutex_unlock(&moving->mutex);
 }
 
-/* TRUE: another pass was begun. */
-static gboolean
-note_pass(Watch *watch, const Stats *stats)
-{
-    if (stats->passes <= watch->passes)
-        return FALSE;
-    guint64 before = stats->sent - MIN(watch->sent, stats->sent);
-    watch->shrinks = watch->passes == 0 || stats->remaining <= before / 2;
-    watch->passes = stats->passes;
-    watch->sent = stats->sent;
-    return TRUE;
-}
-
 /* A pre-copy that ended now would have it stand still no longer than it may. */
 static gboolean
 would_fit(const WeftMoving *moving, const Stats *stats)
 {
-    guint64 speed = moving->bandwidth > 0 ? moving->bandwidth : stats->speed;
+    guint64 speed = moving->bandwidth > 0 ? weft_move_share(moving->bandwidth) : stats->speed;
     return (double)stats->remaining <= (double)speed * (double)moving->stall / G_USEC_PER_SEC;
 }
 
-/* As long as each pass leaves much less than the one before, the stall gets shorter with the next. Then more of what is allowed
- * is granted, or the hybrid goes on as post-copy. */
 static void
-weigh_pass(Watch *watch, const Stats *stats)
+note_pass(Watch *watch, const Stats *stats)
 {
     const WeftMoving *moving = moving_of(watch);
-    if (watch->shrinks)
+    if (stats->passes <= watch->passes)
         return;
-    if (moving->copy == WEFT_COPY_PRE)
-        watch->steps = MIN(1 + ++watch->vain, STEPS);
-    else if (would_fit(moving, stats))
-        watch->steps = STEPS;
-}
-
-static gboolean
-is_time_to_switch(const Watch *watch, const Stats *stats)
-{
-    switch (moving_of(watch)->copy) {
-    case WEFT_COPY_POST:
-        return stats->passes >= 1;
-    case WEFT_COPY_HYBRID:
-        return !watch->shrinks && !would_fit(moving_of(watch), stats);
-    default:
-        return FALSE;
-    }
+    const WeftCopyPass pass = { .number = stats->passes,
+                                .carried = stats->sent - MIN(watch->sent, stats->sent),
+                                .left = stats->remaining,
+                                .fits = would_fit(moving, stats),
+                                .vain = watch->vain };
+    watch->turn = weft_copy_turn(moving->copy, &pass);
+    watch->vain += watch->turn != WEFT_TURN_ON;
+    watch->passes = stats->passes;
+    watch->sent = stats->sent;
 }
 
 /* Pages that the guest misses are sent at once, but behind all that the link has yet to carry: so there must be no queue. */
@@ -161,27 +136,32 @@ break_off(const Watch *watch)
 static void
 bound(Watch *watch)
 {
-    gint64 milliseconds = moving_of(watch)->stall / 1000 * watch->steps / STEPS;
-    if (watch->told != watch->steps && milliseconds > 0 &&
+    guint parts = MIN(1 + watch->vain, WEFT_COPY_GRANTS);
+    gint64 milliseconds = moving_of(watch)->stall / 1000 * parts / WEFT_COPY_GRANTS;
+    if (watch->told != parts && milliseconds > 0 &&
         virDomainMigrateSetMaxDowntime(watch->domain, (unsigned long long)milliseconds, 0) == 0)
-        watch->told = watch->steps;
+        watch->told = parts;
+}
+
+static void
+end_endless(const Watch *watch)
+{
+    WeftMoving *moving = moving_of(watch);
+    g_mutex_lock(&moving->mutex);
+    moving->endless = TRUE;
+    g_mutex_unlock(&moving->mutex);
+    virDomainAbortJob(watch->domain);
 }
 
 static void
 steer(Watch *watch, const Stats *stats)
 {
-    WeftMoving *moving = moving_of(watch);
-    if (note_pass(watch, stats))
-        weigh_pass(watch, stats);
+    note_pass(watch, stats);
     bound(watch);
-    if (!watch->switched && is_time_to_switch(watch, stats))
+    if (watch->turn == WEFT_TURN_SWITCH && !watch->switched)
         switch_over(watch, stats);
-    if (moving->copy == WEFT_COPY_PRE && (stats->passes > PASSES_MAX || watch->vain >= STEPS + VAIN_MAX)) {
-        g_mutex_lock(&moving->mutex);
-        moving->endless = TRUE;
-        g_mutex_unlock(&moving->mutex);
-        virDomainAbortJob(watch->domain);
-    }
+    else if (watch->turn == WEFT_TURN_END)
+        end_endless(watch);
 }
 
 static void
@@ -236,8 +216,6 @@ void
 weft_move_watch(WeftCall *call)
 {
     Watch *watch = g_new0(Watch, 1);
-    watch->steps = 1;
-    watch->shrinks = TRUE;
     watch->call = g_atomic_rc_box_acquire(call);
     weft_vir_helper(run_watch, watch);
 }
