@@ -49,6 +49,7 @@ WeftNode *weft_find_node(WeftRequest *request, const WeftCluster *cluster, GErro
 /* moves.c */
 gboolean weft_handle_node_move(WeftRequest *request, GError **error);
 gboolean weft_handle_node_move_get(WeftRequest *request, GError **error);
+gboolean weft_handle_node_move_cancel(WeftRequest *request, GError **error);
 
 /* doctor.c */
 gboolean weft_handle_host_doctor(WeftRequest *request, GError **error);

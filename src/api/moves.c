@@ -102,6 +102,13 @@ weft_handle_node_move(WeftRequest *request, GError **error)
     return weft_request_commit(request, txn, weft_reply_new(202, view));
 }
 
+static gboolean
+refuse_unmoved(const WeftNode *node, GError **error)
+{
+    g_autofree char *label = weft_node_label(node);
+    return weft_error_refuse(error, WEFT_ERROR_NOT_FOUND, "node %s is not being moved", label);
+}
+
 gboolean
 weft_handle_node_move_get(WeftRequest *request, GError **error)
 {
@@ -114,13 +121,61 @@ weft_handle_node_move_get(WeftRequest *request, GError **error)
     g_autofree char *key = weft_cluster_key(cluster->tenant, cluster->name);
     g_autoptr(WeftMoveWish) wish = weft_store_load_move(request->store, move, NULL, &failure);
     g_autoptr(WeftClusterStatus) status = wish ? weft_store_load_cluster_status(request->store, key, NULL, &failure) : NULL;
-    if (g_error_matches(failure, WEFT_ERROR, WEFT_ERROR_NOT_FOUND) && !wish) {
-        g_autofree char *label = weft_node_label(node);
-        return weft_error_refuse(error, WEFT_ERROR_NOT_FOUND, "node %s is not being moved", label);
-    }
+    if (g_error_matches(failure, WEFT_ERROR, WEFT_ERROR_NOT_FOUND) && !wish)
+        return refuse_unmoved(node, error);
     if (!status) {
         g_propagate_error(error, g_steal_pointer(&failure));
         return FALSE;
     }
     return weft_request_reply(request, weft_reply_new(200, weft_view_move(wish, node, status, weft_request_sees_all(request))));
+}
+
+/* --- not after all --- */
+
+static gboolean
+check_asked(const WeftMoveWish *wish, const WeftNode *node, GError **error)
+{
+    g_autofree char *label = weft_node_label(node);
+    return wish->creator || weft_error_refuse(error, WEFT_ERROR_CONFLICT,
+                                              "node %s is moved since its host is being emptied; operators end that with: "
+                                              "weft host undrain",
+                                              label);
+}
+
+/* invariant: the record keeps its place, the host that the node is on its way to, since it is written as it was read. */
+static gboolean
+call_off(WeftRequest *request, const WeftCluster *cluster, const WeftNode *node, const WeftRecord *record, GError **error)
+{
+    g_autoptr(WeftMoveWish) wish = weft_record_move(record, error);
+    if (!wish || !check_asked(wish, node, error))
+        return FALSE;
+    gboolean again = wish->called_off != NULL;
+    if (!again)
+        wish->called_off = g_strdup(request->principal->name);
+    WeftReply *reply = weft_reply_new(202, weft_view_move(wish, node, NULL, weft_request_sees_all(request)));
+    if (again)
+        return weft_request_reply(request, reply);
+    g_autofree char *label = weft_node_label(node);
+    WeftTxn *txn = weft_txn_new("move-called-off");
+    weft_txn_put_move(txn, wish, *record->place ? record->place : NULL, record->revision);
+    weft_txn_tell(txn, "node-move-called-off", cluster, node->host, "%s called the move of %s off", wish->called_off, label);
+    return weft_request_commit(request, txn, reply);
+}
+
+gboolean
+weft_handle_node_move_cancel(WeftRequest *request, GError **error)
+{
+    g_autoptr(WeftCluster) cluster = weft_find_cluster(request, NULL, error);
+    g_autoptr(WeftNode) node = cluster ? weft_find_node(request, cluster, error) : NULL;
+    g_autoptr(GError) failure = NULL;
+    if (!node)
+        return FALSE;
+    g_autofree char *key = weft_move_key(node->cluster, node->rank);
+    g_autoptr(WeftRecord) record = weft_store_get(request->store, WEFT_KIND_MOVE, key, &failure);
+    if (record)
+        return call_off(request, cluster, node, record, error);
+    if (!failure)
+        return refuse_unmoved(node, error);
+    g_propagate_error(error, g_steal_pointer(&failure));
+    return FALSE;
 }

@@ -22,6 +22,7 @@ const WeftRoute weft_routes[] = {
     { "GET",    "/v1/clusters/:cluster/nodes/:rank/console", WEFT_ROLE_MEMBER, weft_handle_node_console, WEFT_BODY_NONE,  { "tenant" } },
     { "GET",    "/v1/clusters/:cluster/nodes/:rank/move",    WEFT_ROLE_VIEWER, weft_handle_node_move_get, WEFT_BODY_NONE, { "tenant" } },
     { "POST",   "/v1/clusters/:cluster/nodes/:rank/move",    WEFT_ROLE_MEMBER, weft_handle_node_move,    WEFT_BODY_OPTIONAL, { "tenant" } },
+    { "DELETE", "/v1/clusters/:cluster/nodes/:rank/move",    WEFT_ROLE_MEMBER, weft_handle_node_move_cancel, WEFT_BODY_NONE, { "tenant" } },
 
     { "POST",   "/v1/clusters/:cluster/checkpoints", WEFT_ROLE_MEMBER, weft_handle_checkpoint_make,   WEFT_BODY_OPTIONAL, { "tenant" } },
     { "GET",    "/v1/checkpoints",                WEFT_ROLE_VIEWER,   weft_handle_checkpoint_list,    WEFT_BODY_NONE,     { "tenant", "limit", "after" } },

@@ -271,10 +271,10 @@ json_t *
 weft_view_move(const WeftMoveWish *wish, const WeftNode *node, const WeftClusterStatus *status, gboolean all)
 {
     g_autofree char *label = weft_node_label(node);
-    json_t *view =
-        json_pack("{s:s, s:s, s:b, s:b, s:s, s:s?, s:o, s:o}", "id", wish->node, "name", label, "begun",
-                  (int)(node->target != NULL), "disrupt", (int)wish->disrupt, "copy", weft_method_words[wish->copy], "creator",
-                  wish->creator, "created", time_view(wish->created), "reason", text_view(status ? status->reason : NULL));
+    json_t *view = json_pack("{s:s, s:s, s:b, s:b, s:s, s:s?, s:o, s:o, s:s?}", "id", wish->node, "name", label, "begun",
+                             (int)(node->target != NULL), "disrupt", (int)wish->disrupt, "copy", weft_method_words[wish->copy],
+                             "creator", wish->creator, "created", time_view(wish->created), "reason",
+                             text_view(status ? status->reason : NULL), "called_off", wish->called_off);
     if (all) {
         json_object_set_new(view, "to", text_view(wish->to));
         json_object_set_new(view, "host", json_string(node->host));

@@ -6,13 +6,14 @@
 #include "verbs.h"
 
 static char *to, *method, *timeout;
-static gboolean disrupt, no_wait;
+static gboolean disrupt, cancel, no_wait;
 
 static const GOptionEntry options[] = {
     { "to", 0, 0, G_OPTION_ARG_STRING, &to, "this host, for operators; any that suits unless given", "HOST" },
     { "disrupt", 0, 0, G_OPTION_ARG_NONE, &disrupt, "also where what it has open on its fabric devices breaks", NULL },
     { "method", 0, 0, G_OPTION_ARG_STRING, &method, "auto, pre-copy, post-copy or hybrid (auto: as suits what it writes)",
       "HOW" },
+    { "cancel", 0, 0, G_OPTION_ARG_NONE, &cancel, "call its move off, and wait until that is certain", NULL },
     { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return as soon as it is asked for", NULL },
     { "timeout", 0, 0, G_OPTION_ARG_STRING, &timeout, "wait no longer than this: 90s, 10m", "TIME" },
     { NULL },
@@ -65,16 +66,17 @@ tell_outcome(WeftCli *cli, const char *cluster, json_t *move, GError **error)
     if (!events)
         return FALSE;
     json_t *outcome = find_outcome(events, label, json_string_value(json_object_get(move, "created")));
-    gboolean moved = g_strcmp0(json_string_value(json_object_get(outcome, "type")), "node-moved") == 0;
+    const char *type = json_string_value(json_object_get(outcome, "type"));
+    gboolean well = g_strcmp0(type, cancel ? "node-move-failed" : "node-moved") == 0;
     g_autofree char *message = outcome ? weft_cli_field(outcome, "message") : g_strdup_printf("%s was not moved", label);
-    if (moved && cli->json)
+    if (well && cli->json)
         weft_cli_print_json(json_incref(outcome));
-    else if (moved)
+    else if (well)
         puts(message);
     else
         g_set_error_literal(error, WEFT_ERROR, WEFT_ERROR_FAILED, message);
     json_decref(events);
-    return moved;
+    return well;
 }
 
 static gboolean
@@ -110,13 +112,18 @@ run(WeftCli *cli, char **args, GError **error)
 {
     g_autofree char *cluster = NULL;
     guint rank = 0;
+    if (cancel && (to || method || disrupt))
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "--cancel calls a move off; leave out --%s",
+                                 to       ? "to"
+                                 : method ? "method"
+                                          : "disrupt");
     if (!weft_target_find_one(cli, args[0], &cluster, &rank, error))
         return FALSE;
     g_autofree char *suffix = g_strdup_printf("/nodes/%u/move", rank);
     g_autofree char *path = weft_cli_cluster_path(cli, cluster, suffix);
     g_auto(WeftResponse) response = { 0 };
-    json_t *wish = body();
-    gboolean ok = weft_client_call(cli->client, &(WeftCall){ "POST", path, wish }, &response, error);
+    json_t *wish = cancel ? NULL : body();
+    gboolean ok = weft_client_call(cli->client, &(WeftCall){ cancel ? "DELETE" : "POST", path, wish }, &response, error);
     json_decref(wish);
     if (!ok) {
         weft_cli_blame(error, "cluster", cluster);
@@ -127,7 +134,7 @@ run(WeftCli *cli, char **args, GError **error)
     if (cli->json)
         weft_cli_print_json(g_steal_pointer(&response.body));
     else
-        printf("%s[%u] is being moved\n", cluster, rank);
+        printf("%s[%u] is %s\n", cluster, rank, cancel ? "not to be moved after all" : "being moved");
     return TRUE;
 }
 

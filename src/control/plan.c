@@ -82,11 +82,11 @@ plan_up(const WeftPlanInput *input, const WeftNodeView *view, gboolean meet)
     return meet && !met ? WEFT_DO_MEET : WEFT_DO_NOTHING;
 }
 
-/* One whose target is lost returns, whatever runs for it. */
+/* One whose target is lost returns, whatever runs for it, and so does one that was called off. */
 static WeftAction
 plan_moving(const WeftNodeView *view)
 {
-    if (view->target == WEFT_SEEN_LOST)
+    if (view->target == WEFT_SEEN_LOST || view->called_off)
         return WEFT_DO_RETURN;
     gboolean waits = view->busy || view->resting || view->host == WEFT_SEEN_SILENT || view->target == WEFT_SEEN_SILENT;
     return waits ? WEFT_DO_NOTHING : WEFT_DO_MOVE;

@@ -23,6 +23,7 @@ typedef struct WeftNodeView {
     gboolean stopped;      /* its domain is known to be gone */
     gboolean prepared;     /* its host has what it takes to start it: its image is there */
     WeftSeen target;       /* of the host that it is being moved to */
+    gboolean called_off;   /* it is not to be moved after all */
     gboolean leaves;       /* it is to be moved, and may be now */
     gboolean emptied;      /* its host is to have no nodes any more */
     gboolean parted_there; /* as parted, of the host that it is being moved to */
@@ -44,7 +45,7 @@ typedef enum {
     WEFT_DO_GREET,  /* its domain runs: wait for its first answer from inside */
     WEFT_DO_MEET,   /* ask it to reach all others */
     WEFT_DO_MOVE,   /* the next step to the host where it has a place, too */
-    WEFT_DO_RETURN, /* that host is lost: it is not moved */
+    WEFT_DO_RETURN, /* that host is lost, or it was called off: it is not moved */
     WEFT_DO_GO_ON,  /* it was brought to rest, and gets its devices */
     WEFT_DO_STOP,
 } WeftAction;

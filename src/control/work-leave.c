@@ -82,6 +82,7 @@ weft_work_read_wishes(WeftWork *work)
         WeftMoveWish *wish = weft_record_move(records->pdata[i], &error);
         if (!wish)
             break;
+        wish->revision = ((const WeftRecord *)records->pdata[i])->revision;
         g_ptr_array_add(work->wishes, wish);
     }
     work->wishes_stale = error != NULL;
@@ -125,13 +126,18 @@ weft_work_tell_move(const WeftWork *work, WeftTxn *txn, const char *type, const 
     weft_txn_put_event(txn, &event);
 }
 
-/* Wishes about nodes that are others by now, or are not well enough. */
-static gboolean
-is_vain(const WeftWork *work, const WeftMoveWish *wish)
+/* Why nothing comes of a wish: its node is another by now, or not well enough, or somebody called it off. NULL: something may.
+ */
+static char *
+why_vain(const WeftWork *work, const WeftMoveWish *wish)
 {
     const WeftNodeWork *item = weft_work_find(work, wish->node);
     WeftNodePhase phase = item ? item->node->phase : WEFT_NODE_STOPPING;
-    return !(item && item->node->target) && phase != WEFT_NODE_READY && phase != WEFT_NODE_UP;
+    if (item && item->node->target)
+        return NULL;
+    if (phase != WEFT_NODE_READY && phase != WEFT_NODE_UP)
+        return g_strdup("it failed meanwhile, or was replaced");
+    return wish->called_off ? weft_work_called_off_words(wish) : NULL;
 }
 
 static gboolean
@@ -140,12 +146,13 @@ drop_vain(WeftWork *work)
     g_autoptr(WeftTxn) txn = weft_txn_new("moves-dropped");
     for (guint i = 0; i < work->wishes->len; i++) {
         const WeftMoveWish *wish = work->wishes->pdata[i];
-        if (!is_vain(work, wish))
+        g_autofree char *why = why_vain(work, wish);
+        if (!why)
             continue;
         g_autofree char *key = weft_move_key(wish->cluster, wish->rank);
         weft_txn_delete(txn, WEFT_KIND_MOVE, key, WEFT_ANY);
-        weft_txn_tell(txn, "node-move-failed", work->cluster, NULL, "%s[%u] is not moved: it failed meanwhile, or was replaced",
-                      work->cluster->name, wish->rank);
+        weft_txn_tell(txn, "node-move-failed", work->cluster, NULL, "%s[%u] is not moved: %s", work->cluster->name, wish->rank,
+                      why);
     }
     if (weft_txn_is_empty(txn))
         return FALSE;
@@ -372,7 +379,7 @@ leave(WeftWork *work, WeftNodeWork *item, WeftNode *there)
     node->target = there;
     node->still = weft_work_needs_still(node);
     item->dirty = item->claims = item->departing = TRUE;
-    item->measured = item->at_rest = FALSE;
+    item->measured = item->at_rest = item->gone_over = FALSE;
     weft_rest_clear(&item->rest);
     item->awaits = FALSE;
     weft_control_take_target(control, node);
@@ -380,7 +387,7 @@ leave(WeftWork *work, WeftNodeWork *item, WeftNode *there)
     weft_work_members_changed(work, node);
     weft_txn_expect(txn, WEFT_KIND_HOST, there->host, weft_hosts_revision(control->hosts, there->host));
     weft_txn_expect(txn, WEFT_KIND_CLUSTER, work->key, work->cluster_revision);
-    weft_txn_put_move(txn, asked ? asked : own, there->host, asked ? WEFT_ANY : WEFT_ABSENT);
+    weft_txn_put_move(txn, asked ? asked : own, there->host, asked ? asked->revision : WEFT_ABSENT);
     weft_work_tell_move(work, txn, "node-moving", node, "leaves for another host", NULL);
     work->wishes_stale = TRUE;
     weft_work_commit(work, txn);

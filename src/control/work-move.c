@@ -8,6 +8,7 @@
 #include "size.h"
 
 #define TELL_AGAIN G_USEC_PER_SEC /* how far it is */
+#define TIMEOUTS 2                /* as many times as nodes are started on one host: what hangs may only be slow */
 
 /* --- on its way --- */
 
@@ -20,7 +21,16 @@ give_up(WeftWork *work, WeftNodeWork *item, const char *why, const char *detail,
     item->unmoved = g_strdup(why);
     item->unmoved_detail = g_strdup(detail);
     item->hopeless = hopeless;
+    item->doubtful = FALSE;
     weft_work_wake(work);
+}
+
+/* Likewise, where nobody told how far it got: one that has gone over, or is about to, goes on. */
+static void
+give_up_in_doubt(WeftWork *work, WeftNodeWork *item, const char *why, const char *detail)
+{
+    give_up(work, item, why, detail, FALSE);
+    item->doubtful = TRUE;
 }
 
 void
@@ -58,6 +68,8 @@ move_failed(WeftWork *work, WeftNodeWork *item, const GError *error, gint64 dead
     weft_hosts_hint(work->control->hosts, item->node->target->host);
     if (code == WEFT_ERROR_NOT_FOUND)
         lose(work, item, error);
+    else if (code == WEFT_ERROR_TIMEOUT && item->rest.attempts >= TIMEOUTS * work->control->options.starts_max)
+        give_up_in_doubt(work, item, words, error->message);
     else if (!goes_on(code) && (code == WEFT_ERROR_INVALID || item->rest.attempts >= work->control->options.starts_max))
         give_up(work, item, words, error->message, FALSE);
 }
@@ -171,6 +183,18 @@ stilled(WeftWork *work, const char *node_id, const char *why, const GError *erro
 
 /* --- it stays --- */
 
+/* It was too late to stay: only the call that moves it knows how far it is. */
+static void
+go_over(WeftWork *work, WeftNodeWork *item)
+{
+    item->doubtful = FALSE;
+    item->gone_over = TRUE;
+    g_clear_pointer(&item->unmoved, g_free);
+    g_clear_pointer(&item->unmoved_detail, g_free);
+    weft_rest_clear(&item->rest);
+    weft_work_wake(work);
+}
+
 static void
 looked(WeftJob *job, const GError *error)
 {
@@ -179,8 +203,11 @@ looked(WeftJob *job, const GError *error)
     if (!item || !item->unmoved)
         return;
     WeftErrorCode code = error ? weft_error_code(error) : WEFT_ERROR_FAILED;
+    gboolean left = error && (code == WEFT_ERROR_CONFLICT || code == WEFT_ERROR_NOT_FOUND);
     item->stays = !error;
-    if (error && (code == WEFT_ERROR_CONFLICT || code == WEFT_ERROR_NOT_FOUND))
+    if (left && item->doubtful)
+        go_over(work, item);
+    else if (left)
         lose(work, item, error);
     else if (error)
         weft_work_node_rests(work, item, WEFT_DEED_MOVE, item->unmoved, error->message);
@@ -280,7 +307,8 @@ stay(WeftWork *work, WeftNodeWork *item, WeftTxn *txn)
 {
     g_autofree char *words = g_strdup_printf("is not moved, and runs on where it is: %s", item->unmoved);
     weft_work_forget_move(work, txn, item->node);
-    weft_work_shun(work, item->node->target->host, FALSE);
+    if (!weft_work_is_called_off(work, item))
+        weft_work_shun(work, item->node->target->host, FALSE);
     weft_work_tell_move(work, txn, "node-move-failed", item->node, words, item->unmoved_detail);
     weft_work_unmove(work, item);
     weft_rest_clear(&item->rest);
@@ -320,6 +348,30 @@ weft_work_end_moves(WeftWork *work)
     return TRUE;
 }
 
+char *
+weft_work_called_off_words(const WeftMoveWish *wish)
+{
+    return g_strdup_printf("%s called it off", wish->called_off);
+}
+
+gboolean
+weft_work_is_called_off(const WeftWork *work, const WeftNodeWork *item)
+{
+    const WeftMoveWish *wish = weft_work_wish(work, item->node);
+    return wish && wish->called_off && !item->gone_over;
+}
+
+static void
+turn_back(WeftWork *work, WeftNodeWork *item)
+{
+    gboolean lost = weft_hosts_seen(work->control->hosts, item->node->target->host) == WEFT_SEEN_LOST;
+    g_autofree char *words = lost ? NULL : weft_work_called_off_words(weft_work_wish(work, item->node));
+    if (lost)
+        give_up(work, item, "the host that it was to be moved to is lost", NULL, FALSE);
+    else
+        give_up_in_doubt(work, item, words, NULL);
+}
+
 /* What runs for it ends first; then it is where it was, or nowhere. */
 void
 weft_work_return(WeftWork *work, WeftNodeWork *item)
@@ -329,7 +381,7 @@ weft_work_return(WeftWork *work, WeftNodeWork *item)
     else if (g_hash_table_contains(work->jobs, item->node->id))
         weft_work_interrupt(work, item);
     else
-        give_up(work, item, "the host that it was to be moved to is lost", NULL, FALSE);
+        turn_back(work, item);
 }
 
 /* --- going on --- */

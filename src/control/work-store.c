@@ -241,6 +241,7 @@ view_of(const WeftWork *work, const WeftNodeWork *item)
         .prepared = node->phase != WEFT_NODE_CLAIMED || weft_work_is_prepared(work, node),
         .parted = weft_work_has_parted(work, node->host),
         .target = target ? weft_hosts_seen(work->control->hosts, target->host) : WEFT_SEEN_UP,
+        .called_off = weft_work_is_called_off(work, item),
         .leaves = weft_work_leaves(work, item),
         .emptied = weft_work_is_emptied(work, node),
         .parted_there = !target || weft_work_has_parted(work, target->host),

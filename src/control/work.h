@@ -40,7 +40,9 @@ typedef struct WeftNodeWork {
     char *unmoved;        /* why it is not moved after all; the store does not know yet */
     char *unmoved_detail; /* the driver's words, for operators; NULL: none */
     gboolean hopeless;    /* … nor will it ever be */
+    gboolean doubtful;    /* … but it may have gone over: nobody told */
     gboolean stays;       /* … and it was seen to run where it is */
+    gboolean gone_over;   /* it was too late to call that off */
     gboolean copied;      /* what it shared with its template became its own, and no event told yet */
     gboolean whole;       /* a clone that could not share memory: it reads all of it for itself */
     char *host_key;       /* the public key of its ssh server, for the others; NULL: nobody asked yet */
@@ -243,6 +245,9 @@ void weft_work_capture(WeftWork *work, WeftNodeWork *item);
 
 /* That it be moved; NULL: nobody asked, or its host is being emptied and it has not left. */
 const WeftMoveWish *weft_work_wish(const WeftWork *work, const WeftNode *node);
+/* Is it to stay after all? One that has gone over is not. */
+gboolean weft_work_is_called_off(const WeftWork *work, const WeftNodeWork *item);
+char *weft_work_called_off_words(const WeftMoveWish *wish);
 /* An event of its move. words: behind its label. */
 void weft_work_tell_move(const WeftWork *work, WeftTxn *txn, const char *type, const WeftNode *node, const char *words,
                          const char *detail);
@@ -269,7 +274,7 @@ gboolean weft_work_forget_move(const WeftWork *work, WeftTxn *txn, const WeftNod
 
 /* The next step of one on its way. */
 void weft_work_move(WeftWork *work, WeftNodeWork *item);
-/* Its target is lost. */
+/* Its target is lost, or it was called off. */
 void weft_work_return(WeftWork *work, WeftNodeWork *item);
 /* Its target cannot have it. */
 void weft_work_target_failed(WeftWork *work, WeftNodeWork *item, const char *why, const char *detail);

@@ -38,6 +38,6 @@ typedef enum {
 } WeftCopyTurn;
 
 /* The stall that is allowed is granted in so many parts, one of them from the beginning. */
-#define WEFT_COPY_GRANTS 6
+#define WEFT_COPY_GRANTS 10
 
 WeftCopyTurn weft_copy_turn(WeftCopy copy, const WeftCopyPass *pass);

@@ -25,6 +25,7 @@ static const WeftCodecField fields[] = {
     WEFT_FIELD(WeftMoveWish, copy, WORD, WEFT_OPTIONAL, .fallback = WEFT_METHOD_AUTO, .words = weft_method_words),
     WEFT_FIELD(WeftMoveWish, creator, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftMoveWish, created, UINT64),
+    WEFT_FIELD(WeftMoveWish, called_off, TEXT, WEFT_OPTIONAL),
     {},
 };
 

@@ -26,6 +26,8 @@ typedef struct WeftMoveWish {
     WeftMethod copy;
     char *creator; /* principal; NULL: its host is being emptied */
     gint64 created;
+    char *called_off; /* principal who wants it no more; NULL: nobody. One that has gone over already arrives */
+    gint64 revision;  /* of its record, in memory only; 0: it has none */
 } WeftMoveWish;
 
 WeftMoveWish *weft_move_wish_from_json(json_t *json, GError **error);

@@ -347,3 +347,90 @@ def test_the_command_line_tells_how_it_went(weft, settle):
     assert done.returncode == 1 and "runs on where it is" in done.stderr
     weft.world.fault()
     settle(weft)
+
+
+def test_one_that_only_times_out_ends(site, settle):
+    weft = site(changes={"control": {"starts_max": 1, "start_deadline": "1s"}})
+    bridge(weft)
+    here = node(weft)
+    weft.world.fault("hang move")
+    move(weft)
+    failed = wait_told(weft, "node-move-failed")[0]
+    assert failed["message"].startswith("cfd[0] is not moved, and runs on where it is: ") and "nothing was heard" in failed["message"]
+    weft.client.wait_phase("cfd", "ready")
+    assert identity(node(weft)) == identity(here) and node(weft)["host"] == here["host"]
+    weft.world.fault()
+    settle(weft)
+
+
+def cancel(weft, rank=0, status=202):
+    return weft.client.expect(status, "DELETE", f"/v1/clusters/cfd/nodes/{rank}/move?tenant=acme")
+
+
+def test_called_off(weft, settle):
+    """One is on its way, the other waits for that."""
+    bridge(weft)
+    before = weft.client.nodes("cfd")
+    assert "not being moved" in cancel(weft, 0, 404)["detail"]
+    weft.world.fault("hang move")
+    move(weft, 0)
+    until(lambda: node(weft)["moving_to"], "it leaves")
+    move(weft, 1)
+    assert cancel(weft, 1)["called_off"] == "root"
+    wait_told(weft, "node-move-failed")
+    assert told(weft, "node-move-failed")[0]["message"] == "cfd[1] is not moved: root called it off"
+    done = weft.cli("move", "cfd[0]", "--cancel", "--tenant", "acme")
+    assert done.stdout == "cfd[0] is not moved, and runs on where it is: root called it off\n"
+    weft.client.wait_phase("cfd", "ready")
+    assert [(n["id"], n["host"]) for n in weft.client.nodes("cfd")] == [(n["id"], n["host"]) for n in before]
+    weft.world.fault()
+    settle(weft)
+    move(weft, 0)
+    wait_moved(weft, before[0]["host"])
+    settle(weft)
+
+
+def test_called_off_too_late(weft, settle):
+    """It has gone over: it arrives, and whoever called it off is told."""
+    bridge(weft)
+    here = node(weft)
+    weft.world.fault("fail post-copy 1000 the link broke")
+    move(weft, copy="post-copy")
+    until(lambda: "the link between the hosts broke" in (weft.client.cluster("cfd")["reason"] or ""), "it stands still")
+    cancel(weft)
+    assert cancel(weft)["called_off"] == "root"
+    weft.world.fault()
+    done = weft.cli("move", "cfd[0]", "--cancel", "--tenant", "acme", check=False)
+    assert done.returncode in (1, 4) and ("moved to another host" in done.stderr or "not being moved" in done.stderr), done
+    wait_moved(weft, here["host"])
+    settle(weft)
+    assert node(weft)["id"] == here["id"] and len(told(weft, "node-move-called-off")) == 1 and not told(weft, "node-move-failed")
+
+
+def test_called_off_after_a_restart(weft, settle):
+    bridge(weft)
+    here = node(weft)
+    weft.world.fault("hang move")
+    move(weft)
+    until(lambda: node(weft)["moving_to"], "it leaves")
+    cancel(weft)
+    weft.kill()
+    weft.start()
+    wait_told(weft, "node-move-failed")
+    weft.world.fault()
+    weft.client.wait_phase("cfd", "ready")
+    assert node(weft)["host"] == here["host"]
+    settle(weft)
+
+
+def test_an_emptied_host_is_not_called_off(weft, settle):
+    bridge(weft, count=1)
+    here = node(weft)["host"]
+    weft.world.fault("hang move")
+    weft.client.expect(200, "POST", f"/v1/hosts/{here}/drain", {"move": True})
+    until(lambda: node(weft)["moving_to"], "it leaves")
+    assert "undrain" in cancel(weft, 0, 409)["detail"]
+    assert "--to" in weft.cli("move", "cfd", "--cancel", "--to", "n1", "--tenant", "acme", check=False).stderr
+    weft.world.fault()
+    wait_moved(weft, here)
+    settle(weft)

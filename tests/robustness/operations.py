@@ -582,6 +582,15 @@ def move_in_vain(site):
     site.until(lambda: tells("node-moved")(site), "the first has moved")
 
 
+def call_move_off(site):
+    site.world.fault("hang move")
+    ask_to_move(site, 0)
+    site.until(lambda: site.client.nodes("cfd")[0]["moving_to"], "it leaves")
+    site.call("DELETE", "/v1/clusters/cfd/nodes/0/move?tenant=acme")
+    site.until(lambda: tells("node-move-failed")(site), "it is not moved")
+    site.world.fault()
+
+
 def empty(site):
     site.call("POST", f"/v1/hosts/{busy_host(site)}/drain", {"move": True})
     site.until(lambda: all(not h["nodes"] for h in site.client.items("/v1/hosts") if h["moving"]), "it is empty")
@@ -803,6 +812,7 @@ OPERATIONS = [
     Operation("move-device", move_with_device, with_cluster(2), has_moved(2)),
     Operation("move-badly", move_badly, with_bridge(1), has_nodes(1)),
     Operation("move-in-vain", move_in_vain, with_bridge(2), has_moved(2)),
+    Operation("move-called-off", call_move_off, with_bridge(2), has_nodes(2)),
     Operation("empty", empty, with_bridge(2), has_moved(2)),
     Operation("undrain", undrain, drained, is_undrained),
     Operation("host-add-rm", add_and_remove_host, check=host_is_gone),

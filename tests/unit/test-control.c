@@ -18,8 +18,9 @@ typedef struct Case {
     /* what is known: a letter for each node, its phase (c u r f l s), then flags of the node behind it:
      * b busy, z resting, x stopped, o runs, i has no image there, n its host has the network still, m has not met the
      * present members, B was ready before, L host lost, S silent, E evicting, ! started too often, v is to be moved, e its
-     * host is emptied by moves, T is on its way to a host, t … which is lost, W … which is silent, p … which has the network,
-     * q is at rest; ranks count up. A ~ at the end: some host has not the right peers; a ^ before it all: it was preempted. */
+     * host is emptied by moves, T is on its way to a host, t … which is lost, W … which is silent, c … though somebody called
+     * that off, p … which has the network, q is at rest; ranks count up. A ~ at the end: some host has not the right peers; a ^
+     * before it all: it was preempted. */
     const char *nodes;
     gboolean wired;
     gboolean was_ready;
@@ -107,6 +108,7 @@ static const Case cases[] = {
     { "its target is lost", 2, FALSE, "r rTt", TRUE, TRUE, "-U 0", WEFT_CLUSTER_MIGRATING },
     { "… while something runs for it", 2, FALSE, "r rTtb", TRUE, TRUE, "-U 0", WEFT_CLUSTER_MIGRATING },
     { "its target is silent", 2, FALSE, "r rTW", TRUE, TRUE, "-- 0", WEFT_CLUSTER_MIGRATING },
+    { "it is called off", 2, FALSE, "r rTcb", TRUE, TRUE, "-U 0", WEFT_CLUSTER_MIGRATING },
     { "its host is lost on the way", 2, FALSE, "r rTL", TRUE, TRUE, "-L 0", WEFT_CLUSTER_MIGRATING },
     { "… and is stopped where it was to be", 2, FALSE, "r sTL", TRUE, TRUE, "-k 1", WEFT_CLUSTER_SCALING },
     { "… unless that is lost, too", 2, FALSE, "r sTLt", TRUE, TRUE, "-F 1", WEFT_CLUSTER_SCALING },
@@ -162,6 +164,7 @@ view_of(const char *text, guint rank)
                            .stopped = strchr(text + 1, 'x') != NULL,
                            .prepared = !strchr(text + 1, 'i'),
                            .target = target,
+                           .called_off = strchr(text + 1, 'c') != NULL,
                            .leaves = strchr(text + 1, 'v') != NULL,
                            .emptied = strchr(text + 1, 'e') != NULL,
                            .parted_there = !strchr(text + 1, 'p'),
