@@ -99,6 +99,7 @@ weft_job_free(WeftJob *job)
     g_free(job->to_uri);
     weft_job_file_free(job->file);
     weft_job_file_free(job->saved);
+    weft_job_file_free(job->disk);
     weft_job_file_free(job->fetched);
     if (job->prepare_free)
         job->prepare_free(job->prepare_data);
@@ -152,7 +153,7 @@ static void
 call_driver(WeftHypervisor *hv, WeftJob *job)
 {
     const WeftHostAddress host = { job->host, job->uri };
-    const WeftDomainOrigin origin = { job->saved, job->primed, job->paused };
+    const WeftDomainOrigin origin = { job->saved, job->disk, job->primed, job->paused };
     const WeftStart start = { job->text, job->seed, job->file, job->disk_size, job->saved || job->own ? &origin : NULL };
     const WeftBring bring = { job->file, job->path, brought, job };
     const WeftFetch fetch = { job->text, job->path, brought, job };

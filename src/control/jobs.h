@@ -51,6 +51,7 @@ struct WeftJob {
     WeftImageFile *file; /* what a start lays the domain's disk over, or what is to be brought; owned */
     guint64 disk_size;
     WeftImageFile *saved; /* what a start goes on from, or memory is primed from; NULL: it boots; owned */
+    WeftImageFile *disk;  /* … and its own disk of the same moment; NULL: it has none; owned */
     char *primed;         /* … and the memory that it shares then */
     gboolean paused;      /* … and it waits for a resume */
     gboolean own;         /* a start goes on from the host's own "<domain>.saved" */

@@ -174,21 +174,42 @@ start_locked(const WeftFakeFolder *host, const WeftDomainFacts *facts, const cha
 
 /* --- what belongs to a domain --- */
 
-static const char *const domain_files[] = { WEFT_SEED_SUFFIX, WEFT_DISK_SUFFIX, WEFT_SAVED_SUFFIX };
+static const char *const domain_files[] = { WEFT_SEED_SUFFIX, WEFT_DISK_SUFFIX, WEFT_LAYER_SUFFIX, WEFT_SAVED_SUFFIX };
+
+/* It goes on from its own saved file, and so with its own disk. */
+static gboolean
+keeps_disk(const WeftStart *start)
+{
+    return start->origin && !start->origin->saved;
+}
+
+static gboolean
+write_disk(const WeftFakeFolder *pool, const char *domain, const WeftStart *start, GError **error)
+{
+    g_autofree char *disk = g_strconcat(domain, WEFT_DISK_SUFFIX, NULL);
+    g_autofree char *fresh =
+        g_strdup_printf("base %s\nsize %" G_GUINT64_FORMAT "\n", start->base->digest, MAX(start->disk_size, start->base->size));
+    if (!start->origin || !start->origin->disk)
+        return weft_fake_replace(pool, disk, fresh, strlen(fresh), error);
+    g_autofree char *from = weft_image_file_name(start->origin->disk->digest);
+    g_autofree char *text = weft_fake_read(pool, from, WEFT_FAKE_DISK_MAX, NULL);
+    if (!text)
+        return weft_error_refuse(error, WEFT_ERROR_NOT_FOUND, "host %s: there is no %s; bring it first", pool->host, from);
+    g_autofree char *base = g_strdup_printf("base %s\n", start->base->digest);
+    if (!g_str_has_prefix(text, base))
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "host %s: %s is no layer over the same image", pool->host, from);
+    return weft_fake_replace(pool, disk, text, strlen(text), error);
+}
 
 /* Of what is large and the same everywhere only the size is kept: a hundred thousand of these must fit. */
 static gboolean
 write_files(const WeftFakeFolder *pool, const char *domain, const WeftStart *start, GError **error)
 {
     g_autofree char *seed = g_strconcat(domain, WEFT_SEED_SUFFIX, NULL);
-    g_autofree char *disk = g_strconcat(domain, WEFT_DISK_SUFFIX, NULL);
     g_autofree char *seed_text = g_strdup_printf("size %" G_GSIZE_FORMAT "\n", start->seed ? g_bytes_get_size(start->seed) : 0);
-    g_autofree char *disk_text = !start->base ? NULL
-                                              : g_strdup_printf("base %s\nsize %" G_GUINT64_FORMAT "\n", start->base->digest,
-                                                                MAX(start->disk_size, start->base->size));
     return weft_fake_images_check(pool, start->xml, error) &&
            (!start->seed || weft_fake_replace(pool, seed, seed_text, strlen(seed_text), error)) &&
-           (!start->base || weft_fake_replace(pool, disk, disk_text, strlen(disk_text), error));
+           (!start->base || keeps_disk(start) || write_disk(pool, domain, start, error));
 }
 
 static gboolean
@@ -224,13 +245,13 @@ begin_with_origin(const char *world, const WeftFakeFolder *host, const char *dom
 static void
 remove_made_files(const WeftFakeFolder *pool, const char *domain, const WeftStart *start, gboolean runs)
 {
-    gboolean own = start->origin && !start->origin->saved;
-    if (runs || !own)
+    if (runs || !keeps_disk(start))
         weft_fake_remove(pool, domain, WEFT_SAVED_SUFFIX, NULL);
     if (runs)
         return;
     weft_fake_remove(pool, domain, WEFT_SEED_SUFFIX, NULL);
-    weft_fake_remove(pool, domain, WEFT_DISK_SUFFIX, NULL);
+    if (!keeps_disk(start))
+        weft_fake_remove(pool, domain, WEFT_DISK_SUFFIX, NULL);
 }
 
 /* As on a real host: the files come first, and go where the domain does not run. */

@@ -3,7 +3,8 @@
  *     WORLD/HOST/domains/NAME.xml      a running domain
  *     WORLD/HOST/domains/NAME.off      a stopped one
  *     WORLD/HOST/pool/NAME.seed        the size of its seed
- *     WORLD/HOST/pool/NAME.disk        the base and the size of its disk
+ *     WORLD/HOST/pool/NAME.disk        the base and the size of its disk, and what a test has its guest write there
+ *     WORLD/HOST/pool/NAME.layer       … and what it writes since it was saved, where that is there
  *     WORLD/HOST/pool/image-DIGEST     an image's file; image-DIGEST.part while it is being brought
  *     WORLD/HOST/pool/NAME.saved       a domain that was put aside: its name and its definition
  *     WORLD/HOST/primed/ID             memory to fork from: the digest of the saved file that it is made of

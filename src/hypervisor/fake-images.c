@@ -156,18 +156,31 @@ weft_fake_bring(WeftHypervisor *hv, const WeftHostAddress *host, const WeftBring
     return ok;
 }
 
+static gboolean
+discard_saved(const char *world, const char *host, const char *name, GError **error)
+{
+    g_autofree char *domain = g_strndup(name, strlen(name) - strlen(WEFT_SAVED_SUFFIX));
+    WeftFakeFolder pool;
+    if (!weft_fake_check_name(name, error) || !weft_fake_folder_lock(world, host, WEFT_FAKE_POOL, &pool, error))
+        return FALSE;
+    gboolean ok = weft_fake_remove(&pool, name, "", error) && weft_fake_layer_drop(&pool, domain, error);
+    weft_fake_folder_close(&pool);
+    return ok;
+}
+
 gboolean
 weft_fake_discard(WeftHypervisor *hv, const WeftHostAddress *host, const char *digest, GCancellable *cancellable,
                   GError **error)
 {
     const char *world = ((WeftFakeHypervisor *)hv)->world;
     WeftFakeFolder pool;
-    gboolean saved = g_str_has_suffix(digest, WEFT_SAVED_SUFFIX);
-    if (!weft_fake_pass(world, host->name, "discard", cancellable, error) ||
-        !(saved ? weft_fake_check_name(digest, error) : weft_digest_check(digest, error)) ||
-        !weft_fake_folder_open(world, host->name, WEFT_FAKE_POOL, &pool, error))
+    if (!weft_fake_pass(world, host->name, "discard", cancellable, error))
         return FALSE;
-    g_autofree char *name = saved ? g_strdup(digest) : weft_image_file_name(digest);
+    if (g_str_has_suffix(digest, WEFT_SAVED_SUFFIX))
+        return discard_saved(world, host->name, digest, error);
+    if (!weft_digest_check(digest, error) || !weft_fake_folder_open(world, host->name, WEFT_FAKE_POOL, &pool, error))
+        return FALSE;
+    g_autofree char *name = weft_image_file_name(digest);
     gboolean ok = weft_fake_remove(&pool, name, PART, error) && weft_fake_remove(&pool, name, "", error);
     weft_fake_folder_close(&pool);
     return ok;

@@ -79,7 +79,8 @@ carry_file(const WeftFakeFolder *from, const WeftFakeFolder *to, const char *dom
 static gboolean
 carry_files(const Hosts *hosts, const char *domain, GError **error)
 {
-    return carry_file(&hosts->from_pool, &hosts->to_pool, domain, WEFT_SEED_SUFFIX, error) &&
+    return weft_fake_layer_drop(&hosts->from_pool, domain, error) &&
+           carry_file(&hosts->from_pool, &hosts->to_pool, domain, WEFT_SEED_SUFFIX, error) &&
            carry_file(&hosts->from_pool, &hosts->to_pool, domain, WEFT_DISK_SUFFIX, error) &&
            carry_file(&hosts->from, &hosts->to, domain, WEFT_FAKE_BLANK, error) &&
            carry_file(&hosts->from, &hosts->to, domain, WEFT_FAKE_PLUGGED, error) &&

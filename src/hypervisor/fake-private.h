@@ -61,6 +61,8 @@ gboolean weft_fake_check_name(const char *name, GError **error);
 #define WEFT_FAKE_OUT ".out"         /* it has left, and nobody knows yet whether it has arrived */
 #define WEFT_FAKE_IN ".in"           /* it is about to arrive */
 #define WEFT_FAKE_MEMORY (256u << 20)
+#define WEFT_FAKE_DISK_MAX                                                                                                     \
+    (1u << 20) /* of a disk's text: what is below it, its size, and whatever a test has its guest write */
 
 /* --- fake-images.c --- */
 gboolean weft_fake_bring(WeftHypervisor *hv, const WeftHostAddress *host, const WeftBring *bring, GCancellable *cancellable,
@@ -82,6 +84,8 @@ gboolean weft_fake_prime(WeftHypervisor *hv, const WeftHostAddress *host, const 
 gboolean
 weft_fake_unprime(WeftHypervisor *hv, const WeftHostAddress *host, const char *id, GCancellable *cancellable, GError **error);
 gboolean weft_fake_list_primed(const char *world, const char *host, GPtrArray *primed, GError **error);
+/* Of a pool that is locked: makes one of a domain's disk and what it wrote since it was saved. */
+gboolean weft_fake_layer_drop(const WeftFakeFolder *pool, const char *domain, GError **error);
 /* What it is to go on from is there, is of one piece, and of its size. */
 gboolean
 weft_fake_check_origin(const char *world, const char *host, const char *domain, const WeftStart *start, GError **error);

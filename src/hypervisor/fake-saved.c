@@ -57,6 +57,27 @@ devices_of(const WeftFakeFolder *host, const char *domain, const char *running)
     return g_strdup_printf(INTERFACES "%u", count_interfaces(running) + (more ? 1 : 0));
 }
 
+gboolean
+weft_fake_layer_drop(const WeftFakeFolder *pool, const char *domain, GError **error)
+{
+    g_autofree char *disk = g_strconcat(domain, WEFT_DISK_SUFFIX, NULL), *layer = g_strconcat(domain, WEFT_LAYER_SUFFIX, NULL);
+    g_autofree char *below = weft_fake_read(pool, disk, WEFT_FAKE_DISK_MAX, NULL);
+    g_autofree char *above = weft_fake_read(pool, layer, WEFT_FAKE_DISK_MAX, NULL);
+    g_autofree char *whole = g_strconcat(below ? below : "", above, NULL);
+    return !above || ((!below || !*above || weft_fake_replace(pool, disk, whole, strlen(whole), error)) &&
+                      weft_fake_remove(pool, layer, "", error));
+}
+
+/* What its guest writes from now on is kept apart. */
+static gboolean
+lay_over(const WeftFakeFolder *pool, const char *domain, gboolean goes_on, GError **error)
+{
+    g_autofree char *layer = g_strconcat(domain, WEFT_LAYER_SUFFIX, NULL);
+    if (!weft_fake_layer_drop(pool, domain, error))
+        return FALSE;
+    return !goes_on || !weft_fake_exists(pool, domain, WEFT_DISK_SUFFIX) || weft_fake_replace(pool, layer, "", 0, error);
+}
+
 /* A file that is there is the one that was asked for, unless its domain was to be gone and went on from it meanwhile. */
 static gboolean
 write_saved(const WeftFakeFolder *host, const WeftFakeFolder *pool, const char *domain, gboolean goes_on, guint64 *ret_size,
@@ -74,7 +95,7 @@ write_saved(const WeftFakeFolder *host, const WeftFakeFolder *pool, const char *
     g_autofree char *now = devices_of(host, domain, running);
     g_autofree char *text = g_strdup_printf(SAVED "%s\n%s\n%s", domain, now, running);
     *ret_size = strlen(text);
-    return weft_fake_replace(pool, file, text, strlen(text), error);
+    return lay_over(pool, domain, goes_on, error) && weft_fake_replace(pool, file, text, strlen(text), error);
 }
 
 gboolean

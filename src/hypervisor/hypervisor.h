@@ -17,11 +17,13 @@
 typedef struct WeftHypervisor WeftHypervisor;
 
 /* Where weft keeps its files on a host, a storage pool of that name: images, and saved files that were brought, as
- * "image-<digest>", what belongs to a domain as "<domain>.seed", "<domain>.disk" and, saved here, "<domain>.saved". */
+ * "image-<digest>", what belongs to a domain as "<domain>.seed", "<domain>.disk" and, saved here, "<domain>.saved"; while that
+ * is there, what a domain that goes on writes to its disk is in "<domain>.layer". */
 #define WEFT_POOL "weft"
 #define WEFT_POOL_PATH "/var/lib/libvirt/weft"
 #define WEFT_SEED_SUFFIX ".seed"
 #define WEFT_DISK_SUFFIX ".disk"
+#define WEFT_LAYER_SUFFIX ".layer"
 #define WEFT_SAVED_SUFFIX ".saved"
 
 typedef enum {
@@ -63,7 +65,8 @@ typedef struct WeftHostAddress {
 /* What a domain goes on from, instead of booting: a file that save() made of it, or of another domain of the same devices and
  * size. Only name, identity, places on the host and files may differ in its definition. */
 typedef struct WeftDomainOrigin {
-    const WeftImageFile *saved; /* which was brought; NULL: the host's own "<domain>.saved" */
+    const WeftImageFile *saved; /* which was brought; NULL: the host's own "<domain>.saved", and its disk that was kept */
+    const WeftImageFile *disk;  /* … and its own disk of the same moment, which is copied; NULL: that is an empty layer */
     const char *primed;         /* memory made of it that the domain shares until it writes to it; NULL: it is read */
     gboolean paused;            /* it waits for resume() */
 } WeftDomainOrigin;
@@ -167,7 +170,8 @@ typedef struct WeftHypervisorOps {
      * resumed. Two calls for the same file at the same time bring it once. */
     gboolean (*bring)(WeftHypervisor *hv, const WeftHostAddress *host, const WeftBring *bring, GCancellable *cancellable,
                       GError **error);
-    /* Removes an image's file, or "<domain>.saved"; success also when it is not there. */
+    /* Removes an image's file, or "<domain>.saved"; success also when it is not there. With the latter a disk of the domain
+     * that was kept as it was then is one with what was written since; where that fails the same call tries again. */
     gboolean (*discard)(WeftHypervisor *hv, const WeftHostAddress *host, const char *digest, GCancellable *cancellable,
                         GError **error);
     /* Makes the host's part of a partition's network as described: missing parts are made, peers that are not named are
@@ -183,9 +187,10 @@ typedef struct WeftHypervisorOps {
      * when the domain is not running, BUSY when somebody else has it. The guest need not have opened its side yet. */
     int (*open)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, WeftChannel channel,
                 GCancellable *cancellable, GError **error);
-    /* Puts a running domain aside as "<domain>.saved". goes_on: it runs on, and is paused for as short as can be; else it is
-     * gone, and its other files are kept. Success also when a whole file is there and, unless it was to go on, the domain is
-     * gone. What was broken off leaves no file, and the domain running. INVALID: it has devices of its host. */
+    /* Puts a running domain aside as "<domain>.saved". goes_on: it runs on, or stands still if it did before, and is paused for
+     * as short as can be; else it is gone, and its other files are kept. Its own disk is in "<domain>.disk" as of the same
+     * moment, until the saved file is discarded. Success also when both are there whole and, unless it was to go on, the domain
+     * is gone. What was broken off leaves no file, and the domain running. INVALID: it has devices of its host. */
     gboolean (*save)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, gboolean goes_on,
                      WeftSaved *ret_saved, GCancellable *cancellable, GError **error);
     /* Brings a file of the pool to weftd; returns when it is there, whole, and tells its digest and size. */

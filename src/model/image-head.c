@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define SECTOR 512
+#define QCOW2 "QFI\xfb"
 #define LENGTH_2 72 /* of the header of version 2 */
 #define LENGTH_3 104
 #define TABLE_MAX (32u << 20) /* bytes of the first table: QEMU opens none that is larger */
@@ -117,6 +118,20 @@ check_qcow2(const Head *head, GError **error)
     return check_features(qcow2.features, error) && check_tables(&qcow2, head->file->size, error);
 }
 
+gboolean
+weft_image_layer_check(const char *base, const guint8 *bytes, gsize length, GError **error)
+{
+    Qcow2 qcow2 = { 0 };
+    if (length < 4 || memcmp(bytes, QCOW2, 4) != 0 || !read_header(&(Head){ NULL, bytes, length }, &qcow2, error))
+        return error && *error ? FALSE : refuse("the file is no qcow2", error);
+    gsize size = be32(bytes + 16);
+    gboolean same = qcow2.backing && qcow2.backing < length && size == strlen(base) && size <= length - qcow2.backing &&
+                    memcmp(bytes + qcow2.backing, base, size) == 0;
+    if (!same || qcow2.encryption || (qcow2.features & DATA_FILE))
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "disk: the file is no layer over %s", base);
+    return TRUE;
+}
+
 /* --- the others --- */
 
 /* A node could not write to what lacks of the last sector. */
@@ -156,7 +171,7 @@ static const struct Format {
     gsize magic_length;
     gboolean (*check)(const Head *head, GError **error); /* NULL: the magic is all */
 } formats[] = {
-    { WEFT_PART_DISK, WEFT_DISK_QCOW2, "a qcow2", 0, MAGIC("QFI\xfb"), check_qcow2 },
+    { WEFT_PART_DISK, WEFT_DISK_QCOW2, "a qcow2", 0, MAGIC(QCOW2), check_qcow2 },
     { WEFT_PART_DISK, WEFT_DISK_RAW, NULL, 0, MAGIC(""), check_sectors },
     { WEFT_PART_DISK, WEFT_DISK_READONLY, NULL, 0, MAGIC(""), NULL },
     { WEFT_PART_KERNEL, 0, "ELF", 0, MAGIC(ELFMAG), check_elf },

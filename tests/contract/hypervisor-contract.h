@@ -14,10 +14,15 @@ typedef struct WeftHypervisorFixture {
     /* A definition that the driver can start, with weft's mark; other definitions by other memory. */
     char *(*definition)(const char *node, guint memory_mib);
     char *(*device)(void); /* that can be plugged into it, with an alias */
-    gboolean lets_go;      /* its guests let go of what is unplugged */
-    guint crowd;           /* domains at once where it is about many */
-    gboolean tells;        /* of changes on its hosts */
-    gboolean has_hook;     /* its hosts run weft-hook, or say why not */
+    /* A device of a definition: the domain's own disk, over a raw image. */
+    char *(*disk)(const char *node, const char *digest);
+    /* Its guest writes this byte there, and what it finds there. */
+    void (*write)(gpointer world, const char *host, const char *domain, char byte);
+    gboolean (*has)(gpointer world, const char *host, const char *domain, char byte);
+    gboolean lets_go;  /* its guests let go of what is unplugged */
+    guint crowd;       /* domains at once where it is about many */
+    gboolean tells;    /* of changes on its hosts */
+    gboolean has_hook; /* its hosts run weft-hook, or say why not */
     /* What comes out of a running domain's stream, after something was written to it or by itself. hello NULL: nothing. */
     WeftChannel hello_channel;
     const char *ask, *hello;

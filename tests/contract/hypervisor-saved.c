@@ -320,6 +320,138 @@ copies(Site *site)
     aside_clear(&aside);
 }
 
+/* --- disks of their own --- */
+
+#define BASE 65536u
+
+typedef struct Disks {
+    Aside base, saved, disk;
+} Disks;
+
+static void
+disks_init(Disks *disks)
+{
+    g_autofree char *text = g_strnfill(BASE * 4, 'x');
+    aside_init(&disks->base);
+    aside_init(&disks->saved);
+    aside_init(&disks->disk);
+    g_assert_true(g_file_set_contents(disks->base.path, text, BASE * 4, NULL));
+    disks->base.file = (WeftImageFile){ .size = BASE * 4, .format = WEFT_DISK_RAW };
+    disks->base.file.digest = g_compute_checksum_for_data(G_CHECKSUM_SHA256, (const guchar *)text, BASE * 4);
+}
+
+static void
+disks_clear(Disks *disks)
+{
+    aside_clear(&disks->base);
+    aside_clear(&disks->saved);
+    aside_clear(&disks->disk);
+}
+
+static void
+start_on(Site *site, const Disks *disks, const char *node, const WeftDomainOrigin *origin, int code)
+{
+    GError *error = NULL;
+    g_autofree char *plain = site->fixture->definition(node, MEMORY);
+    g_autofree char *disk = site->fixture->disk(node, disks->base.file.digest);
+    const char *end = strstr(plain, "</devices>");
+    end = end ? end : strstr(plain, "</domain>");
+    g_autofree char *xml = g_strdup_printf("%.*s%s%s", (int)(end - plain), plain, disk, end);
+    const WeftStart start = { .xml = xml, .base = &disks->base.file, .origin = origin };
+    gboolean ok = site->hv->ops->start(site->hv, site->host, &start, NULL, &error);
+    expect(ok, error, code);
+}
+
+static void
+writes(Site *site, const char *domain, char byte)
+{
+    site->fixture->write(site->world, site->host->name, domain, byte);
+}
+
+static void
+expect_disk(Site *site, const char *domain, char byte)
+{
+    g_assert_true(site->fixture->has(site->world, site->host->name, domain, byte));
+}
+
+/* Memory and disk are of the same moment; it writes on, and has one disk again afterwards. */
+static void
+save_with_disk(Site *site, Disks *disks)
+{
+    bring(site, &disks->base);
+    start_on(site, disks, NODE, NULL, OK);
+    writes(site, "weft-" NODE, 'a');
+    save(site, NODE, TRUE, OK);
+    writes(site, "weft-" NODE, 'b');
+    save(site, NODE, TRUE, OK);
+    fetch(site, "weft-" NODE ".saved", &disks->saved, OK);
+    fetch(site, "weft-" NODE ".disk", &disks->disk, OK);
+    expect_disk(site, "weft-" NODE, 'b');
+    reopen(site);
+    discard_saved(site, "weft-" NODE ".saved");
+    discard_saved(site, "weft-" NODE ".saved");
+    expect_disk(site, "weft-" NODE, 'b');
+    expect_listing(site, "weft-" NODE ":" NODE);
+}
+
+static void
+own_disk(Site *site)
+{
+    Disks disks;
+    disks_init(&disks);
+    save_with_disk(site, &disks);
+
+    const WeftDomainOrigin origin = { .saved = &disks.saved.file, .disk = &disks.disk.file }, own = { 0 };
+    site->host = &site->fixture->hosts[1];
+    bring(site, &disks.base);
+    bring(site, &disks.saved);
+    start_on(site, &disks, OTHER, &origin, WEFT_ERROR_NOT_FOUND);
+    expect_listing(site, "");
+    bring(site, &disks.disk);
+    const WeftDomainOrigin other = { .saved = &disks.saved.file, .disk = &disks.base.file };
+    start_on(site, &disks, OTHER, &other, WEFT_ERROR_INVALID);
+    start_on(site, &disks, OTHER, &origin, OK);
+    start_on(site, &disks, THIRD, &origin, OK);
+    expect_disk(site, "weft-" OTHER, 'a');
+    writes(site, "weft-" OTHER, 'c');
+    expect_disk(site, "weft-" THIRD, 'a');
+    g_assert_false(site->fixture->has(site->world, site->host->name, "weft-" THIRD, 'b'));
+
+    save(site, OTHER, FALSE, OK);
+    start_on(site, &disks, OTHER, &own, OK);
+    expect_disk(site, "weft-" OTHER, 'c');
+    stop(site, OTHER, OK);
+    save(site, THIRD, TRUE, OK);
+    stop(site, THIRD, OK);
+    expect_listing(site, "");
+    disks_clear(&disks);
+}
+
+/* One that stands still is saved as it is, and what was begun and left is begun anew. */
+static void
+own_disk_paused(Site *site)
+{
+    Disks disks;
+    GError *error = NULL;
+    disks_init(&disks);
+    bring(site, &disks.base);
+    start_on(site, &disks, NODE, NULL, OK);
+    writes(site, "weft-" NODE, 'a');
+    for (guint round = 0; round < 2; round++) {
+        gboolean ok = site->hv->ops->pause(site->hv, site->host, "weft-" NODE, NULL, &error);
+        expect(ok, error, OK);
+        save(site, NODE, TRUE, OK);
+        ok = site->hv->ops->resume(site->hv, site->host, "weft-" NODE, NULL, &error);
+        expect(ok, error, OK);
+        writes(site, "weft-" NODE, 'b');
+        discard_saved(site, "weft-" NODE ".saved");
+        expect_disk(site, "weft-" NODE, 'b');
+    }
+    stop(site, NODE, OK);
+    expect_listing(site, "");
+    disks_clear(&disks);
+}
+
 const NamedCase saved_cases[] = {
     { "save-and-go-on", save_and_go_on },
     { "save-running", save_running },
@@ -327,5 +459,7 @@ const NamedCase saved_cases[] = {
     { "forks", forks },
     { "damaged", damaged },
     { "copies", copies },
+    { "own-disk", own_disk },
+    { "own-disk-paused", own_disk_paused },
     { NULL },
 };

@@ -4,6 +4,7 @@
 #include "hypervisor-moves.h"
 #include "libvirt-hypervisor.h"
 
+#include <libvirt/libvirt-qemu.h>
 #include <libvirt/libvirt.h>
 #include <net/if.h>
 #include <stdlib.h>
@@ -143,6 +144,76 @@ real_device(void)
                     "<rom enabled='no'/></interface>");
 }
 
+static char *
+real_disk(const char *node, const char *digest)
+{
+    return g_strdup_printf("<disk type='file' device='disk'><driver name='qemu' type='qcow2'/>"
+                           "<source file='" WEFT_POOL_PATH "/weft-%s.disk'/><backingStore type='file'><format type='raw'/>"
+                           "<source file='" WEFT_POOL_PATH "/image-%s'/><backingStore/></backingStore>"
+                           "<target dev='vda' bus='virtio'/></disk>",
+                           node, digest);
+}
+
+#define CLUSTER 65536u /* what a layer has in one piece */
+
+/* As its guest would, by QEMU's monitor. */
+static void
+real_write(gpointer world, const char *host, const char *name, char byte)
+{
+    char *answer = NULL;
+    g_autofree char *line = g_strdup_printf("qemu-io -d /machine/peripheral/virtio-disk0/virtio-backend \"write -P %u %u %u\"",
+                                            (guint)byte, CLUSTER, CLUSTER);
+    virConnect *conn = connect_to(host);
+    virDomain *domain = virDomainLookupByName(conn, name);
+    g_assert_nonnull(domain);
+    g_assert_cmpint(virDomainQemuMonitorCommand(domain, line, &answer, VIR_DOMAIN_QEMU_MONITOR_COMMAND_HMP), ==, 0);
+    g_assert_null(strstr(answer, "rror"));
+    free(answer);
+    virDomainFree(domain);
+    virConnectClose(conn);
+}
+
+static int
+add_to_bytes(virStream *stream, const char *data, size_t length, void *bytes)
+{
+    g_byte_array_append(bytes, (const guint8 *)data, (guint)length);
+    return (int)length;
+}
+
+static GByteArray *
+read_volume(virConnect *conn, const char *path)
+{
+    GByteArray *bytes = g_byte_array_new();
+    virStorageVol *volume = virStorageVolLookupByPath(conn, path);
+    virStream *stream = virStreamNew(conn, 0);
+    g_assert_nonnull(volume);
+    g_assert_cmpint(virStorageVolDownload(volume, stream, 0, 0, 0), ==, 0);
+    g_assert_cmpint(virStreamRecvAll(stream, add_to_bytes, bytes), ==, 0);
+    g_assert_cmpint(virStreamFinish(stream), ==, 0);
+    virStreamFree(stream);
+    virStorageVolFree(volume);
+    return bytes;
+}
+
+/* In the file that it writes to now: what QEMU's command reads it tells nobody. */
+static gboolean
+real_has(gpointer world, const char *host, const char *name, char byte)
+{
+    g_autofree char *wanted = g_strnfill(CLUSTER, byte);
+    virConnect *conn = connect_to(host);
+    virDomain *domain = virDomainLookupByName(conn, name);
+    char *xml = virDomainGetXMLDesc(domain, 0);
+    const char *from = strstr(xml, "<source file='" WEFT_POOL_PATH);
+    g_assert_nonnull(from);
+    from += strlen("<source file='");
+    g_autofree char *path = g_strndup(from, strcspn(from, "'"));
+    g_autoptr(GByteArray) bytes = read_volume(conn, path);
+    free(xml);
+    virDomainFree(domain);
+    virConnectClose(conn);
+    return memmem(bytes->data, bytes->len, wanted, CLUSTER) != NULL;
+}
+
 static int
 add_to_sum(virStream *stream, const char *data, size_t length, void *sum)
 {
@@ -228,6 +299,9 @@ static WeftHypervisorFixture real = {
     .destroy = real_destroy,
     .definition = real_definition,
     .device = real_device,
+    .disk = real_disk,
+    .write = real_write,
+    .has = real_has,
     .crowd = 2,
     .tells = TRUE,
     .has_hook = TRUE,

@@ -5,6 +5,7 @@
 #include "scratch.h"
 
 #include <glib/gstdio.h>
+#include <string.h>
 
 #define NAMESPACE "https://weft.dev/xmlns/domain/1"
 
@@ -36,6 +37,39 @@ static char *
 fake_device(void)
 {
     return g_strdup("<interface type='bridge'><alias name='ua-net'/></interface>");
+}
+
+static char *
+fake_disk(const char *node, const char *digest)
+{
+    return g_strdup_printf("<disk><source file='" WEFT_POOL_PATH "/weft-%s.disk'/><backingStore><source file='" WEFT_POOL_PATH
+                           "/image-%s'/></backingStore></disk>",
+                           node, digest);
+}
+
+static char *
+written_to(gpointer world, const char *host, const char *domain, const char *suffix)
+{
+    g_autofree char *path = g_strdup_printf("%s/%s/pool/%s%s", (char *)world, host, domain, suffix);
+    char *text = NULL;
+    return g_file_get_contents(path, &text, NULL, NULL) ? text : NULL;
+}
+
+static void
+fake_write(gpointer world, const char *host, const char *domain, char byte)
+{
+    g_autofree char *layer = written_to(world, host, domain, ".layer"), *disk = written_to(world, host, domain, ".disk");
+    g_autofree char *file = g_strdup_printf("%s/pool/%s%s", host, domain, layer ? ".layer" : ".disk");
+    g_autofree char *text = g_strdup_printf("%s%c", layer ? layer : disk, byte);
+    scratch_write(world, file, text);
+}
+
+static gboolean
+fake_has(gpointer world, const char *host, const char *domain, char byte)
+{
+    g_autofree char *layer = written_to(world, host, domain, ".layer"), *disk = written_to(world, host, domain, ".disk");
+    const char *last = layer && *layer ? layer : disk;
+    return last[strlen(last) - 1] == byte;
 }
 
 static void
@@ -86,6 +120,9 @@ static const WeftHypervisorFixture fake = {
     .hosts = { { "n1", "fake://n1" }, { "n2", "fake://n2" } },
     .definition = fake_definition,
     .device = fake_device,
+    .disk = fake_disk,
+    .write = fake_write,
+    .has = fake_has,
     .lets_go = TRUE,
     .crowd = 10,
     .hello_channel = WEFT_CHANNEL_GUEST,

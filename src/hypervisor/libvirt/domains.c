@@ -20,6 +20,7 @@ typedef struct Starting {
     WeftImageFile base;
     WeftDomainOrigin origin;
     WeftImageFile saved;
+    WeftImageFile disk;
     char *primed;
 } Starting;
 
@@ -33,6 +34,7 @@ starting_free(gpointer data)
     g_clear_pointer(&starting->seed, g_bytes_unref);
     g_free(starting->base.digest);
     g_free(starting->saved.digest);
+    g_free(starting->disk.digest);
     g_free(starting->primed);
     g_free(starting);
 }
@@ -82,6 +84,11 @@ copy_origin(Starting *starting, const WeftDomainOrigin *origin)
         starting->saved = *origin->saved;
         starting->saved.digest = g_strdup(origin->saved->digest);
         starting->origin.saved = &starting->saved;
+    }
+    if (origin->disk) {
+        starting->disk = *origin->disk;
+        starting->disk.digest = g_strdup(origin->disk->digest);
+        starting->origin.disk = &starting->disk;
     }
 }
 
@@ -209,7 +216,9 @@ go_on(WeftCall *call, const Starting *starting, GError **error)
 static gboolean
 create(WeftCall *call, const Starting *starting, GError **error)
 {
+    const WeftImageFile *disk = starting->origin.disk;
     if (!weft_vir_images_check(call, starting->xml, starting->start.base, error) ||
+        (disk && !weft_vir_images_check(call, starting->xml, disk, error)) ||
         !weft_vir_files_make(call, starting->domain, &starting->start, error) || !weft_call_go_on(call, 0, 0, error))
         return FALSE;
     if (starting->start.origin)
@@ -228,7 +237,7 @@ run_start(WeftCall *call, GError **error)
     const WeftRestore restore = restore_of(starting);
     if (runs ? !starting->start.origin || weft_vir_gone_on(call, &restore, error) : create(call, starting, error))
         return TRUE;
-    weft_vir_files_remove(call, starting->domain, NULL);
+    weft_vir_files_unmake(call, starting->domain, &starting->start);
     return FALSE;
 }
 

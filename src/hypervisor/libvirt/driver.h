@@ -178,6 +178,7 @@ typedef struct WeftVolume {
     const char *mode; /* "0600" */
 } WeftVolume;
 virStorageVol *weft_vir_volume_create(virStoragePool *pool, const WeftVolume *volume, GError **error);
+char *weft_vir_volume_xml(const WeftVolume *volume);
 typedef struct WeftFill {
     guint64 offset, total; /* from where to where */
     /* Where the bytes come from: so many into the buffer, at least one; -1 with an error. */
@@ -191,7 +192,28 @@ gboolean weft_vir_volume_size(virStorageVol *volume, guint64 *ret_size, GError *
 GPtrArray *weft_vir_volume_names(WeftCall *call, const char *pool_name, GError **error);
 
 gboolean weft_vir_files_make(WeftCall *call, const char *domain, const WeftStart *start, GError **error);
+/* What that made. */
+void weft_vir_files_unmake(WeftCall *call, const char *domain, const WeftStart *start);
 gboolean weft_vir_files_remove(WeftCall *call, const char *domain, GError **error);
+
+/* --- layer.c --- */
+
+/* What a domain writes to. */
+typedef struct WeftOwnDisk {
+    char *target;     /* "vda"; NULL: it has none of its own */
+    gboolean layered; /* what is below is kept as it was when it was saved */
+} WeftOwnDisk;
+
+void weft_own_disk_clear(WeftOwnDisk *disk);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(WeftOwnDisk, weft_own_disk_clear)
+gboolean weft_vir_own_disk(virDomain *domain, WeftOwnDisk *ret_disk, GError **error);
+/* For its disk to change over to. */
+gboolean weft_vir_layer_make(virStoragePool *pool, virDomain *domain, const WeftOwnDisk *disk, GError **error);
+/* Makes one of the disk and its layer, if there is any. It runs: QEMU lets no disk change in one that was saved and stands
+ * still. */
+gboolean weft_vir_layer_drop(WeftCall *call, virDomain *domain, GError **error);
+/* Makes a disk with what another volume has, which is laid over the same, or INVALID. */
+gboolean weft_vir_disk_copy(WeftCall *call, virStoragePool *pool, const WeftVolume *volume, const char *from, GError **error);
 
 /* --- fork-pool.c --- */
 

@@ -233,20 +233,29 @@ run_discard(WeftCall *call, GError **error)
     return pool && weft_vir_volume_remove(pool, bringing->whole, error) && weft_vir_volume_remove(pool, bringing->name, error);
 }
 
+/* The file first, since its room is needed. One that does not run has no use for its layer, and loses it when it is stopped. */
 static gboolean
 run_discard_saved(WeftCall *call, GError **error)
 {
+    g_autofree char *name = g_strconcat(call->args, WEFT_SAVED_SUFFIX, NULL);
     g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
-    return pool && weft_vir_volume_remove(pool, call->args, error);
+    if (!pool || !weft_vir_volume_remove(pool, name, error))
+        return FALSE;
+    g_autoptr(GError) failed = NULL;
+    g_autoptr(virDomain) domain = weft_vir_domain_running(call, call->args, &failed);
+    if (domain || failed->code == WEFT_ERROR_NOT_FOUND)
+        return !domain || weft_vir_layer_drop(call, domain, error);
+    g_propagate_error(error, g_steal_pointer(&failed));
+    return FALSE;
 }
 
 /* Of a domain: after what is under way with it. */
 static gboolean
 discard_saved(WeftHypervisor *hv, const WeftHostAddress *host, const char *name, GCancellable *cancellable, GError **error)
 {
-    g_autofree char *domain = g_strndup(name, strlen(name) - strlen(WEFT_SAVED_SUFFIX));
+    char *domain = g_strndup(name, strlen(name) - strlen(WEFT_SAVED_SUFFIX));
     g_autofree char *about = weft_vir_about_domain(domain);
-    g_autoptr(WeftCall) call = weft_call_new(hv, host, run_discard_saved, g_strdup(name), g_free);
+    g_autoptr(WeftCall) call = weft_call_new(hv, host, run_discard_saved, domain, g_free);
     return weft_call_wait(call, about, cancellable, error);
 }
 

@@ -169,8 +169,8 @@ add_leftover(const char *name, const char *suffix, GHashTable *work, GPtrArray *
 static void
 sort_file(const GPtrArray *names, const char *name, GHashTable *work, WeftContents *contents)
 {
-    static const char *const suffixes[] = { WEFT_SEED_SUFFIX, WEFT_DISK_SUFFIX, WEFT_SAVED_SUFFIX, WEFT_FORK_TAIL,
-                                            WEFT_FORK_STATE };
+    static const char *const suffixes[] = { WEFT_SEED_SUFFIX,  WEFT_DISK_SUFFIX, WEFT_LAYER_SUFFIX,
+                                            WEFT_SAVED_SUFFIX, WEFT_FORK_TAIL,   WEFT_FORK_STATE };
     if (g_str_has_prefix(name, WEFT_IMAGE_PREFIX))
         add_image(names, name, contents->images);
     for (gsize i = 0; i < G_N_ELEMENTS(suffixes); i++) {

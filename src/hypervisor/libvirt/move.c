@@ -163,6 +163,8 @@ begin(WeftCall *call, virDomain *domain, GError **error)
     g_autofree char *disk = NULL;
     unsigned flags = VIR_MIGRATE_LIVE | (moving->copy == WEFT_COPY_PRE ? 0 : VIR_MIGRATE_POSTCOPY);
     abort_stale(domain);
+    if (!weft_vir_layer_drop(call, domain, error))
+        return FALSE;
     char *text = virDomainGetXMLDesc(domain, VIR_DOMAIN_XML_MIGRATABLE);
     if (!text)
         return weft_vir_fail(error, "asking for the definition of domain %s", moving->domain);

@@ -19,6 +19,7 @@ typedef struct Saving {
     char *name; /* of the volume */
     gboolean goes_on;
     WeftSaved saved;
+    WeftOwnDisk own;
 } Saving;
 
 static void
@@ -27,6 +28,7 @@ saving_free(gpointer data)
     Saving *saving = data;
     g_free(saving->domain);
     g_free(saving->name);
+    weft_own_disk_clear(&saving->own);
     g_free(saving);
 }
 
@@ -45,9 +47,21 @@ find_whole(WeftCall *call, virStoragePool *pool, const char *name, gboolean *ret
     return FALSE;
 }
 
-/* <disk name='vda' snapshot='no'/> for each: weft keeps disks apart. */
+/* Its own disk changes over to a layer at the same moment; the others nobody writes to. */
+static void
+write_disk(GString *xml, virDomain *domain, const char *target, const WeftOwnDisk *own)
+{
+    if (g_strcmp0(target, own->target) != 0)
+        g_string_append_printf(xml, "<disk name='%s' snapshot='no'/>", target);
+    else
+        g_string_append_printf(xml,
+                               "<disk name='%s' snapshot='external' type='file'><driver type='qcow2'/><source file='%s/%s%s'/>"
+                               "</disk>",
+                               target, WEFT_POOL_PATH, virDomainGetName(domain), WEFT_LAYER_SUFFIX);
+}
+
 static char *
-snapshot_xml(virDomain *domain, const char *path)
+snapshot_xml(virDomain *domain, const char *path, const WeftOwnDisk *own)
 {
     static const char *const way[] = { "devices", "disk", NULL };
     char *live = virDomainGetXMLDesc(domain, 0);
@@ -58,7 +72,7 @@ snapshot_xml(virDomain *domain, const char *path)
     for (const xmlNode *disk = doc ? weft_xml_find(xmlDocGetRootElement(doc), way) : NULL; disk;
          disk = weft_xml_next(disk, "disk")) {
         g_autofree char *target = weft_xml_get(weft_xml_child(disk, "target"), "dev");
-        g_string_append_printf(xml, "<disk name='%s' snapshot='no'/>", target ? target : "");
+        write_disk(xml, domain, target ? target : "", own);
     }
     g_string_append(xml, "</disks></domainsnapshot>");
     return g_string_free(g_steal_pointer(&xml), FALSE);
@@ -127,9 +141,9 @@ watch_end(Watch *watch, GThread *thread)
 
 /* While it runs on its memory is copied as in a migration, and it stands still for the rest. */
 static gboolean
-save_running(WeftCall *call, virDomain *domain, const char *path, WeftSaved *saved, GError **error)
+save_running(WeftCall *call, virDomain *domain, const char *path, Saving *saving, GError **error)
 {
-    g_autofree char *xml = snapshot_xml(domain, path);
+    g_autofree char *xml = snapshot_xml(domain, path, &saving->own);
     Watch watch = { .call = call, .domain = virDomainGetName(domain) };
     g_mutex_init(&watch.mutex);
     g_cond_init(&watch.ended_now);
@@ -141,7 +155,7 @@ save_running(WeftCall *call, virDomain *domain, const char *path, WeftSaved *sav
     if (!snapshot)
         return weft_vir_fail(error, "saving domain %s", virDomainGetName(domain));
     virDomainSnapshotFree(snapshot);
-    saved->paused = standstill_of(domain);
+    saving->saved.paused = standstill_of(domain);
     return TRUE;
 }
 
@@ -150,14 +164,16 @@ static gboolean
 save_domain(WeftCall *call, virStoragePool *pool, virDomain *domain, Saving *saving, GError **error)
 {
     g_autofree char *path = g_build_filename(WEFT_POOL_PATH, saving->name, NULL);
-    if (!weft_vir_share_nothing(domain, error) || !weft_vir_volume_make(call, pool, saving->name, NULL, error) ||
-        !weft_call_go_on(call, 0, 0, error))
+    if (!weft_vir_share_nothing(domain, error) || !weft_vir_layer_drop(call, domain, error) ||
+        !weft_vir_volume_make(call, pool, saving->name, NULL, error) || !weft_call_go_on(call, 0, 0, error))
         return FALSE;
     if (saving->goes_on
-            ? save_running(call, domain, path, &saving->saved, error)
+            ? (!saving->own.target || weft_vir_layer_make(pool, domain, &saving->own, error)) &&
+                  save_running(call, domain, path, saving, error)
             : virDomainSaveFlags(domain, path, NULL, 0) == 0 || weft_vir_fail(error, "saving domain %s", saving->domain))
         return TRUE;
     weft_vir_volume_remove(pool, saving->name, NULL);
+    weft_vir_layer_drop(call, domain, NULL);
     return FALSE;
 }
 
@@ -179,12 +195,15 @@ run_save(WeftCall *call, GError **error)
         return FALSE;
     g_autoptr(virDomain) domain = weft_vir_domain_running(call, saving->domain, &failed);
     gboolean gone = failed && failed->code == WEFT_ERROR_NOT_FOUND;
-    if (whole && (gone || (!failed && saving->goes_on)))
+    if (whole && gone)
         return tell_size(pool, saving, error);
-    if (failed) {
+    if (failed || !weft_vir_own_disk(domain, &saving->own, &failed)) {
         g_propagate_error(error, g_steal_pointer(&failed));
         return FALSE;
     }
+    /* The layer came last. */
+    if (whole && saving->goes_on && (!saving->own.target || saving->own.layered))
+        return tell_size(pool, saving, error);
     return save_domain(call, pool, domain, saving, error) && tell_size(pool, saving, error);
 }
 
@@ -193,7 +212,7 @@ weft_vir_save(WeftHypervisor *hv, const WeftHostAddress *host, const char *domai
               GCancellable *cancellable, GError **error)
 {
     Saving *saving = g_new0(Saving, 1);
-    *saving = (Saving){ g_strdup(domain), g_strconcat(domain, WEFT_SAVED_SUFFIX, NULL), goes_on, { 0 } };
+    *saving = (Saving){ g_strdup(domain), g_strconcat(domain, WEFT_SAVED_SUFFIX, NULL), goes_on, { 0 }, { 0 } };
     g_autofree char *about = weft_vir_about_domain(domain);
     g_autoptr(WeftCall) call = weft_call_new(hv, host, run_save, saving, saving_free);
     if (!weft_call_wait(call, about, cancellable, error))

@@ -117,8 +117,8 @@ weft_vir_volume_size(virStorageVol *volume, guint64 *ret_size, GError **error)
     return TRUE;
 }
 
-static char *
-volume_xml(const WeftVolume *volume)
+char *
+weft_vir_volume_xml(const WeftVolume *volume)
 {
     g_autofree char *name = weft_xml_escape(volume->name);
     g_autoptr(GString) xml = g_string_new(NULL);
@@ -139,7 +139,7 @@ volume_xml(const WeftVolume *volume)
 virStorageVol *
 weft_vir_volume_create(virStoragePool *pool, const WeftVolume *volume, GError **error)
 {
-    g_autofree char *xml = volume_xml(volume);
+    g_autofree char *xml = weft_vir_volume_xml(volume);
     virStorageVol *created = virStorageVolCreateXML(pool, xml, 0);
     if (!created)
         weft_vir_fail(error, "making volume %s", volume->name);
@@ -205,7 +205,7 @@ make_seed(WeftCall *call, virStoragePool *pool, const char *domain, GBytes *seed
 }
 
 static gboolean
-make_disk(virStoragePool *pool, const char *domain, const WeftStart *start, GError **error)
+make_disk(WeftCall *call, virStoragePool *pool, const char *domain, const WeftStart *start, GError **error)
 {
     g_autofree char *name = g_strconcat(domain, WEFT_DISK_SUFFIX, NULL);
     g_autofree char *base = weft_image_file_name(start->base->digest);
@@ -217,8 +217,31 @@ make_disk(virStoragePool *pool, const char *domain, const WeftStart *start, GErr
         .base_format = start->base->format == WEFT_DISK_QCOW2 ? "qcow2" : "raw",
         .mode = "0600",
     };
+    if (start->origin && start->origin->disk) {
+        g_autofree char *from = weft_image_file_name(start->origin->disk->digest);
+        return weft_vir_disk_copy(call, pool, &disk, from, error);
+    }
     g_autoptr(virStorageVol) volume = weft_vir_volume_create(pool, &disk, error);
     return volume != NULL;
+}
+
+/* It goes on from its own saved file, and so with its own disk. */
+static gboolean
+keeps_disk(const WeftStart *start)
+{
+    return start->origin && !start->origin->saved;
+}
+
+static gboolean
+remove_files(virStoragePool *pool, const char *domain, gboolean disk_too, GError **error)
+{
+    static const char *const suffixes[] = { WEFT_SEED_SUFFIX, WEFT_DISK_SUFFIX, WEFT_LAYER_SUFFIX };
+    for (gsize i = 0; i < (disk_too ? G_N_ELEMENTS(suffixes) : 1); i++) {
+        g_autofree char *name = g_strconcat(domain, suffixes[i], NULL);
+        if (!weft_vir_volume_remove(pool, name, error))
+            return FALSE;
+    }
+    return TRUE;
 }
 
 gboolean
@@ -227,17 +250,23 @@ weft_vir_files_make(WeftCall *call, const char *domain, const WeftStart *start, 
     if (!start->seed && !start->base)
         return TRUE;
     g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
-    if (!pool || !weft_vir_files_remove(call, domain, error))
+    if (!pool || !remove_files(pool, domain, !keeps_disk(start), error))
         return FALSE;
     return (!start->seed || make_seed(call, pool, domain, start->seed, error)) &&
-           (!start->base || make_disk(pool, domain, start, error));
+           (!start->base || keeps_disk(start) || make_disk(call, pool, domain, start, error));
+}
+
+void
+weft_vir_files_unmake(WeftCall *call, const char *domain, const WeftStart *start)
+{
+    g_autoptr(virStoragePool) pool = weft_vir_pool(call, NULL);
+    if (pool)
+        remove_files(pool, domain, !keeps_disk(start), NULL);
 }
 
 gboolean
 weft_vir_files_remove(WeftCall *call, const char *domain, GError **error)
 {
-    g_autofree char *seed = g_strconcat(domain, WEFT_SEED_SUFFIX, NULL);
-    g_autofree char *disk = g_strconcat(domain, WEFT_DISK_SUFFIX, NULL);
     g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
-    return pool && weft_vir_volume_remove(pool, seed, error) && weft_vir_volume_remove(pool, disk, error);
+    return pool && remove_files(pool, domain, TRUE, error);
 }
