@@ -62,8 +62,7 @@ weft_handle_checkpoint_get(WeftRequest *request, GError **error)
 static gboolean
 check_node(WeftRequest *request, const WeftCluster *cluster, const WeftNode *node, GError **error)
 {
-    g_autoptr(WeftImage) image = node->image ? weft_store_load_image(request->store, node->image, NULL, NULL) : NULL;
-    const char *why = weft_checkpoint_obstacle(cluster, node, image);
+    const char *why = weft_checkpoint_obstacle(cluster, node);
     if (node->target)
         return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
                                  "cluster %s: a node of it is being moved; try again when it is ready", cluster->name);

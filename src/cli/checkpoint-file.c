@@ -183,24 +183,37 @@ write_pieces(Export *export, const char *digest, guint64 size, GError **error)
                              g_checksum_get_string(sum));
 }
 
-/* Each file once, however many nodes have the same. */
+static const char *const parts[] = { "saved", "disk" }; /* of a node that are files */
+
+static guint64
+size_of_part(json_t *node, const char *part)
+{
+    return (guint64)json_integer_value(json_object_get(json_object_get(node, part), "size"));
+}
+
+/* Each once, however many nodes have the same. */
+static gboolean
+write_part(Export *export, json_t *node, const char *part, GHashTable *written, GError **error)
+{
+    const char *digest = json_string_value(json_object_get(json_object_get(node, part), "digest"));
+    guint64 size = size_of_part(node, part);
+    if (!digest || !g_hash_table_add(written, (gpointer)digest))
+        return TRUE;
+    Header header = header_of(digest, size);
+    return write_bytes(export, &header, sizeof header, error) && write_pieces(export, digest, size, error) &&
+           write_padding(export, size, error);
+}
+
 static gboolean
 write_files(Export *export, json_t *nodes, GError **error)
 {
     g_autoptr(GHashTable) written = g_hash_table_new(g_str_hash, g_str_equal);
     size_t i;
     json_t *node;
-    json_array_foreach (nodes, i, node) {
-        json_t *saved = json_object_get(node, "saved");
-        const char *digest = json_string_value(json_object_get(saved, "digest"));
-        guint64 size = (guint64)json_integer_value(json_object_get(saved, "size"));
-        if (!digest || !g_hash_table_add(written, (gpointer)digest))
-            continue;
-        Header header = header_of(digest, size);
-        if (!write_bytes(export, &header, sizeof header, error) || !write_pieces(export, digest, size, error) ||
-            !write_padding(export, size, error))
-            return FALSE;
-    }
+    json_array_foreach (nodes, i, node)
+        for (gsize p = 0; p < G_N_ELEMENTS(parts); p++)
+            if (!write_part(export, node, parts[p], written, error))
+                return FALSE;
     return TRUE;
 }
 
@@ -211,7 +224,8 @@ size_of(json_t *nodes)
     size_t i;
     json_t *node;
     json_array_foreach (nodes, i, node)
-        total += (guint64)json_integer_value(json_object_get(json_object_get(node, "saved"), "size"));
+        for (gsize p = 0; p < G_N_ELEMENTS(parts); p++)
+            total += size_of_part(node, parts[p]);
     return total;
 }
 

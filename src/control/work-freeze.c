@@ -25,7 +25,8 @@ typedef enum {
     LET_GO,
     GO_ON,
     FETCH,
-    KEEP, /* that they are here */
+    FETCH_DISK, /* of those that have one of their own */
+    KEEP,       /* that they are here */
     SWEEP,
     END,
 } Stage;
@@ -51,7 +52,8 @@ static const Deed deeds[END] = {
     [LET_GO] = { WEFT_STEP_RESUME, NULL, "", TRUE, "going on" },
     [GO_ON] = { 0, begin_go_on, "", TRUE, "going on" },
     [FETCH] = { WEFT_STEP_FETCH, NULL, WEFT_SAVED_SUFFIX, TRUE, "fetched" },
-    [SWEEP] = { WEFT_STEP_DISCARD, NULL, WEFT_SAVED_SUFFIX, FALSE, "fetched" },
+    [FETCH_DISK] = { WEFT_STEP_FETCH, NULL, WEFT_DISK_SUFFIX, TRUE, "fetched" },
+    [SWEEP] = { WEFT_STEP_DISCARD, NULL, WEFT_SAVED_SUFFIX, TRUE, "fetched" },
 };
 
 /* A node of it. */
@@ -60,6 +62,7 @@ typedef struct Share {
     guint running;  /* one more than the stage that a step of it is under way for; 0: none is */
     gint64 stopped; /* when it stood still, monotonic; 0: not, or nobody knows */
     WeftImageFile *file;
+    WeftImageFile *disk; /* NULL: it has none of its own */
     WeftRest rest;
 } Share;
 
@@ -78,6 +81,7 @@ share_free(gpointer data)
 {
     Share *share = data;
     weft_job_file_free(share->file);
+    weft_job_file_free(share->disk);
     weft_rest_clear(&share->rest);
     g_free(share);
 }
@@ -212,12 +216,12 @@ deed_failed(WeftWork *work, const char *node_id, const char *words, const GError
 /* --- what a node does --- */
 
 static gboolean
-keep_file(WeftWork *work, Share *share, const WeftJob *job, GError **error)
+keep_file(WeftWork *work, WeftImageFile **file, const WeftJob *job, GError **error)
 {
     if (!weft_images_keep(work->control, job, error))
         return FALSE;
-    weft_job_file_free(share->file);
-    share->file = weft_job_file_copy(job->fetched);
+    weft_job_file_free(*file);
+    *file = weft_job_file_copy(job->fetched);
     return TRUE;
 }
 
@@ -243,7 +247,8 @@ note(WeftWork *work, Share *share, const WeftJob *job, GError **error)
             freeze->paused = MAX(freeze->paused, job->ended - share->stopped);
         return TRUE;
     case FETCH:
-        return keep_file(work, share, job, error);
+    case FETCH_DISK:
+        return keep_file(work, freeze->stage == FETCH ? &share->file : &share->disk, job, error);
     default:
         return TRUE;
     }
@@ -307,7 +312,7 @@ call(WeftWork *work, WeftNodeWork *item, const Deed *deed)
     g_autofree char *domain = weft_node_domain(item->node);
     g_autofree char *text = g_strconcat(domain, deed->suffix, NULL);
     WeftJob *job = weft_job_new(deed->step, host->name, host->uri, text);
-    gboolean carries = deed->step == WEFT_STEP_SAVE || deed->step == WEFT_STEP_FETCH;
+    gboolean carries = deed->step == WEFT_STEP_SAVE || deed->step == WEFT_STEP_FETCH || deed->step == WEFT_STEP_DISCARD;
     job->deadline = weft_images_deadline(work->control, carries ? weft_node_memory(item->node) : 0);
     job->goes_on = TRUE;
     job->path = deed->step == WEFT_STEP_FETCH ? weft_images_path(work->control, text) : NULL;
@@ -326,6 +331,7 @@ is_skipped(const WeftFreeze *freeze, const WeftCheckpoint *checkpoint)
     case GO_ON:
         return checkpoint->hidden; /* they stay, and are stopped then */
     case FETCH:
+    case FETCH_DISK:
         return failed;
     case RECORD:
     case KEEP:
@@ -335,6 +341,13 @@ is_skipped(const WeftFreeze *freeze, const WeftCheckpoint *checkpoint)
     default:
         return FALSE;
     }
+}
+
+/* Only those that run can; that others do not has failed it already. */
+static gboolean
+has_part(const WeftWork *work, const WeftNodeWork *item)
+{
+    return item->node->phase == WEFT_NODE_READY && (work->freeze->stage != FETCH_DISK || weft_work_own_disk(work, item->node));
 }
 
 /* TRUE: all have done it. */
@@ -347,8 +360,7 @@ run_stage(WeftWork *work)
     for (guint i = 0; i < work->nodes->len; i++) {
         WeftNodeWork *item = work->nodes->pdata[i];
         Share *share = share_of(freeze, item->node->id);
-        /* Only those that run can; that others do not has failed it already. */
-        if (share->done > freeze->stage || item->node->phase != WEFT_NODE_READY)
+        if (share->done > freeze->stage || !has_part(work, item))
             continue;
         all = FALSE;
         if (!weft_rest_is_over(&share->rest))
@@ -445,21 +457,28 @@ record_saved(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revision)
     return TRUE;
 }
 
-/* Those that nobody else has. */
+/* One that nobody else has. */
+static void
+remove_file(const WeftControl *control, const WeftImageFile *file)
+{
+    GHashTable *wanted = weft_images_wanted(control->images);
+    if (!file || !wanted || g_hash_table_contains(wanted, file->digest) ||
+        weft_checkpoints_have(control->checkpoints, file->digest))
+        return;
+    g_autofree char *path = weft_images_path(control, file->digest);
+    g_unlink(path);
+}
+
 static void
 remove_files(WeftWork *work)
 {
-    GHashTable *wanted = weft_images_wanted(work->control->images);
     GHashTableIter iter;
     gpointer value;
     g_hash_table_iter_init(&iter, work->freeze->shares);
     while (g_hash_table_iter_next(&iter, NULL, &value)) {
         const Share *share = value;
-        if (!share->file || !wanted || g_hash_table_contains(wanted, share->file->digest) ||
-            weft_checkpoints_have(work->control->checkpoints, share->file->digest))
-            continue;
-        g_autofree char *path = weft_images_path(work->control, share->file->digest);
-        g_unlink(path);
+        remove_file(work->control, share->file);
+        remove_file(work->control, share->disk);
     }
 }
 
@@ -516,9 +535,10 @@ add_files(const WeftWork *work, WeftCheckpoint *checkpoint)
         WeftCheckpointNode *node = checkpoint->nodes->pdata[i];
         const WeftNodeWork *item = item_of_rank(work, node->rank);
         const Share *share = item ? g_hash_table_lookup(work->freeze->shares, item->node->id) : NULL;
-        if (!share || !share->file)
+        if (!share || !share->file || (!share->disk && weft_work_own_disk(work, item->node)))
             return FALSE;
         node->saved = weft_job_file_copy(share->file);
+        node->disk = share->disk ? weft_job_file_copy(share->disk) : NULL;
     }
     return TRUE;
 }
@@ -597,8 +617,7 @@ find_obstacle(const WeftWork *work)
         return "this site keeps no images, and so no checkpoints";
     for (guint i = 0; i < work->nodes->len; i++) {
         const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
-        const WeftImage *image = node->image ? weft_images_find(work->control->images, node->image) : NULL;
-        const char *why = weft_checkpoint_obstacle(work->cluster, node, image);
+        const char *why = weft_checkpoint_obstacle(work->cluster, node);
         if (!why)
             why = check_kind(work, node, &kind);
         if (why)

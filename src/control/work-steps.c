@@ -355,19 +355,37 @@ add_origin(const WeftWork *work, const WeftNodeWork *item, WeftJob *job, GError 
     return TRUE;
 }
 
+const WeftImageFile *
+weft_work_own_disk(const WeftWork *work, const WeftNode *node)
+{
+    const WeftImage *image = image_of(work, node);
+    return image && image->disk && image->disk->format != WEFT_DISK_READONLY ? image->disk : NULL;
+}
+
+/* Memory without what the guest knows to be on its disk is of no use, nor is the reverse. */
+static gboolean
+check_saved_disk(const WeftWork *work, const WeftNode *node, GError **error)
+{
+    const WeftCheckpointNode *saved = weft_work_saved_node(work, node);
+    return !saved || !saved->disk == !weft_work_own_disk(work, node) ||
+           weft_error_refuse(error, WEFT_ERROR_INVALID, "image %s is not what it was when the checkpoint was made",
+                             node->image);
+}
+
 static WeftJob *
 start_job(WeftWork *work, const WeftNode *node, GError **error)
 {
     WeftControl *control = work->control;
     const WeftHost *host = weft_fleet_host(control->fleet, node->host);
     const WeftImage *image = image_of(work, node);
-    g_autofree char *xml = weft_work_definition(work, node, error);
+    const WeftImageFile *disk = weft_work_own_disk(work, node);
+    g_autofree char *xml = check_saved_disk(work, node, error) ? weft_work_definition(work, node, error) : NULL;
     if (!xml)
         return NULL;
     WeftJob *job = weft_job_new(WEFT_STEP_START, host->name, host->uri, xml);
-    if (image && image->disk && image->disk->format != WEFT_DISK_READONLY) {
+    if (disk) {
         const WeftGroup *group = work->cluster->groups->pdata[weft_node_group(node, work->cluster)];
-        job->file = weft_job_file_copy(image->disk);
+        job->file = weft_job_file_copy(disk);
         job->disk_size = group->disk;
     }
     if (image && control->options.guest) {

@@ -77,18 +77,21 @@ weft_work_recall(const WeftWork *work, WeftNode *node)
 
 /* --- starting --- */
 
-/* As an image of one file. */
+/* As an image of these files. */
 static WeftImage
 as_image(const WeftWork *work, const WeftCheckpointNode *saved)
 {
-    return (WeftImage){ .name = work->status->origin, .disk = saved->saved };
+    return (WeftImage){ .name = work->status->origin, .kernel = saved->saved, .disk = saved->disk };
 }
 
 gboolean
 weft_work_is_recalled(const WeftWork *work, const WeftNode *node)
 {
     const WeftCheckpointNode *saved = weft_work_saved_node(work, node);
-    return !saved || weft_hosts_has_image(work->control->hosts, node->host, saved->saved->digest);
+    if (!saved)
+        return TRUE;
+    const WeftImage image = as_image(work, saved);
+    return weft_images_are_on(work->control->images, node->host, &image);
 }
 
 gboolean
@@ -122,9 +125,11 @@ weft_work_add_origin(WeftWork *work, WeftNodeWork *item, WeftJob *job)
         g_clear_pointer(&item->node->host_key, g_free);
         return;
     }
+    guint64 size = saved->saved->size + (saved->disk ? saved->disk->size : 0);
     job->saved = weft_job_file_copy(saved->saved);
+    job->disk = saved->disk ? weft_job_file_copy(saved->disk) : NULL;
     job->paused = TRUE;
-    job->deadline += (gint64)(saved->saved->size / 50); /* it is read at least that fast: bytes a microsecond */
+    job->deadline += (gint64)(size / 50); /* it is read at least that fast: bytes a microsecond */
 }
 
 /* --- together --- */

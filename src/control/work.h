@@ -220,6 +220,8 @@ char *weft_work_definition(WeftWork *work, const WeftNode *node, GError **error)
 char *weft_work_definition_parted(WeftWork *work, const WeftNode *node, GError **error);
 char *weft_work_nic(WeftWork *work, const WeftNode *node, GError **error);
 char *weft_work_device(WeftWork *work, const WeftNode *node, guint index, GError **error);
+/* What the disk that it writes to is laid over; NULL: it has none of its own. */
+const WeftImageFile *weft_work_own_disk(const WeftWork *work, const WeftNode *node);
 /* A call to its host, which ends with weft_work_step_ended(). Takes the job over. */
 void weft_work_submit(WeftWork *work, WeftNodeWork *item, WeftJob *job);
 /* P_Keys (guint16) of what it shares. */

@@ -247,15 +247,12 @@ weft_checkpoint_copy(const WeftCheckpoint *checkpoint)
 }
 
 const char *
-weft_checkpoint_obstacle(const WeftCluster *cluster, const WeftNode *node, const WeftImage *image)
+weft_checkpoint_obstacle(const WeftCluster *cluster, const WeftNode *node)
 {
     if (cluster->shm || node->shm)
         return "its nodes on one host share memory, which cannot be saved; create it without shm";
     if (node->memory->len > 1)
         return "a node of it has memory of several NUMA nodes, which others would not have the same way; create it with numa "
                "required";
-    if (image && image->disk && image->disk->format != WEFT_DISK_READONLY)
-        return "its nodes write to disks of their own, which are not saved yet; create it from an image whose disk is "
-               "read-only";
     return NULL;
 }

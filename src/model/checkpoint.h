@@ -33,7 +33,7 @@ typedef struct WeftCheckpointNode {
     char *host_key;       /* public, of its ssh server; NULL: it has none of weft's */
     GArray *guids;        /* guint64, of its fabric devices by rail; empty: none */
     WeftImageFile *saved; /* state and memory */
-    WeftImageFile *disk;  /* what it wrote to its own disk; NULL: it has none */
+    WeftImageFile *disk;  /* its own, as a layer over its image; NULL: it has none */
 } WeftCheckpointNode;
 
 typedef struct WeftCheckpoint {
@@ -78,5 +78,5 @@ const WeftCheckpointNode *weft_checkpoint_node(const WeftCheckpoint *checkpoint,
 #define WEFT_CHECKPOINT_HIDDEN "preempted-"
 char *weft_checkpoint_hidden_name(const char *cluster_id);
 WeftCheckpoint *weft_checkpoint_copy(const WeftCheckpoint *checkpoint);
-/* Why a node cannot be put aside, in words for its tenant, static; NULL: it can. image NULL: it starts from nothing. */
-const char *weft_checkpoint_obstacle(const WeftCluster *cluster, const WeftNode *node, const WeftImage *image);
+/* Why a node cannot be put aside, in words for its tenant, static; NULL: it can. */
+const char *weft_checkpoint_obstacle(const WeftCluster *cluster, const WeftNode *node);

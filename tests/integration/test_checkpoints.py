@@ -52,7 +52,7 @@ def paused(weft):
 
 
 def saved(weft):
-    return [path.name for path in weft.world.hosts.glob("*/pool/*.saved")]
+    return [path.name for suffix in ("saved", "layer") for path in weft.world.hosts.glob(f"*/pool/*.{suffix}")]
 
 
 def files(weft):
@@ -121,9 +121,6 @@ def test_node_that_is_lost_later_boots(weft):
 
 def test_refused(weft):
     add_image(weft)
-    add_image(weft, "disk", 2, "raw")
-    create(weft, "own", 1, image="disk")
-    assert "disks of their own" in ask(weft, "own", 400)["detail"]
     create(weft)
     assert "checkpoint name" in ask(weft, "cfd", 400, name="Upper")["detail"]
     assert "for itself" in ask(weft, "cfd", 400, name="preempted-x")["detail"]
@@ -212,6 +209,73 @@ def test_preempted_comes_back_where_it_was(weft):
     is_well(weft)
 
 
+# --- disks of their own ---
+
+
+def disk(weft, cluster, rank=0):
+    """As the fake keeps it: what a test has its guest write is behind what it is laid over."""
+    node = nodes(weft, cluster)[rank]
+    return weft.world.hosts / node["host"] / "pool" / f"weft-{node['id']}.disk"
+
+
+def write(weft, text, cluster="cfd"):
+    for rank in range(len(nodes(weft, cluster))):
+        with disk(weft, cluster, rank).open("a", encoding="ascii") as file:
+            file.write(f"{text} {rank}\n")
+
+
+def written(weft, cluster="cfd"):
+    return [disk(weft, cluster, rank).read_text(encoding="ascii").split("\n", 2)[2] for rank in range(len(nodes(weft, cluster)))]
+
+
+def own_disks(weft, count=2, **spec):
+    add_image(weft, "own", 2, "raw")
+    create(weft, count=count, image="own", **spec)
+    write(weft, "early")
+
+
+def test_own_disks_come_back(weft):
+    own_disks(weft)
+    before = files(weft)
+    take(weft, name="before")
+    assert len(files(weft) - before) == 4
+    is_well(weft)
+    write(weft, "late")
+    assert written(weft) == [f"early {rank}\nlate {rank}\n" for rank in range(2)]
+    for node in nodes(weft, "cfd"):
+        weft.client.expect(200, "POST", f"/v1/hosts/{node['host']}/drain", {})
+    remove(weft)
+    restore(weft, "before")
+    is_well(weft)
+    assert written(weft) == [f"early {rank}\n" for rank in range(2)]
+    take(weft, name="again")
+    for name in ("before", "again"):
+        weft.client.expect(204, "DELETE", f"/v1/checkpoints/{name}?tenant=acme")
+    until(lambda: files(weft) == before, "the files are gone")
+
+
+def test_own_disks_stay_where_it_fails(weft):
+    own_disks(weft)
+    before = files(weft)
+    for i, op in enumerate(("save", "fetch")):
+        one = fails(weft, f"fail {op} 9 No space left on device", name=f"bad-{i}")
+        assert one["reason"].startswith("cfd[") and "No space left on device" in one["detail"], one
+        assert files(weft) == before
+    weft.world.fault("fail discard 1 no room")
+    take(weft, name="good")
+    is_well(weft)
+    assert written(weft) == [f"early {rank}\n" for rank in range(2)]
+
+
+def test_preempted_with_own_disks(weft):
+    own_disks(weft, 4, exclusive=True, layout="spread", preemptible=True)
+    give_way(weft)
+    weft.client.delete("urgent", tenant="umbrella")
+    weft.client.wait_phase("cfd", "ready")
+    assert written(weft) == [f"early {rank}\n" for rank in range(4)]
+    is_well(weft)
+
+
 def devices(weft, cluster):
     """What each node has of its host by now, and its GUIDs."""
     found = sorted(weft.client.nodes(cluster), key=lambda n: n["rank"])
@@ -290,6 +354,21 @@ def test_preempted_without_being_saved(weft):
     weft.client.delete("urgent", tenant="umbrella")
     weft.client.wait_phase("cfd", "ready")
     assert not weft.dump().values("checkpoint")
+
+
+def test_own_disks_taken_elsewhere(site, tmp_path):
+    here, there = site(), site()
+    file = tmp_path / "before.weft"
+    own_disks(here)
+    here.cli("checkpoint", "cfd", "--name", "before", "--tenant", "acme")
+    here.cli("checkpoints", "export", "before", str(file), "--tenant", "acme")
+    with tarfile.open(file) as tar:
+        assert len(tar.getnames()) == 5
+    add_image(there, "own", 2, "raw")
+    there.cli("checkpoints", "import", str(file), "--tenant", "acme")
+    there.cli("restore", "before", "--tenant", "acme")
+    assert written(there) == [f"early {rank}\n" for rank in range(2)]
+    is_well(there)
 
 
 def test_taken_elsewhere(site, tmp_path):
