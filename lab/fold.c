@@ -246,11 +246,13 @@ fstatfs64(int fd, struct statfs64 *ret)
     return 0;
 }
 
+/* Nor are there large pages for what QEMU translates: nodes of a lab run little, and each would clear 2M for each piece of
+ * that. */
 EXPORT int
 madvise(void *address, size_t length, int advice)
 {
     know();
-    return advice == MADV_POPULATE_WRITE ? 0 : real_madvise(address, length, advice);
+    return advice == MADV_POPULATE_WRITE || advice == MADV_HUGEPAGE ? 0 : real_madvise(address, length, advice);
 }
 
 /* A private page of a tmpfs would be there twice, in the file and as the copy. A file without a name has no other reader, so

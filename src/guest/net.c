@@ -149,20 +149,20 @@ net_up_loopback(void)
     close(fd);
 }
 
-/* By their numbers, as reading sysfs takes longer. */
+/* By their numbers, as reading sysfs takes longer. Its number, or 0. */
 static int
 find_first(const uint8_t mac[6], char ret_name[IFNAMSIZ])
 {
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), found = 0;
-    for (int number = 1; number <= FIRST_MAX && !found; number++) {
-        struct ifreq request = { .ifr_ifindex = number };
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), found = 0, number = 0;
+    while (!found && number < FIRST_MAX) {
+        struct ifreq request = { .ifr_ifindex = ++number };
         found = ioctl(fd, SIOCGIFNAME, &request) == 0 && ioctl(fd, SIOCGIFHWADDR, &request) == 0 &&
                 request.ifr_hwaddr.sa_family == ARPHRD_ETHER && memcmp(request.ifr_hwaddr.sa_data, mac, 6) == 0;
         if (found)
             memcpy(ret_name, request.ifr_name, IFNAMSIZ);
     }
     close(fd);
-    return found;
+    return found ? number : 0;
 }
 
 int
@@ -175,7 +175,8 @@ int
 net_ethernet_number(const struct node *node)
 {
     char name[IFNAMSIZ];
-    return net_ethernet_name(node, name) ? (int)if_nametoindex(name) : 0;
+    int number = find_first(node->mac, name);
+    return number ? number : find(match_mac, node->mac, name) ? (int)if_nametoindex(name) : 0;
 }
 
 void

@@ -113,17 +113,27 @@ read_boot(void)
     free(id);
 }
 
+/* Those of a template stay as they are: a fork need not look. */
+static const char *
+count_hooks(void)
+{
+    static char number[16];
+    struct hooks hooks;
+    if (options.template && number[0])
+        return number;
+    hooks_list(WEFT_QUIESCE_FOLDER, &hooks);
+    snprintf(number, sizeof number, "%u", hooks.n);
+    hooks_free(&hooks);
+    return number;
+}
+
 static void
 greet(const uint8_t *nonce)
 {
     struct text facts = { 0 };
-    struct hooks hooks;
-    char hostname[NAME_SIZE] = "", version[16], n_hooks[16];
+    char hostname[NAME_SIZE] = "", version[16];
     forget_conversation();
     gethostname(hostname, sizeof hostname - 1);
-    hooks_list(WEFT_QUIESCE_FOLDER, &hooks);
-    snprintf(n_hooks, sizeof n_hooks, "%u", hooks.n);
-    hooks_free(&hooks);
     text_add_bytes(&queue, WEFT_SYNC, WEFT_SYNC_LENGTH);
     text_add_bytes(&queue, nonce, WEFT_NONCE_LENGTH);
     version[0] = (char)('0' + WEFT_PROTOCOL_VERSION);
@@ -132,7 +142,7 @@ greet(const uint8_t *nonce)
     add_fact(&facts, "hostname", hostname);
     add_fact(&facts, "boot", boot);
     add_fact(&facts, "template", options.template ? "1" : "0");
-    add_fact(&facts, "hooks", n_hooks);
+    add_fact(&facts, "hooks", count_hooks());
     server_send(0, WEFT_FRAME_WELCOME, facts.data, facts.length);
     text_free(&facts);
 }

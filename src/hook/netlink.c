@@ -3,6 +3,7 @@
 #include "errors.h"
 
 #include <errno.h>
+#include <netlink/errno.h>
 #include <netlink/socket.h>
 
 typedef struct Socket {
@@ -10,9 +11,10 @@ typedef struct Socket {
     struct nl_sock *socket;
 } Socket;
 
+#define TRIES 20 /* of a list that changed while it was told */
+
 typedef struct Talk {
-    WeftNetlinkReply reply;
-    gpointer data;
+    GPtrArray *replies; /* struct nl_msg */
     gboolean done;
     int error; /* negative errno */
 } Talk;
@@ -20,9 +22,8 @@ typedef struct Talk {
 static int
 on_valid(struct nl_msg *message, void *data)
 {
-    Talk *talk = data;
-    if (talk->reply)
-        talk->reply(message, talk->data);
+    nlmsg_get(message);
+    g_ptr_array_add(((Talk *)data)->replies, message);
     return NL_OK;
 }
 
@@ -42,11 +43,30 @@ on_error(struct sockaddr_nl *from, struct nlmsgerr *problem, void *data)
     return NL_STOP;
 }
 
+/* Until the kernel has said all. Returns what libnl does. */
+static int
+talk_once(Socket *self, struct nl_msg *request, struct nl_cb *callbacks, Talk *talk)
+{
+    int changed = 0;
+    talk->done = FALSE;
+    g_ptr_array_set_size(talk->replies, 0);
+    nlmsg_hdr(request)->nlmsg_seq = NL_AUTO_SEQ;
+    int status = nl_send_auto(self->socket, request);
+    while (status >= 0 && !talk->done) {
+        status = nl_recvmsgs(self->socket, callbacks);
+        if (status == -NLE_DUMP_INTR)
+            changed = status, status = 0;
+    }
+    return status < 0 ? status : changed;
+}
+
+/* Interfaces come and go while others are listed, as guests start side by side: then the kernel says that its list is none, and
+ * is asked again. */
 static int
 talk_to_kernel(WeftNetlink *netlink, struct nl_msg *request, WeftNetlinkReply reply, gpointer data)
 {
-    Socket *self = (Socket *)netlink;
-    Talk talk = { .reply = reply, .data = data };
+    g_autoptr(GPtrArray) replies = g_ptr_array_new_with_free_func((GDestroyNotify)nlmsg_free);
+    Talk talk = { .replies = replies };
     struct nl_cb *callbacks = nl_cb_alloc(NL_CB_DEFAULT);
     if (!callbacks)
         return -ENOMEM;
@@ -54,14 +74,15 @@ talk_to_kernel(WeftNetlink *netlink, struct nl_msg *request, WeftNetlinkReply re
     nl_cb_set(callbacks, NL_CB_ACK, NL_CB_CUSTOM, on_end, &talk);
     nl_cb_set(callbacks, NL_CB_FINISH, NL_CB_CUSTOM, on_end, &talk);
     nl_cb_err(callbacks, NL_CB_CUSTOM, on_error, &talk);
-
-    int status = nl_send_auto(self->socket, request);
-    while (status >= 0 && !talk.done)
-        status = nl_recvmsgs(self->socket, callbacks);
+    int status = -NLE_DUMP_INTR;
+    for (guint i = 0; status == -NLE_DUMP_INTR && i < TRIES; i++)
+        status = talk_once((Socket *)netlink, request, callbacks, &talk);
     nl_cb_put(callbacks);
-    if (talk.error)
-        return talk.error;
-    return status < 0 ? -EIO : 0;
+    if (talk.error || status < 0)
+        return talk.error ? talk.error : -EIO;
+    for (guint i = 0; reply && i < replies->len; i++)
+        reply(replies->pdata[i], data);
+    return 0;
 }
 
 static void
