@@ -18,7 +18,7 @@ struct WeftBlobs {
     char *folder;
     guint watch;
     GHashTable *images;      /* name to WeftImage: what the store has */
-    GHashTable *templates;   /* id to the digest that it is saved as */
+    GHashTable *templates;   /* id, and "<id>.disk", to the digest that it is saved as */
     GHashTable *checkpoints; /* key to WeftCheckpoint */
     GHashTable *pins;        /* digest to how many pins */
     GHashTable *files;       /* digest to WeftBlobFile that nobody writes to */
@@ -99,23 +99,36 @@ image_changed(WeftBlobs *blobs, const char *name)
         g_warning("%s", error->message);
 }
 
+static void
+note_template(WeftBlobs *blobs, const WeftTemplate *template)
+{
+    if (template->digest)
+        g_hash_table_replace(blobs->templates, g_strdup(template->id), g_strdup(template->digest));
+    if (template->disk)
+        g_hash_table_replace(blobs->templates, g_strconcat(template->id, ".disk", NULL), g_strdup(template->disk));
+}
+
 /* What a template was saved as before is of no use to anybody. */
 static void
 template_changed(WeftBlobs *blobs, const char *id)
 {
     g_autoptr(GError) error = NULL;
     g_autoptr(WeftTemplate) template = weft_store_load_template(blobs->store, id, NULL, &error);
+    g_autofree char *disk = g_strconcat(id, ".disk", NULL);
     g_autofree char *before = g_strdup(g_hash_table_lookup(blobs->templates, id));
+    g_autofree char *disk_before = g_strdup(g_hash_table_lookup(blobs->templates, disk));
     if (!template && !g_error_matches(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
         g_warning("%s", error->message);
         return;
     }
-    if (template && template->digest)
-        g_hash_table_replace(blobs->templates, g_strdup(id), g_strdup(template->digest));
-    else
-        g_hash_table_remove(blobs->templates, id);
+    g_hash_table_remove(blobs->templates, id);
+    g_hash_table_remove(blobs->templates, disk);
+    if (template)
+        note_template(blobs, template);
     if (before)
         drop(blobs, before);
+    if (disk_before)
+        drop(blobs, disk_before);
 }
 
 static void
@@ -347,8 +360,7 @@ read_templates(WeftBlobs *blobs, GError **error)
         g_autoptr(WeftTemplate) template = weft_record_template(records->pdata[i], error);
         if (!template)
             return FALSE;
-        if (template->digest)
-            g_hash_table_insert(blobs->templates, g_strdup(template->id), g_strdup(template->digest));
+        note_template(blobs, template);
     }
     return TRUE;
 }

@@ -65,8 +65,6 @@ find_obstacle(WeftRequest *request, const WeftCluster *source, const WeftNode *n
         return "has memory of several NUMA nodes; create clusters to be cloned with numa required";
     if (!image)
         return "boots from nothing; clone clusters that have an image";
-    if (image->disk && image->disk->format != WEFT_DISK_READONLY)
-        return "has a disk of its own, which is not copied; clone clusters whose image lies in memory or is read-only";
     return NULL;
 }
 

@@ -339,8 +339,8 @@ bring(WeftTemplates *templates, const WeftTemplate *template, const WeftPrimeOrd
 {
     WeftImages *images = templates->control->images;
     const char *host = order->node->host;
-    WeftImageFile file = weft_template_file(template);
-    const WeftImage saved = { .name = template->image, .disk = &file };
+    WeftImageFile file = weft_template_file(template), disk = weft_template_disk(template);
+    const WeftImage saved = { .name = template->image, .kernel = &file, .disk = disk.digest ? &disk : NULL };
     if (weft_images_are_on(images, host, &saved))
         return TRUE;
     const WeftRest *trouble = weft_images_trouble(images, host, &saved);
@@ -370,6 +370,8 @@ weft_templates_prime(WeftTemplates *templates, const WeftPrimeOrder *order, char
         return refuse(ret_why, ret_detail, "its template is gone", NULL);
     if (!bring(templates, template, order, ret_why, ret_detail))
         return *ret_why == NULL;
+    if (template->disk) /* whoever primed memory would write to it */
+        return refuse(ret_why, ret_detail, "it goes on with a disk of its own", NULL);
     WeftPrimedItem *item = find(templates, node);
     if (!item)
         return claim(templates, template, order) ||

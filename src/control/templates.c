@@ -73,9 +73,11 @@ weft_templates_add_digests(const WeftTemplates *templates, GHashTable *digests)
     gpointer item;
     g_hash_table_iter_init(&iter, templates->by_id);
     while (g_hash_table_iter_next(&iter, NULL, &item)) {
-        const char *digest = ((WeftTemplateItem *)item)->record->digest;
-        if (digest)
-            g_hash_table_add(digests, g_strdup(digest));
+        const WeftTemplate *record = ((WeftTemplateItem *)item)->record;
+        if (record->digest)
+            g_hash_table_add(digests, g_strdup(record->digest));
+        if (record->disk)
+            g_hash_table_add(digests, g_strdup(record->disk));
     }
 }
 
@@ -248,13 +250,13 @@ is_wanted(const WeftTemplates *templates, const WeftCluster *cluster, const Weft
 }
 
 static WeftTemplate *
-template_of(const WeftTemplates *templates, const WeftNode *node, const char **ret_why)
+template_of(const WeftTemplates *templates, const WeftNode *node, gboolean running, const char **ret_why)
 {
     WeftControl *control = templates->control;
     const WeftInventory *inventory = weft_hosts_inventory(control->hosts, node->host, NULL);
     const WeftHost *host = weft_fleet_host(control->fleet, node->host);
     g_autofree char *kind = inventory ? weft_inventory_kind(inventory) : NULL;
-    WeftTemplateNeed need = { node, host, weft_images_find(control->images, node->image), kind, templates->guest };
+    WeftTemplateNeed need = { node, host, weft_images_find(control->images, node->image), kind, templates->guest, running };
     *ret_why = NULL;
     return host ? weft_template_for(&need, ret_why) : NULL;
 }
@@ -283,7 +285,7 @@ weft_templates_choose(WeftTemplates *templates, const WeftCluster *cluster, cons
     if (!is_wanted(templates, cluster, node) || !weft_images_find(templates->control->images, node->image))
         return NULL;
     *ret_why = find_obstacle(cluster, node);
-    g_autoptr(WeftTemplate) wanted = *ret_why ? NULL : template_of(templates, node, ret_why);
+    g_autoptr(WeftTemplate) wanted = *ret_why ? NULL : template_of(templates, node, FALSE, ret_why);
     if (!wanted)
         return NULL;
     const WeftTemplateItem *item = find(templates, wanted->id);
@@ -312,7 +314,7 @@ gboolean
 weft_templates_fits(const WeftTemplates *templates, const char *id, const WeftNode *node)
 {
     const char *why;
-    g_autoptr(WeftTemplate) own = template_of(templates, node, &why);
+    g_autoptr(WeftTemplate) own = template_of(templates, node, FALSE, &why);
     return own && g_str_equal(own->id, id);
 }
 
@@ -337,7 +339,7 @@ weft_templates_describe(const WeftTemplates *templates, const WeftNode *node, co
     else if (node->shm)
         *ret_why = "its nodes on one host share memory";
     else
-        return template_of(templates, node, ret_why);
+        return template_of(templates, node, TRUE, ret_why);
     return NULL;
 }
 

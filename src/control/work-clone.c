@@ -15,7 +15,7 @@
 #define LOOK (G_USEC_PER_SEC) /* until what a host is able to is known */
 #define NAMED_MAX 8           /* nodes of which the pause is told, each */
 
-typedef enum { CLEAR, SAVE, FETCH, CLEAN, DONE } Step;
+typedef enum { CLEAR, SAVE, FETCH, FETCH_DISK, CLEAN, DONE } Step;
 
 /* A node that is being put aside. */
 typedef struct Capture {
@@ -25,11 +25,12 @@ typedef struct Capture {
     char *host;
     char *domain;
     guint64 memory;
+    gboolean own_disk;
     Step step;
     gboolean busy;
     gboolean hopeless; /* trying again cannot help */
     WeftRest rest;
-    WeftImageFile file;
+    WeftImageFile file, disk;
     gint64 paused;
 } Capture;
 
@@ -43,6 +44,7 @@ weft_capture_free(gpointer data)
     g_free(capture->host);
     g_free(capture->domain);
     g_free(capture->file.digest);
+    g_free(capture->disk.digest);
     weft_rest_clear(&capture->rest);
     g_free(capture);
 }
@@ -329,9 +331,10 @@ keep_file(const WeftWork *work, Capture *capture, WeftJob *job, GError **error)
 {
     if (!weft_images_keep(work->control, job, error))
         return FALSE;
-    g_free(capture->file.digest);
-    capture->file = *job->fetched;
-    capture->file.digest = g_strdup(job->fetched->digest);
+    WeftImageFile *file = capture->step == FETCH ? &capture->file : &capture->disk;
+    g_free(file->digest);
+    *file = *job->fetched;
+    file->digest = g_strdup(job->fetched->digest);
     return TRUE;
 }
 
@@ -357,7 +360,7 @@ step_ended(WeftJob *job, const GError *failed)
     if (error)
         step_failed(work, capture, job, error);
     else
-        capture->step++;
+        capture->step += capture->step == FETCH && !capture->own_disk ? 2 : 1;
 }
 
 static WeftJob *
@@ -365,15 +368,17 @@ step_job(const WeftWork *work, const Capture *capture)
 {
     const WeftHost *host = weft_fleet_host(work->control->fleet, capture->host);
     const char *uri = host ? host->uri : NULL;
-    g_autofree char *saved = g_strconcat(capture->domain, WEFT_SAVED_SUFFIX, NULL);
+    const char *suffix = capture->step == FETCH_DISK ? WEFT_DISK_SUFFIX : WEFT_SAVED_SUFFIX;
+    gboolean fetches = capture->step == FETCH || capture->step == FETCH_DISK;
+    g_autofree char *file = g_strconcat(capture->domain, suffix, NULL);
     if (capture->step == SAVE) {
         WeftJob *job = weft_job_new(WEFT_STEP_SAVE, capture->host, uri, capture->domain);
         job->goes_on = TRUE;
         return job;
     }
-    WeftJob *job = weft_job_new(capture->step == FETCH ? WEFT_STEP_FETCH : WEFT_STEP_DISCARD, capture->host, uri, saved);
-    if (capture->step == FETCH) {
-        g_autofree char *name = g_strconcat(capture->template, WEFT_SAVED_SUFFIX, NULL);
+    WeftJob *job = weft_job_new(fetches ? WEFT_STEP_FETCH : WEFT_STEP_DISCARD, capture->host, uri, file);
+    if (fetches) {
+        g_autofree char *name = g_strconcat(capture->template, suffix, NULL);
         job->path = weft_images_path(work->control, name);
     }
     return job;
@@ -403,7 +408,7 @@ is_there(const WeftWork *work, const Capture *capture)
 }
 
 static Capture *
-capture_new(const WeftTemplate *record, const WeftNode *node)
+capture_new(const WeftWork *work, const WeftTemplate *record, const WeftNode *node)
 {
     Capture *capture = g_new0(Capture, 1);
     *capture = (Capture){ .node = g_strdup(node->id),
@@ -411,7 +416,8 @@ capture_new(const WeftTemplate *record, const WeftNode *node)
                           .label = weft_node_label(node),
                           .host = g_strdup(node->host),
                           .domain = weft_node_domain(node),
-                          .memory = weft_node_memory(node) };
+                          .memory = weft_node_memory(node),
+                          .own_disk = weft_work_own_disk(work, node) != NULL };
     return capture;
 }
 
@@ -425,7 +431,7 @@ make_captures(WeftWork *work, const GPtrArray *records)
         g_autoptr(WeftNode) node = weft_store_load_node(work->control->store, record->source, NULL, NULL);
         if (!node)
             return FALSE;
-        g_ptr_array_add(captures, capture_new(record, node));
+        g_ptr_array_add(captures, capture_new(work, record, node));
     }
     work->captures = g_steal_pointer(&captures);
     return TRUE;
@@ -463,6 +469,8 @@ put_captured(const WeftWork *work, WeftTxn *txn, const Capture *capture)
     ready->since = ready->captured = ready->used = weft_clock_now();
     ready->digest = g_strdup(capture->file.digest);
     ready->size = capture->file.size;
+    ready->disk = g_strdup(capture->disk.digest);
+    ready->disk_size = capture->disk.size;
     ready->host = g_strdup(capture->host);
     ready->paused = capture->paused;
     weft_templates_put_private(templates, txn, ready);

@@ -25,9 +25,11 @@ static gboolean
 may_read_all(const WeftWork *work, const WeftNodeWork *item)
 {
     const WeftTemplate *template = weft_templates_find(work->control->templates, item->node->template);
-    WeftImageFile file = template ? weft_template_file(template) : (WeftImageFile){ 0 };
-    const WeftImage saved = { .name = (char *)"", .disk = &file };
-    return !item->whole && template && template->state == WEFT_TEMPLATE_READY &&
+    if (!template)
+        return FALSE;
+    WeftImageFile file = weft_template_file(template), disk = weft_template_disk(template);
+    const WeftImage saved = { .name = (char *)"", .kernel = &file, .disk = disk.digest ? &disk : NULL };
+    return !item->whole && template->state == WEFT_TEMPLATE_READY &&
            weft_images_are_on(work->control->images, item->node->host, &saved);
 }
 

@@ -348,8 +348,9 @@ add_origin(const WeftWork *work, const WeftNodeWork *item, WeftJob *job, GError 
     const char *primed = item->whole ? NULL : weft_templates_primed(templates, node);
     if (!template || (!primed && !item->whole))
         return weft_error_refuse(error, WEFT_ERROR_FAILED, "its template is gone");
-    const WeftImageFile file = weft_template_file(template);
+    const WeftImageFile file = weft_template_file(template), disk = weft_template_disk(template);
     job->saved = weft_job_file_copy(&file);
+    job->disk = disk.digest ? weft_job_file_copy(&disk) : NULL;
     job->primed = g_strdup(primed);
     weft_templates_used(templates, node);
     return TRUE;
@@ -408,7 +409,7 @@ weft_work_start(WeftWork *work, WeftNodeWork *item)
         return;
     }
     item->stopped = FALSE;
-    job->deadline = work->control->options.start_deadline;
+    job->deadline = weft_images_deadline(work->control, job->disk ? job->saved->size + job->disk->size : 0);
     weft_work_add_origin(work, item, job);
     job->done = started;
     weft_work_submit(work, item, job);

@@ -36,6 +36,8 @@ static const WeftCodecField template_fields[] = {
     WEFT_FIELD(WeftTemplate, cluster, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftTemplate, tenant, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftTemplate, paused, UINT64, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftTemplate, disk, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftTemplate, disk_size, UINT64, WEFT_OPTIONAL),
     {},
 };
 
@@ -149,7 +151,7 @@ find_obstacle(const WeftTemplateNeed *need)
     const WeftImage *image = need->image;
     if (!image)
         return "its image is not known";
-    if (image->disk && image->disk->format != WEFT_DISK_READONLY)
+    if (!need->running && image->disk && image->disk->format != WEFT_DISK_READONLY)
         return "its image has a disk that each node writes to";
     if (need->node->memory->len != 1)
         return "its memory is in more than one NUMA node";
@@ -201,6 +203,12 @@ WeftImageFile
 weft_template_file(const WeftTemplate *template)
 {
     return (WeftImageFile){ template->digest, template->size, WEFT_DISK_RAW };
+}
+
+WeftImageFile
+weft_template_disk(const WeftTemplate *template)
+{
+    return (WeftImageFile){ template->disk, template->disk_size, WEFT_DISK_QCOW2 };
 }
 
 char *

@@ -45,6 +45,8 @@ typedef struct WeftTemplate {
     char *cluster; /* id of the cluster that is cloned from it */
     char *tenant;
     gint64 paused; /* microseconds that the source stood still */
+    char *disk;    /* digest of its own disk of the same moment, a layer over its image; NULL: it has none */
+    guint64 disk_size;
 } WeftTemplate;
 
 WeftTemplate *weft_template_from_json(json_t *json, GError **error);
@@ -60,6 +62,7 @@ typedef struct WeftTemplateNeed {
     const WeftImage *image; /* NULL: not known */
     const char *kind;       /* of the host; NULL: not known */
     const char *guest;      /* digest of the guest program */
+    gboolean running;       /* it is a node that runs: the disk that it writes to is copied, too */
 } WeftTemplateNeed;
 
 /* What a node would be forked from: image, shape and kind of host, with its id; nothing is known of it yet. NULL: the node
@@ -69,8 +72,9 @@ WeftTemplate *weft_template_for(const WeftTemplateNeed *need, const char **ret_w
 gboolean weft_template_is_of(const WeftTemplate *template, const WeftImage *image);
 /* What a node of that rank is put aside as for a clone, "<cluster id>-<rank>". */
 char *weft_template_private_id(const char *cluster, guint rank);
-/* Its saved file, as hosts are brought it; borrows the digest. */
+/* Its saved file, and its disk, as hosts are brought them; borrows the digest. */
 WeftImageFile weft_template_file(const WeftTemplate *template);
+WeftImageFile weft_template_disk(const WeftTemplate *template);
 
 /* What must be the same for a saved node to go on elsewhere: QEMU's version, the machine type, the processor, and whether it is
  * emulated; NULL: the host does not tell. */

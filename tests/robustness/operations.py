@@ -223,10 +223,10 @@ def is_on_the_good_one(site):
 # --- templates ---
 
 
-def add_settled_image(site):
+def add_settled_image(site, form="readonly"):
     """One that templates are made of."""
     disk, kernel = send_blob(site, DISK, len(DISK)), send_blob(site, KERNEL, len(KERNEL))
-    site.call("POST", "/v1/images", {"name": "own", "kernel": kernel, "disk": disk | {"format": "readonly"}})
+    site.call("POST", "/v1/images", {"name": "own", "kernel": kernel, "disk": disk | {"format": form}})
 
 
 def create_settled(site):
@@ -338,8 +338,8 @@ def memory_is_gone(site):
 COLD = {"image": "own", "path": "bridge", "start": "cold"}
 
 
-def with_source(site):
-    add_settled_image(site)
+def with_source(site, form="readonly"):
+    add_settled_image(site, form)
     site.call("POST", "/v1/clusters?tenant=acme", spec("cfd", 2, **COLD))
     site.until(lambda: site.client.cluster("cfd")["phase"] == "ready", "cfd is ready")
 
@@ -356,6 +356,30 @@ def is_cloned(site):
     assert all(node["template"] == f"{cluster['id']}-{node['rank'] % 2}" for node in site.weft.dump().values("node").values()
                if node["cluster_name"] == "sweep")
     site.until(lambda: not site.client.items("/v1/templates") and not site.world.primed(), "nothing is left of what it was made of")
+
+
+def disks(site, cluster):
+    """What the nodes have on disks of their own, as the fake keeps it: a test has them write behind what it is laid over."""
+    return [site.world.hosts / node["host"] / "pool" / f"weft-{key}.disk" for key, node in site.weft.dump().values("node").items()
+            if node["cluster_name"] == cluster]
+
+
+def with_own_disks(site):
+    with_source(site, "raw")
+    for path in disks(site, "cfd"):
+        path.write_text(path.read_text(encoding="ascii") + "written\n", encoding="ascii")
+
+
+def have_disks(site, cluster, count):
+    """All of it is there, and in one piece."""
+    assert [path.read_text(encoding="ascii").split("\n", 2)[2] for path in disks(site, cluster)] == ["written\n"] * count
+    assert not list(site.world.hosts.glob("*/pool/*.layer"))
+
+
+def is_cloned_with_disks(site):
+    is_cloned(site)
+    have_disks(site, "cfd", 2)
+    have_disks(site, "sweep", 3)
 
 
 def clone_in_vain(site):
@@ -396,11 +420,12 @@ def freeze(site, name="before", state="complete"):
 def is_frozen(site):
     has_nodes(2)(site)
     assert is_loose(site) and state_of(site, "before") == "complete"
+    have_disks(site, "cfd", 2)
     assert site.call("GET", "/v1/checkpoints/before?tenant=acme").json["nodes"] == 2
 
 
 def with_checkpoint(site):
-    with_source(site)
+    with_own_disks(site)
     freeze(site)
 
 
@@ -417,7 +442,8 @@ def is_imported(site):
     has_nodes(2)(site)
     assert is_loose(site) and [state_of(site, name) for name in ("before", "copy", "bad")] == [None, "complete", "failed"]
     nodes = site.weft.dump().values("checkpoint")["acme/copy"]["nodes"]
-    assert all((site.weft.root / "images" / node["saved"]["digest"]).exists() for node in nodes)
+    assert all((site.weft.root / "images" / node[part]["digest"]).exists() for node in nodes for part in ("saved", "disk"))
+    have_disks(site, "cfd", 2)
 
 
 def with_what_was(site):
@@ -795,8 +821,9 @@ OPERATIONS = [
     Operation("fork-devices", fork_with_devices, with_template, have_devices),
     Operation("template-damaged", create_settled, with_template, is_captured_anew, before=damage_template),
     Operation("clone", clone, with_source, is_cloned),
+    Operation("clone-disks", clone, with_own_disks, is_cloned_with_disks),
     Operation("clone-fails", clone_in_vain, with_source, is_not_cloned),
-    Operation("checkpoint", freeze, with_source, is_frozen),
+    Operation("checkpoint", freeze, with_own_disks, is_frozen),
     Operation("checkpoint-import", import_and_fail, with_checkpoint, is_imported),
     Operation("restore", restore, with_what_was, is_restored),
     Operation("template-rm", remove_template, with_forks, forks_go_on),

@@ -854,7 +854,7 @@ test_template_of_node(void)
     g_array_append_val(node->memory, memory);
     WeftImageFile disk = { (char *)"d1", 1, WEFT_DISK_READONLY }, kernel = { (char *)"k1", 1, 0 };
     WeftImage image = { .name = (char *)"mpi", .disk = &disk, .kernel = &kernel };
-    WeftTemplateNeed need = { node, host, &image, "QEMU 7.2.0, q35, any, kvm", "g1" };
+    WeftTemplateNeed need = { node, host, &image, "QEMU 7.2.0, q35, any, kvm", "g1", FALSE };
     const char *why;
     g_autoptr(WeftTemplate) one = weft_template_for(&need, &why);
     g_assert_nonnull(one);
