@@ -21,13 +21,13 @@ BODIES = {
     ("POST", "/v1/clusters"): {"name": "mine", "count": 1, "cores": 1, "memory": "256M", "image": "mpi"},
     ("PATCH", "/v1/clusters/:cluster"): {"count": 2},
     ("POST", "/v1/clusters/:cluster/clone"): {"name": "mine"},
-    ("POST", "/v1/clusters/:cluster/nodes/:rank/move"): {"copy": "auto"},
-    ("POST", "/v1/clusters/:cluster/checkpoints"): {},
+    ("POST", "/v1/clusters/:cluster/nodes/:rank/move"): {"copy": "auto", "disrupt": True},
+    ("POST", "/v1/clusters/:cluster/checkpoints"): {"disrupt": True},
     ("POST", "/v1/checkpoints"): {},
     ("POST", "/v1/checkpoints/:checkpoint/restore"): {},
     ("POST", "/v1/placements"): {"name": "mine", "count": 1, "cores": 1, "memory": "256M", "image": "mpi"},
     ("POST", "/v1/hosts"): {"name": "n9"},
-    ("POST", "/v1/hosts/:host/drain"): {"evict": False, "move": False},
+    ("POST", "/v1/hosts/:host/drain"): {"evict": False, "move": True, "disrupt": True},
     ("POST", "/v1/hosts/:host/undrain"): {},
     ("POST", "/v1/fabrics/:fabric/map"): {},
     ("POST", "/v1/reservations"): {"name": "mine", "hosts": "n1", "duration": "1h"},
@@ -81,9 +81,15 @@ def parameter(path):
 
 def ask(client, route, name):
     """The answer to a route with this object in it, with the object's own name and the time taken out of the text."""
-    path = route["path"].replace(parameter(route["path"]), name)
+    path = route["path"].replace(parameter(route["path"]), name).replace(":rank", "0")
     answer = client.request(route["method"], path, BODIES.get((route["method"], route["path"])))
     return answer.status, answer.text.replace(name, "NAME")
+
+
+def wishes(weft):
+    """What a request could have changed of others."""
+    dump = weft.dump()
+    return {kind: dump.values(kind) for kind in ("cluster", "checkpoint", "move", "host")}
 
 
 def leaks(text, secrets, asked=()):
@@ -118,12 +124,12 @@ def test_roles_below_are_denied(two_tenants, route):
 def test_foreign_is_as_absent(two_tenants, route, role):
     """Same status and same text, whether it belongs to somebody else or to nobody."""
     weft, clients, foreign, _ = two_tenants
-    before = weft.dump().values("cluster")
+    before = wishes(weft)
     name = parameter(route["path"])
     absent = ask(clients[role], route, NOBODY[name])
     for target in foreign[name]:
         assert ask(clients[role], route, target) == absent
-    assert weft.dump().values("cluster") == before
+    assert wishes(weft) == before
 
 
 @pytest.mark.parametrize("path", ["/v1/clusters", "/v1/events", "/v1/queue", "/v1/usage", "/v1/tenants", "/v1/tokens", "/v1/whoami", "/v1/checkpoints"])
@@ -217,6 +223,24 @@ def test_a_tenant_inherits_nothing_by_its_name(weft):
         told = next(line for line in answer if line.startswith(b"data:"))
         assert b"feather" in told and b"ashes" not in told
     assert {"ashes", "feather"} <= {event["cluster_name"] for event in weft.client.events()}
+
+
+@pytest.mark.parametrize("disrupt", [False, True])
+def test_who_may_disrupt(two_tenants, disrupt):
+    """That connections break is one's own to allow: a member for its clusters, nobody for another's, and for a host only who may empty it."""
+    weft, clients, foreign, _ = two_tenants
+    before, body = wishes(weft), {"disrupt": disrupt}
+    for what in ("nodes/0/move", "checkpoints"):
+        own = f"/v1/clusters/ours/{what}"
+        assert clients["viewer"].request("POST", own, body).status == 403
+        for name in foreign[":cluster"]:
+            assert clients["member"].request("POST", f"/v1/clusters/{name}/{what}", body).status == 404
+            assert clients["member"].request("POST", f"/v1/clusters/{name}/{what}?tenant={FOREIGN_TENANT}", body).status in (403, 404)
+        wrong = clients["member"].request("POST", own, {"disrupt": "yes"})
+        assert wrong.status == 400 and "disrupt" in wrong.text, wrong.text
+    for role in ("viewer", "member"):
+        assert clients[role].request("POST", "/v1/hosts/n1/drain", body | {"move": True}).status == 403
+    assert wishes(weft) == before
 
 
 def test_operators_see_all(two_tenants):
