@@ -51,16 +51,8 @@ weft_work_tell_cold(const WeftWork *work, WeftTxn *txn, WeftNodeWork *item)
 {
     if (!item->unforked)
         return;
-    g_autofree char *label = weft_node_label(item->node);
-    g_autofree char *message = g_strdup_printf("%s boots, and is not forked: %s", label, item->unforked);
-    WeftEvent event = { .type = (char *)"node-boots",
-                        .tenant = work->cluster->tenant,
-                        .cluster = work->cluster->id,
-                        .cluster_name = work->cluster->name,
-                        .host = item->node->host,
-                        .message = message,
-                        .detail = item->unforked_detail };
-    weft_txn_put_event(txn, &event);
+    weft_work_tell_event(work, txn, "node-boots", item->node, item->unforked_detail, " boots, and is not forked: %s",
+                         item->unforked);
     g_clear_pointer(&item->unforked, g_free);
     g_clear_pointer(&item->unforked_detail, g_free);
 }
@@ -155,6 +147,8 @@ weft_work_become(WeftWork *work, WeftNodeWork *item)
 {
     g_autoptr(GError) error = NULL;
     const WeftControlOptions *options = &work->control->options;
+    if (!weft_hosts_inventory(work->control->hosts, item->node->host, NULL)) /* its first word wakes the cluster */
+        return;
     guint8 random[WEFT_SEED_RANDOM];
     const WeftKeyOwner owner = { weft_cluster_keys(work->cluster), work->cluster->name, item->node->id };
     g_autoptr(WeftKeys) keys = weft_keys_derive(options->secret, &owner, &error);

@@ -145,6 +145,13 @@ weft_work_tell_freezing(const WeftWork *work)
                            deeds[freeze->stage].doing);
 }
 
+/* Also one that began anew by itself meanwhile, and is to meet the others: it would stand still for ever. */
+static gboolean
+runs(const WeftNode *node)
+{
+    return node->phase == WEFT_NODE_UP || node->phase == WEFT_NODE_READY;
+}
+
 static void
 pass(const WeftFreeze *freeze, Share *share)
 {
@@ -179,7 +186,7 @@ give_up(WeftWork *work, WeftNodeWork *item, const char *said, const GError *erro
     WeftFreeze *freeze = work->freeze;
     switch (freeze->stage) {
     case LET_GO:
-        if (item && item->node->phase == WEFT_NODE_READY)
+        if (item && runs(item->node))
             weft_work_set_phase(work, item, WEFT_NODE_FAILED, "it was stopped for a checkpoint, and could not be let go on",
                                 error->message);
         return;
@@ -347,7 +354,7 @@ is_skipped(const WeftFreeze *freeze, const WeftCheckpoint *checkpoint)
 static gboolean
 has_part(const WeftWork *work, const WeftNodeWork *item)
 {
-    return item->node->phase == WEFT_NODE_READY && (work->freeze->stage != FETCH_DISK || weft_work_own_disk(work, item->node));
+    return runs(item->node) && (work->freeze->stage != FETCH_DISK || weft_work_own_disk(work, item->node));
 }
 
 /* TRUE: all have done it. */
@@ -366,8 +373,9 @@ run_stage(WeftWork *work)
         if (!weft_rest_is_over(&share->rest))
             weft_work_wake_at(work, share->rest.not_before);
         if (share->running || g_hash_table_contains(work->jobs, item->node->id) ||
-            weft_work_is_stilling(work, item->node->id) || !weft_rest_is_over(&share->rest))
-            continue;
+            weft_work_is_stilling(work, item->node->id) || !weft_rest_is_over(&share->rest) ||
+            (deed->talk && !weft_hosts_inventory(work->control->hosts, item->node->host, NULL)))
+            continue; /* its host's first word, too, wakes the cluster */
         share->running = freeze->stage + 1;
         if (deed->talk)
             deed->talk(work, item);
@@ -488,16 +496,9 @@ record_failed(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revision)
     const WeftFreeze *freeze = work->freeze;
     WeftTxn *txn = weft_txn_new("checkpoint-failed");
     g_autofree char *key = weft_cluster_key(checkpoint->tenant, checkpoint->name);
-    g_autofree char *message =
-        g_strdup_printf("%s: %s", checkpoint->hidden ? "it could not be put aside" : checkpoint->name, freeze->reason);
-    WeftEvent event = { .type = (char *)"checkpoint-failed",
-                        .tenant = work->cluster->tenant,
-                        .cluster = work->cluster->id,
-                        .cluster_name = work->cluster->name,
-                        .message = message,
-                        .detail = freeze->detail };
     remove_files(work);
-    weft_txn_put_event(txn, &event);
+    weft_work_tell_event(work, txn, "checkpoint-failed", NULL, freeze->detail, "%s: %s",
+                         checkpoint->hidden ? "it could not be put aside" : checkpoint->name, freeze->reason);
     if (checkpoint->hidden) {
         weft_txn_delete(txn, WEFT_KIND_CHECKPOINT, key, revision);
     } else {

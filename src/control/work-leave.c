@@ -109,23 +109,6 @@ weft_work_forget_move(const WeftWork *work, WeftTxn *txn, const WeftNode *node)
     return TRUE;
 }
 
-void
-weft_work_tell_move(const WeftWork *work, WeftTxn *txn, const char *type, const WeftNode *node, const char *words,
-                    const char *detail)
-{
-    const WeftCluster *cluster = work->cluster;
-    g_autofree char *label = weft_node_label(node);
-    g_autofree char *message = g_strdup_printf("%s %s", label, words);
-    WeftEvent event = { .type = (char *)type,
-                        .tenant = cluster->tenant,
-                        .cluster = cluster->id,
-                        .cluster_name = cluster->name,
-                        .host = node->host,
-                        .message = message,
-                        .detail = (char *)detail };
-    weft_txn_put_event(txn, &event);
-}
-
 /* Why nothing comes of a wish: its node is another by now, or not well enough, or somebody called it off. NULL: something may.
  */
 static char *
@@ -340,7 +323,7 @@ refuse(WeftWork *work, WeftNodeWork *item, const char *why, gboolean for_good)
         node->reason = g_strdup(why);
         item->dirty = TRUE;
     }
-    weft_work_tell_move(work, txn, "node-move-failed", node, words, NULL);
+    weft_work_tell_event(work, txn, "node-move-failed", node, NULL, " %s", words);
     work->wishes_stale = TRUE;
     weft_work_commit(work, txn);
     return TRUE;
@@ -388,7 +371,7 @@ leave(WeftWork *work, WeftNodeWork *item, WeftNode *there)
     weft_txn_expect(txn, WEFT_KIND_HOST, there->host, weft_hosts_revision(control->hosts, there->host));
     weft_txn_expect(txn, WEFT_KIND_CLUSTER, work->key, work->cluster_revision);
     weft_txn_put_move(txn, asked ? asked : own, there->host, asked ? asked->revision : WEFT_ABSENT);
-    weft_work_tell_move(work, txn, "node-moving", node, "leaves for another host", NULL);
+    weft_work_tell_event(work, txn, "node-moving", node, NULL, " leaves for another host");
     work->wishes_stale = TRUE;
     weft_work_commit(work, txn);
     return TRUE;

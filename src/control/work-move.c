@@ -285,7 +285,7 @@ arrive(WeftWork *work, WeftNodeWork *item, WeftTxn *txn)
     weft_work_forget_move(work, txn, item->node);
     item->before = item->node;
     item->node = there;
-    weft_work_tell_move(work, txn, "node-moved", there, words, NULL);
+    weft_work_tell_event(work, txn, "node-moved", there, NULL, " %s", words);
     weft_links_drop(work->control->links, there->id);
     weft_rest_clear(&item->rest);
     weft_rest_clear(&item->leave);
@@ -309,7 +309,7 @@ stay(WeftWork *work, WeftNodeWork *item, WeftTxn *txn)
     weft_work_forget_move(work, txn, item->node);
     if (!weft_work_is_called_off(work, item))
         weft_work_shun(work, item->node->target->host, FALSE);
-    weft_work_tell_move(work, txn, "node-move-failed", item->node, words, item->unmoved_detail);
+    weft_work_tell_event(work, txn, "node-move-failed", item->node, item->unmoved_detail, " %s", words);
     weft_work_unmove(work, item);
     weft_rest_clear(&item->rest);
     if (!weft_work_is_emptied(work, item->node))

@@ -298,6 +298,10 @@ define(WeftWork *work, const WeftNode *node, const Definition *definition, GErro
     const WeftHost *host = weft_fleet_host(control->fleet, node->host);
     const WeftImage *image = image_of(work, node);
     const WeftInventory *inventory = weft_hosts_inventory(control->hosts, node->host, NULL);
+    if (!inventory) {
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE, "host %s has not told yet what it is able to", node->host);
+        return NULL;
+    }
     g_autoptr(WeftHost) complete = image ? weft_discover_addresses(host, inventory) : NULL;
     WeftDomainSpec spec = {
         .node = node, .host = complete ? complete : host, .pkey = work->status->pkey, .vxlan = work->status->vxlan

@@ -328,8 +328,7 @@ weft_work_retire_all(WeftWork *work, WeftTxn *txn, const char *why, gboolean ane
     leave_queue(work);
     if (anew)
         try_anew(work);
-    g_clear_pointer(&status->origin, g_free);
-    status->thawed = FALSE;
+    weft_work_forget_origin(work);
     set_phase(work, WEFT_CLUSTER_PREEMPTED);
     status->was_ready = FALSE;
     status->placed = status->ends = 0;
@@ -580,6 +579,7 @@ static void
 bury(WeftWork *work)
 {
     g_clear_pointer(&work->captures, g_ptr_array_unref);
+    weft_work_forget_origin(work);
     weft_work_unload(work);
     try_anew(work);
     weft_rest_clear(&work->wire);

@@ -102,3 +102,24 @@ weft_work_tell(WeftWork *work, WeftTxn *txn)
     work->untold = 0;
     work->tell_at = 0;
 }
+
+void
+weft_work_tell_event(const WeftWork *work, WeftTxn *txn, const char *type, const WeftNode *node, const char *detail,
+                     const char *format, ...)
+{
+    const WeftCluster *cluster = work->cluster;
+    va_list args;
+    va_start(args, format);
+    g_autofree char *words = g_strdup_vprintf(format, args);
+    va_end(args);
+    g_autofree char *label = node ? weft_node_label(node) : g_strdup("");
+    g_autofree char *message = g_strconcat(label, words, NULL);
+    WeftEvent event = { .type = (char *)type,
+                        .tenant = cluster->tenant,
+                        .cluster = cluster->id,
+                        .cluster_name = cluster->name,
+                        .host = node ? node->host : NULL,
+                        .message = message,
+                        .detail = (char *)detail };
+    weft_txn_put_event(txn, &event);
+}

@@ -198,14 +198,8 @@ static void
 begin_anew(WeftWork *work, gboolean hopeless, const char *why, const char *detail)
 {
     WeftTxn *txn = weft_txn_new("cluster-placed-anew");
-    WeftEvent event = { .type = (char *)"cluster-not-restored",
-                        .tenant = work->cluster->tenant,
-                        .cluster = work->cluster->id,
-                        .cluster_name = work->cluster->name,
-                        .message = (char *)why,
-                        .detail = (char *)detail };
     if (hopeless) {
-        weft_txn_put_event(txn, &event);
+        weft_work_tell_event(work, txn, "cluster-not-restored", NULL, detail, "%s", why);
         weft_work_forget_frozen(work, txn);
     }
     weft_work_retire_all(work, txn, why, hopeless);
@@ -327,7 +321,8 @@ resumed(WeftJob *job, const GError *error)
 void
 weft_work_let_go(WeftWork *work, WeftNodeWork *item)
 {
-    if (!work->status->thawed || work->status_dirty)
+    if (!work->status->thawed || work->status_dirty ||
+        !weft_hosts_inventory(work->control->hosts, item->node->host, NULL)) /* its first word wakes the cluster */
         return;
     const WeftHost *host = weft_fleet_host(work->control->fleet, item->node->host);
     g_autofree char *domain = weft_node_domain(item->node);
@@ -337,7 +332,18 @@ weft_work_let_go(WeftWork *work, WeftNodeWork *item)
     weft_work_submit(work, item, job);
 }
 
-/* --- it is ready --- */
+/* --- it is ready, or to be no more --- */
+
+void
+weft_work_forget_origin(WeftWork *work)
+{
+    WeftClusterStatus *status = work->status;
+    if (!status || !status->origin)
+        return;
+    g_clear_pointer(&status->origin, g_free);
+    status->thawed = FALSE;
+    weft_images_changed(work->control->images);
+}
 
 void
 weft_work_forget_frozen(const WeftWork *work, WeftTxn *txn)
@@ -360,8 +366,6 @@ weft_work_thawed(WeftWork *work, WeftTxn *txn)
                   origin && origin->hidden ? "where they were put aside" : "checkpoint ",
                   origin && origin->hidden ? ", at " : status->origin, origin && origin->hidden ? taken : "");
     weft_work_forget_frozen(work, txn);
-    g_clear_pointer(&status->origin, g_free);
-    status->thawed = FALSE;
+    weft_work_forget_origin(work);
     status->restored = TRUE;
-    weft_images_changed(work->control->images);
 }

@@ -227,22 +227,6 @@ hear_reports(WeftWork *work)
     work->pkey_taken = FALSE;
 }
 
-static void
-tell_node(const WeftWork *work, WeftTxn *txn, const char *type, const WeftNode *node)
-{
-    const WeftCluster *cluster = work->cluster;
-    g_autofree char *label = weft_node_label(node);
-    g_autofree char *message = g_strdup_printf("%s: %s", label, node->reason);
-    WeftEvent event = { .type = (char *)type,
-                        .tenant = cluster->tenant,
-                        .cluster = cluster->id,
-                        .cluster_name = cluster->name,
-                        .host = node->host,
-                        .message = message,
-                        .detail = node->detail };
-    weft_txn_put_event(txn, &event);
-}
-
 /* Changes the node's phase as planned; TRUE when the partition's members change with it. */
 static gboolean
 mark(WeftWork *work, WeftNodeWork *item, WeftAction action)
@@ -275,6 +259,17 @@ is_mark(WeftAction action)
     return action >= WEFT_DO_RETIRE && action <= WEFT_DO_RETRY;
 }
 
+/* NULL: there is nothing to tell of it. */
+static const char *
+news_of(const WeftNode *node)
+{
+    if (node->phase == WEFT_NODE_LOST)
+        return "node-lost";
+    if (weft_node_has_rebooted(node))
+        return "node-rebooted";
+    return node->phase == WEFT_NODE_FAILED && node->reason ? "node-failed" : NULL;
+}
+
 static void
 tell_marked(const WeftWork *work, WeftTxn *txn)
 {
@@ -286,12 +281,9 @@ tell_marked(const WeftWork *work, WeftTxn *txn)
         if (item->before)
             weft_work_forget_move(work, txn, item->before);
         weft_work_tell_copied(work, txn, item);
-        if (item->node->phase == WEFT_NODE_LOST)
-            tell_node(work, txn, "node-lost", item->node);
-        else if (weft_node_has_rebooted(item->node))
-            tell_node(work, txn, "node-rebooted", item->node);
-        else if (item->node->phase == WEFT_NODE_FAILED && item->node->reason)
-            tell_node(work, txn, "node-failed", item->node);
+        const char *type = news_of(item->node);
+        if (type)
+            weft_work_tell_event(work, txn, type, item->node, item->node->detail, ": %s", item->node->reason);
     }
 }
 

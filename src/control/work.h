@@ -250,9 +250,6 @@ const WeftMoveWish *weft_work_wish(const WeftWork *work, const WeftNode *node);
 /* Is it to stay after all? One that has gone over is not. */
 gboolean weft_work_is_called_off(const WeftWork *work, const WeftNodeWork *item);
 char *weft_work_called_off_words(const WeftMoveWish *wish);
-/* An event of its move. words: behind its label. */
-void weft_work_tell_move(const WeftWork *work, WeftTxn *txn, const char *type, const WeftNode *node, const char *words,
-                         const char *detail);
 /* Its ports are others, if it has any: the fabric must be told. */
 void weft_work_members_changed(WeftWork *work, const WeftNode *node);
 /* Which are to be moved, as the store has it. */
@@ -357,6 +354,8 @@ gboolean weft_work_thaw(WeftWork *work, const WeftPlan *plan);
 void weft_work_let_go(WeftWork *work, WeftNodeWork *item);
 /* What was put aside when it gave way is of no use any more. */
 void weft_work_forget_frozen(const WeftWork *work, WeftTxn *txn);
+/* They go on from nothing any more: hosts need not keep it. */
+void weft_work_forget_origin(WeftWork *work);
 /* It is ready: adds what follows from that. */
 void weft_work_thawed(WeftWork *work, WeftTxn *txn);
 
@@ -391,6 +390,10 @@ void weft_work_note(WeftWork *work);
 /* Is there something to tell that has waited long enough? */
 gboolean weft_work_has_news(const WeftWork *work);
 void weft_work_tell(WeftWork *work, WeftTxn *txn);
+/* An event of it, or of one of its nodes, whose label then goes right before the words. detail: a driver's words, for
+ * operators; NULL: none. */
+void weft_work_tell_event(const WeftWork *work, WeftTxn *txn, const char *type, const WeftNode *node, const char *detail,
+                          const char *format, ...) G_GNUC_PRINTF(6, 7);
 
 /* A step of a node failed: it backs off. Its label goes before the words. */
 void weft_work_node_rests(WeftWork *work, WeftNodeWork *item, WeftDeed deed, const char *words, const char *detail);

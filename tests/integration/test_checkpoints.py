@@ -169,6 +169,67 @@ def test_deleted_meanwhile(weft):
     assert not paused(weft) and not saved(weft)
 
 
+def test_scaled_meanwhile(weft):
+    add_image(weft)
+    create(weft)
+    weft.world.fault("hang save")
+    ask(weft, name="late")
+    weft.client.wait_phase("cfd", "checkpointing")
+    weft.client.scale("cfd", 2)
+    weft.world.fault()
+    until(lambda: checkpoint(weft, "late")["state"] in ("complete", "failed"), "it ends")
+    weft.client.wait_phase("cfd", "ready", ready=2)
+    is_well(weft)
+
+
+def test_reboots_meanwhile(weft):
+    """It is let go on, though it is not as ready any more as it was when it was stopped."""
+    add_image(weft)
+    create(weft)
+    node = nodes(weft, "cfd")[1]
+    weft.world.fault("hang save")
+    ask(weft, name="late")
+    until(lambda: len(paused(weft)) == 3, "they stand still")
+    weft.world.reboot(node["host"], f"weft-{node['id']}")
+    until(lambda: messages(weft, "node-rebooted"), "that is seen")
+    weft.world.fault()
+    made(weft, "late", "failed")
+    weft.client.wait_phase("cfd", "ready", ready=3)
+    assert not paused(weft)
+
+
+def test_host_tells_late_what_it_is(weft):
+    """weftd begins with a node whose devices are to be plugged, and does not know yet what its host is able to."""
+    create(weft, count=1, path="sriov")
+    weft.world.fault("hang plug")
+    ask(weft, name="late", disrupt=True)
+    until(lambda: weft.dump().values("checkpoint")["acme/late"]["state"] == "saved", "it is saved")
+    until(lambda: not paused(weft), "it goes on")
+    weft.kill()
+    weft.world.fault("slow inspect 500")
+    weft.start()
+    made(weft, "late")
+    is_well(weft)
+    assert all(not any(alias.startswith("-") for alias in plugged) for plugged, _ in devices(weft, "cfd"))
+
+
+def test_restored_in_vain(weft):
+    """What was brought to hosts goes with the cluster, although the checkpoint stays."""
+    add_image(weft)
+    create(weft, count=1)
+    take(weft, name="before")
+    remove(weft)
+    saved = {node["saved"]["digest"] for node in weft.dump().values("checkpoint")["acme/before"]["nodes"]}
+    found = lambda: saved & set().union(*weft.world.images().values())  # noqa: E731
+    weft.world.fault("hang start")
+    restore(weft, "before")
+    until(found, "it is brought")
+    weft.client.delete("cfd")
+    weft.world.fault()
+    weft.client.wait_gone("cfd")
+    until(lambda: not found(), lambda: f"nothing is left of it: {weft.world.images()}")
+
+
 def test_restored_together(weft):
     add_image(weft)
     create(weft)
