@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from harness.wait import until  # noqa: E402
 from harness.weft import SOURCE, Weft  # noqa: E402
+from operations import add_settled_image  # noqa: E402
 from survivor import Survivor  # noqa: E402
 
 HOSTS = 6
@@ -29,6 +30,8 @@ AWAY_MAX = 2
 QUIET_EVERY = 12  # steps between two quiet points, about
 FAULTS = ("fail start 2 broken", "fail stop 2 stuck", "fail list 1 deaf", "fail connect 2 no bridge", "fail disconnect 2 in use",
           "fail open 2 no stream", "fail sync 2 no answer", "fail meet 2 nobody there",
+          "fail move 2 no way", "broken move 1", "fail save 2 no space", "fail fetch 2 no answer", "fail become 2 nobody",
+          "fail plug 2 no port", "slow move 60", "slow save 30", "hang move 1", "hang save 1",
           "slow start 30", "slow stop 30", "slow connect 30", "slow sync 30",
           "hang start 1", "hang list 1", "hang inspect 1", "hang connect 1", "hang open 1", "hang sync 1", "hang meet 1")
 FABRIC_FAULTS = ("fail apply 2 busy", "slow apply 30", "hang apply 1")
@@ -39,7 +42,9 @@ class Model:
     """What the user and the site were told to be."""
 
     clusters: dict = field(default_factory=dict)  # (tenant, name): count
-    away: dict = field(default_factory=dict)  # host: "lost", "drained" or "evicted"
+    clones: set = field(default_factory=set)  # those of them that may have failed: their source may be gone, or a fork fail
+    checkpoints: dict = field(default_factory=dict)  # (tenant, name): count of nodes
+    away: dict = field(default_factory=dict)  # host: "lost", "drained", "emptied" or "evicted"
     foreign: set = field(default_factory=set)  # (host, domain)
     serial: int = 0
 
@@ -75,7 +80,8 @@ class Walk:
         self.model.serial += 1
         tenant, name = self.random.choice(TENANTS), f"c{self.model.serial}"
         count = self.random.randint(1, min(4, self.model.room()))
-        body = {"name": name, "count": count, "cores": self.random.randint(1, 2), "memory": "128M", "image": "mpi",
+        start = self.random.choice(({"image": "mpi"}, {"image": "own", "path": "bridge", "start": "cold"}, {"image": "own", "path": "bridge"}))
+        body = start | {"name": name, "count": count, "cores": self.random.randint(1, 2), "memory": "128M",
                 "priority": self.random.randint(-5, 5), "preemptible": self.random.random() < 0.4}
         self.site.call("POST", f"/v1/clusters?tenant={tenant}", body)
         self.model.clusters[tenant, name] = count
@@ -113,7 +119,66 @@ class Walk:
             return None
         self.site.call("DELETE", f"/v1/clusters/{key[1]}?tenant={key[0]}")
         del self.model.clusters[key]
+        self.model.clones.discard(key)
         return f"delete {key[0]}/{key[1]}"
+
+    def move(self):
+        key = self.pick()
+        if not key:
+            return None
+        rank = self.random.randrange(self.model.clusters[key])
+        wish = {"disrupt": True, "copy": self.random.choice(("auto", "pre-copy", "post-copy", "hybrid"))}
+        answer = self.site.call("POST", f"/v1/clusters/{key[1]}/nodes/{rank}/move?tenant={key[0]}", wish, accept=(404, 409))
+        return f"move {key[0]}/{key[1]}[{rank}]: {answer.status}"
+
+    def clone(self):
+        """Of what it is when it is asked for; it may fail later, and then stays so until it is deleted."""
+        key = self.pick()
+        if not key or self.model.room() < self.model.clusters[key]:
+            return None
+        self.model.serial += 1
+        copy = (key[0], f"k{self.model.serial}")
+        answer = self.site.call("POST", f"/v1/clusters/{key[1]}/clone?tenant={key[0]}", {"name": copy[1]}, accept=(400, 409))
+        if answer.status < 300:
+            self.model.clusters[copy] = answer.json["count"]
+            self.model.clones.add(copy)
+        return f"clone {key[0]}/{key[1]} to {copy[1]}: {answer.status}"
+
+    def checkpoint(self):
+        key = self.pick()
+        if not key:
+            return None
+        self.model.serial += 1
+        name = f"p{self.model.serial}"
+        body = {"name": name, "disrupt": True}
+        answer = self.site.call("POST", f"/v1/clusters/{key[1]}/checkpoints?tenant={key[0]}", body, accept=(400, 409))
+        if answer.status < 300:
+            self.model.checkpoints[key[0], name] = self.model.clusters[key]
+        return f"checkpoint {key[0]}/{key[1]} as {name}: {answer.status}"
+
+    def pick_checkpoint(self):
+        return self.random.choice(sorted(self.model.checkpoints)) if self.model.checkpoints else None
+
+    def restore(self):
+        """Refused while others have what its nodes had, and of what is not complete."""
+        key = self.pick_checkpoint()
+        if not key or self.model.room() < self.model.checkpoints[key]:
+            return None
+        self.model.serial += 1
+        name = f"r{self.model.serial}"
+        answer = self.site.call("POST", f"/v1/checkpoints/{key[1]}/restore?tenant={key[0]}", {"as": name}, accept=(400, 409))
+        if answer.status < 300:
+            self.model.clusters[key[0], name] = answer.json["count"]
+        return f"restore {key[0]}/{key[1]} as {name}: {answer.status}"
+
+    def forget(self):
+        key = self.pick_checkpoint()
+        if not key:
+            return None
+        answer = self.site.call("DELETE", f"/v1/checkpoints/{key[1]}?tenant={key[0]}", accept=(409,))
+        if answer.status != 409:
+            del self.model.checkpoints[key]
+        return f"forget {key[0]}/{key[1]}: {answer.status}"
 
     def send_away(self, how):
         here = [f"n{i + 1}" for i in range(HOSTS) if f"n{i + 1}" not in self.model.away]
@@ -124,7 +189,7 @@ class Walk:
             self.weft.world.lose(name)
             self.site.lost.add(name)
         else:
-            self.site.call("POST", f"/v1/hosts/{name}/drain", {"evict": how == "evicted"})
+            self.site.call("POST", f"/v1/hosts/{name}/drain", {"evict": how == "evicted", "move": how == "emptied", "disrupt": how == "emptied"})
         self.model.away[name] = how
         return f"{how} {name}"
 
@@ -136,6 +201,9 @@ class Walk:
 
     def evict(self):
         return self.send_away("evicted")
+
+    def empty(self):
+        return self.send_away("emptied")
 
     def bring_back(self):
         if not self.model.away:
@@ -209,7 +277,8 @@ class Walk:
         self.kills += 1
         return f"kill at {name}:{times}"
 
-    OPERATIONS = ((create, 16), (create_brief, 3), (reserve, 3), (scale, 14), (delete, 8), (lose, 3), (drain, 3), (evict, 3), (bring_back, 8),
+    OPERATIONS = ((create, 16), (create_brief, 3), (reserve, 3), (scale, 14), (delete, 8), (move, 10), (clone, 5),
+                  (checkpoint, 7), (restore, 7), (forget, 3), (empty, 3), (lose, 3), (drain, 3), (evict, 3), (bring_back, 8),
                   (end_domain, 8), (reboot, 6), (foreign, 1), (fault, 8), (kill_now, 4), (kill_soon, 12), (kill_at, 6))
 
     # --- quiet points ---
@@ -220,6 +289,8 @@ class Walk:
         self.weft.world.fabric_fault()
         self.site.settle()
         self.site.until(self.as_modelled, lambda: f"the clusters are {self.seen()}, not {self.model.clusters}")
+        self.site.until(self.are_put_aside, lambda: f"checkpoints are made or not: {self.saved()}, of {sorted(self.model.checkpoints)}")
+        self.site.until(lambda: not self.standing(), lambda: f"nobody stands still, and no saved file is left, but {self.standing()}")
         for host, name in self.model.foreign:
             assert host in self.weft.world.where(name), f"{name} on {host} was not weft's to remove"
         for name, how in self.model.away.items():
@@ -228,11 +299,25 @@ class Walk:
                 assert not ours, f"{ours} on {name}, which was evicted"
         return "quiet"
 
+    def standing(self):
+        """Nodes that wait to go on, and files of saved ones, on hosts that can be reached."""
+        hosts = self.weft.world.hosts
+        return [str(path.relative_to(hosts)) for pattern in ("*/domains/*.paused", "*/pool/*.saved") for path in hosts.glob(pattern)
+                if path.relative_to(hosts).parts[0] not in self.site.lost]
+
     def seen(self):
         return {(c["tenant"], c["name"]): (c["count"], c["ready"], c["phase"]) for c in self.site.client.items("/v1/clusters")}
 
     def as_modelled(self):
-        return self.seen() == {key: (count, count, "ready") for key, count in self.model.clusters.items()}
+        seen, wanted = self.seen(), {key: (count, count, "ready") for key, count in self.model.clusters.items()}
+        return seen == wanted | {key: seen[key] for key in self.model.clones & seen.keys() if seen[key][-1] == "failed"}
+
+    def saved(self):
+        return {(c["tenant"], c["name"]): c["state"] for c in self.site.client.items("/v1/checkpoints")}
+
+    def are_put_aside(self):
+        saved = self.saved()
+        return saved.keys() == self.model.checkpoints.keys() and set(saved.values()) <= {"complete", "failed"}
 
     # --- the walk ---
 
@@ -245,6 +330,7 @@ class Walk:
 
     def go(self):
         self.site.start()
+        add_settled_image(self.site)
         for number in range(1, self.steps + 1):
             if self.end and time.monotonic() > self.end:
                 break
@@ -261,6 +347,8 @@ class Walk:
             self.bring_back()
         while self.model.clusters:
             self.delete()
+        while self.model.checkpoints:
+            self.forget()
         self.quiet()
         dump = self.weft.dump()
         assert not dump.values("node") and not dump.values("cluster-status")
