@@ -7,7 +7,7 @@ import subprocess
 
 from . import invariants
 from .lab import Lab
-from .wait import until
+from .wait import PATIENCE, until
 from .weft import SOURCE, build_folder
 
 BOOT = 90.0  # seconds that a few emulated nodes may take to be ready on a busy machine
@@ -18,6 +18,11 @@ CONTROL = {"host_grace": "3s", "scan_interval": "500ms", "backoff_base": "100ms"
            "await_deadline": "60s", "templates": False}  # what is timed and counted shall not be disturbed
 # One core is the host's own: two nodes fit on a host.
 SMALL = {"sockets": 1, "cores": 3, "memory": "1G"}
+LOOK = r"""
+for name in $(virsh -q list --state-running --name); do echo "running $name"; done
+for pid in $(pidof qemu-system-x86_64); do tr '\0' '\n' < /proc/$pid/cmdline | sed -n 's/^guest=\([^,]*\).*/machine \1/p'; done
+ls /sys/class/net | sed -n 's/^wef[tv][0-9]*$/link &/p'
+"""
 LIBVIRTS_OWN = re.compile(r"file qemu/(channel/target/)?domain-\d+-")
 
 
@@ -29,6 +34,7 @@ class Cloud(Lab):
         super().__init__(changes=changes, **(SMALL | options))
         self.images = images
         self.lost_power = set()
+        self.book = invariants.UsageBook()
 
     def up(self, weftd=True):
         super().up(weftd=weftd)
@@ -122,16 +128,35 @@ class Cloud(Lab):
         """(host, domain) of all that runs on hosts that live."""
         return [(host, line) for host in self.living() for line in self.virsh(host, "list", "--name").split()]
 
-    def check(self):
-        """No node runs twice or elsewhere, nothing runs that is no node, and the ledger is whole."""
-        dump = self.dump()
-        wrong = invariants.ledger(dump)
-        nodes = dump.values("node").values()
-        expected = sorted((node["host"], f"weft-{node['id']}") for node in nodes if node["phase"] in ("up", "ready"))
-        running = sorted(self.domains())
-        if running != expected:
-            wrong.append(f"running are {running}, but the nodes are {expected}")
-        assert not wrong, wrong
+    def found(self):
+        """{"running", "machine", "link"} of hosts that live: [(host, name)]. What stands still does not run; a machine is a QEMU, whether
+        libvirt knows of it or not."""
+        lines = [(host, *line.split()) for host in self.living() for line in self.shell(host, LOOK).splitlines()]
+        return {kind: sorted((host, name) for host, told, name in lines if told == kind) for kind in ("running", "machine", "link")}
+
+    def differs(self, dump):
+        """How hosts are not as the store says, in words: a node runs twice, elsewhere or not at all, or something is there for nobody."""
+        nodes = [node for node in dump.values("node").values() if node["phase"] in ("up", "ready")]
+        domains = sorted((node["host"], f"weft-{node['id']}") for node in nodes)
+        numbers = {status["cluster"]: status.get("vxlan") for status in dump.values("cluster-status").values()}
+        networks = {(node["host"], numbers[node["cluster"]]) for node in nodes}
+        links = sorted((host, f"{kind}{number}") for host, number in networks for kind in ("weft", "wefv"))
+        found = self.found()
+        return [f"{kind}: {found[kind]}, not {wanted}" for kind, wanted in {"running": domains, "machine": domains, "link": links}.items()
+                if found[kind] != wanted]
+
+    def check(self, timeout=PATIENCE):
+        """The books are right whenever one looks, and the hosts as they say, once all has settled."""
+        last = []
+
+        def settled():
+            dump = self.dump()
+            wrong = invariants.ledger(dump) + self.book.look(dump)
+            assert not wrong, wrong
+            last[:] = self.differs(dump)
+            return not last
+
+        until(settled, lambda: f"hosts are as the store says, but {last}\n{self.tell_hosts()}\n{self.log_tail()}", timeout)
 
     def events(self, kind):
         return [event for event in self.client.events() if event["type"] == kind]

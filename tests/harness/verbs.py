@@ -1,30 +1,8 @@
-"""What is asked of whole clusters: checkpoints, restores, clones; and whether this weft has it."""
-
-import functools
-import json
-
-import pytest
+"""What is asked of whole clusters: checkpoints, restores, clones."""
 
 from .wait import until
-from .weft import SOURCE
 
 PATIENCE = 240.0  # seconds, for the memory of a few emulated nodes on a busy machine
-
-
-@functools.cache
-def routes():
-    """(method, path) of all that the API describes."""
-    described = json.loads((SOURCE / "docs/openapi.json").read_text(encoding="utf-8"))["paths"]
-    return {(method.upper(), path) for path, methods in described.items() for method in methods}
-
-
-def needs(method, path):
-    """For a test of a route that may not be there; it is told which one lacks."""
-    return pytest.mark.skipif((method, path) not in routes(), reason=f"weft has no {method} {path} yet")
-
-
-needs_checkpoints = needs("POST", "/v1/clusters/{cluster}/checkpoints")
-needs_clones = needs("POST", "/v1/clusters/{cluster}/clone")
 
 
 def checkpoint(cloud, name, tenant="acme"):

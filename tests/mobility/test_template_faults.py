@@ -32,10 +32,11 @@ def template(cloud):
     return max(cloud.client.items("/v1/templates"), key=lambda found: found["generation"], default=None)
 
 
-def ready_template(cloud, generation=0):
+def ready_template(cloud, other=None):
+    """other: id of one that it is not."""
     def found():
         made = template(cloud)
-        return made if made and made["state"] == "ready" and made["generation"] > generation else None
+        return made if made and made["state"] == "ready" and made["id"] != other else None
 
     return until(found, lambda: f"a template is ready: {cloud.client.items('/v1/templates')}", BOOT)
 
@@ -130,6 +131,7 @@ def test_image_is_another(cloud, tmp_path):
     cloud.weft("image", "rm", "tiny")
     cloud.weft("image", "add", "tiny", "--kernel", str(tiny / "kernel"), "--initrd", str(tmp_path / "initrd"), "--cmdline",
                (tiny / "cmdline").read_text(encoding="utf-8").strip())
-    assert make(cloud, "cfd")
-    assert ready_template(cloud, made["generation"])["id"] != made["id"]
+    assert make(cloud, "cfd"), "it boots"
+    ready_template(cloud, other=made["id"])
     forked(cloud, "again")
+    assert made["id"] not in [found["id"] for found in cloud.client.items("/v1/templates")]
