@@ -51,7 +51,9 @@ weft_error_code(const GError *error)
 {
     if (error->domain == WEFT_ERROR && error->code >= 0 && error->code < WEFT_ERROR_COUNT)
         return (WeftErrorCode)error->code;
-    if (g_error_matches(error, G_IO_ERROR, G_IO_ERROR_CANCELLED) || g_error_matches(error, G_IO_ERROR, G_IO_ERROR_TIMED_OUT))
+    /* By its name: weft-hook, which libvirt runs four times for each guest, would link all of GIO for the function. */
+    GQuark io = g_quark_from_static_string("g-io-error-quark");
+    if (g_error_matches(error, io, G_IO_ERROR_CANCELLED) || g_error_matches(error, io, G_IO_ERROR_TIMED_OUT))
         return WEFT_ERROR_TIMEOUT;
     return WEFT_ERROR_FAILED;
 }
