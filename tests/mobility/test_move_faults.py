@@ -121,3 +121,13 @@ def test_weftd_dies(cloud, node, phase):
     node.settled()
     if phase != "switch":
         node.lives_on()
+
+
+@pytest.mark.parametrize("phase, host", (("copy", SOURCE), ("post-copy", TARGET)))
+def test_called_off(cloud, node, phase, host):
+    """While it is copied it stays where it is; in post-copy it is too late, and it arrives."""
+    node.move(phase)
+    cloud.client.expect(202, "DELETE", f"/v1/clusters/{NAME}/nodes/0/move?tenant=acme")
+    node.settled()
+    node.lives_on()
+    assert cloud.nodes(NAME)[0]["host"] == host
