@@ -223,6 +223,20 @@ check_source(const WeftWork *work, const Source *source, gboolean *ret_later)
     return source->nodes->len ? NULL : "the node that it is cloned from is gone";
 }
 
+/* A template of the clone's alone, for as long as its nodes are not up. */
+static void
+make_private(const WeftWork *work, const WeftNode *node, WeftTemplate *record)
+{
+    g_free(record->id);
+    record->id = weft_template_private_id(work->cluster->id, node->rank);
+    record->generation = 1;
+    record->since = weft_clock_now();
+    record->source = g_strdup(node->id);
+    record->rank = node->rank;
+    record->cluster = g_strdup(work->cluster->id);
+    record->tenant = g_strdup(work->cluster->tenant);
+}
+
 /* What they are put aside as: WeftTemplate. NULL: they cannot, and why. */
 static GPtrArray *
 describe(const WeftWork *work, const Source *source, char **ret_why)
@@ -231,25 +245,17 @@ describe(const WeftWork *work, const Source *source, char **ret_why)
     for (guint i = 0; i < source->nodes->len; i++) {
         const char *why = NULL;
         const WeftNode *node = source->nodes->pdata[i];
-        g_autofree char *label = weft_node_label(node);
         WeftTemplate *record = weft_templates_describe(work->control->templates, node, &why);
-        const WeftTemplate *first = records->len ? records->pdata[0] : record;
         if (record)
             g_ptr_array_add(records, record);
-        if (record && !g_str_equal(first->kind, record->kind))
+        if (record && !g_str_equal(((const WeftTemplate *)records->pdata[0])->kind, record->kind))
             why = "its host is of another kind than those of other nodes; clone one of them alone";
-        if (why) {
+        if (!record || why) {
+            g_autofree char *label = weft_node_label(node);
             *ret_why = g_strdup_printf("%s: %s", label, why);
             return NULL;
         }
-        g_free(record->id);
-        record->id = weft_template_private_id(work->cluster->id, node->rank);
-        record->generation = 1;
-        record->since = weft_clock_now();
-        record->source = g_strdup(node->id);
-        record->rank = node->rank;
-        record->cluster = g_strdup(work->cluster->id);
-        record->tenant = g_strdup(work->cluster->tenant);
+        make_private(work, node, record);
     }
     return g_steal_pointer(&records);
 }
