@@ -142,6 +142,10 @@ void weft_hosts_hardware_changed(WeftHosts *hosts, const char *name);
 void weft_hosts_doubt_guests(WeftHosts *hosts, const char *name);
 /* What it is able to; NULL: it has not told yet, and what is known of that (NULL: of no interest). */
 const WeftInventory *weft_hosts_inventory(const WeftHosts *hosts, const char *name, const WeftRest **ret_trouble);
+/* The address by which a node goes from one host to another over RDMA; NULL: not at all, or it failed since they last told what
+ * they are able to. */
+const char *weft_hosts_rdma(const WeftHosts *hosts, const char *from, const char *to);
+void weft_hosts_rdma_failed(WeftHosts *hosts, const char *from, const char *to);
 /* What it has of a partition's network, as far as is known; NULL: nothing. serial: the same number is the same text. */
 const WeftHostNetwork *weft_hosts_network(const WeftHosts *hosts, const char *name, guint vxlan, guint64 *ret_serial);
 /* It has been told; NULL: it has nothing any more. */

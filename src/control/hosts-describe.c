@@ -10,6 +10,7 @@ weft_watch_free(gpointer data)
     g_clear_handle_id(&host->late, g_source_remove);
     g_hash_table_unref(host->suspects);
     g_hash_table_unref(host->reported);
+    g_hash_table_unref(host->no_rdma);
     weft_watch_facts_free(host);
     weft_inventory_free(host->inventory);
     weft_rest_clear(&host->inspection);
@@ -58,6 +59,7 @@ add_host(WeftHosts *hosts, const char *name)
     host->since = weft_clock_now();
     host->suspects = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     host->reported = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    host->no_rdma = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     weft_watch_facts_new(host);
     g_hash_table_insert(hosts->by_name, host->name, host);
     hosts->unheard++;

@@ -35,6 +35,43 @@ weft_hosts_hardware_changed(WeftHosts *hosts, const char *name)
     weft_hosts_hint(hosts, name);
 }
 
+/* --- RDMA between two of them --- */
+
+static const char *
+rdma_address(const WeftWatch *host)
+{
+    const WeftHost *described = host ? weft_fleet_host(host->control->fleet, host->name) : NULL;
+    return described ? weft_host_rdma_address(described, host->inventory) : NULL;
+}
+
+const char *
+weft_hosts_rdma(const WeftHosts *hosts, const char *from, const char *to)
+{
+    const WeftWatch *here = weft_hosts_find(hosts, from), *there = weft_hosts_find(hosts, to);
+    return rdma_address(here) && there && !g_hash_table_contains(there->no_rdma, from) ? rdma_address(there) : NULL;
+}
+
+/* A try costs the node that moves some seconds: the next one is worth it only when something may have changed. */
+void
+weft_hosts_rdma_failed(WeftHosts *hosts, const char *from, const char *to)
+{
+    WeftWatch *there = weft_hosts_find(hosts, to);
+    if (there)
+        g_hash_table_add(there->no_rdma, g_strdup(from));
+}
+
+/* It told anew what it is able to: both what was tried to it and from it may work by now. */
+static void
+forget_failed_rdma(const WeftWatch *host)
+{
+    GHashTableIter iter;
+    gpointer other;
+    g_hash_table_remove_all(host->no_rdma);
+    g_hash_table_iter_init(&iter, host->control->hosts->by_name);
+    while (g_hash_table_iter_next(&iter, NULL, &other))
+        g_hash_table_remove(((WeftWatch *)other)->no_rdma, host->name);
+}
+
 /* --- hardware that nobody described --- */
 
 /* Cores, pages or devices that nodes hold are never taken from under them: their claims would be on nothing. */
@@ -122,6 +159,7 @@ spoke(WeftWatch *host, WeftInventory *inventory)
     weft_rest_clear(&host->inspection);
     weft_inventory_free(host->inventory);
     host->inventory = inventory;
+    forget_failed_rdma(host);
     weft_fleet_set_devices(host->control->fleet, host->name, inventory->hardware);
     discover(host);
     weft_watch_update_open(host);

@@ -43,6 +43,7 @@ typedef struct WeftWatch {
     GHashTable *networks; /* VXLAN id to Fact of a WeftHostNetwork */
     GHashTable *images;   /* digest to Fact */
     GHashTable *primed;   /* id of memory to fork from to Fact */
+    GHashTable *no_rdma;  /* hosts from which RDMA did not get here */
 
     WeftInventory *inventory; /* NULL: it has not told yet */
     WeftRest inspection;      /* why not */

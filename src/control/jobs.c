@@ -97,6 +97,8 @@ weft_job_free(WeftJob *job)
     g_free(job->xml);
     g_free(job->to);
     g_free(job->to_uri);
+    g_free(job->rdma);
+    weft_moved_clear(&job->moved);
     weft_job_file_free(job->file);
     weft_job_file_free(job->saved);
     weft_job_file_free(job->disk);
@@ -157,7 +159,9 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
     const WeftStart start = { job->text, job->seed, job->file, job->disk_size, job->saved || job->own ? &origin : NULL };
     const WeftBring bring = { job->file, job->path, brought, job };
     const WeftFetch fetch = { job->text, job->path, brought, job };
-    const WeftMove move = { job->text, job->xml, job->move.copy, job->move.stall, job->move.bandwidth, brought, job };
+    const WeftMove move = {
+        job->text, job->xml, job->move.copy, job->move.stall, job->move.bandwidth, job->rdma, brought, job
+    };
     WeftImageFile file = { 0 };
 
     weft_failpoint_edge(weft_step_words[job->step], "before");

@@ -59,7 +59,8 @@ struct WeftJob {
     char *xml;            /* of the memory to prime, of the device to plug or unplug, or of the domain that is moved */
     char *to;             /* the host that it is moved to … */
     char *to_uri;
-    WeftMove move;            /* … and how: copy, stall and bandwidth */
+    WeftMove move;            /* … and how: copy, stall and bandwidth … */
+    char *rdma;               /* … and over RDMA by which address */
     char *path;               /* of the file to bring, or where it is to be fetched to */
     WeftHostNetwork *network; /* to connect; of one to disconnect the number counts */
     WeftChannel channel;

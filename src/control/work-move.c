@@ -85,10 +85,22 @@ step_ended(WeftWork *work, const char *node_id)
     return alive && item->node->target ? item : NULL;
 }
 
+/* Nor the same move, should it have hung: the next call goes over TCP. */
+static void
+note_rdma(const WeftWork *work, const WeftJob *job, gboolean failed)
+{
+    if (!job->rdma || !(failed || job->moved.rdma_failed))
+        return;
+    if (job->moved.rdma_failed)
+        g_warning("moves from host %s to %s do not go over RDMA: %s", job->host, job->to, job->moved.rdma_failed);
+    weft_hosts_rdma_failed(work->control->hosts, job->host, job->to);
+}
+
 static void
 moved(WeftJob *job, const GError *error)
 {
     WeftWork *work = job->owner;
+    note_rdma(work, job, error != NULL);
     WeftNodeWork *item = step_ended(work, job->subject);
     if (!item)
         return;
@@ -97,7 +109,9 @@ moved(WeftJob *job, const GError *error)
         return;
     }
     item->arrived = TRUE;
+    weft_moved_clear(&item->trip);
     item->trip = job->moved;
+    job->moved.rdma_failed = NULL;
     item->copy = job->move.copy;
 }
 
@@ -123,8 +137,12 @@ choose_copy(const WeftWork *work, const WeftNodeWork *item)
     const WeftInventory *inventory = weft_hosts_inventory(work->control->hosts, item->node->host, NULL);
     if (wish && wish->copy != WEFT_METHOD_AUTO)
         return copies[wish->copy];
-    WeftCopyFacts facts = { weft_node_memory(item->node), item->rate, options->migration_bandwidth, options->migration_stall,
-                            inventory && !inventory->kvm && !options->trust_emulator };
+    WeftCopyFacts facts = { .memory = weft_node_memory(item->node),
+                            .rate = item->rate,
+                            .bandwidth = options->migration_bandwidth,
+                            .stall = options->migration_stall,
+                            .rdma = weft_hosts_rdma(work->control->hosts, item->node->host, item->node->target->host) != NULL,
+                            .emulated = inventory && !inventory->kvm && !options->trust_emulator };
     return weft_copy_choose(&facts);
 }
 
@@ -147,6 +165,8 @@ begin_move(WeftWork *work, WeftNodeWork *item)
     job->move = (WeftMove){ .copy = choose_copy(work, item),
                             .stall = options->migration_stall,
                             .bandwidth = options->migration_bandwidth };
+    if (weft_copy_takes_rdma(job->move.copy))
+        job->rdma = g_strdup(weft_hosts_rdma(work->control->hosts, job->host, job->to));
     item->moving = job;
     weft_work_submit(work, item, job);
     weft_work_wake_at(work, g_get_monotonic_time() + TELL_AGAIN);
@@ -268,8 +288,10 @@ trip_text(const WeftNodeWork *item)
     g_autofree char *took = weft_duration_format(item->trip.took);
     g_autofree char *stall = weft_duration_format(item->trip.stall);
     g_autofree char *sent = weft_size_about(item->trip.sent);
-    return g_strdup_printf("moved to another host within %s; it stood still for %s, %s were sent by %s in %u pass%s", took,
-                           stall, sent, weft_copy_words[item->copy], item->trip.passes, item->trip.passes == 1 ? "" : "es");
+    const char *way = item->trip.rdma ? " over RDMA" : item->trip.rdma_failed ? ", over TCP as RDMA failed" : "";
+    return g_strdup_printf("moved to another host within %s; it stood still for %s, %s were sent by %s in %u pass%s%s", took,
+                           stall, sent, weft_copy_words[item->copy], item->trip.passes, item->trip.passes == 1 ? "" : "es",
+                           way);
 }
 
 /* Its record says from now on that it is there. */
@@ -285,7 +307,7 @@ arrive(WeftWork *work, WeftNodeWork *item, WeftTxn *txn)
     weft_work_forget_move(work, txn, item->node);
     item->before = item->node;
     item->node = there;
-    weft_work_tell_event(work, txn, "node-moved", there, NULL, " %s", words);
+    weft_work_tell_event(work, txn, "node-moved", there, item->trip.rdma_failed, " %s", words);
     weft_links_drop(work->control->links, there->id);
     weft_rest_clear(&item->rest);
     weft_rest_clear(&item->leave);

@@ -19,6 +19,7 @@ node_work_free(gpointer data)
     weft_node_free(item->before);
     g_free(item->unmoved);
     g_free(item->unmoved_detail);
+    weft_moved_clear(&item->trip);
     weft_node_free(item->node);
     g_free(item);
 }

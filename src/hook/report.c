@@ -4,6 +4,9 @@
 #include "file.h"
 #include "sysfs.h"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <string.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
@@ -169,6 +172,62 @@ hcas(const WeftHook *hook)
     return list;
 }
 
+/* --- an address that RDMA goes by --- */
+
+static gboolean
+is_active(const char *hca)
+{
+    g_autofree char *path = g_build_filename(hca, "ports", "1", "state", NULL);
+    g_autofree char *state = weft_sysfs_read(path, NULL);
+    return state && strstr(state, "ACTIVE");
+}
+
+/* The HCA that an interface is of: the same device of the host has both, or the HCA is made of the interface in software. A
+ * virtual function is for nodes. */
+static gboolean
+is_of(const WeftHook *hook, const char *interface, const char *hca)
+{
+    g_autofree char *name = g_path_get_basename(hca);
+    g_autofree char *both = weft_sysfs_path(hook, "/sys/class/net/%s/device/infiniband/%s", interface, name);
+    g_autofree char *function = weft_sysfs_path(hook, "/sys/class/net/%s/device/physfn", interface);
+    g_autofree char *path = g_build_filename(hca, "parent", NULL);
+    g_autofree char *parent = weft_sysfs_read(path, NULL);
+    gboolean own = g_file_test(both, G_FILE_TEST_EXISTS) && !g_file_test(function, G_FILE_TEST_EXISTS);
+    return (own || g_strcmp0(parent, interface) == 0) && is_active(hca);
+}
+
+static gboolean
+does_rdma(const WeftHook *hook, const char *interface)
+{
+    g_autofree char *folder = weft_sysfs_path(hook, "/sys/class/infiniband");
+    g_autoptr(GPtrArray) names = names_in(folder);
+    for (guint i = 0; i < names->len; i++) {
+        g_autofree char *hca = g_build_filename(folder, g_ptr_array_index(names, i), NULL);
+        if (is_of(hook, interface, hca))
+            return TRUE;
+    }
+    return FALSE;
+}
+
+/* The first one in the kernel's order. Without rdma_cm, QEMU reaches nobody. */
+static json_t *
+rdma_address(const WeftHook *hook)
+{
+    struct ifaddrs *all = NULL;
+    json_t *found = NULL;
+    char text[INET_ADDRSTRLEN];
+    if (!exists(hook, "/dev/infiniband/rdma_cm") || getifaddrs(&all) < 0)
+        return json_null();
+    for (const struct ifaddrs *one = all; one && !found; one = one->ifa_next) {
+        const struct sockaddr_in *address = (const struct sockaddr_in *)one->ifa_addr;
+        if (address && address->sin_family == AF_INET && (one->ifa_flags & IFF_UP) && does_rdma(hook, one->ifa_name) &&
+            inet_ntop(AF_INET, &address->sin_addr, text, sizeof text))
+            found = json_string(text);
+    }
+    freeifaddrs(all);
+    return found ? found : json_null();
+}
+
 /* --- */
 
 static json_t *
@@ -187,9 +246,9 @@ weft_report_new(const WeftHook *hook)
     uname(&name);
     g_autofree char *groups = weft_sysfs_path(hook, "/sys/kernel/iommu_groups");
     g_autofree char *cmdline = weft_file_read("/proc/cmdline", CMDLINE_MAX, NULL, NULL);
-    return json_pack("{s:s, s:s, s:s?, s:i, s:b, s:b, s:b, s:b, s:o, s:o, s:o}", "version", WEFT_VERSION, "kernel",
+    return json_pack("{s:s, s:s, s:s?, s:i, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:o}", "version", WEFT_VERSION, "kernel",
                      name.release, "cmdline", cmdline ? g_strstrip(cmdline) : NULL, "iommu_groups",
                      (int)count_with_prefix(groups, ""), "vfio", exists(hook, "/dev/vfio/vfio"), "kvm", has_kvm(hook), "tun",
-                     exists(hook, "/dev/net/tun"), "filters_bridges", filters_bridges(), "hugepages", hugepages(hook), "hcas",
-                     hcas(hook), "machine", machine());
+                     exists(hook, "/dev/net/tun"), "filters_bridges", filters_bridges(), "rdma_address", rdma_address(hook),
+                     "hugepages", hugepages(hook), "hcas", hcas(hook), "machine", machine());
 }

@@ -17,7 +17,7 @@ weft_copy_choose(const WeftCopyFacts *facts)
     if (facts->emulated)
         return WEFT_COPY_POST;
     double rest = (double)facts->memory;
-    double bandwidth = (double)(facts->bandwidth > 0 ? facts->bandwidth : WEFT_COPY_LINK);
+    double bandwidth = (double)(facts->bandwidth > 0 ? facts->bandwidth : facts->rdma ? WEFT_COPY_RDMA : WEFT_COPY_LINK);
     double enough = bandwidth * (double)facts->stall / G_USEC_PER_SEC;
     double left = (double)facts->rate * WEFT_COPY_DOUBT / bandwidth;
     for (guint pass = 0; pass < PASSES && left < 1; pass++) {
@@ -43,4 +43,13 @@ weft_copy_turn(WeftCopy copy, const WeftCopyPass *pass)
     if (copy == WEFT_COPY_HYBRID && (endless || !pass->fits))
         return WEFT_TURN_SWITCH;
     return endless ? WEFT_TURN_END : WEFT_TURN_GRANT;
+}
+
+/* RDMA pins what has arrived. A post-copy throws away, of that, all that was written meanwhile, and takes fresh pages for it:
+ * huge ones that are pinned do not return to their pool, which has as many as the node has claimed, and QEMU dies for lack of
+ * one. Nor is it known that a post-copy that broke over RDMA can be resumed. */
+gboolean
+weft_copy_takes_rdma(WeftCopy copy)
+{
+    return copy == WEFT_COPY_PRE;
 }

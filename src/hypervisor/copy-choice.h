@@ -7,8 +7,9 @@
 typedef struct WeftCopyFacts {
     guint64 memory;    /* bytes of the node */
     guint64 rate;      /* bytes a second that it writes to, as measure() tells */
-    guint64 bandwidth; /* bytes a second between the hosts; 0: not known, and taken for WEFT_COPY_LINK */
+    guint64 bandwidth; /* bytes a second between the hosts; 0: not known, and taken for WEFT_COPY_LINK or _RDMA */
     gint64 stall;      /* microseconds that it may stand still */
+    gboolean rdma;     /* both hosts have RDMA */
     gboolean emulated; /* there is no KVM, and the emulator loses writes to memory that is being copied: QEMU's before 9.0 */
 } WeftCopyFacts;
 
@@ -16,8 +17,13 @@ typedef struct WeftCopyFacts {
 #define WEFT_COPY_DOUBT 2
 /* The slowest link that hosts are likely to have, 1 Gbit/s. Were it faster, a hybrid would end as a pre-copy does. */
 #define WEFT_COPY_LINK ((guint64)110 << 20)
+/* … and with RDMA: InfiniBand's first. */
+#define WEFT_COPY_RDMA ((guint64)900 << 20)
 
 WeftCopy weft_copy_choose(const WeftCopyFacts *facts);
+
+/* May it go over RDMA, where both hosts have that? */
+gboolean weft_copy_takes_rdma(WeftCopy copy);
 
 /* --- from pass to pass --- */
 

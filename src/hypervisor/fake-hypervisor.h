@@ -28,7 +28,7 @@
  * Faults have the names of the operations, and: bring-half (an image breaks off in the middle), sync (the guest program
  * answers late or never), meet (it says that it cannot reach the others, and why), settle and
  * become (it cannot, and why), quiesce and resume (likewise), plug-hostdev (only devices of hosts), post-copy (of the host that
- * it moves to: the move breaks, and the domain stands still).
+ * it moves to: the move breaks, and the domain stands still), rdma (likewise: it goes over TCP).
  *
  * Its guests welcome weftd, meet each other, and run nothing; its consoles say what they are told. */
 #pragma once

@@ -71,6 +71,7 @@ read_inventory(json_t *json, const char *host, GError **error)
     inventory->kvm = json_is_true(json_object_get(json, "kvm"));
     inventory->iommu = json_is_true(json_object_get(json, "iommu"));
     inventory->cpu_model = g_strdup(json_string_value(json_object_get(json, "cpu_model")));
+    inventory->rdma_address = g_strdup(json_string_value(json_object_get(json, "rdma_address")));
     inventory->libvirt = g_strdup(json_string_value(json_object_get(json, "libvirt")));
     inventory->qemu = g_strdup(json_string_value(json_object_get(json, "qemu")));
     inventory->machine = g_strdup(json_string_value(json_object_get(json, "machine")));

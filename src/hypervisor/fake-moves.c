@@ -171,6 +171,18 @@ go_on(WeftHypervisor *hv, const WeftHostAddress *from, const WeftHostAddress *to
     return ok;
 }
 
+/* Where it fails otherwise than by being cancelled, it goes over TCP. */
+static gboolean
+try_rdma(WeftHypervisor *hv, const WeftHostAddress *to, const WeftMove *move, WeftMoved *moved, GCancellable *cancellable,
+         GError **error)
+{
+    g_autoptr(GError) failed = NULL;
+    moved->rdma = move->rdma && weft_fake_pass(world_of(hv), to->name, "rdma", cancellable, &failed);
+    if (failed)
+        moved->rdma_failed = g_strdup(failed->message);
+    return !g_cancellable_is_cancelled(cancellable) || weft_fake_pass(world_of(hv), to->name, "rdma", cancellable, error);
+}
+
 gboolean
 weft_fake_move(WeftHypervisor *hv, const WeftHostAddress *from, const WeftHostAddress *to, const WeftMove *move,
                WeftMoved *ret_moved, GCancellable *cancellable, GError **error)
@@ -187,10 +199,12 @@ weft_fake_move(WeftHypervisor *hv, const WeftHostAddress *from, const WeftHostAd
     if (!weft_fake_pass(world_of(hv), from->name, "look", cancellable, error) ||
         !go_on(hv, from, to, move, FALSE, &done, cancellable, error))
         return FALSE;
-    if (!done &&
-        (!copy_memory(hv, from, to, move, cancellable, error) || !go_on(hv, from, to, move, TRUE, &done, cancellable, error)))
+    g_auto(WeftMoved) moved = { .took = 1000, .stall = 1000, .sent = WEFT_FAKE_MEMORY, .passes = 1 };
+    if (!done && (!try_rdma(hv, to, move, &moved, cancellable, error) || !copy_memory(hv, from, to, move, cancellable, error) ||
+                  !go_on(hv, from, to, move, TRUE, &done, cancellable, error)))
         return FALSE;
-    *ret_moved = (WeftMoved){ .took = 1000, .stall = 1000, .sent = WEFT_FAKE_MEMORY, .passes = 1 };
+    *ret_moved = moved;
+    moved.rdma_failed = NULL;
     return TRUE;
 }
 

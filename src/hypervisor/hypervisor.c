@@ -15,6 +15,12 @@ weft_domain_free(WeftDomain *domain)
 }
 
 void
+weft_moved_clear(WeftMoved *moved)
+{
+    g_clear_pointer(&moved->rdma_failed, g_free);
+}
+
+void
 weft_hypervisor_free(WeftHypervisor *hv)
 {
     if (hv)

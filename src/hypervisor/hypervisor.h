@@ -120,8 +120,9 @@ typedef struct WeftMove {
     const char *domain;
     const char *xml; /* its definition there */
     WeftCopy copy;
-    gint64 stall;                                                 /* microseconds that it may stand still */
-    guint64 bandwidth;                                            /* bytes a second; 0: as fast as can be */
+    gint64 stall;      /* microseconds that it may stand still */
+    guint64 bandwidth; /* bytes a second; 0: as fast as can be */
+    const char *rdma;  /* the other host's address that RDMA goes by; NULL: over TCP */
     void (*progress)(guint64 done, guint64 total, gpointer data); /* bytes of memory; as with WeftBring */
     gpointer data;
 } WeftMove;
@@ -132,7 +133,12 @@ typedef struct WeftMoved {
     gint64 stall;
     guint64 sent; /* bytes */
     guint passes;
+    gboolean rdma;     /* it went over RDMA */
+    char *rdma_failed; /* why it did not, although it was to; NULL: nothing did; the caller's, see weft_moved_clear() */
 } WeftMoved;
+
+void weft_moved_clear(WeftMoved *moved);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(WeftMoved, weft_moved_clear)
 
 /* A file to bring to a host: one of an image's. */
 typedef struct WeftBring {
@@ -222,8 +228,9 @@ typedef struct WeftHypervisorOps {
     /* Moves a running domain to another host, where its network and its images are; its own files go along. Success also when
      * it runs there and not here. Where it fails the domain runs on here, but for one whose post-copy broke: it stands still,
      * CONFLICT tells so, and the same call resumes it. The same call also ends what a weftd that died had begun, and what was
-     * left when it was cancelled. INVALID: it is paused, or has devices of its host. NOT_FOUND: it is not there, or one of the
-     * hosts has lost it in the middle of a post-copy, and what is left of it is to be stopped. */
+     * left when it was cancelled. Where it was to go over RDMA, and does not get there, it goes over TCP. INVALID: it is
+     * paused, or has devices of its host. NOT_FOUND: it is not there, or one of the hosts has lost it in the middle of a
+     * post-copy, and what is left of it is to be stopped. */
     gboolean (*move)(WeftHypervisor *hv, const WeftHostAddress *from, const WeftHostAddress *to, const WeftMove *move,
                      WeftMoved *ret_moved, GCancellable *cancellable, GError **error);
     /* thread: main. One listener. A driver that cannot tell does nothing: the reconciler looks from time to time anyway. */

@@ -11,6 +11,7 @@ static const WeftCodecField host_fields[] = {
     WEFT_FIELD(WeftHost, name, TEXT, .grammar = WEFT_GRAMMAR_HOST, .what = "host name"),
     WEFT_FIELD(WeftHost, uri, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_TEXT, .what = "URI"),
     WEFT_FIELD(WeftHost, address, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_DEVICE, .what = "address"),
+    WEFT_FIELD(WeftHost, rdma_address, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_DEVICE, .what = "address"),
     WEFT_FIELD(WeftHost, fabric, TEXT, .grammar = WEFT_GRAMMAR_NAME, .what = "fabric name"),
     WEFT_FIELD(WeftHost, leaf, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_TEXT, .what = "leaf switch"),
     WEFT_FIELD(WeftHost, origin, WORD, WEFT_OPTIONAL, .fallback = WEFT_ORIGIN_API, .words = weft_origin_words),
@@ -294,10 +295,18 @@ weft_inventory_free(WeftInventory *inventory)
         return;
     weft_host_free(inventory->hardware);
     g_free(inventory->cpu_model);
+    g_free(inventory->rdma_address);
     g_free(inventory->libvirt);
     g_free(inventory->qemu);
     g_free(inventory->machine);
     g_free(inventory->hook_error);
     json_decref(inventory->hook);
     g_free(inventory);
+}
+
+const char *
+weft_host_rdma_address(const WeftHost *host, const WeftInventory *inventory)
+{
+    const char *address = host->rdma_address ? host->rdma_address : inventory ? inventory->rdma_address : NULL;
+    return g_strcmp0(address, WEFT_RDMA_NONE) == 0 ? NULL : address;
 }

@@ -54,6 +54,8 @@ typedef struct WeftHost {
     char *name;
     char *uri;     /* libvirt's */
     char *address; /* by which the other hosts reach it, for the nodes' network: a name or an address; NULL: as in the URI */
+    char *rdma_address; /* of it on an RDMA device, by which nodes come to it; "none": it is to have none; NULL: as it says
+                           itself */
     char *fabric;
     char *leaf;         /* NULL: as the fabric's map says */
     GHashTable *labels; /* text to text, never NULL */
@@ -77,8 +79,8 @@ typedef struct WeftHost {
  *       "hcas": [ { "name": "mlx5_0", "driver": "mlx5", "numa": 0, "rail": 0, "port_guid": "0x…", "vfs": 8, "leaf": …,
  *                   "pci": "0000:41:00.0", "vf_pci": ["0000:41:00.1", …], "root": "…" } ],
  *       "gpus": [ { "name": "0000:41:00.0", "numa": 1, "root": "…" } ],
- *       "address": "10.1.0.1", "uri": "qemu+tls://n1/system", "draining": false, "moving": false,
- *       "disrupting": false, "evicting": false, "origin": "config" }
+ *       "address": "10.1.0.1", "rdma_address": "10.2.0.1", "uri": "qemu+tls://n1/system", "draining": false,
+ *       "moving": false, "disrupting": false, "evicting": false, "origin": "config" }
  *
  * Without "cpus" the threads are numbered as Linux does on x86: all first threads, then all second ones. A NUMA node may have
  * no cores (memory only) and then keeps none for the host. What may be left out, and what it is then: labels, pages, cpus,
@@ -96,6 +98,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftHost, weft_host_free)
 
 /* Is this a page size that some Linux has? The error tells which are. */
 gboolean weft_page_size_check(guint64 size, GError **error);
+
+/* What its rdma_address is where it is to have none. */
+#define WEFT_RDMA_NONE "none"
 
 /* How the other hosts reach it: its address, or the host of its URI; its name where that has none. */
 char *weft_host_address(const WeftHost *host);
@@ -135,12 +140,17 @@ typedef struct WeftInventory {
     char *cpu_model;    /* NULL: unknown */
     char *libvirt;      /* versions, "9.0.0"; NULL: unknown */
     char *qemu;
-    char *machine;    /* type of machine that nodes get, with its version, "pc-q35-7.2"; NULL: unknown */
-    gboolean iommu;   /* as libvirt says */
-    json_t *hook;     /* what weft-hook says of the host (see hook.h); NULL: it is not installed or did not answer */
-    char *hook_error; /* why not; NULL: it answered */
+    char *rdma_address; /* of it on an RDMA device that works; NULL: none was found */
+    char *machine;      /* type of machine that nodes get, with its version, "pc-q35-7.2"; NULL: unknown */
+    gboolean iommu;     /* as libvirt says */
+    json_t *hook;       /* what weft-hook says of the host (see hook.h); NULL: it is not installed or did not answer */
+    char *hook_error;   /* why not; NULL: it answered */
 } WeftInventory;
 
 WeftInventory *weft_inventory_new(void);
 void weft_inventory_free(WeftInventory *inventory);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftInventory, weft_inventory_free)
+
+/* How nodes that move come to it over RDMA: as it is described, else as it says itself (NULL: it has not yet). NULL: not at
+ * all. */
+const char *weft_host_rdma_address(const WeftHost *host, const WeftInventory *inventory);

@@ -1,6 +1,6 @@
 /* One operation of the libvirt driver, for tests and benchmarks that have hosts and guests of their own:
  *
- *     drive-hypervisor 'NAME=URI NAME=URI' move FROM TO DOMAIN METHOD STALL-MS BYTES-A-SECOND < DEFINITION
+ *     drive-hypervisor 'NAME=URI NAME=URI' move FROM TO DOMAIN METHOD STALL-MS BYTES-A-SECOND [RDMA-ADDRESS] < DEFINITION
  *     drive-hypervisor 'NAME=URI …' plug|unplug HOST DOMAIN < DEVICE
  *     drive-hypervisor 'NAME=URI …' pause|resume|measure HOST DOMAIN
  *     drive-hypervisor 'NAME=URI …' choose MEMORY RATE BYTES-A-SECOND STALL-MS kvm|tcg    which method suits
@@ -69,7 +69,7 @@ copy_of(const char *word)
 static gboolean
 drive_move(Drive *drive, GError **error)
 {
-    WeftMoved moved;
+    g_auto(WeftMoved) moved = { 0 };
     const WeftHostAddress from = host_of(drive, 1), to = host_of(drive, 2);
     const WeftMove move = {
         .domain = drive->args[3],
@@ -77,6 +77,7 @@ drive_move(Drive *drive, GError **error)
         .copy = copy_of(drive->args[4]),
         .stall = g_ascii_strtoll(drive->args[5], NULL, 10) * 1000,
         .bandwidth = g_ascii_strtoull(drive->args[6], NULL, 10),
+        .rdma = drive->n > 7 ? drive->args[7] : NULL,
         .progress = note_alive,
         .data = drive,
     };
@@ -86,6 +87,8 @@ drive_move(Drive *drive, GError **error)
     json_object_set_new(drive->answer, "stall", json_real((double)moved.stall / G_USEC_PER_SEC));
     json_object_set_new(drive->answer, "sent", json_integer((json_int_t)moved.sent));
     json_object_set_new(drive->answer, "passes", json_integer(moved.passes));
+    json_object_set_new(drive->answer, "rdma", json_boolean(moved.rdma));
+    json_object_set_new(drive->answer, "rdma_failed", moved.rdma_failed ? json_string(moved.rdma_failed) : json_null());
     return TRUE;
 }
 

@@ -78,6 +78,7 @@ note_progress(guint64 done, guint64 total, gpointer data)
 typedef struct Moving {
     Site *site;
     WeftCopy copy;
+    const char *rdma;
     const WeftHostAddress *from, *to;
     GCancellable *cancellable;
     Progress progress;
@@ -96,6 +97,7 @@ run_move(gpointer data)
                             .xml = xml,
                             .copy = moving->copy,
                             .stall = 300 * 1000,
+                            .rdma = moving->rdma,
                             .progress = note_progress,
                             .data = &moving->progress };
     moving->ok = hv->ops->move(hv, moving->from, moving->to, &move, &moving->moved, moving->cancellable, &moving->error);
@@ -291,6 +293,25 @@ move_hybrid(Site *site)
     move_by(site, WEFT_COPY_HYBRID);
 }
 
+/* Where there is no RDMA device, or it fails, it goes over TCP and tells why. */
+static void
+move_rdma(Site *site)
+{
+    start(site, site->here, 256, OK);
+    for (guint failing = 0; failing < 2; failing++) {
+        const WeftHostAddress *from = failing ? site->there : site->here, *to = failing ? site->here : site->there;
+        Moving moving = { .site = site, .copy = WEFT_COPY_PRE, .rdma = "192.0.2.1", .from = from, .to = to };
+        if (failing && site->fixture->fault)
+            site->fixture->fault(site->world, to->name, "fail rdma");
+        run_move(&moving);
+        expect(moving.ok, moving.error, OK);
+        expect_on(site, to);
+        g_assert_cmpint(moving.moved.rdma, ==, moving.moved.rdma_failed == NULL);
+        g_assert_false(failing && moving.moved.rdma);
+        weft_moved_clear(&moving.moved);
+    }
+}
+
 static void
 move_absent(Site *site)
 {
@@ -360,6 +381,7 @@ static const struct {
     { "move-pre-copy",        move_pre },
     { "move-post-copy",       move_post },
     { "move-hybrid",          move_hybrid },
+    { "move-over-rdma",       move_rdma },
     { "move-absent",          move_absent },
     { "move-to-lost",         move_to_lost },
     { "move-cancelled",       move_cancelled },

@@ -1,5 +1,6 @@
 """Nodes that move to another host while they run: asked for, or because their host is emptied."""
 
+import json
 import re
 from collections import Counter
 
@@ -433,4 +434,65 @@ def test_an_emptied_host_is_not_called_off(weft, settle):
     assert "--to" in weft.cli("move", "cfd", "--cancel", "--to", "n1", "--tenant", "acme", check=False).stderr
     weft.world.fault()
     wait_moved(weft, here)
+    settle(weft)
+
+
+# --- over RDMA ---
+
+
+def give_rdma(weft, *names, **described):
+    """Hosts say that they have an address on an RDMA device."""
+    weft.stop()
+    for number, name in enumerate(names, 1):
+        folder = weft.world.hosts / name
+        folder.mkdir(parents=True, exist_ok=True)
+        numa = [{"cores": 8, "pages": {"2M": 8192}}] * 2
+        (folder / "inventory.json").write_text(json.dumps({
+            "hardware": {"numa": numa, "housekeeping": 1}, "kvm": True, "libvirt": "9.0.0", "qemu": "7.2.0", "machine": "pc-q35-7.2",
+            "rdma_address": f"10.2.0.{number}"}), encoding="utf-8")
+    for host in weft.config["hosts"]:
+        host.update(described.get(host["name"], {}))
+    weft.start()
+
+
+def there_and_back(weft, to):
+    """Once to that host and once back; what was told of both."""
+    here, before = node(weft)["host"], len(told(weft, "node-moved"))
+    for turn, target in enumerate((to, here), before + 1):
+        move(weft, 0, to=target, copy="pre-copy")
+        until(lambda: node(weft)["host"] == target and not node(weft)["moving_to"], lambda: f"it is on {target}: {weft.log_tail()}")
+        wait_told(weft, "node-moved", turn)
+        weft.client.wait_phase("cfd", "ready")
+    return told(weft, "node-moved")[before:]
+
+
+def test_over_rdma_where_both_hosts_have_it(weft, settle):
+    give_rdma(weft, "n1", "n2", "n3", "n4")
+    bridge(weft, count=1)
+    assert all(event["message"].endswith(" over RDMA") for event in there_and_back(weft, other_host(weft)))
+    move(weft, 0, copy="post-copy")
+    assert wait_told(weft, "node-moved", 3)[-1]["message"].endswith("pass"), "a post-copy goes over TCP"
+    settle(weft)
+    assert "over RDMA" in {check["check"]: check["found"] for check in weft.client.get("/v1/hosts/n1/doctor")["checks"]}["rdma"]
+
+
+def test_over_tcp_where_rdma_fails(weft, settle):
+    """The move goes on, says so, and the next ones between the two do not try again."""
+    give_rdma(weft, "n1", "n2", "n3", "n4")
+    bridge(weft, count=1)
+    here, to = node(weft)["host"], other_host(weft)
+    weft.world.fault("fail rdma 1", host=to)
+    first, back = there_and_back(weft, to)
+    assert first["message"].endswith(", over TCP as RDMA failed") and "rdma" in first["detail"]
+    assert back["message"].endswith(" over RDMA") and back["host"] == here, "the other way it works"
+    again = there_and_back(weft, to)
+    assert again[0]["message"].endswith("pass") and again[1]["message"].endswith(" over RDMA")
+    settle(weft)
+
+
+def test_over_tcp_where_one_host_has_none(weft, settle):
+    give_rdma(weft, "n1", "n2", "n3", "n4", n1={"rdma_address": "none"}, n2={"rdma_address": "none"})
+    bridge(weft, count=1)
+    to = next(name for name in ("n1", "n2") if name != node(weft)["host"])
+    assert all(event["message"].endswith("pass") for event in there_and_back(weft, to))
     settle(weft)

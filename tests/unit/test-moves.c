@@ -125,7 +125,7 @@ static void
 definition(void)
 {
     g_autoptr(GError) error = NULL;
-    g_autofree char *xml = weft_move_definition(LIVE, WANTED, &error);
+    g_autofree char *xml = weft_move_definition(LIVE, WANTED, 0, &error);
     g_assert_no_error(error);
     const char *const has[] = { "id=\"new\"",   "cpuset=\"5\"", "weft2", "wefb",
                                 "<hugepages/>", "<numatune/>",  "0x07",  "weft-1a-1.disk" };
@@ -136,8 +136,20 @@ definition(void)
         g_assert_null(strstr(xml, lacks[i]));
     g_autofree char *digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, WANTED, -1);
     g_assert_nonnull(strstr(xml, digest));
-    g_assert_null(weft_move_definition("rubbish", WANTED, NULL));
-    g_assert_null(weft_move_definition(LIVE, "rubbish", NULL));
+    g_assert_null(weft_move_definition("rubbish", WANTED, 0, NULL));
+    g_assert_null(weft_move_definition(LIVE, "rubbish", 0, NULL));
+}
+
+/* Taken over neither from the domain, which may have kept one, nor left without a unit. */
+static void
+limit(void)
+{
+    const char *limited = "<domain><name>a</name><memtune><hard_limit unit='KiB'>7</hard_limit></memtune><devices/></domain>";
+    g_autofree char *without = weft_move_definition(limited, WANTED, 0, NULL);
+    g_assert_null(strstr(without, "memtune"));
+    g_autofree char *with = weft_move_definition(limited, WANTED, 1114112, NULL);
+    g_assert_nonnull(strstr(with, "<memtune><hard_limit unit=\"KiB\">1114112</hard_limit></memtune>"));
+    g_assert_null(strstr(with, ">7<"));
 }
 
 static void
@@ -261,6 +273,20 @@ hybrid_suits_all(void)
     }
 }
 
+static void
+over_rdma(void)
+{
+    g_assert_true(weft_copy_takes_rdma(WEFT_COPY_PRE));
+    g_assert_false(weft_copy_takes_rdma(WEFT_COPY_POST));
+    g_assert_false(weft_copy_takes_rdma(WEFT_COPY_HYBRID));
+    WeftCopyFacts facts = { .memory = 512 * MIB, .rate = 100 * MIB, .stall = STALL };
+    g_assert_cmpint(weft_copy_choose(&facts), ==, WEFT_COPY_HYBRID);
+    facts.rdma = TRUE;
+    g_assert_cmpint(weft_copy_choose(&facts), ==, WEFT_COPY_PRE);
+    facts.bandwidth = 50 * MIB;
+    g_assert_cmpint(weft_copy_choose(&facts), ==, WEFT_COPY_HYBRID);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -269,6 +295,8 @@ main(int argc, char **argv)
     g_test_add_func("/moves/steps", steps);
     g_test_add_func("/moves/post-copy-is-kept", post_copy_is_kept);
     g_test_add_func("/moves/definition", definition);
+    g_test_add_func("/moves/limit", limit);
+    g_test_add_func("/moves/over-rdma", over_rdma);
     g_test_add_func("/moves/own-disk", own_disk);
     g_test_add_func("/moves/choice", choice);
     g_test_add_func("/moves/passes", passes);

@@ -65,7 +65,7 @@ weft_move_step(WeftMoveEnd here, WeftMoveEnd there)
 #define QEMU_NAMESPACE "http://libvirt.org/schemas/domain/qemu/1.0"
 
 /* What says where on a host the domain is, and for whom; all else is what its guest sees. */
-static const char *const places[] = { "title", "metadata", "memoryBacking", "cputune", "numatune" };
+static const char *const places[] = { "title", "metadata", "memtune", "memoryBacking", "cputune", "numatune" };
 
 static void
 drop(const xmlNode *node)
@@ -142,8 +142,17 @@ reconnect(xmlNode *devices, const xmlNode *wanted)
     }
 }
 
+static void
+add_limit(xmlNode *root, guint64 limit)
+{
+    g_autofree char *text = g_strdup_printf("%" G_GUINT64_FORMAT, limit);
+    xmlNode *tune = xmlNewChild(root, NULL, BAD_CAST "memtune", NULL);
+    xmlNode *hard = xmlNewChild(tune, NULL, BAD_CAST "hard_limit", BAD_CAST text);
+    xmlNewProp(hard, BAD_CAST "unit", BAD_CAST "KiB");
+}
+
 char *
-weft_move_definition(const char *live, const char *wanted, GError **error)
+weft_move_definition(const char *live, const char *wanted, guint64 limit, GError **error)
 {
     g_autoptr(xmlDoc) doc = weft_xml_parse(live, "domain", error);
     g_autoptr(xmlDoc) other = doc ? weft_xml_parse(wanted, "domain", error) : NULL;
@@ -156,6 +165,8 @@ weft_move_definition(const char *live, const char *wanted, GError **error)
     for (gsize i = 0; i < G_N_ELEMENTS(places); i++)
         replace_child(root, places_root, places[i]);
     keep_source(root, kept);
+    if (limit > 0)
+        add_limit(root, limit);
     drop_qemu(root);
     reconnect((xmlNode *)weft_xml_child(root, "devices"), weft_xml_child(places_root, "devices"));
     weft_vir_definition_mark(root, wanted);

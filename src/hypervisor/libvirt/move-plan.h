@@ -35,7 +35,7 @@ WeftMoveStep weft_move_step(WeftMoveEnd here, WeftMoveEnd there);
 
 /* The definition for libvirt there: the running domain (live, libvirt's migratable text) with the places, the mark and the
  * connections of the definition that weft wants. Whatever the guest sees stays: a device that was plugged keeps its address,
- * and memory that was forked is the domain's own there. */
-char *weft_move_definition(const char *live, const char *wanted, GError **error);
+ * and memory that was forked is the domain's own there. limit: KiB that it may have, and lock, there; 0: no limit. */
+char *weft_move_definition(const char *live, const char *wanted, guint64 limit, GError **error);
 /* The target's name of the disk that is the domain's own, "vda", with its backing file and format; NULL: it has none. */
 char *weft_move_own_disk(const char *live, char **ret_base, char **ret_format);

@@ -18,6 +18,7 @@ typedef struct Watch {
     WeftCall *call;
     virConnect *conn;
     virDomain *domain;
+    guint number;      /* of itself */
     guint passes;      /* that were begun */
     guint64 sent;      /* before the last of them */
     guint vain;        /* of them, that were not worth their time */
@@ -34,15 +35,16 @@ moving_of(const Watch *watch)
 
 /* FALSE: over, or soon. */
 static gboolean
-pause_watch(WeftMoving *moving)
+pause_watch(const Watch *watch)
 {
+    WeftMoving *moving = moving_of(watch);
     gint64 until = g_get_monotonic_time() + LOOK;
     g_mutex_lock(&moving->mutex);
-    while (!moving->over && g_cond_wait_until(&moving->news, &moving->mutex, until))
+    while (moving->watch == watch->number && g_cond_wait_until(&moving->news, &moving->mutex, until))
         ;
-    gboolean over = moving->over;
+    gboolean goes_on = moving->watch == watch->number;
     g_mutex_unlock(&moving->mutex);
-    return !over;
+    return goes_on;
 }
 
 static guint64
@@ -205,7 +207,7 @@ run_watch(gpointer data)
 {
     g_autofree Watch *watch = data;
     g_autoptr(WeftCall) call = watch->call;
-    while (pause_watch(call->args)) {
+    while (pause_watch(watch)) {
         if (is_connected(watch))
             look(watch);
     }
@@ -215,7 +217,11 @@ run_watch(gpointer data)
 void
 weft_move_watch(WeftCall *call)
 {
+    WeftMoving *moving = call->args;
     Watch *watch = g_new0(Watch, 1);
+    g_mutex_lock(&moving->mutex);
+    watch->number = ++moving->watch;
+    g_mutex_unlock(&moving->mutex);
     watch->call = g_atomic_rc_box_acquire(call);
     weft_vir_helper(run_watch, watch);
 }
@@ -224,7 +230,7 @@ void
 weft_move_unwatch(WeftMoving *moving)
 {
     g_mutex_lock(&moving->mutex);
-    moving->over = TRUE;
+    moving->watch++;
     g_cond_broadcast(&moving->news);
     g_mutex_unlock(&moving->mutex);
 }

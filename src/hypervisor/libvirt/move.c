@@ -1,7 +1,6 @@
 #include "move.h"
 
 #include "errors.h"
-#include "move-plan.h"
 
 #include <libvirt/libvirt-qemu.h>
 #include <string.h>
@@ -24,6 +23,8 @@ moving_free(gpointer data)
     g_clear_object(&moving->peer);
     g_free(moving->domain);
     g_free(moving->xml);
+    g_free(moving->rdma);
+    g_free(moving->rdma_failed);
     g_mutex_clear(&moving->mutex);
     g_cond_clear(&moving->news);
     g_free(moving);
@@ -127,6 +128,22 @@ add_speeds(Params *params, const WeftMoving *moving)
            add_speed(params, VIR_MIGRATE_PARAM_BANDWIDTH_POSTCOPY, speed);
 }
 
+static gboolean
+add_text(Params *params, const char *name, const char *value)
+{
+    return virTypedParamsAddString(&params->list, &params->n, &params->size, name, value) == 0;
+}
+
+/* libvirt adds a port of its own. Any other address to listen on would be one of no RDMA device. */
+static gboolean
+add_address(Params *params, const WeftMoving *moving)
+{
+    if (!moving->rdma)
+        return TRUE;
+    g_autofree char *uri = g_strdup_printf(strchr(moving->rdma, ':') ? "rdma://[%s]" : "rdma://%s", moving->rdma);
+    return add_text(params, VIR_MIGRATE_PARAM_URI, uri) && add_text(params, VIR_MIGRATE_PARAM_LISTEN_ADDRESS, moving->rdma);
+}
+
 /* libvirt's client does all of its steps in there. */
 static gboolean
 migrate(WeftCall *call, virDomain *domain, Params *params, unsigned flags, GError **error)
@@ -170,19 +187,23 @@ begin(WeftCall *call, virDomain *domain, GError **error)
         return weft_vir_fail(error, "asking for the definition of domain %s", moving->domain);
     g_autofree char *live = g_strdup(text);
     free(text);
-    g_autofree char *xml = weft_move_definition(live, moving->xml, error);
+    guint64 limit = weft_move_limit(moving, domain);
+    g_autofree char *xml = weft_move_definition(live, moving->xml, limit, error);
     if (!xml || !forget_fork(domain, live, error) || !weft_move_files(call, moving->there, moving, live, &disk, error))
         return FALSE;
-    gboolean added = add_speeds(&params, moving) &&
-                     virTypedParamsAddString(&params.list, &params.n, &params.size, VIR_MIGRATE_PARAM_DEST_XML, xml) == 0;
+    gboolean added =
+        add_speeds(&params, moving) && add_address(&params, moving) && add_text(&params, VIR_MIGRATE_PARAM_DEST_XML, xml);
     if (disk) {
         flags |= VIR_MIGRATE_NON_SHARED_INC;
-        added =
-            added && virTypedParamsAddString(&params.list, &params.n, &params.size, VIR_MIGRATE_PARAM_MIGRATE_DISKS, disk) == 0;
+        added = added && add_text(&params, VIR_MIGRATE_PARAM_MIGRATE_DISKS, disk);
     }
     if (!added)
         return weft_vir_fail(error, "describing the move of domain %s", moving->domain);
-    return weft_call_go_on(call, 0, 0, error) && migrate(call, domain, &params, flags, error);
+    gboolean ok = (limit == 0 || weft_move_set_limit(domain, limit, error)) && weft_call_go_on(call, 0, 0, error) &&
+                  migrate(call, domain, &params, flags, error);
+    if (limit > 0)
+        weft_move_unlimit(call);
+    return ok;
 }
 
 static gboolean
@@ -195,8 +216,8 @@ resume_copy(WeftCall *call, virDomain *domain, GError **error)
     return migrate(call, domain, &params, VIR_MIGRATE_LIVE | VIR_MIGRATE_POSTCOPY | VIR_MIGRATE_POSTCOPY_RESUME, error);
 }
 
-/* The error of a migration that failed, by what it left behind. */
-static void
+/* The error of a migration that failed, by what it left behind. TRUE: it is none, and another one is to be begun. */
+static gboolean
 explain(WeftCall *call, GError **error)
 {
     WeftMoving *moving = call->args;
@@ -205,11 +226,14 @@ explain(WeftCall *call, GError **error)
     gboolean endless = moving->endless;
     g_mutex_unlock(&moving->mutex);
     if (!error || !*error || !look(call, moving->domain, &here, NULL))
-        return;
+        return FALSE;
+    if (!endless && weft_move_falls_back(call, here.end, error))
+        return TRUE;
     if (here.end == WEFT_END_COPIES || here.end == WEFT_END_BROKEN)
         (*error)->code = WEFT_ERROR_CONFLICT;
     else if (endless)
         g_prefix_error(error, "it writes to its memory faster than the rest gets small enough by pre-copy: ");
+    return FALSE;
 }
 
 /* --- step by step --- */
@@ -239,9 +263,7 @@ take_step(WeftCall *call, WeftMoveStep step, const End *here, const End *there, 
     case WEFT_MOVE_BEGIN:
     case WEFT_MOVE_RESUME:
         ok = step == WEFT_MOVE_BEGIN ? begin(call, here->domain, error) : resume_copy(call, here->domain, error);
-        if (!ok)
-            explain(call, error);
-        return ok;
+        return ok || explain(call, error);
     case WEFT_MOVE_BREAK:
         return virDomainAbortJobFlags(here->domain, VIR_DOMAIN_ABORT_JOB_POSTCOPY) == 0 ||
                weft_vir_fail(error, "breaking off the post-copy of domain %s", moving->domain);
@@ -311,6 +333,7 @@ moving_new(WeftHypervisor *hv, const WeftHostAddress *to, const WeftMove *move)
     moving->copy = move->copy;
     moving->stall = move->stall;
     moving->bandwidth = move->bandwidth;
+    moving->rdma = g_strdup(move->rdma);
     moving->there = weft_call_new(hv, to, NULL, NULL, NULL);
     moving->began = g_get_monotonic_time();
     return moving;
@@ -335,6 +358,8 @@ weft_vir_move(WeftHypervisor *hv, const WeftHostAddress *from, const WeftHostAdd
         .stall = MAX(moving->went_on - moving->stopped, 0),
         .sent = moving->sent,
         .passes = moving->passes,
+        .rdma = moving->rdma != NULL,
+        .rdma_failed = g_steal_pointer(&moving->rdma_failed),
     };
     g_mutex_unlock(&moving->mutex);
     return TRUE;
