@@ -396,6 +396,33 @@ def test_report(host):
     assert accepted(host.hook("network", "weft-probe", "stopped", "<hookData/>"))
 
 
+def report_of(host):
+    answer = host.hook("network", "weft-probe", "start", "<hookData/>")
+    return json.loads(answer.stderr.split("\n")[1])
+
+
+def test_report_of_rdma(make):
+    """An address counts when its interface is one of an RDMA device that is up, and programs can get at that."""
+    host = make()
+    host.run("sh", "-c", "ip link add eth1 type veth peer eth2; for i in 1 2; do ip addr add 10.2.0.$i/24 dev eth$i; ip link set eth$i up; done")
+    hca = host.sys / "class/infiniband/rxe0"
+    (hca / "ports/1").mkdir(parents=True)
+    (hca / "parent").write_text("eth2\n", encoding="ascii")
+    (hca / "ports/1/state").write_text("4: ACTIVE\n", encoding="ascii")
+    assert report_of(host)["rdma_address"] is None, "there is no rdma_cm"
+    (host.root / "dev/infiniband").mkdir()
+    (host.root / "dev/infiniband/rdma_cm").touch()
+    assert report_of(host)["rdma_address"] == "10.2.0.2"
+    (hca / "ports/1/state").write_text("1: DOWN\n", encoding="ascii")
+    assert report_of(host)["rdma_address"] is None
+    (hca / "ports/1/state").write_text("4: ACTIVE\n", encoding="ascii")
+    (hca / "parent").unlink()
+    (host.sys / "class/net/eth1/device/infiniband/rxe0").mkdir(parents=True)
+    assert report_of(host)["rdma_address"] == "10.2.0.1"
+    (host.sys / "class/net/eth1/device/physfn").mkdir()
+    assert report_of(host)["rdma_address"] is None, "a virtual function is for nodes"
+
+
 def test_report_without_anything(make):
     answer = make().hook("network", "weft-probe", "start", "<hookData/>")
     report = json.loads(answer.stderr.split("\n")[1])
