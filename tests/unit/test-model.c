@@ -797,6 +797,36 @@ test_image_disk(void)
     g_assert_true(weft_image_head_check(WEFT_PART_DISK, &raw, (const guint8 *)"", 0, NULL));
 }
 
+/* A layer leads to what it is laid over, and nowhere else. */
+static void
+test_image_layer(void)
+{
+    static const char base[] = "/var/lib/libvirt/weft/image-1";
+    static const struct {
+        guint8 at, value;
+        gboolean fine;
+    } cases[] = {
+        { 79, 0x00, TRUE }, { 79, 0x04, FALSE }, { 35, 1, FALSE }, { 0, 'X', FALSE }, { 7, 4, FALSE },
+        { 15, 0, FALSE },   { 8, 0x80, FALSE },  { 19, 3, FALSE }, { 17, 1, FALSE },  { 255, 'x', FALSE },
+    };
+    guint8 fine[sizeof fine_qcow2];
+    memcpy(fine, fine_qcow2, sizeof fine);
+    fine[15] = 240;
+    fine[19] = sizeof base - 1;
+    memcpy(fine + 240, base, sizeof base - 1);
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        guint8 header[sizeof fine];
+        memcpy(header, fine, sizeof header);
+        header[cases[i].at] = cases[i].value;
+        g_autoptr(GError) error = NULL;
+        gboolean ok = weft_image_layer_check(base, header, sizeof header, &error);
+        g_test_message("%u: %s", i, error ? error->message : "fine");
+        g_assert_cmpint(ok, ==, cases[i].fine);
+    }
+    for (gsize length = 0; length < sizeof fine; length++)
+        g_assert_cmpint(weft_image_layer_check(base, fine, length, NULL), ==, length >= 240 + sizeof base - 1);
+}
+
 /* Of the other files: what one begins with, and what of the message must tell; NULL: it is fine. */
 static void
 test_image_head(void)
@@ -901,6 +931,7 @@ main(int argc, char **argv)
     g_test_add_func("/model/node/names", test_node_names);
     g_test_add_func("/model/image/disk", test_image_disk);
     g_test_add_func("/model/image/head", test_image_head);
+    g_test_add_func("/model/image/layer", test_image_layer);
     g_test_add_func("/model/usage", test_usage);
     g_test_add_func("/model/phases", test_phases);
     g_test_add_func("/model/phases/settled", test_settled);
