@@ -292,6 +292,22 @@ move_broken(void)
 }
 
 static void
+rdma_fails(void)
+{
+    gpointer world = fake_create();
+    g_autoptr(WeftHypervisor) hv = fake_open(world);
+    g_autofree char *xml = definition_with("1a-1", VF0_LATER, 1);
+    g_auto(WeftMoved) moved = { 0 };
+    const WeftMove move = { .domain = "weft-1a-1", .xml = xml, .copy = WEFT_COPY_PRE, .rdma = "192.0.2.1" };
+    g_assert_true(start(hv, &fake.hosts[0], xml, NULL));
+    fake_fault(world, "n2", "fail rdma 1 nobody answers");
+    g_assert_true(hv->ops->move(hv, &fake.hosts[0], &fake.hosts[1], &move, &moved, NULL, NULL));
+    g_assert_false(moved.rdma);
+    g_assert_nonnull(strstr(moved.rdma_failed, "nobody answers"));
+    scratch_free(world);
+}
+
+static void
 refuse_to_go_along(WeftHypervisor *hv, const char *xml)
 {
     g_autoptr(GError) unmoved = NULL, unsaved = NULL;
@@ -368,6 +384,7 @@ main(int argc, char **argv)
     weft_hypervisor_contract_add(&fake);
     weft_hypervisor_moves_add(&fake);
     g_test_add_func("/hypervisor/fake/move-broken", move_broken);
+    g_test_add_func("/hypervisor/fake/rdma-fails", rdma_fails);
     g_test_add_func("/hypervisor/fake/host-devices-stay", host_devices_stay);
     g_test_add_func("/hypervisor/fake/double-use", double_use);
     g_test_add_func("/hypervisor/fake/double-use-beside-dropped-file", double_use_beside_dropped_file);
