@@ -1,6 +1,6 @@
 # The commands that a person types. On a fresh Debian 12, as root, each does everything, packages included.
 .DEFAULT_GOAL := help
-.PHONY: help build images demo test test-lab test-lab-full test-mobility test-asan lint robustness bench-control bench-start bench-fork bench-migrate bench-fabric bench-schedule test-fabric test-fabric-full fuzz install clean
+.PHONY: help build images demo test test-lab test-lab-full test-mobility test-asan lint robustness bench-control bench-start bench-fork bench-migrate try-rdma bench-fabric bench-schedule test-fabric test-fabric-full fuzz install clean
 
 SEED ?= 1
 STEPS ?= 2000
@@ -59,6 +59,9 @@ bench-fork: images ## 1, 8 and 32 nodes from weft create to ready, forked and bo
 
 bench-migrate: images ## a node that is idle, writes slower and faster than the link: moved by each method, and by weft's choice
 	@tools/packages test lab && bench/migrate --build build
+
+try-rdma: images ## a guest moves between two emulated hosts over RDMA (rxe) by weft's driver; some minutes, and times say nothing
+	@tools/packages test lab && tests/metal/try-rdma --build build
 
 bench-fabric: ## a partition of 8 nodes by opensm's plugin and by SIGHUP, on simulated fabrics of 256, 1,024 and 4,096 hosts
 	@tools/packages build test lab && tools/build build-release --buildtype=release && bench/fabric --build build-release
