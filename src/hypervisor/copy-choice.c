@@ -3,7 +3,8 @@
 #define PASSES 5      /* that a pre-copy may take by the measured rate, the first included */
 #define WORTH 3 / 4   /* of what a pass carried: if it leaves no more, another one is worth its time */
 #define PASSES_MAX 30 /* after which none is; whoever writes less than the link carries needs a handful */
-#define VAIN_MAX 10   /* of those: all of the stall was granted, and did not suffice */
+#define CHANCE 1      /* of those that were not worth it: whatever else the hosts do may have made one slow */
+#define VAIN_MAX 10   /* likewise: all of the stall was granted, and did not suffice */
 
 /* Of the memory M a pass of pre-copy leaves what was written meanwhile: r/b of it, where r is written and b is carried in a
  * second. It is done when what is left takes no longer than the stall s, that is s × b; so after n passes, if M × (r/b)ⁿ ≤ s ×
@@ -40,7 +41,7 @@ weft_copy_turn(WeftCopy copy, const WeftCopyPass *pass)
     if (pass->number <= 1 || (pass->number <= PASSES_MAX && pass->left <= pass->carried * WORTH))
         return WEFT_TURN_ON;
     gboolean endless = pass->vain >= VAIN_MAX;
-    if (copy == WEFT_COPY_HYBRID && (endless || !pass->fits))
+    if (copy == WEFT_COPY_HYBRID && (endless || (!pass->fits && pass->vain >= CHANCE)))
         return WEFT_TURN_SWITCH;
     return endless ? WEFT_TURN_END : WEFT_TURN_GRANT;
 }

@@ -156,11 +156,14 @@ class Mover(Cloud):
         return {host: self.state(host) for host in self.hosts}
 
 
+def silence(earlier, later):
+    """How long nothing was heard between two beats; those that were lost on the way count as the time that they should have taken."""
+    return later.time - earlier.time - PERIOD * (later.sent - earlier.sent - 1)
+
+
 def gaps(beats):
-    """How long nothing was heard between two that were sent after one another, the longest first; what was lost on the way
-    counts as the time that it should have taken."""
-    return sorted((later.time - earlier.time - PERIOD * (later.sent - earlier.sent - 1) for earlier, later in zip(beats, beats[1:])),
-                  reverse=True)
+    """All silences, the longest first."""
+    return sorted((silence(earlier, later) for earlier, later in zip(beats, beats[1:])), reverse=True)
 
 
 def rate(beats):

@@ -217,7 +217,8 @@ static const struct {
     { WEFT_COPY_PRE,    {  2,  400 * MIB, 130 * MIB,   FALSE, 0 },  WEFT_TURN_ON },
     { WEFT_COPY_HYBRID, {  2,  400 * MIB, 130 * MIB,   FALSE, 0 },  WEFT_TURN_ON },
     { WEFT_COPY_HYBRID, {  3,  128 * MIB,  96 * MIB,   FALSE, 0 },  WEFT_TURN_ON },     /* slower than the link, and be it by a little */
-    { WEFT_COPY_HYBRID, {  3,  128 * MIB, 128 * MIB,   FALSE, 0 },  WEFT_TURN_SWITCH }, /* faster */
+    { WEFT_COPY_HYBRID, {  3,  128 * MIB, 128 * MIB,   FALSE, 0 },  WEFT_TURN_GRANT },  /* perhaps faster */
+    { WEFT_COPY_HYBRID, {  4,  128 * MIB, 128 * MIB,   FALSE, 1 },  WEFT_TURN_SWITCH }, /* faster */
     { WEFT_COPY_PRE,    {  3,  128 * MIB, 128 * MIB,   FALSE, 0 },  WEFT_TURN_GRANT },
     { WEFT_COPY_HYBRID, {  8,    6 * MIB,   5 * MIB,   TRUE,  0 },  WEFT_TURN_GRANT },  /* there is little to be gained */
     { WEFT_COPY_HYBRID, {  8,    6 * MIB,   5 * MIB,   TRUE,  9 },  WEFT_TURN_GRANT },
@@ -225,7 +226,7 @@ static const struct {
     { WEFT_COPY_PRE,    { 13,    6 * MIB,   5 * MIB,   TRUE,  10 }, WEFT_TURN_END },
     { WEFT_COPY_PRE,    { 30,  100 * MIB,  50 * MIB,   FALSE, 0 },  WEFT_TURN_ON },
     { WEFT_COPY_PRE,    { 31,  100 * MIB,  50 * MIB,   FALSE, 0 },  WEFT_TURN_GRANT },
-    { WEFT_COPY_HYBRID, { 31,  100 * MIB,  50 * MIB,   FALSE, 0 },  WEFT_TURN_SWITCH },
+    { WEFT_COPY_HYBRID, { 32,  100 * MIB,  50 * MIB,   FALSE, 1 },  WEFT_TURN_SWITCH },
 };
 /* clang-format on */
 
