@@ -576,11 +576,27 @@ weft_work_clone_template(const WeftWork *work, guint rank)
     return records->len ? g_strdup(((const WeftTemplate *)records->pdata[rank % records->len])->id) : NULL;
 }
 
+/* What a weftd that died had begun to save, before this one knew that it was of no use any more. */
+static void
+drop_begun(const WeftWork *work)
+{
+    g_autoptr(GPtrArray) records = weft_templates_of_clone(work->control->templates, work->cluster->id);
+    for (guint i = 0; !work->captures && i < records->len; i++) {
+        const WeftTemplate *record = records->pdata[i];
+        g_autoptr(WeftNode) node = weft_store_load_node(work->control->store, record->source, NULL, NULL);
+        if (!node || record->state != WEFT_TEMPLATE_CAPTURING)
+            continue;
+        g_autofree char *domain = weft_node_domain(node);
+        drop_saved(work->control, node->host, domain);
+    }
+}
+
 void
 weft_work_end_clone(WeftWork *work, WeftTxn *txn)
 {
     if (!work->cluster->clone_of)
         return;
+    drop_begun(work);
     end_captures(work);
     weft_templates_end_clone(work->control->templates, txn, work->cluster->id);
     if (weft_work_is_cloning(work) && work->status && !work->cluster->deleted) {

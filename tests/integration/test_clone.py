@@ -1,5 +1,7 @@
 """Clones: a new cluster that begins with the memory of a running one's nodes, which stand still for a moment and run on."""
 
+import contextlib
+
 import pytest
 from harness.wait import until
 from test_templates import SHAPE, add_image, create, messages, templates
@@ -130,6 +132,26 @@ def test_own_disk_is_copied(weft, settle, fault):
     assert [path.read_text(encoding="ascii").split("\n", 2)[2] for path in (*new, old)] == ["early\nlate\n", "early\n", "early\n"]
     nothing_left(weft)
     assert not list(weft.root.glob("hosts/*/pool/*.layer"))
+    settle(weft)
+
+
+def test_deleted_while_weftd_dies(weft, settle):
+    """Nobody knows any more that its source was being saved: what lies on that one's host goes all the same."""
+    add_image(weft, form="raw")
+    create(weft, "cfd", 1, **PLAIN)
+    weft.stop()
+    weft.start(failpoint="cluster-deleted")
+    weft.world.fault("hang fetch")
+    clone(weft)
+    until(lambda: list(weft.root.glob("hosts/*/pool/*.layer")), "it is saved")
+    with contextlib.suppress(OSError):
+        weft.client.delete("sweep")
+    until(weft.died, "weftd dies")
+    weft.world.fault()
+    weft.start()
+    weft.client.wait_gone("sweep")
+    nothing_left(weft)
+    until(lambda: not list(weft.root.glob("hosts/*/pool/*.layer")), "its disk is one again")
     settle(weft)
 
 
