@@ -4,16 +4,11 @@
  * The record of the checkpoint is the wish and what is known of it: "wanted" is begun from the start, whatever was done of it
  * before, "saved" goes on behind the stage that made it so, and with the files that it names only those of the hosts are left
  * to be removed. Whatever fails before, they go on; then the record says why. */
+#include "work-freeze.h"
 #include "clock.h"
 #include "errors.h"
-#include "seed.h"
-#include "size.h"
-#include "text.h"
-#include "work.h"
 
-#include <errno.h>
 #include <glib/gstdio.h>
-#include <string.h>
 
 typedef enum {
     WAKE,  /* what an earlier try left standing still */
@@ -56,30 +51,10 @@ static const Deed deeds[END] = {
     [SWEEP] = { WEFT_STEP_DISCARD, NULL, WEFT_SAVED_SUFFIX, TRUE, "fetched" },
 };
 
-/* A node of it. */
-typedef struct Share {
-    guint done;     /* stages up to this one, exclusive */
-    guint running;  /* one more than the stage that a step of it is under way for; 0: none is */
-    gint64 stopped; /* when it stood still, monotonic; 0: not, or nobody knows */
-    WeftImageFile *file;
-    WeftImageFile *disk; /* NULL: it has none of its own */
-    WeftRest rest;
-} Share;
-
-struct WeftFreeze {
-    char *name;
-    Stage stage;
-    GHashTable *shares;    /* node id to Share */
-    gint64 first, last;    /* when the first and the last stood still, monotonic */
-    gint64 taken;          /* … on the clock */
-    gint64 paused;         /* the longest of them, microseconds */
-    char *reason, *detail; /* why it failed; NULL: it did not */
-};
-
 static void
 share_free(gpointer data)
 {
-    Share *share = data;
+    WeftFreezeShare *share = data;
     weft_job_file_free(share->file);
     weft_job_file_free(share->disk);
     weft_rest_clear(&share->rest);
@@ -115,12 +90,12 @@ freeze_new(const WeftCheckpoint *checkpoint)
     return freeze;
 }
 
-static Share *
+static WeftFreezeShare *
 share_of(const WeftFreeze *freeze, const char *node_id)
 {
-    Share *share = g_hash_table_lookup(freeze->shares, node_id);
+    WeftFreezeShare *share = g_hash_table_lookup(freeze->shares, node_id);
     if (!share) {
-        share = g_new0(Share, 1);
+        share = g_new0(WeftFreezeShare, 1);
         g_hash_table_insert(freeze->shares, g_strdup(node_id), share);
     }
     return share;
@@ -153,7 +128,7 @@ runs(const WeftNode *node)
 }
 
 static void
-pass(const WeftFreeze *freeze, Share *share)
+pass(const WeftFreeze *freeze, WeftFreezeShare *share)
 {
     share->done = freeze->stage + 1;
     weft_rest_clear(&share->rest);
@@ -172,7 +147,7 @@ fail(WeftWork *work, const char *reason, const char *detail)
         return;
     g_hash_table_iter_init(&iter, freeze->shares);
     while (g_hash_table_iter_next(&iter, NULL, &share))
-        weft_rest_clear(&((Share *)share)->rest);
+        weft_rest_clear(&((WeftFreezeShare *)share)->rest);
     freeze->reason = g_strdup(reason);
     freeze->detail = g_strdup(detail);
     freeze->stage = LET_GO;
@@ -205,7 +180,7 @@ deed_failed(WeftWork *work, const char *node_id, const char *words, const GError
 {
     WeftFreeze *freeze = work->freeze;
     WeftNodeWork *item = weft_work_find(work, node_id);
-    Share *share = share_of(freeze, node_id);
+    WeftFreezeShare *share = share_of(freeze, node_id);
     const Deed *deed = &deeds[freeze->stage];
     g_autofree char *label = item ? weft_node_label(item->node) : g_strdup("a node");
     g_autofree char *said = g_strdup_printf("%s: %s", label, words);
@@ -233,7 +208,7 @@ keep_file(WeftWork *work, WeftImageFile **file, const WeftJob *job, GError **err
 }
 
 static void
-note_stop(WeftFreeze *freeze, Share *share, const WeftJob *job)
+note_stop(WeftFreeze *freeze, WeftFreezeShare *share, const WeftJob *job)
 {
     share->stopped = job->ended;
     freeze->first = freeze->first ? MIN(freeze->first, job->ended) : job->ended;
@@ -242,7 +217,7 @@ note_stop(WeftFreeze *freeze, Share *share, const WeftJob *job)
 }
 
 static gboolean
-note(WeftWork *work, Share *share, const WeftJob *job, GError **error)
+note(WeftWork *work, WeftFreezeShare *share, const WeftJob *job, GError **error)
 {
     WeftFreeze *freeze = work->freeze;
     switch (freeze->stage) {
@@ -262,10 +237,10 @@ note(WeftWork *work, Share *share, const WeftJob *job, GError **error)
 }
 
 /* The share that a step was for; NULL: of a stage, or a checkpoint, that was given up meanwhile. */
-static Share *
+static WeftFreezeShare *
 share_ended(WeftWork *work, const char *node_id)
 {
-    Share *share = work->freeze ? g_hash_table_lookup(work->freeze->shares, node_id) : NULL;
+    WeftFreezeShare *share = work->freeze ? g_hash_table_lookup(work->freeze->shares, node_id) : NULL;
     gboolean current = share && share->running == work->freeze->stage + 1u;
     if (share)
         share->running = 0;
@@ -276,7 +251,7 @@ static void
 called(WeftJob *job, const GError *error)
 {
     WeftWork *work = job->owner;
-    Share *share = share_ended(work, job->subject);
+    WeftFreezeShare *share = share_ended(work, job->subject);
     g_autoptr(GError) failed = NULL;
     weft_work_step_ended(work, job->subject);
     if (share && (error || !note(work, share, job, &failed))) {
@@ -291,7 +266,7 @@ called(WeftJob *job, const GError *error)
 static void
 talked(WeftWork *work, const char *node_id, const char *why, const GError *error)
 {
-    Share *share = share_ended(work, node_id);
+    WeftFreezeShare *share = share_ended(work, node_id);
     if (share && why)
         deed_failed(work, node_id, why, error);
     else if (share)
@@ -366,7 +341,7 @@ run_stage(WeftWork *work)
     gboolean all = TRUE;
     for (guint i = 0; i < work->nodes->len; i++) {
         WeftNodeWork *item = work->nodes->pdata[i];
-        Share *share = share_of(freeze, item->node->id);
+        WeftFreezeShare *share = share_of(freeze, item->node->id);
         if (share->done > freeze->stage || !has_part(work, item))
             continue;
         all = FALSE;
@@ -398,186 +373,6 @@ check_skew(WeftWork *work)
                         skew / 1000, limit / 1000);
     fail(work, reason, NULL);
     return FALSE;
-}
-
-/* --- what is recorded --- */
-
-static WeftCheckpointNode *
-describe(const WeftWork *work, const WeftNode *node)
-{
-    const guint8 *secret = work->control->options.secret;
-    WeftCheckpointNode *saved = weft_checkpoint_node_new();
-    saved->rank = node->rank;
-    saved->group = g_strdup(node->group);
-    saved->hostname = weft_node_hostname(node);
-    saved->cpus = node->cores->len;
-    saved->memory = weft_node_memory(node);
-    saved->page_size = g_array_index(node->memory, WeftMemory, 0).page_size;
-    saved->path = node->path;
-    saved->mac = g_strdup(node->mac);
-    saved->host_key = node->host_key ? g_strdup(node->host_key) : secret ? weft_host_key_derive(secret, node->id, NULL) : NULL;
-    for (guint i = 0; i < node->devices->len; i++)
-        g_array_append_val(saved->guids, ((const WeftDevice *)node->devices->pdata[i])->guid);
-    return saved;
-}
-
-static int
-compare_ranks(gconstpointer a, gconstpointer b)
-{
-    guint x = (*(WeftNodeWork *const *)a)->node->rank, y = (*(WeftNodeWork *const *)b)->node->rank;
-    return x < y ? -1 : x > y;
-}
-
-static void
-describe_nodes(const WeftWork *work, WeftCheckpoint *checkpoint)
-{
-    g_autoptr(GPtrArray) items = g_ptr_array_copy(work->nodes, NULL, NULL);
-    g_ptr_array_set_free_func(items, NULL);
-    g_ptr_array_sort(items, compare_ranks);
-    g_ptr_array_set_size(checkpoint->nodes, 0);
-    for (guint i = 0; i < items->len; i++)
-        g_ptr_array_add(checkpoint->nodes, describe(work, ((const WeftNodeWork *)items->pdata[i])->node));
-}
-
-static char *
-kind_of(const WeftWork *work, const WeftNode *node)
-{
-    const WeftInventory *inventory = weft_hosts_inventory(work->control->hosts, node->host, NULL);
-    return inventory ? weft_inventory_kind(inventory) : NULL;
-}
-
-/* Whoever finds it so goes on behind this. */
-static gboolean
-record_saved(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revision)
-{
-    const WeftFreeze *freeze = work->freeze;
-    g_autoptr(WeftCheckpoint) saved = weft_checkpoint_copy(checkpoint);
-    saved->state = WEFT_CHECKPOINT_SAVED;
-    saved->taken = freeze->taken;
-    saved->skew = freeze->last - freeze->first;
-    saved->generation = work->status->generation;
-    g_free(saved->kind);
-    saved->kind = kind_of(work, ((const WeftNodeWork *)work->nodes->pdata[0])->node);
-    describe_nodes(work, saved);
-    WeftTxn *txn = weft_txn_new("checkpoint-saved");
-    weft_txn_put_checkpoint(txn, saved, revision);
-    weft_work_commit(work, txn);
-    return TRUE;
-}
-
-/* One that nobody else has. */
-static void
-remove_file(const WeftControl *control, const WeftImageFile *file)
-{
-    GHashTable *wanted = weft_images_wanted(control->images);
-    if (!file || !wanted || g_hash_table_contains(wanted, file->digest) ||
-        weft_checkpoints_have(control->checkpoints, file->digest))
-        return;
-    g_autofree char *path = weft_images_path(control, file->digest);
-    g_unlink(path);
-}
-
-static void
-remove_files(WeftWork *work)
-{
-    GHashTableIter iter;
-    gpointer value;
-    g_hash_table_iter_init(&iter, work->freeze->shares);
-    while (g_hash_table_iter_next(&iter, NULL, &value)) {
-        const Share *share = value;
-        remove_file(work->control, share->file);
-        remove_file(work->control, share->disk);
-    }
-}
-
-static gboolean
-record_failed(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revision)
-{
-    const WeftFreeze *freeze = work->freeze;
-    WeftTxn *txn = weft_txn_new("checkpoint-failed");
-    g_autofree char *key = weft_cluster_key(checkpoint->tenant, checkpoint->name);
-    remove_files(work);
-    weft_work_tell_event(work, txn, "checkpoint-failed", NULL, freeze->detail, "%s: %s",
-                         checkpoint->hidden ? "it could not be put aside" : checkpoint->name, freeze->reason);
-    if (checkpoint->hidden) {
-        weft_txn_delete(txn, WEFT_KIND_CHECKPOINT, key, revision);
-    } else {
-        g_autoptr(WeftCheckpoint) failed = weft_checkpoint_copy(checkpoint);
-        failed->state = WEFT_CHECKPOINT_FAILED;
-        failed->reason = g_strdup(freeze->reason);
-        failed->detail = g_strdup(freeze->detail);
-        g_ptr_array_set_size(failed->nodes, 0);
-        weft_txn_put_checkpoint(txn, failed, revision);
-    }
-    /* Whoever gives way does so all the same. */
-    if (checkpoint->hidden && !work->cluster->deleted)
-        weft_work_retire_all(work, txn, work->preempt ? work->preempt : WEFT_GAVE_WAY, TRUE);
-    else
-        weft_work_commit(work, txn);
-    return TRUE;
-}
-
-static const WeftNodeWork *
-item_of_rank(const WeftWork *work, guint rank)
-{
-    for (guint i = 0; i < work->nodes->len; i++) {
-        const WeftNodeWork *item = work->nodes->pdata[i];
-        if (item->node->rank == rank && item->node->phase == WEFT_NODE_READY)
-            return item;
-    }
-    return NULL;
-}
-
-/* FALSE: one of them is not here. */
-static gboolean
-add_files(const WeftWork *work, WeftCheckpoint *checkpoint)
-{
-    for (guint i = 0; i < checkpoint->nodes->len; i++) {
-        WeftCheckpointNode *node = checkpoint->nodes->pdata[i];
-        const WeftNodeWork *item = item_of_rank(work, node->rank);
-        const Share *share = item ? g_hash_table_lookup(work->freeze->shares, item->node->id) : NULL;
-        if (!share || !share->file || (!share->disk && weft_work_own_disk(work, item->node)))
-            return FALSE;
-        node->saved = weft_job_file_copy(share->file);
-        node->disk = share->disk ? weft_job_file_copy(share->disk) : NULL;
-    }
-    return TRUE;
-}
-
-/* From here on nothing can happen to it. */
-static gboolean
-record_files(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revision)
-{
-    g_autoptr(WeftCheckpoint) fetched = weft_checkpoint_copy(checkpoint);
-    if (!add_files(work, fetched)) {
-        fail(work, "a node of it was changed while its file was fetched", NULL);
-        return FALSE;
-    }
-    fetched->paused = work->freeze->paused;
-    WeftTxn *txn = weft_txn_new("checkpoint-fetched");
-    weft_txn_put_checkpoint(txn, fetched, revision);
-    weft_work_commit(work, txn);
-    return TRUE;
-}
-
-static gboolean
-record_complete(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revision)
-{
-    g_autoptr(WeftCheckpoint) complete = weft_checkpoint_copy(checkpoint);
-    complete->state = WEFT_CHECKPOINT_COMPLETE;
-    g_autofree char *size = weft_size_about(weft_checkpoint_size(complete));
-    g_autofree char *nodes = weft_text_count(complete->nodes->len, "node");
-    WeftTxn *txn = weft_txn_new("checkpoint-completed");
-    weft_txn_put_checkpoint(txn, complete, revision);
-    weft_txn_tell(txn, "checkpoint-completed", work->cluster, NULL,
-                  "%s: %s in %s, paused for %" G_GINT64_FORMAT " ms, within %" G_GINT64_FORMAT " ms of each other",
-                  complete->hidden ? "it is put aside" : complete->name, nodes, size, complete->paused / 1000,
-                  complete->skew / 1000);
-    if (complete->hidden)
-        weft_work_retire_all(work, txn, work->preempt ? work->preempt : WEFT_GAVE_WAY, TRUE);
-    else
-        weft_work_commit(work, txn);
-    return TRUE;
 }
 
 /* --- all of them --- */
@@ -639,18 +434,36 @@ is_whole(const WeftWork *work)
     return work->nodes->len == weft_cluster_count(work->cluster) && work->status->was_ready;
 }
 
+/* All have done what they were to do; FALSE: it failed, and they go on. */
+static gboolean
+record(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revision)
+{
+    const WeftFreeze *freeze = work->freeze;
+    if (freeze->stage == END && freeze->reason) {
+        weft_freeze_record_failed(work, checkpoint, revision);
+    } else if (freeze->stage == END) {
+        weft_freeze_record_complete(work, checkpoint, revision);
+    } else if (freeze->stage == RECORD) {
+        if (!check_skew(work))
+            return FALSE;
+        weft_freeze_record_saved(work, checkpoint, revision);
+    } else if (!weft_freeze_record_files(work, checkpoint, revision)) {
+        fail(work, "a node of it was changed while its file was fetched", NULL);
+        return FALSE;
+    }
+    return TRUE;
+}
+
 /* TRUE: a commit is under way. */
 static gboolean
 advance(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revision)
 {
     WeftFreeze *freeze = work->freeze;
     for (;;) {
-        if (freeze->stage == END)
-            return freeze->reason ? record_failed(work, checkpoint, revision) : record_complete(work, checkpoint, revision);
-        if (freeze->stage == RECORD && checkpoint->state != WEFT_CHECKPOINT_SAVED)
-            return check_skew(work) && record_saved(work, checkpoint, revision);
-        if (freeze->stage == KEEP && !freeze->reason && !has_files(checkpoint))
-            return record_files(work, checkpoint, revision);
+        gboolean unwritten = (freeze->stage == RECORD && checkpoint->state != WEFT_CHECKPOINT_SAVED) ||
+                             (freeze->stage == KEEP && !freeze->reason && !has_files(checkpoint));
+        if (freeze->stage == END || unwritten)
+            return record(work, checkpoint, revision);
         if (!is_skipped(freeze, checkpoint) && !run_stage(work))
             return FALSE;
         freeze->stage++;
