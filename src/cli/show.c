@@ -107,6 +107,21 @@ print_bandwidth(json_t *cluster)
     print_line("bandwidth", g_strdup_printf("%s for each node%s", rate, level));
 }
 
+/* How long a node stood still for it is known once all were copied. */
+static void
+print_clone(json_t *clone)
+{
+    if (!json_is_object(clone))
+        return;
+    json_t *paused = json_object_get(clone, "paused");
+    g_autofree char *of = weft_cli_field(clone, "of");
+    g_autofree char *node = weft_cli_field(clone, "node");
+    g_autofree char *still = g_strdup_printf("; a node stood still for %.1f ms at most", json_number_value(paused) * 1000);
+    gboolean one = json_is_string(json_object_get(clone, "node"));
+    print_line("clone of",
+               g_strdup_printf("%s%s%s%s", of, one ? ", node " : "", one ? node : "", json_is_number(paused) ? still : ""));
+}
+
 static void
 print_cluster(json_t *cluster)
 {
@@ -128,6 +143,7 @@ print_cluster(json_t *cluster)
     print_bandwidth(cluster);
     print_wish(cluster);
     print_walltime(cluster);
+    print_clone(json_object_get(cluster, "clone"));
     print_line("created", weft_cli_field(cluster, "created"));
     size_t i;
     json_t *group;

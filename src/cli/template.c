@@ -20,7 +20,7 @@ run_ls(WeftCli *cli, char **args, GError **error)
         weft_cli_print_json(templates);
         return TRUE;
     }
-    g_autoptr(WeftTable) table = weft_table_new("ID|IMAGE|>CORES|>MEMORY|>GENERATION|!STATE|>SIZE|>USED");
+    g_autoptr(WeftTable) table = weft_table_new("ID|IMAGE|>CORES|>MEMORY|>GENERATION|!STATE|>SIZE|>USED|SOURCE");
     size_t i;
     json_t *template;
     json_array_foreach (templates, i, template) {
@@ -32,6 +32,7 @@ run_ls(WeftCli *cli, char **args, GError **error)
         weft_table_take(table, weft_cli_field(template, "state"));
         weft_table_take(table, size_field(template, "size"));
         weft_table_take(table, weft_cli_age_field(template, "used"));
+        weft_table_take(table, weft_cli_field(template, "source"));
     }
     weft_table_print(table, stdout);
     json_decref(templates);
@@ -82,6 +83,9 @@ run_show(WeftCli *cli, char **args, GError **error)
     json_t *template = response.body;
     print_field(template, "id", "template");
     print_field(template, "generation", "generation");
+    print_field(template, "source", "source");
+    print_field(template, "cluster", "for clone");
+    print_field(template, "tenant", "tenant");
     print_field(template, "image", "image");
     print_field(template, "cores", "cores");
     print_line("memory", size_field(template, "memory"));
@@ -113,7 +117,8 @@ const WeftVerb weft_template_verbs[] = {
         .summary = "list what nodes are forked from",
         .about =
             "A template is a booted node that was put aside. It is made by itself, once for each image, shape of nodes and "
-            "kind of host, when a cluster asks for nodes of which there is none.",
+            "kind of host, when a cluster asks for nodes of which there is none. One that is made of a running node, its "
+            "source, is for a clone alone, and goes when that is ready.",
         .examples = "weft template ls\n"
                     "weft template ls --json",
         .run = run_ls,

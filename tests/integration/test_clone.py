@@ -1,6 +1,7 @@
 """Clones: a new cluster that begins with the memory of a running one's nodes, which stand still for a moment and run on."""
 
 import contextlib
+import re
 
 import pytest
 from harness.wait import until
@@ -64,8 +65,11 @@ def test_many_into_as_many(weft, settle):
 def test_one_of_many(weft):
     nodes = source(weft, 3)
     made = clone(weft, rank=1, count=2)
-    assert made["clone"]["node"] == next(key for key, node in nodes.items() if node["rank"] == 1)
+    one = made["clone"]["node"]
+    assert one == next(key for key, node in nodes.items() if node["rank"] == 1)
     weft.client.wait_phase("sweep", "ready")
+    shown = weft.cli("show", "sweep", "--tenant", "acme").stdout
+    assert re.search(rf"clone of +{made['clone']['of']}, node {one}; a node stood still for \d+\.\d ms at most\n", shown), shown
     assert {copy["template"] for copy in nodes_of(weft, "sweep").values()} == {f"{made['id']}-1"}
 
 
@@ -172,6 +176,20 @@ def test_refusals(weft):
                       ({"name": "sweep", "count": 0}, "count"), ({"name": "sweep", "colour": 1}, "colour")):
         answer = weft.client.request("POST", "/v1/clusters/cfd/clone?tenant=acme", body)
         assert answer.status in (400, 404) and why in answer.json["detail"], answer.text
+
+
+def test_what_it_is_made_of(weft):
+    """Is shown with its source as long as the clone needs it."""
+    source(weft)
+    weft.world.fault("hang start")
+    made = clone(weft)
+    one = until(lambda: next(iter(private(weft)), None), "there is what it begins with")
+    shown = weft.cli("template", "show", one["id"]).stdout
+    assert re.search(rf"^source +{re.escape(one['source'])}$", shown, re.M) and re.search(rf"^for clone +{made['id']}$", shown, re.M), shown
+    assert re.search(rf"^{one['id']} .* {re.escape(one['source'])}$", weft.cli("template", "ls").stdout, re.M)
+    weft.world.fault()
+    weft.client.wait_phase("sweep", "ready")
+    nothing_left(weft)
 
 
 def test_not_ready(weft):
