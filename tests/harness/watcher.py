@@ -10,13 +10,13 @@ import threading
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import permutations
 from pathlib import Path
 
 INTERVAL = 0.05
 LOOKS = 60  # at a process, until it is what it will be
 BUSY = 2_000_000  # nanoseconds between two looks: less is what it takes to tell a halted processor something
-SLACK = 0.25  # seconds that two looks may be apart on a busy machine
+LATE = 0.1  # seconds by which the kernel may be late to count
 
 
 @dataclass
@@ -27,21 +27,19 @@ class Machine:
     domain: str
     threads: list = field(default_factory=list)
     had: int = 0
-    ran: list = field(default_factory=list)  # [(from, until)]
+    seen: float = 0.0
+    ran: list = field(default_factory=list)  # [(from, until)]: between these two looks, however far apart they were
 
-    def look(self, before, now):
+    def look(self):
         """What it takes to end it, its memory above all, is no running."""
         if not Path(f"/proc/{self.pid}/cmdline").read_bytes():
             return
-        had = 0
+        now, had = time.monotonic(), 0
         for task in self.threads or self.find():
             had += int((task / "schedstat").read_text().split()[0])
         if self.had and had - self.had > BUSY:
-            if self.ran and self.ran[-1][1] == before:
-                self.ran[-1] = (self.ran[-1][0], now)
-            else:
-                self.ran.append((before, now))
-        self.had = had
+            self.ran.append((self.seen, time.monotonic()))
+        self.had, self.seen = had, now
 
     def find(self):
         tasks = Path(f"/proc/{self.pid}/task").iterdir()
@@ -49,20 +47,13 @@ class Machine:
         return self.threads
 
 
-def overlap(one, other):
-    """Seconds in which both ran, by the word of their busy times; the switch itself may fall between two looks."""
-    both = 0.0
-    for began, ended in one.ran:
-        for since, until in other.ran:
-            both = max(both, min(ended, until) - max(began, since))
-    return both
-
-
-def turned_back(one, other):
-    """Did either run, then the other, then the first again? Nothing brings a node back but another move, which makes a new QEMU."""
-    turns = sorted([(began, 0) for began, _ in one.ran] + [(began, 1) for began, _ in other.ran])
-    changes = sum(a[1] != b[1] for a, b in zip(turns, turns[1:]))
-    return changes > 1
+def within(one, other):
+    """When the other ran after this one had, and before this one did again: both were running, or one came back. Nothing brings a node
+    back but another move, which makes a new QEMU. The switch itself may fall between two looks, and proves nothing."""
+    if not one.ran:
+        return []
+    first, last = one.ran[0][1], one.ran[-1][0]
+    return [(began, ended) for began, ended in other.ran if first <= began and ended + LATE <= last]
 
 
 class Watcher:
@@ -90,9 +81,9 @@ class Watcher:
         domains = defaultdict(list)
         for machine in self.machines:
             domains[machine.domain].append(machine)
-        pairs = [(domain, one, other) for domain, machines in domains.items() for one, other in combinations(machines, 2)]
-        return [f"{domain} ran twice, for {overlap(one, other):.2f} s at least: {one.ran} and {other.ran}" for domain, one, other in pairs
-                if overlap(one, other) > SLACK or turned_back(one, other)]
+        pairs = [(domain, one, other) for domain, machines in domains.items() for one, other in permutations(machines, 2)]
+        return [f"{domain} ran twice: one from {one.ran[0][0]:.2f} to {one.ran[-1][1]:.2f}, another meanwhile, {len(within(one, other))} "
+                f"times from {within(one, other)[0]} on" for domain, one, other in pairs if within(one, other)]
 
     def moved(self):
         """Domains that more than one QEMU ran for, so that the watcher has seen what it was there for."""
@@ -104,13 +95,10 @@ class Watcher:
     # --- looking ---
 
     def _watch(self):
-        before = time.monotonic()
         while not self.over.wait(INTERVAL):
-            now = time.monotonic()
-            self._look(before, now)
-            before = now
+            self._look()
 
-    def _look(self, before, now):
+    def _look(self):
         there = {entry for entry in os.listdir("/proc") if entry.isdigit()}
         for pids in (self.known, self.others):
             for gone in pids.keys() - there:
@@ -119,7 +107,7 @@ class Watcher:
             machine = self.known.get(entry) or (self._meet(entry) if self.others[entry] < LOOKS else None)
             if machine:
                 with contextlib.suppress(OSError, IndexError):  # it has just ended
-                    machine.look(before, now)
+                    machine.look()
 
     def _meet(self, entry):
         """None: not there any more, no QEMU, or another's."""
