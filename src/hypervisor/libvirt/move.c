@@ -178,7 +178,7 @@ begin(WeftCall *call, virDomain *domain, GError **error)
     WeftMoving *moving = call->args;
     g_auto(Params) params = { NULL };
     g_autofree char *disk = NULL;
-    /* libvirt wants to hear from the target, for which QEMU before 8.1 makes no way over RDMA unless a post-copy is possible. */
+    /* libvirt wants to hear from the target, for which QEMU 7.2 makes no way over RDMA unless a post-copy is possible. */
     gboolean may_switch = moving->copy != WEFT_COPY_PRE || moving->rdma;
     unsigned flags = VIR_MIGRATE_LIVE | (may_switch ? VIR_MIGRATE_POSTCOPY : 0);
     abort_stale(domain);
