@@ -53,49 +53,49 @@ cut(unsigned size)
 }
 
 void *
-malloc(size_t count)
+malloc(size_t size)
 {
-    unsigned size = count <= (size_t)1 << (LARGEST - 1) ? size_for(count) : LARGEST + 1;
-    struct piece *piece = size <= LARGEST ? unused[size] : NULL;
+    unsigned log = size <= (size_t)1 << (LARGEST - 1) ? size_for(size) : LARGEST + 1;
+    struct piece *piece = log <= LARGEST ? unused[log] : NULL;
     if (piece)
-        unused[size] = piece->next;
-    else if (size <= LARGEST && (piece = cut(size)))
-        piece->size = size;
+        unused[log] = piece->next;
+    else if (log <= LARGEST && (piece = cut(log)))
+        piece->size = log;
     if (!piece)
         errno = ENOMEM;
     return piece ? piece + 1 : NULL;
 }
 
 void
-free(void *memory)
+free(void *ptr)
 {
-    struct piece *piece = (struct piece *)memory - 1;
-    if (!memory)
+    struct piece *piece = (struct piece *)ptr - 1;
+    if (!ptr)
         return;
     piece->next = unused[piece->size];
     unused[piece->size] = piece;
 }
 
 void *
-calloc(size_t n, size_t each)
+calloc(size_t nmemb, size_t size)
 {
     size_t count;
-    void *memory = __builtin_mul_overflow(n, each, &count) ? NULL : malloc(count);
+    void *memory = __builtin_mul_overflow(nmemb, size, &count) ? NULL : malloc(count);
     return memory ? memset(memory, 0, count) : NULL;
 }
 
 void *
-realloc(void *memory, size_t count)
+realloc(void *ptr, size_t size)
 {
-    if (!memory)
-        return malloc(count);
-    size_t room = ((size_t)1 << ((struct piece *)memory - 1)->size) - sizeof(struct piece);
-    if (count <= room)
-        return memory;
-    void *fresh = malloc(count);
+    if (!ptr)
+        return malloc(size);
+    size_t room = ((size_t)1 << ((struct piece *)ptr - 1)->size) - sizeof(struct piece);
+    if (size <= room)
+        return ptr;
+    void *fresh = malloc(size);
     if (!fresh)
         return NULL;
-    memcpy(fresh, memory, room);
-    free(memory);
+    memcpy(fresh, ptr, room);
+    free(ptr);
     return fresh;
 }

@@ -242,9 +242,9 @@ main(int argc, char **argv)
     drive.cancellable = g_cancellable_new();
     drive.loop = g_main_loop_new(NULL, FALSE);
     g_timeout_add(100, check_alive, &drive);
-    GThread *thread = g_thread_new("drive", run, &drive);
+    g_autoptr(GThread) thread = g_thread_new("drive", run, &drive);
     g_main_loop_run(drive.loop);
-    g_thread_join(thread);
+    g_thread_join(g_steal_pointer(&thread));
     char *text = json_dumps(drive.answer, JSON_COMPACT);
     puts(text);
     fflush(stdout);

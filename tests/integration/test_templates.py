@@ -174,8 +174,8 @@ def remove_file(weft, template):
 
 def break_head(weft, template):
     """What hosts have is what was captured, and that is no saved domain."""
-    for host in ("n1", "n2", "n3", "n4"):
-        weft.world.add_image(host, template["digest"])
+    for name in ("n1", "n2", "n3", "n4"):
+        weft.world.add_image(name, template["digest"])
 
 
 @pytest.mark.parametrize("damage", [damage_file, cut_file, remove_file, break_head])
