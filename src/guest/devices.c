@@ -67,7 +67,7 @@ devices_set_up(const struct node *node, int seconds)
     if (node->n_rails > 0)
         found = net_up_rails(node, end) && found;
     else if (net_ethernet_name(node, interface))
-        rxe_add(interface);
+        rxe_set_up(interface);
     setup_environment(node);
     return found;
 }

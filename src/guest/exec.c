@@ -111,6 +111,7 @@ run_program(const void *data)
     const char *shell = start->user.pw_shell;
     const char *slash = strrchr(shell, '/');
     char login[NAME_SIZE];
+    rxe_set_up_for_session();
     become(&start->user);
     set_environment(start);
     if (request->dir && chdir(request->dir) < 0) {

@@ -4,7 +4,10 @@
  *                                       Again, at any time: nothing changes that is right already, and one serves. Where the
  *                                       seed has no identity it returns when weftd has given one to the node, or to a fork of
  *                                       it: what starts afterwards never sees a node without one. aside: for an image that
- *                                       starts nothing afterwards; then it returns at once, and forks need not end it.
+ *                                       starts nothing afterwards; then it returns at once, and forks need not end it. What
+ *                                       nobody needs before a session waits for one.
+ *     guest session PROGRAM [ARG...]    runs it as a session's: what waited is set up first. Such an image has this program
+ *                                       as /run/weft/guest, and whatever lets people in runs by it
  *     guest serve FD [ROOT [alone]]     for tests: serves this descriptor until it ends, with files below ROOT; alone: meets
  *                                       without reaching the others
  *
@@ -162,9 +165,14 @@ void modules_load(const char *const *names);
 /* Those of software RDMA, once since the node booted. */
 void rxe_load(void);
 int rxe_is_loaded(void);
-/* Software RDMA on this interface; 0: this kernel has none. */
-int rxe_add(const char *interface);
-int rxe_exists(void);
+/* From now on it is added when the first session begins, and not before. */
+void rxe_defer(void);
+/* Software RDMA on this interface, unless it is deferred. */
+void rxe_set_up(const char *interface);
+/* What was deferred, on the partition's Ethernet. */
+void rxe_set_up_for_session(void);
+/* It is there, or will be when somebody can use it. */
+int rxe_is_offered(void);
 
 /* --- port.c --- */
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define LOCK "run/weft/lock"
+#define SESSION_PROGRAM "run/weft/guest"
 #define DEVICE_SECONDS 60
 
 /* --- start: what must be there before anybody logs in --- */
@@ -161,6 +162,30 @@ run(void)
     return 0;
 }
 
+/* An image that lets sessions in by this program needs nothing before the first one. */
+static void
+offer_sessions(const char *seed)
+{
+    char from[512];
+    size_t length;
+    snprintf(from, sizeof from, "%s/weft/guest", seed);
+    char *program = file_read(from, &length);
+    if (program && file_write(SESSION_PROGRAM, program, length, 0755))
+        rxe_defer();
+    free(program);
+}
+
+/* Runs a program as a session's. */
+static int
+session(char **argv)
+{
+    rxe_set_up_for_session();
+    execvp(argv[0], argv);
+    int error = errno;
+    say("%s: %s", argv[0], strerror(error));
+    return error == ENOENT ? 127 : 126;
+}
+
 static int
 start(const char *seed, int aside)
 {
@@ -170,6 +195,8 @@ start(const char *seed, int aside)
         return 1;
     }
     net_up_loopback();
+    if (aside)
+        offer_sessions(seed);
     if (!node.template) {
         net_up_ethernet(&node);
         setup_files(&node);
@@ -210,10 +237,13 @@ main(int argc, char **argv)
     int aside = argc == 4 && strcmp(argv[3], "aside") == 0;
     if (strcmp(verb, "start") == 0 && (argc == 3 || aside))
         return start(argv[2], aside);
+    if (strcmp(verb, "session") == 0 && argc > 2)
+        return session(argv + 2);
     if (strcmp(verb, "run") == 0)
         return run();
     if (strcmp(verb, "await") == 0)
         return await();
-    fprintf(stderr, "usage: guest start MOUNTPOINT [aside]\n       guest serve FD [ROOT [alone]]\n");
+    fprintf(stderr, "usage: guest start MOUNTPOINT [aside]\n       guest session PROGRAM [ARGUMENT...]\n       guest serve FD "
+                    "[ROOT [alone]]\n");
     return 2;
 }

@@ -12,6 +12,8 @@
 #define DEVICE "rxe0"
 #define MODULES_MAX 8
 #define LOADED "run/weft/rxe-modules"
+#define LATER "run/weft/rxe-later" /* nobody needs it before the first session */
+#define ADDED "run/weft/rxe-added"
 
 void
 modules_load(const char *const *names)
@@ -55,9 +57,15 @@ is_there(void)
 }
 
 int
-rxe_exists(void)
+rxe_is_offered(void)
 {
-    return added || is_there();
+    return added || is_there() || (file_exists(LATER) && file_exists("sys/module/rdma_rxe"));
+}
+
+void
+rxe_defer(void)
+{
+    file_write(LATER, "", 0, 0644);
 }
 
 struct request {
@@ -97,8 +105,8 @@ ask(const struct request *request)
     return error;
 }
 
-int
-rxe_add(const char *interface)
+static int
+add(const char *interface)
 {
     struct request request = { .header = { .nlmsg_len = NLMSG_HDRLEN,
                                            .nlmsg_type = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_NEWLINK),
@@ -114,4 +122,26 @@ rxe_add(const char *interface)
         say("no software RDMA on %s: %s", interface, strerror(error));
     added = !error || error == EEXIST;
     return added;
+}
+
+/* Its port has a thousand GIDs with three files each in sysfs: a node that waits for work does without. One that had it before
+ * it was put aside or copied has it again. */
+void
+rxe_set_up(const char *interface)
+{
+    if (!file_exists(LATER) || file_exists(ADDED))
+        add(interface);
+}
+
+void
+rxe_set_up_for_session(void)
+{
+    struct node node;
+    char interface[16];
+    if (!file_exists(LATER) || is_there() || !rxe_is_offered())
+        return;
+    if (node_read(NODE_FILE, &node) && !node.template && node.n_rails == 0 && net_ethernet_name(&node, interface) &&
+        add(interface))
+        file_write(ADDED, "", 0, 0644);
+    node_free(&node);
 }

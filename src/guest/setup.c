@@ -94,7 +94,7 @@ add_ucx(struct text *text, const struct node *node)
 {
     if (node->n_rails > 0)
         text_add(text, "UCX_IB_PKEY=0x%x\nUCX_IB_SL=%u\n", node->pkey & 0x7fff, node->sl);
-    else if (rxe_exists())
+    else if (rxe_is_offered())
         text_add(text, "UCX_NET_DEVICES=rxe0:1\nUCX_TLS=rc,sm,self\nUCX_IB_GID_INDEX=0\n");
 }
 

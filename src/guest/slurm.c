@@ -190,6 +190,7 @@ set_up(const struct node *node, const struct roster *roster)
         say("Slurm is wanted, but the image lacks slurmd or munge");
         return;
     }
+    rxe_set_up_for_session();
     folder_make("var/lib/slurm/ctld", 0755);
     folder_make("var/lib/slurm/d", 0755);
     write_key(munge);
