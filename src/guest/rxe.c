@@ -131,6 +131,8 @@ rxe_set_up(const char *interface)
 {
     if (!file_exists(LATER) || file_exists(ADDED))
         add(interface);
+    else
+        rxe_load();
 }
 
 void
