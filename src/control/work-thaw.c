@@ -129,7 +129,7 @@ weft_work_add_origin(WeftWork *work, WeftNodeWork *item, WeftJob *job)
     job->saved = weft_job_file_copy(saved->saved);
     job->disk = saved->disk ? weft_job_file_copy(saved->disk) : NULL;
     job->paused = TRUE;
-    job->deadline += (gint64)(size / 50); /* it is read at least that fast: bytes a microsecond */
+    job->deadline = weft_images_deadline(work->control, size);
 }
 
 /* --- together --- */

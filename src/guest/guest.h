@@ -150,6 +150,13 @@ void net_hand_over(const struct node *before, const struct node *node);
 /* Waits until what was sent is acknowledged, or the time has come. Returns how many connections still wait for that. */
 unsigned net_drain(int64_t end);
 
+/* --- netlink.c --- */
+
+struct nlmsghdr;
+/* Sends messages, and waits for the kernel's verdict on the last of them: 0, or an errno. The ones before are not waited for.
+ */
+int netlink_tell(int protocol, const void *messages, size_t length, struct nlmsghdr *last);
+
 /* --- route.c --- */
 
 struct roster;

@@ -84,13 +84,6 @@ find_nth_infiniband(unsigned nth, char ret_name[IFNAMSIZ])
     return 0;
 }
 
-static void
-put_ip(struct ifreq *request, uint32_t ip)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = ip };
-    memcpy(&request->ifr_addr, &address, sizeof address);
-}
-
 static int
 raise_up(int fd, struct ifreq *request)
 {
@@ -234,7 +227,7 @@ net_down_ethernet(const struct node *node)
     if (!net_ethernet_name(node, request.ifr_name))
         return;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    put_ip(&request, 0); /* takes the address away */
+    request.ifr_addr.sa_family = AF_INET; /* no address: takes away the one that it has */
     ioctl(fd, SIOCSIFADDR, &request);
     if (ioctl(fd, SIOCGIFFLAGS, &request) == 0) {
         request.ifr_flags &= ~IFF_UP;

@@ -1,12 +1,9 @@
 /* Addresses and neighbours, told to the kernel by its routing socket: in one message what takes several calls otherwise. */
 #include "guest.h"
 
-#include <errno.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define NEIGHBOURS_MAX 512 /* the kernel keeps twice as many at most */
 #define NEIGHBOUR_ROOM 48
@@ -37,33 +34,6 @@ add_attribute(uint16_t type, const void *value, size_t count)
     request.last->nlmsg_len = (uint32_t)(request.bytes + request.length - (char *)request.last);
 }
 
-/* The kernel's verdict on the last message: 0, or an errno. Those before are not waited for. */
-static int
-tell_kernel(void)
-{
-    struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
-    struct {
-        struct nlmsghdr header;
-        struct nlmsgerr verdict;
-    } reply;
-    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-    if (fd < 0)
-        return errno;
-    int error = EPROTO;
-    request.last->nlmsg_flags |= NLM_F_ACK;
-    request.last->nlmsg_seq = 1;
-    if (sendto(fd, request.bytes, request.length, 0, (struct sockaddr *)&kernel, sizeof kernel) < 0)
-        error = errno;
-    else
-        while (recv(fd, &reply, sizeof reply, 0) >= (ssize_t)sizeof reply.header)
-            if (reply.header.nlmsg_type == NLMSG_ERROR && reply.header.nlmsg_seq == 1) {
-                error = -reply.verdict.error;
-                break;
-            }
-    close(fd);
-    return error;
-}
-
 int
 route_add_address(int interface, const struct address *address)
 {
@@ -77,7 +47,7 @@ route_add_address(int interface, const struct address *address)
     add_attribute(IFA_ADDRESS, &address->ip, sizeof address->ip);
     if (address->prefix < 31)
         add_attribute(IFA_BROADCAST, &everybody, sizeof everybody);
-    return tell_kernel();
+    return netlink_tell(NETLINK_ROUTE, request.bytes, request.length, request.last);
 }
 
 /* As if they had just answered: an address that is another node's by now is found out by the kernel as ever. */
@@ -97,6 +67,6 @@ route_add_neighbours(int interface, const struct roster *roster)
         add_attribute(NDA_LLADDR, member->mac, sizeof member->mac);
         n++;
     }
-    if (n > 0 && tell_kernel() != 0)
+    if (n > 0 && netlink_tell(NETLINK_ROUTE, request.bytes, request.length, request.last) != 0)
         say("the other nodes' hardware addresses are asked for");
 }

@@ -5,7 +5,6 @@
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,40 +83,18 @@ add_text(struct request *request, uint16_t type, const char *text)
     request->header.nlmsg_len = NLMSG_ALIGN(request->header.nlmsg_len) + (uint32_t)NLA_ALIGN(attribute->nla_len);
 }
 
-/* The kernel's verdict: 0, or an errno. */
-static int
-ask(const struct request *request)
-{
-    struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
-    struct {
-        struct nlmsghdr header;
-        struct nlmsgerr verdict;
-    } reply;
-    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA);
-    if (fd < 0)
-        return errno;
-    int error = EPROTO;
-    if (sendto(fd, request, request->header.nlmsg_len, 0, (struct sockaddr *)&kernel, sizeof kernel) < 0)
-        error = errno;
-    else if (recv(fd, &reply, sizeof reply, 0) >= (ssize_t)sizeof reply.header && reply.header.nlmsg_type == NLMSG_ERROR)
-        error = -reply.verdict.error;
-    close(fd);
-    return error;
-}
-
 static int
 add(const char *interface)
 {
     struct request request = { .header = { .nlmsg_len = NLMSG_HDRLEN,
-                                           .nlmsg_type = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_NEWLINK),
-                                           .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK } };
+                                           .nlmsg_type = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_NEWLINK) } };
     if (added && is_there())
         return 1;
     rxe_load();
     add_text(&request, RDMA_NLDEV_ATTR_DEV_NAME, DEVICE);
     add_text(&request, RDMA_NLDEV_ATTR_LINK_TYPE, "rxe");
     add_text(&request, RDMA_NLDEV_ATTR_NDEV_NAME, interface);
-    int error = ask(&request);
+    int error = netlink_tell(NETLINK_RDMA, &request, request.header.nlmsg_len, &request.header);
     if (error && error != EEXIST)
         say("no software RDMA on %s: %s", interface, strerror(error));
     added = !error || error == EEXIST;

@@ -156,12 +156,17 @@ def test_what_fails_leaves_it_as_it_was(weft):
     take(weft, name="good")
 
 
-def test_deleted_meanwhile(weft):
+def begin_late(weft):
+    """A checkpoint "late" of a cluster, which hangs until there is no fault any more."""
     add_image(weft)
     create(weft)
     weft.world.fault("hang save")
     ask(weft, name="late")
     weft.client.wait_phase("cfd", "checkpointing")
+
+
+def test_deleted_meanwhile(weft):
+    begin_late(weft)
     weft.client.delete("cfd")
     weft.world.fault()
     weft.client.wait_gone("cfd")
@@ -170,11 +175,7 @@ def test_deleted_meanwhile(weft):
 
 
 def test_scaled_meanwhile(weft):
-    add_image(weft)
-    create(weft)
-    weft.world.fault("hang save")
-    ask(weft, name="late")
-    weft.client.wait_phase("cfd", "checkpointing")
+    begin_late(weft)
     weft.client.scale("cfd", 2)
     weft.world.fault()
     until(lambda: checkpoint(weft, "late")["state"] in ("complete", "failed"), "it ends")
@@ -184,11 +185,8 @@ def test_scaled_meanwhile(weft):
 
 def test_reboots_meanwhile(weft):
     """It is let go on, though it is not as ready any more as it was when it was stopped."""
-    add_image(weft)
-    create(weft)
+    begin_late(weft)
     node = nodes(weft, "cfd")[1]
-    weft.world.fault("hang save")
-    ask(weft, name="late")
     until(lambda: len(paused(weft)) == 3, "they stand still")
     weft.world.reboot(node["host"], f"weft-{node['id']}")
     until(lambda: messages(weft, "node-rebooted"), "that is seen")
