@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from .dump import Dump
+from . import dump
 from .wait import until
 from .weft import SOURCE, Client, UnixConnection, build_folder
 
@@ -146,10 +146,7 @@ class Lab:
         return done
 
     def dump(self):
-        done = subprocess.run([build_folder() / "src/daemon/weftd", "--dump", self.site / "weft.db"],
-                              capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"weftd --dump: {done.returncode}: {done.stderr}"
-        return Dump(json.loads(done.stdout))
+        return dump.read(self.site / "weft.db")
 
     def log_tail(self, lines=20):
         log = self.site / "weftd.log"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from .dump import Dump
+from . import dump
 from .wait import PATIENCE, until
 from .world import World
 
@@ -331,10 +331,7 @@ class Weft:
     # --- what is in the store ---
 
     def dump(self):
-        done = subprocess.run([build_folder() / "src/daemon/weftd", "--dump", self.config["store"]["path"]],
-                              capture_output=True, text=True, timeout=PATIENCE, check=False)
-        assert done.returncode == 0, f"weftd --dump: {done.returncode}: {done.stderr}"
-        return Dump(json.loads(done.stdout))
+        return dump.read(self.config["store"]["path"])
 
 
 @contextlib.contextmanager

@@ -2,10 +2,11 @@
 
 import json
 import re
+import subprocess
 
 import pytest
 from harness.wait import until
-from harness.weft import host
+from harness.weft import build_folder, host
 
 
 def hosts_of(weft, name):
@@ -21,6 +22,17 @@ def test_create_becomes_ready(weft, settle):
     assert [node["name"] for node in nodes] == ["cfd[0]", "cfd[1]", "cfd[2]"]
     assert all(len(node["core_ids"]) == 2 and len(node["guids"]) == 1 for node in nodes)
     assert ready["vxlan"] == 10000 + int(ready["partition"], 16)
+
+
+def test_the_store_is_told_as_it_is(weft, settle):
+    weft.client.create("cfd", 2)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    weft.stop()
+    done = subprocess.run([build_folder() / "src/daemon/weftd", "--dump", weft.root / "weft.db"], capture_output=True, text=True, check=True)
+    document = weft.dump().document
+    assert document == json.loads(done.stdout)
+    assert len(weft.dump().values("node")) == 2 and document["claims"] and document["meters"]
 
 
 def test_scale_up_and_down(weft, settle):
