@@ -365,6 +365,7 @@ def test_lost_nodes_are_not_replaced_on_kept_hosts(site, settle):
 def test_wrong_reservations_change_nothing(site, body, says):
     weft = site()
     reserve(weft, "course", "n1")
+    until(lambda: weft.dump().values("reservation")["course"].get("begun"), "it has begun")
     before = weft.dump().values("reservation")
     answer = weft.client.request("POST", "/v1/reservations", {"name": "other", "duration": "1h"} | body)
     assert answer.status in (400, 409) and says in answer.json["detail"], answer.text
