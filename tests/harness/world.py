@@ -55,18 +55,14 @@ class World:
 
     def add_foreign(self, host, name):
         """A domain that somebody else runs there."""
-        folder = self.hosts / host / "domains"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.xml").write_text(FOREIGN.format(name=name), encoding="utf-8")
+        self._put(self.hosts / host / "domains" / f"{name}.xml", FOREIGN.format(name=name))
 
     def add_stray(self, host, name, like):
         """A domain with weft's mark that no wish explains: a copy of another one, renamed."""
         source = next(self.hosts.glob(f"*/domains/{like}.xml"))
         node = like.removeprefix("weft-")
         text = source.read_text(encoding="utf-8").replace(node, name.removeprefix("weft-"))
-        folder = self.hosts / host / "domains"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.xml").write_text(text, encoding="utf-8")
+        self._put(self.hosts / host / "domains" / f"{name}.xml", text)
 
     # --- networks and images ---
 
@@ -82,9 +78,7 @@ class World:
         return found
 
     def add_network(self, host, vxlan, cluster, *peers):
-        folder = self.hosts / host / "networks"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / str(vxlan)).write_text("".join(line + "\n" for line in (cluster, *peers)), encoding="utf-8")
+        self._put(self.hosts / host / "networks" / str(vxlan), "".join(line + "\n" for line in (cluster, *peers)))
 
     def remove_network(self, host, vxlan):
         (self.hosts / host / "networks" / str(vxlan)).unlink()
@@ -113,9 +107,7 @@ class World:
         return found
 
     def add_primed(self, host, name):
-        folder = self.hosts / host / "primed"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text("nobody's", encoding="utf-8")
+        self._put(self.hosts / host / "primed" / name, "nobody's")
 
     def is_blank(self, host, name):
         """Its guest was forked, and was not told who it is."""
@@ -167,6 +159,14 @@ class World:
     def _write(path, lines):
         temporary = path.with_name(path.name + ".new")
         temporary.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        temporary.rename(path)
+
+    @staticmethod
+    def _put(path, text):
+        """At once, and from outside a folder that weftd lists: it must not see half of it."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.parent.with_name(f"{path.name}.new")
+        temporary.write_text(text, encoding="utf-8")
         temporary.rename(path)
 
     # --- partitions ---
@@ -230,5 +230,4 @@ class World:
         (self._fabric_file("partitions") / f"0x{number:04x}").unlink()
 
     def add_foreign_partition(self, number, name="storage"):
-        folder = self._fabric_folders()[0] / "partitions"
-        (folder / f"0x{number:04x}").write_text(name + "\n", encoding="utf-8")
+        self._put(self._fabric_folders()[0] / "partitions" / f"0x{number:04x}", name + "\n")

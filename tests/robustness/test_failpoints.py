@@ -13,6 +13,7 @@ from survivor import Survivor
 from tally import TALLY
 
 WORKERS = 8  # most of the time they wait
+AHEAD = 3  # operations at a time
 TRIES = 3
 CHECK = SOURCE / "tools/check-failpoints"
 KILLS = not os.environ.get("WEFT_NO_KILLS")  # without them each operation runs once: for the sanitizers
@@ -74,18 +75,31 @@ def kill_at(operation, base, name, place):
             return
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_killed_everywhere(operation):
+def kill_everywhere(operation, pool):
     base = prepare(operation)
     try:
         hits = learn(operation, base)
         assert hits, "no failpoint was reached"
         TALLY.reached |= hits.keys()
-        with ThreadPoolExecutor(WORKERS) as pool:
-            for _ in pool.map(lambda place: kill_at(operation, base, *place), places(hits) if KILLS else ()):
-                pass  # an error in a thread is raised here
+        for _ in pool.map(lambda place: kill_at(operation, base, *place), places(hits) if KILLS else ()):
+            pass  # an error in a thread is raised here
     finally:
         base.remove()
+
+
+@pytest.fixture(scope="module")
+def ends(request):
+    """How each operation ended, in the future: the next ones have begun when one is asked for, since the last kills of each leave the processors idle."""
+    chosen = [item.callspec.params["operation"] for item in request.session.items if item.originalname == "test_killed_everywhere"]
+    operations, kills = ThreadPoolExecutor(AHEAD), ThreadPoolExecutor(WORKERS)
+    yield {operation.name: operations.submit(kill_everywhere, operation, kills) for operation in chosen}
+    operations.shutdown(cancel_futures=True)
+    kills.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_killed_everywhere(operation, ends):
+    ends[operation.name].result()
 
 
 def test_every_failpoint_was_reached():

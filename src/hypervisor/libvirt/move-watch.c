@@ -206,12 +206,12 @@ static void
 run_watch(gpointer data)
 {
     g_autofree Watch *watch = data;
-    g_autoptr(WeftCall) call = watch->call;
     while (pause_watch(watch)) {
         if (is_connected(watch))
             look(watch);
     }
     hang_up(watch);
+    weft_call_unref(watch->call);
 }
 
 void
