@@ -125,9 +125,10 @@ weft_image_layer_check(const char *base, const guint8 *bytes, gsize length, GErr
     if (length < 4 || memcmp(bytes, QCOW2, 4) != 0 || !read_header(&(Head){ NULL, bytes, length }, &qcow2, error))
         return error && *error ? FALSE : refuse("the file is no qcow2", error);
     gsize size = be32(bytes + 16);
-    gboolean same = qcow2.backing && qcow2.backing < length && size == strlen(base) && size <= length - qcow2.backing &&
+    gboolean whole = !qcow2.backing;
+    gboolean same = qcow2.backing < length && size == strlen(base) && size <= length - qcow2.backing &&
                     memcmp(bytes + qcow2.backing, base, size) == 0;
-    if (!same || qcow2.encryption || (qcow2.features & DATA_FILE))
+    if (!(whole || same) || qcow2.encryption || (qcow2.features & DATA_FILE))
         return weft_error_refuse(error, WEFT_ERROR_INVALID, "disk: the file is no layer over %s", base);
     return TRUE;
 }

@@ -18,5 +18,5 @@ weft_image_head_check(WeftImagePart part, const WeftImageFile *file, const guint
 
 #define WEFT_LAYER_HEAD_LENGTH 65536 /* likewise */
 
-/* INVALID where it is no qcow2 that is laid over this file, by its path, and leads to no other. */
+/* INVALID where it is no qcow2 that is laid over this file, by its path, or over none, and leads to no other. */
 gboolean weft_image_layer_check(const char *base, const guint8 *bytes, gsize length, GError **error);

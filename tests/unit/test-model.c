@@ -797,7 +797,7 @@ test_image_disk(void)
     g_assert_true(weft_image_head_check(WEFT_PART_DISK, &raw, (const guint8 *)"", 0, NULL));
 }
 
-/* A layer leads to what it is laid over, and nowhere else. */
+/* A layer leads to what it is laid over, if to anything, and nowhere else. */
 static void
 test_image_layer(void)
 {
@@ -807,7 +807,7 @@ test_image_layer(void)
         gboolean fine;
     } cases[] = {
         { 79, 0x00, TRUE }, { 79, 0x04, FALSE }, { 35, 1, FALSE }, { 0, 'X', FALSE }, { 7, 4, FALSE },
-        { 15, 0, FALSE },   { 8, 0x80, FALSE },  { 19, 3, FALSE }, { 17, 1, FALSE },  { 255, 'x', FALSE },
+        { 15, 0, TRUE },    { 8, 0x80, FALSE },  { 19, 3, FALSE }, { 17, 1, FALSE },  { 255, 'x', FALSE },
     };
     guint8 fine[sizeof fine_qcow2];
     memcpy(fine, fine_qcow2, sizeof fine);
