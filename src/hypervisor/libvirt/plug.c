@@ -179,7 +179,7 @@ static gboolean
 run_plug(WeftCall *call, GError **error)
 {
     Device *device = call->args;
-    Presence presence;
+    Presence presence = GONE;
     g_autoptr(virDomain) domain = weft_vir_domain_running(call, device->domain, error);
     if (!domain || !look(domain, device->alias, &presence, error))
         return FALSE;
@@ -220,7 +220,7 @@ static gboolean
 run_unplug(WeftCall *call, GError **error)
 {
     const Device *device = call->args;
-    Presence presence;
+    Presence presence = GONE;
     gint64 ask_at = 0;
     g_autoptr(virDomain) domain = weft_vir_domain_running(call, device->domain, error);
     if (!domain)
