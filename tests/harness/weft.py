@@ -30,6 +30,13 @@ def build_folder():
     return Path(os.environ.get("WEFT_BUILD", SOURCE / "build"))
 
 
+def surroundings():
+    """The environment. pytest notes there which test runs, also while another thread reads it."""
+    while True:
+        with contextlib.suppress(KeyError):
+            return dict(os.environ)
+
+
 def host(name, **changes):
     """A small host: 2 NUMA nodes of 4 cores, one of which is the host's own, 4 GiB in 2M pages, 4 virtual functions."""
     number = int("".join(filter(str.isdigit, name)) or 0)
@@ -224,7 +231,7 @@ class Weft:
         """False when it died of the failpoint before it could serve."""
         assert self.process is None
         self.write_config()
-        environment = os.environ | {"G_MESSAGES_DEBUG": "", "G_DEBUG": "fatal-criticals"}
+        environment = surroundings() | {"G_MESSAGES_DEBUG": "", "G_DEBUG": "fatal-criticals"}
         if failpoint:
             environment["WEFT_FAILPOINT"] = failpoint
         if failpoint_log:
@@ -322,7 +329,7 @@ class Weft:
 
     def cli(self, *arguments, check=True, text=None, env=None):
         """Runs weft; returns its CompletedProcess."""
-        environment = os.environ | {"WEFT_URL": f"unix://{self.socket}", "NO_COLOR": "1"} | (env or {})
+        environment = surroundings() | {"WEFT_URL": f"unix://{self.socket}", "NO_COLOR": "1"} | (env or {})
         done = subprocess.run([build_folder() / "src/cli/weft", *arguments], capture_output=True, text=True, input=text,
                               env=environment, timeout=PATIENCE * 2, check=False)
         assert not check or done.returncode == 0, f"weft {' '.join(arguments)}: {done.returncode}: {done.stderr}"
