@@ -92,7 +92,7 @@ class Survivor:
             last[:] = converged(self.weft, self.lost)
             if not last and check:
                 try:
-                    check(self)
+                    self.alive(lambda: check(self))
                 except AssertionError as error:
                     last[:] = [error]
             return not last
