@@ -78,7 +78,7 @@ class World:
         return found
 
     def add_network(self, host, vxlan, cluster, *peers):
-        self._put(self.hosts / host / "networks" / str(vxlan), "".join(line + "\n" for line in (cluster, *peers)))
+        self._write(self.hosts / host / "networks" / str(vxlan), (cluster, *peers))
 
     def remove_network(self, host, vxlan):
         (self.hosts / host / "networks" / str(vxlan)).unlink()
@@ -155,17 +155,14 @@ class World:
         for folder in self._fabric_folders() or [self.fabric]:
             self._write(folder / "faults", lines)
 
-    @staticmethod
-    def _write(path, lines):
-        temporary = path.with_name(path.name + ".new")
-        temporary.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-        temporary.rename(path)
+    def _write(self, path, lines):
+        self._put(path, "".join(line + "\n" for line in lines))
 
     @staticmethod
     def _put(path, text):
         """At once, and from outside a folder that weftd lists: it must not see half of it."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.parent.with_name(f"{path.name}.new")
+        temporary = path.parent.with_name(f"{path.parent.name}-{path.name}.new")
         temporary.write_text(text, encoding="utf-8")
         temporary.rename(path)
 
@@ -199,7 +196,6 @@ class World:
     def port_table(self, guid, *keys):
         """What a port holds, whatever the partitions say, until it is told again; no keys: it does not answer."""
         path = self._fabric_file("tables") / f"0x{guid:016x}"
-        path.parent.mkdir(exist_ok=True)
         self._write(path, [" ".join(f"0x{key:04x}" for key in keys) if keys else "silent"])
 
     def port_is_well(self, guid):
@@ -209,9 +205,7 @@ class World:
         return (self._fabric_file("tables") / f"0x{guid:016x}").exists()
 
     def manager(self, **abilities):
-        path = self._fabric_file("manager")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._write(path, [json.dumps(abilities)])
+        self._write(self._fabric_file("manager"), [json.dumps(abilities)])
 
     def map(self, document):
         self._write(self._fabric_file("map"), [json.dumps(document)])
@@ -223,8 +217,7 @@ class World:
         """Somebody else gives it other members."""
         path = self._fabric_file("partitions") / f"0x{number:04x}"
         name = path.read_text(encoding="utf-8").splitlines()[0]
-        self._write(self._fabric_file("changed"), [name, *members])
-        self._fabric_file("changed").rename(path)
+        self._write(path, [name, *members])
 
     def remove_partition(self, number):
         (self._fabric_file("partitions") / f"0x{number:04x}").unlink()
