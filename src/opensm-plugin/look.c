@@ -66,6 +66,28 @@ add_absent(osm_opensm_t *osm, GHashTable *known, GPtrArray *all, const WeftParti
     g_ptr_array_add(all, g_steal_pointer(&fresh));
 }
 
+static GHashTable *
+written_ports(const WeftManagedFile *file, guint pkey)
+{
+    GHashTable *ports = g_hash_table_new(g_int64_hash, g_int64_equal);
+    const WeftPartition *written = weft_managed_file_find(file, pkey);
+    for (guint i = 0; written && i < written->members->len; i++)
+        g_hash_table_add(ports, &g_array_index(written->members, WeftMember, i).port_guid);
+    return ports;
+}
+
+/* Those of ours that the file has lost go with the next sweep: who asks must see that they are missing. */
+static void
+leave_unwritten(WeftPartition *partition, const WeftManagedFile *file)
+{
+    if (!weft_partition_is_ours(partition->name))
+        return;
+    g_autoptr(GHashTable) written = written_ports(file, partition->pkey);
+    for (guint i = partition->members->len; i-- > 0;)
+        if (!g_hash_table_contains(written, &g_array_index(partition->members, WeftMember, i).port_guid))
+            g_array_remove_index(partition->members, i);
+}
+
 static GPtrArray *
 read_partitions(osm_opensm_t *osm, const WeftManagedFile *file)
 {
@@ -75,6 +97,7 @@ read_partitions(osm_opensm_t *osm, const WeftManagedFile *file)
     const cl_qmap_t *table = &osm->subn.prtn_pkey_tbl;
     for (cl_map_item_t *item = cl_qmap_head(table); item != cl_qmap_end(table); item = cl_qmap_next(item)) {
         WeftPartition *partition = weft_partitions_read(osm, (const osm_prtn_t *)item);
+        leave_unwritten(partition, file);
         g_ptr_array_add(all, partition);
         g_hash_table_insert(known, GUINT_TO_POINTER(partition->pkey), partition);
     }

@@ -218,6 +218,13 @@ find_partition(const WeftManagedFile *file, guint pkey, guint *ret_place)
     return from < file->partitions->len && ((const WeftPartition *)file->partitions->pdata[from])->pkey == pkey;
 }
 
+const WeftPartition *
+weft_managed_file_find(const WeftManagedFile *file, guint pkey)
+{
+    guint place;
+    return find_partition(file, pkey, &place) ? file->partitions->pdata[place] : NULL;
+}
+
 static void
 remove_partition(WeftManagedFile *file, guint pkey)
 {

@@ -32,6 +32,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftManagedFile, weft_managed_file_free)
  * wrong order are INVALID with the line: nothing is guessed about a site's file. So are partitions of the site's that would
  * swallow weft's: one that is not ended, or to which opensm would give one of weft's numbers because it has none. */
 WeftManagedFile *weft_managed_file_parse(const char *text, GError **error);
+/* weft's partition of that number; NULL: none. */
+const WeftPartition *weft_managed_file_find(const WeftManagedFile *file, guint pkey);
 /* What opensm reads: lines are kept below 4,000 characters, as its parser wants. */
 char *weft_managed_file_format(const WeftManagedFile *file);
 /* All of the change or nothing of it. CONFLICT: older than the file, or the number is one that the site's part defines. */

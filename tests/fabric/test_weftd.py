@@ -321,6 +321,15 @@ def test_a_mark_is_missing(site, manager):
     site.settle()
 
 
+def test_the_file_has_lost_wefts_part(site, manager):
+    """opensm still has the partitions in memory, but would forget them with its next sweep: they are written again before it."""
+    text = manager.partitions.read_text(encoding="utf-8")
+    site.make("cfd", 3, **WIDE)
+    manager.partitions.write_text(text, encoding="utf-8")
+    site.wait_event("partition-repaired")
+    site.settle()
+
+
 # --- tables that are full ---
 
 

@@ -1,6 +1,7 @@
 """What goes wrong on real hosts: each time the cluster ends ready elsewhere or says why it is not, and nothing stays behind."""
 
 import concurrent.futures
+import contextlib
 import json
 
 import pytest
@@ -24,21 +25,36 @@ def host_of(cloud, name, rank=0):
     return cloud.nodes(name)[rank]["host"]
 
 
+@contextlib.contextmanager
+def control(cloud, **changes):
+    """weftd with other times than those that suit most of these tests."""
+    cloud.stop_weftd()
+    cloud.changes["control"] = CONTROL | changes
+    cloud.start_weftd()
+    try:
+        yield
+    finally:
+        cloud.stop_weftd()
+        cloud.changes["control"] = CONTROL
+        cloud.start_weftd()
+
+
 def host_state(cloud, host):
     return cloud.client.get(f"/v1/hosts/{host}")["state"]
 
 
 def test_libvirtd_killed_and_back(cloud):
     """Its guests live on, and so does the cluster: nothing is replaced within the grace time."""
-    cloud.make("cfd", 2)
-    before = [node["id"] for node in cloud.nodes("cfd")]
-    host = host_of(cloud, "cfd")
-    cloud.stop_libvirtd(host)
-    cloud.start_libvirtd(host)
-    until(lambda: cloud.run("cfd", "hostname", check=False).returncode == 0, "the node answers again", BOOT)
-    assert [node["id"] for node in cloud.nodes("cfd")] == before
-    cloud.ready("cfd", ready=2)
-    cloud.check()
+    with control(cloud, host_grace=f"{BOOT:g}s"):
+        cloud.make("cfd", 2)
+        before = [node["id"] for node in cloud.nodes("cfd")]
+        host = host_of(cloud, "cfd")
+        cloud.stop_libvirtd(host)
+        cloud.start_libvirtd(host)
+        until(lambda: cloud.run("cfd", "hostname", check=False).returncode == 0, "the node answers again", BOOT)
+        assert [node["id"] for node in cloud.nodes("cfd")] == before
+        cloud.ready("cfd", ready=2)
+        cloud.check()
 
 
 def test_host_cut_and_back_with_its_nodes_running(cloud):
@@ -74,18 +90,11 @@ def test_guest_that_never_boots(cloud, tmp_path):
     tiny = build_folder() / "images/tiny"
     cloud.weft("image", "add", "dead", "--kernel", str(tiny / "kernel"), "--initrd", str(tiny / "initrd"), "--cmdline",
                "rdinit=/nothing panic=0")
-    cloud.stop_weftd()
-    cloud.changes["control"] = CONTROL | {"await_deadline": "4s"}
-    cloud.start_weftd()
-    try:
+    with control(cloud, await_deadline="4s"):
         cloud.create("cfd", 1, image="dead")
         shown = until(lambda: (c := cloud.client.cluster("cfd")) and c["reason"] and "answer" in c["reason"] and c, "a reason is told", BOOT)
         assert shown["phase"] != "ready" and "4 s" in shown["reason"]
         cloud.remove_all()
-    finally:
-        cloud.stop_weftd()
-        cloud.changes["control"] = CONTROL
-        cloud.start_weftd()
 
 
 def test_hook_that_fails(cloud):

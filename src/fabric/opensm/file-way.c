@@ -159,23 +159,6 @@ weft_file_way_list(const GPtrArray *ours, const WeftManagedFile *file)
     return all;
 }
 
-const WeftPartition *
-weft_file_way_find(const GPtrArray *partitions, guint pkey)
-{
-    guint low = 0, high = partitions->len;
-    while (low < high) {
-        guint middle = (low + high) / 2;
-        const WeftPartition *partition = partitions->pdata[middle];
-        if (partition->pkey == pkey)
-            return partition;
-        if (partition->pkey < pkey)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
-}
-
 gboolean
 weft_file_way_check(const WeftFabricChange *change, GError **error)
 {
@@ -305,7 +288,7 @@ expect(WeftFileWay *way, guint pkey, const WeftPartition *wanted, gpointer data)
 {
     const Expecting *expecting = data;
     weft_expectation_add(expecting->expectation, g_hash_table_lookup(way->leaving, GUINT_TO_POINTER(pkey)), NULL);
-    weft_expectation_add(expecting->expectation, weft_file_way_find(expecting->before->partitions, pkey), wanted);
+    weft_expectation_add(expecting->expectation, weft_managed_file_find(expecting->before, pkey), wanted);
 }
 
 static gboolean
@@ -321,7 +304,7 @@ has_port(const WeftPartition *partition, guint64 guid)
 static void
 note_leaving(WeftFileWay *way, guint pkey, const WeftPartition *wanted, gpointer data)
 {
-    const WeftPartition *old = weft_file_way_find(((const WeftManagedFile *)data)->partitions, pkey);
+    const WeftPartition *old = weft_managed_file_find(data, pkey);
     WeftPartition *leaving = g_hash_table_lookup(way->leaving, GUINT_TO_POINTER(pkey));
     if (old && !leaving) {
         leaving = weft_partition_new(pkey, old->name);

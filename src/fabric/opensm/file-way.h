@@ -31,8 +31,6 @@ WeftManager *weft_file_way_greet(WeftFileWay *way, WeftOpensmWay which, GError *
 
 /* ours and the site's of the file, by number. */
 GPtrArray *weft_file_way_list(const GPtrArray *ours, const WeftManagedFile *file);
-/* The partition of that number; NULL: none. */
-const WeftPartition *weft_file_way_find(const GPtrArray *partitions, guint pkey);
 /* Whether the manager is there, and lets P_Keys stay where they are; else UNAVAILABLE, or as manager-process.h says. */
 gboolean weft_file_way_check_manager(const WeftFileWay *way, GError **error);
 /* What this manager cannot do: UNAVAILABLE. */
