@@ -13,6 +13,7 @@ struct WeftApplier {
     GHashTable *lagging;    /* guint64 * → set of pkeys: what these ports did not acknowledge */
     WeftManagedFile *file;  /* as we wrote it last; NULL: it must be read */
     WeftManagedStamp stamp; /* of what we wrote */
+    GMutex writing;         /* while opensm has a change that its file has not */
     GMutex mutex;
     GHashTable *drifted; /* guint64 * → empty set; mutex */
 };
@@ -47,6 +48,7 @@ weft_applier_new(void)
     WeftApplier *applier = g_new0(WeftApplier, 1);
     applier->lagging = new_ports();
     applier->drifted = new_ports();
+    g_mutex_init(&applier->writing);
     g_mutex_init(&applier->mutex);
     return applier;
 }
@@ -60,7 +62,14 @@ weft_applier_free(WeftApplier *applier)
     g_hash_table_unref(applier->drifted);
     weft_managed_file_free(applier->file);
     g_mutex_clear(&applier->mutex);
+    g_mutex_clear(&applier->writing);
     g_free(applier);
+}
+
+GMutex *
+weft_applier_writing(WeftApplier *applier)
+{
+    return &applier->writing;
 }
 
 void
@@ -439,19 +448,28 @@ read_back(Job *job, GError **error)
     return ok && await(job, error);
 }
 
+/* The disk takes its time while the MADs take theirs. */
 static gboolean
-run(Job *job, json_t *request, GError **error)
+change_both(Job *job, json_t *request, GError **error)
 {
-    WeftAcks *acks = job->weft->acks;
-    guint mark = weft_acks_mark(acks);
+    g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&job->weft->applier->writing);
     if (!begin(job, request, error))
         return FALSE;
-    /* The disk takes its time while the MADs take theirs. */
     if (job->save && !weft_managed_save_end(g_steal_pointer(&job->save), error)) {
         g_prefix_error(error, "opensm has the change until its next sweep: ");
         return FALSE;
     }
     keep_file(job);
+    return TRUE;
+}
+
+static gboolean
+run(Job *job, json_t *request, GError **error)
+{
+    WeftAcks *acks = job->weft->acks;
+    guint mark = weft_acks_mark(acks);
+    if (!change_both(job, request, error))
+        return FALSE;
     /* A sweep that read the file just before it was replaced has taken all back. From now on it cannot; mostly there is nothing
      * to do. */
     if (!await(job, error) || !change_again(job, error))

@@ -15,6 +15,8 @@
 
 WeftApplier *weft_applier_new(void);
 void weft_applier_free(WeftApplier *applier);
+/* Held while opensm has a change that its file has not yet: who compares the two takes it. */
+GMutex *weft_applier_writing(WeftApplier *applier);
 /* A port has something else than opensm wishes: the next change looks at it. thread: any. */
 void weft_applier_note_drift(WeftApplier *applier, guint64 port_guid);
 /* thread: one at a time; blocks. */

@@ -1,5 +1,6 @@
 #include "look.h"
 
+#include "apply.h"
 #include "managed.h"
 #include "partitions.h"
 #include "wire.h"
@@ -108,13 +109,22 @@ read_partitions(osm_opensm_t *osm, const WeftManagedFile *file)
     return all;
 }
 
+/* A change is seen in both, or in none. */
+static GPtrArray *
+read_all(WeftOsm *weft, WeftManagedFile **ret_file, GError **error)
+{
+    g_autoptr(GMutexLocker) locker = g_mutex_locker_new(weft_applier_writing(weft->applier));
+    *ret_file = weft_managed_file_load(weft->partitions, error);
+    return *ret_file ? read_partitions(weft->osm, *ret_file) : NULL;
+}
+
 json_t *
 weft_look_list(WeftOsm *weft, json_t *request, GError **error)
 {
-    g_autoptr(WeftManagedFile) file = weft_managed_file_load(weft->partitions, error);
-    if (!file)
+    g_autoptr(WeftManagedFile) file = NULL;
+    g_autoptr(GPtrArray) all = read_all(weft, &file, error);
+    if (!all)
         return NULL;
-    g_autoptr(GPtrArray) all = read_partitions(weft->osm, file);
     json_t *partitions = json_array();
     for (guint i = 0; i < all->len; i++)
         json_array_append_new(partitions, weft_wire_partition_to_json(all->pdata[i]));

@@ -753,14 +753,11 @@ on_heard_too_late(WeftFabricEvent event, const char *detail, gpointer data)
     g_assert_not_reached();
 }
 
+/* That it listens by now nobody tells: it is swept until it hears. */
 static void
-tells_events(Site *site)
+listen_and_hear(Site *site, guint *heard)
 {
-    if (lacks(fixture->sweep))
-        return;
-    guint heard[4] = { 0 };
     site->driver->ops->listen(site->driver, on_heard, heard);
-    /* That it listens by now nobody tells: it is swept until it hears. */
     for (gint64 last = 0; !heard[WEFT_FABRIC_EVENT_SWEPT]; g_main_context_iteration(NULL, FALSE)) {
         if (g_get_monotonic_time() - last > G_USEC_PER_SEC / 2) {
             fixture->sweep(site->world);
@@ -768,6 +765,15 @@ tells_events(Site *site)
         }
         g_usleep(1000);
     }
+}
+
+static void
+tells_events(Site *site)
+{
+    if (lacks(fixture->sweep))
+        return;
+    guint heard[4] = { 0 };
+    listen_and_hear(site, heard);
     g_assert_cmpuint(heard[WEFT_FABRIC_EVENT_LOST], ==, 0);
     site->driver->ops->listen(site->driver, on_heard_too_late, NULL);
     site->driver->ops->listen(site->driver, NULL, NULL);
@@ -784,7 +790,7 @@ another_manager(Site *site)
     if (lacks(fixture->depose))
         return;
     guint heard[4] = { 0 };
-    site->driver->ops->listen(site->driver, on_heard, heard);
+    listen_and_hear(site, heard);
     WeftFabricChange *change = weft_fabric_change_new(7);
     set(change, 1, ALPHA, 2);
     set(change, 2, BETA, 3);

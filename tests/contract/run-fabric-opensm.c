@@ -138,8 +138,12 @@ opensm_create(void)
     if (has_standby())
         reset_manager("sm2");
     WeftFabricDriver *driver = opensm_open(folder);
-    while (!is_clean(driver) || !knows_one(driver))
-        ;
+    for (gint64 told = g_get_monotonic_time(); !is_clean(driver) || !knows_one(driver);) {
+        if (g_get_monotonic_time() - told < G_USEC_PER_SEC)
+            continue;
+        signal_manager("sm", SIGHUP); /* one that comes while opensm begins a sweep for another reason is forgotten */
+        told = g_get_monotonic_time();
+    }
     weft_fabric_driver_free(driver);
     return g_strdup(folder);
 }

@@ -87,13 +87,16 @@ send_change(PluginWay *way, const WeftFabricChange *change, gboolean whole, GCan
  * A standby's file is as old as its last reign. What the last ruler had is what weft wished: the new one gets all of it, and
  * its own generation is followed where it is ahead of weft's. */
 
+/* One that it lists without members is not in its file any more. */
 static void
 take_picture(PluginWay *way, GPtrArray *partitions, guint64 generation)
 {
     g_autoptr(WeftFabricChange) all = weft_fabric_change_new(generation);
-    for (guint i = 0; i < partitions->len; i++)
-        if (weft_partition_is_ours(((WeftPartition *)partitions->pdata[i])->name))
-            g_ptr_array_add(all->set, weft_partition_copy(partitions->pdata[i]));
+    for (guint i = 0; i < partitions->len; i++) {
+        const WeftPartition *partition = partitions->pdata[i];
+        if (weft_partition_is_ours(partition->name) && partition->members->len > 0)
+            g_ptr_array_add(all->set, weft_partition_copy(partition));
+    }
     weft_managed_file_free(way->picture);
     way->picture = weft_managed_file_parse("", NULL);
     weft_managed_file_change(way->picture, all, TRUE, NULL);
