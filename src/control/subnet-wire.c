@@ -176,7 +176,8 @@ weft_wire_free(gpointer data)
 static void
 end(Wire *wire, WeftDeed deed, const GError *error)
 {
-    wire->callback(deed, error, wire->data);
+    if (!wire->subnet->control->closing)
+        wire->callback(deed, error, wire->data);
     g_ptr_array_remove_fast(wire->subnet->wires, wire);
 }
 

@@ -46,14 +46,14 @@ count_interfaces(const char *text)
     return n;
 }
 
-/* "interfaces 1": how many it has by now, beside those of its definition. */
+/* "interfaces 1": how many it has by now. */
 static char *
 devices_of(const WeftFakeFolder *host, const char *domain, const char *running)
 {
     g_autofree char *file = g_strconcat(domain, WEFT_FAKE_PLUGGED, NULL);
     g_autofree char *plugged = weft_fake_read(host, file, PLUGGED_MAX, NULL);
-    /* One whose link was down has got that. */
-    gboolean more = plugged && strstr(plugged, "+ua-n") && !strstr(running, UNLINKED);
+    /* Of one that has moved since, or whose link was down, it is in the definition. */
+    gboolean more = plugged && strstr(plugged, "+ua-nic") && !strstr(running, INTERFACE);
     return g_strdup_printf(INTERFACES "%u", count_interfaces(running) + (more ? 1 : 0));
 }
 

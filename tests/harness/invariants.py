@@ -232,19 +232,20 @@ def moves(dump, clusters):
 def world(dump, world, lost=()):
     """lost: hosts that cannot be reached, where stale domains may wait until they come back."""
     wrong = []
-    nodes = dump.values("node")
-    wanted = defaultdict(set)
-    for node in nodes.values():
-        wanted[node["host"]].add(f"weft-{node['id']}")
+    doomed = failed_clones(dump)
+    nodes = {key: node for key, node in dump.values("node").items() if node["cluster"] not in doomed}
+    wanted, may = defaultdict(set), defaultdict(set)
+    for node in dump.values("node").values():
+        (may if node["cluster"] in doomed else wanted)[node["host"]].add(f"weft-{node['id']}")
     running = world.domains()
     for host in wanted.keys() | running.keys():
         ours = {name for name in running.get(host, set()) if name.startswith("weft-")}
         wrong += [f"domain {name} does not run on {host}" for name in sorted(wanted[host] - ours)]
         if host not in lost:
-            wrong += [f"domain {name} runs on {host}, and no node explains it" for name in sorted(ours - wanted[host])]
+            wrong += [f"domain {name} runs on {host}, and no node explains it" for name in sorted(ours - wanted[host] - may[host])]
     stopped = {(host, name) for host, names in world.domains("off").items() for name in names if name.startswith("weft-")}
     wrong += [f"domain {name} lies stopped on {host}" for host, name in sorted(stopped) if host not in lost]
-    wrong += [f"node {key} is {node['phase']}" for key, node in nodes.items() if node["phase"] != "ready"] + met(dump) + boots(dump, world)
+    wrong += [f"node {key} is {node['phase']}" for key, node in nodes.items() if node["phase"] != "ready"] + met(dump, nodes) + boots(dump, world)
     wrong += [f"domain {name} is halted on {host}" for state in ("in", "out") for host, names in world.domains(state).items()
               if host not in lost for name in names]
     wrong += [f"node {key} is on its way to {node['target']['host']}" for key, node in nodes.items() if node.get("target")]
@@ -309,11 +310,17 @@ def templates(dump, world, lost=()):
     return wrong
 
 
-def met(dump):
+def failed_clones(dump):
+    """Ids of those that could not be forked from what was captured; they stay so until they are deleted."""
+    return {status["cluster"] for key, status in dump.values("cluster-status").items()
+            if status["phase"] == "failed" and not status.get("cloned") and "clone_of" in dump.values("cluster").get(key, {})}
+
+
+def met(dump, nodes):
     """Who is ready has met all members of now."""
     generations = {status["cluster"]: status.get("generation", 0) for status in dump.values("cluster-status").values()}
     return [f"node {key} has met {node.get('met', 0)} of {generations[node['cluster']]}"
-            for key, node in dump.values("node").items() if node.get("met", 0) != generations[node["cluster"]]]
+            for key, node in nodes.items() if node.get("met", 0) != generations[node["cluster"]]]
 
 
 def boots(dump, world):

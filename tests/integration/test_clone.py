@@ -73,6 +73,19 @@ def test_one_of_many(weft):
     assert {copy["template"] for copy in nodes_of(weft, "sweep").values()} == {f"{made['id']}-1"}
 
 
+def test_of_a_clone_that_has_moved(weft, settle):
+    """Its network device was plugged once; where it has gone since, its definition has it."""
+    source(weft)
+    clone(weft)
+    weft.client.wait_phase("sweep", "ready")
+    weft.client.expect(202, "POST", "/v1/clusters/sweep/nodes/0/move?tenant=acme", {})
+    until(lambda: messages(weft, "node-moved"), "it has moved")
+    weft.client.wait_phase("sweep", "ready")
+    clone(weft, "again", "sweep")
+    weft.client.wait_phase("again", "ready")
+    settle(weft)
+
+
 def test_a_clone_of_a_clone_of_a_fork(weft, settle):
     add_image(weft)
     create(weft, "first", 1)

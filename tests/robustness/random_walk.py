@@ -138,7 +138,7 @@ class Walk:
             return None
         self.model.serial += 1
         copy = (key[0], f"k{self.model.serial}")
-        answer = self.site.call("POST", f"/v1/clusters/{key[1]}/clone?tenant={key[0]}", {"name": copy[1]}, accept=(400, 409))
+        answer = self.site.call("POST", f"/v1/clusters/{key[1]}/clone?tenant={key[0]}", {"name": copy[1]}, accept=(400, 404, 409))
         if answer.status < 300:
             self.model.clusters[copy] = answer.json["count"]
             self.model.clones.add(copy)
