@@ -1,6 +1,7 @@
 #include "bridge.h"
 
 #include "errors.h"
+#include "netlink.h"
 #include "network.h"
 #include "seal.h"
 

@@ -3,6 +3,7 @@
 #include "hook.h"
 #include "metadata.h"
 #include "names.h"
+#include "netlink.h"
 #include "ops.h"
 #include "own.h"
 #include "report.h"

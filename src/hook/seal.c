@@ -1,6 +1,7 @@
 #include "seal.h"
 
 #include "errors.h"
+#include "netlink.h"
 #include "sysfs.h"
 
 #include <errno.h>

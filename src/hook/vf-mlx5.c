@@ -1,4 +1,5 @@
 #include "errors.h"
+#include "netlink.h"
 #include "sysfs.h"
 #include "vf.h"
 

@@ -1,6 +1,7 @@
 #include "errors.h"
 #include "hook.h"
 #include "metadata.h"
+#include "netlink.h"
 #include "own.h"
 #include "peers.h"
 #include "sysfs.h"

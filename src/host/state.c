@@ -2,7 +2,6 @@
 
 #include "errors.h"
 #include "file.h"
-#include "metadata.h"
 #include "sysfs.h"
 
 #include <errno.h>
@@ -132,7 +131,7 @@ WeftRecord *
 weft_state_get(const WeftHook *hook, WeftRecordKind kind, const char *name)
 {
     g_autofree char *path = record_path(hook, kind, name);
-    g_autofree char *whole = weft_file_read(path, WEFT_HOOK_XML_MAX + 64, NULL, NULL);
+    g_autofree char *whole = weft_file_read(path, WEFT_RECORD_MAX + 64, NULL, NULL);
     char *end = whole ? strchr(whole, '\n') : NULL;
     if (!end)
         return NULL;

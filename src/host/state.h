@@ -6,6 +6,9 @@
 
 #include <glib.h>
 
+/* The longest text of one. */
+#define WEFT_RECORD_MAX (16 * 1024 * 1024)
+
 typedef enum { WEFT_RECORD_DOMAIN, WEFT_RECORD_NETWORK } WeftRecordKind;
 
 typedef struct WeftRecord {
