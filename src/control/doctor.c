@@ -1,22 +1,5 @@
 #include "doctor.h"
 
-#include "size.h"
-
-#include <stdarg.h>
-
-static const char *const health_words[] = { "ok", "warn", "fail", "unknown" };
-
-void
-weft_doctor_add(json_t *checks, const char *check, WeftHealth health, const char *remedy, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    g_autofree char *found = g_strdup_vprintf(format, args);
-    va_end(args);
-    json_array_append_new(checks, json_pack("{s:s, s:s, s:s, s:s?}", "check", check, "state", health_words[health], "found",
-                                            found, "remedy", health == WEFT_HEALTH_OK ? NULL : remedy));
-}
-
 typedef struct Patient {
     const WeftHost *host;
     const WeftInventory *inventory;
@@ -106,17 +89,9 @@ passes_devices(const WeftHost *host)
 static void
 check_iommu(const Patient *patient)
 {
-    json_t *groups = reported(patient, "iommu_groups");
-    gboolean works = patient->inventory->iommu || json_integer_value(groups) > 0;
-    const char *remedy = "add intel_iommu=on iommu=pt (AMD: amd_iommu=on iommu=pt) to the kernel's command line and reboot";
-    if (works && json_is_false(reported(patient, "vfio")))
-        weft_doctor_add(patient->checks, "iommu", WEFT_HEALTH_FAIL, "modprobe vfio-pci", "it is on, but vfio is not there");
-    else if (works)
-        weft_doctor_add(patient->checks, "iommu", WEFT_HEALTH_OK, NULL, "on");
-    else if (passes_devices(patient->host))
-        weft_doctor_add(patient->checks, "iommu", WEFT_HEALTH_FAIL, remedy, "off: no virtual function or GPU can be passed on");
-    else
-        weft_doctor_add(patient->checks, "iommu", WEFT_HEALTH_OK, NULL, "off; nothing here needs it");
+    gboolean needed = passes_devices(patient->host);
+    weft_check_iommu(patient->checks, patient->inventory->hook, patient->inventory->iommu, needed);
+    weft_check_interrupts(patient->checks, patient->inventory->hook, needed);
 }
 
 static void
@@ -149,61 +124,36 @@ check_rdma(const Patient *patient)
 
 /* --- memory and cores --- */
 
-static json_int_t
-pages_reported(const Patient *patient, guint numa, guint64 size)
-{
-    json_t *item;
-    gsize i;
-    json_array_foreach (reported(patient, "hugepages"), i, item)
-        if (json_integer_value(json_object_get(item, "node")) == numa &&
-            json_integer_value(json_object_get(item, "size")) == (json_int_t)size)
-            return json_integer_value(json_object_get(item, "total"));
-    return 0;
-}
-
-static guint64
-pages_found(const Patient *patient, guint numa, guint64 size)
+/* Where no hook tells, libvirt does. */
+static void
+find_pages(const Patient *patient, WeftPagesWish *wish)
 {
     const GArray *found = patient->inventory->hardware->numa;
-    if (patient->inventory->hook)
-        return (guint64)pages_reported(patient, numa, size);
-    const WeftNuma *node = numa < found->len ? &g_array_index(found, WeftNuma, numa) : NULL;
+    const WeftNuma *node = wish->node < found->len ? &g_array_index(found, WeftNuma, wish->node) : NULL;
+    if (weft_pages_reported(patient->inventory->hook, wish))
+        return;
     for (guint i = 0; node && i < node->n_pages; i++)
-        if (node->pages[i].size == size)
-            return node->pages[i].count;
-    return 0;
+        if (node->pages[i].size == wish->size)
+            wish->found = node->pages[i].count;
 }
 
 #define SMALL_PAGE 4096
 
-static gboolean
-check_pages(const Patient *patient, guint numa, const WeftPages *pages)
-{
-    guint64 found = pages_found(patient, numa, pages->size);
-    if (pages->size <= SMALL_PAGE || found >= pages->count)
-        return TRUE;
-    g_autofree char *size = weft_size_format(pages->size);
-    g_autofree char *remedy =
-        g_strdup_printf("echo %" G_GUINT64_FORMAT " > /sys/devices/system/node/node%u/hugepages/hugepages-%" G_GUINT64_FORMAT
-                        "kB/nr_hugepages (at boot: hugepagesz=%s hugepages=…)",
-                        pages->count, numa, pages->size / 1024, size);
-    weft_doctor_add(patient->checks, "hugepages", WEFT_HEALTH_FAIL, remedy,
-                    "NUMA node %u has %" G_GUINT64_FORMAT " pages of %s; %" G_GUINT64_FORMAT " are described", numa, found,
-                    size, pages->count);
-    return FALSE;
-}
-
 static void
 check_memory(const Patient *patient)
 {
-    gboolean fine = TRUE;
+    g_autoptr(GArray) wishes = g_array_new(FALSE, TRUE, sizeof(WeftPagesWish));
     for (guint n = 0; n < patient->host->numa->len; n++) {
         const WeftNuma *numa = &g_array_index(patient->host->numa, WeftNuma, n);
-        for (guint i = 0; i < numa->n_pages; i++)
-            fine &= check_pages(patient, n, &numa->pages[i]);
+        for (guint i = 0; i < numa->n_pages; i++) {
+            WeftPagesWish wish = { .node = n, .size = numa->pages[i].size, .wanted = numa->pages[i].count };
+            if (wish.size <= SMALL_PAGE)
+                continue;
+            find_pages(patient, &wish);
+            g_array_append_val(wishes, wish);
+        }
     }
-    if (fine)
-        weft_doctor_add(patient->checks, "hugepages", WEFT_HEALTH_OK, NULL, "as described");
+    weft_check_pages(patient->checks, wishes);
 }
 
 static void
@@ -236,22 +186,12 @@ hca_reported(const Patient *patient, const char *name)
 static void
 check_vfs(const Patient *patient, const char *check, const WeftHca *described, const WeftHca *found)
 {
-    json_t *told = hca_reported(patient, described->name);
-    json_t *vfs = json_object_get(told, "vfs"), *total = json_object_get(told, "vfs_total");
-    guint has = vfs ? (guint)json_integer_value(vfs) : found ? found->vfs : 0;
-    g_autofree char *remedy =
-        described->driver == WEFT_HCA_MLX4
-            ? g_strdup_printf("options mlx4_core num_vfs=%u probe_vf=0 in /etc/modprobe.d/mlx4.conf, then reboot",
-                              described->vfs)
-            : g_strdup_printf("echo %u > /sys/class/infiniband/%s/device/sriov_numvfs (SR-IOV must be on in the firmware: "
-                              "mlxconfig set SRIOV_EN=1 NUM_OF_VFS=%u)",
-                              described->vfs, described->name, described->vfs);
-    if (has < described->vfs)
-        weft_doctor_add(patient->checks, check, WEFT_HEALTH_FAIL, remedy,
-                        "%u virtual functions of %" JSON_INTEGER_FORMAT " possible; %u are described", has,
-                        json_integer_value(total), described->vfs);
-    else
-        weft_doctor_add(patient->checks, check, WEFT_HEALTH_OK, NULL, "%u virtual functions", has);
+    WeftFunctionsWish wish = { .check = check,
+                               .name = described->name,
+                               .driver = described->driver == WEFT_HCA_MLX4 ? "mlx4" : "mlx5",
+                               .wanted = described->vfs,
+                               .found = found ? found->vfs : 0 };
+    weft_check_functions(patient->checks, patient->inventory->hook, hca_reported(patient, described->name), &wish);
 }
 
 static void

@@ -1,5 +1,6 @@
 #include "vf.h"
 
+#include "adapter.h"
 #include "errors.h"
 #include "sysfs.h"
 
@@ -59,46 +60,16 @@ check_function(const WeftHook *hook, const WeftHookDevice *device, GError **erro
 
 /* --- who uses it now --- */
 
-static gboolean
-process_has_open(const char *pid, const char *path)
-{
-    g_autofree char *folder = g_strdup_printf("/proc/%s/fd", pid);
-    g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
-    for (const char *fd; dir && (fd = g_dir_read_name(dir));) {
-        g_autofree char *link = g_build_filename(folder, fd, NULL);
-        g_autofree char *target = g_file_read_link(link, NULL);
-        if (g_strcmp0(target, path) == 0)
-            return TRUE;
-    }
-    return FALSE;
-}
-
-static char *
-user_of(const char *path)
-{
-    g_autoptr(GDir) dir = g_dir_open("/proc", 0, NULL);
-    for (const char *pid; dir && (pid = g_dir_read_name(dir));) {
-        if (g_ascii_isdigit(pid[0]) && process_has_open(pid, path))
-            return g_strdup(pid);
-    }
-    return NULL;
-}
-
 /* libvirt tells only later whether another domain, weft's or not, has the device: here nothing may be changed under its feet.
  */
 static gboolean
 check_unused(const WeftHook *hook, const WeftHookDevice *device, GError **error)
 {
-    g_autofree char *driver = link_of(hook, device->pci, "driver");
-    g_autofree char *group = link_of(hook, device->pci, "iommu_group");
-    if (g_strcmp0(driver, "vfio-pci") != 0 || !group)
-        return TRUE;
-    g_autofree char *path = weft_sysfs_path(hook, "/dev/vfio/%s", group);
-    g_autofree char *pid = user_of(path);
-    if (pid)
+    g_autofree char *user = weft_device_process(hook, device->pci);
+    if (user)
         return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
                                  "%s of HCA %s is in use by process %s: end it, or keep this device from weft", device->pci,
-                                 device->hca, pid);
+                                 device->hca, user);
     return TRUE;
 }
 

@@ -1,5 +1,6 @@
 #include "report.h"
 
+#include "adapter.h"
 #include "bounds.h"
 #include "file.h"
 #include "sysfs.h"
@@ -13,32 +14,11 @@
 
 #define CMDLINE_MAX 4096
 
-static int
-compare(gconstpointer a, gconstpointer b)
-{
-    return g_strcmp0(*(char *const *)a, *(char *const *)b);
-}
-
-/* What a folder holds, sorted; nothing where there is none. */
-static GPtrArray *
-names_in(const char *folder)
-{
-    GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
-    g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
-    for (const char *name; dir && (name = g_dir_read_name(dir));)
-        g_ptr_array_add(names, g_strdup(name));
-    g_ptr_array_sort(names, compare);
-    return names;
-}
-
 static guint
-count_with_prefix(const char *folder, const char *prefix)
+count_in(const char *folder)
 {
-    g_autoptr(GPtrArray) names = names_in(folder);
-    guint count = 0;
-    for (guint i = 0; i < names->len; i++)
-        count += g_str_has_prefix(g_ptr_array_index(names, i), prefix);
-    return count;
+    g_autoptr(GPtrArray) names = weft_sysfs_names(folder);
+    return names->len;
 }
 
 static gboolean
@@ -71,12 +51,37 @@ filters_bridges(void)
     return FALSE;
 }
 
+/* The kernel names the chips of interrupts that are remapped so: "IR-PCI-MSIX-0000:41:00.0". Null: it names none at all. */
+static json_t *
+remaps_interrupts(const WeftHook *hook)
+{
+    g_autofree char *folder = weft_sysfs_path(hook, "/sys/kernel/irq");
+    g_autoptr(GPtrArray) numbers = weft_sysfs_names(folder);
+    gboolean any = FALSE;
+    for (guint i = 0; i < numbers->len; i++) {
+        g_autofree char *path = g_build_filename(folder, g_ptr_array_index(numbers, i), "chip_name", NULL);
+        g_autofree char *chip = weft_sysfs_read(path, NULL);
+        if (chip && g_str_has_prefix(chip, "IR-"))
+            return json_true();
+        any |= chip && (strstr(chip, "PCI-MSI") || strstr(chip, "IO-APIC"));
+    }
+    return any ? json_false() : json_null();
+}
+
+static gboolean
+trusts_interrupts(const WeftHook *hook)
+{
+    g_autofree char *path = weft_sysfs_path(hook, "/sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts");
+    g_autofree char *value = weft_sysfs_read(path, NULL);
+    return g_strcmp0(value, "Y") == 0;
+}
+
 /* --- huge pages --- */
 
 static void
 add_pages(json_t *list, const char *folder, guint node)
 {
-    g_autoptr(GPtrArray) sizes = names_in(folder);
+    g_autoptr(GPtrArray) sizes = weft_sysfs_names(folder);
     for (guint i = 0; i < sizes->len; i++) {
         const char *name = g_ptr_array_index(sizes, i);
         guint64 size = g_str_has_prefix(name, "hugepages-") ? g_ascii_strtoull(name + strlen("hugepages-"), NULL, 10) : 0;
@@ -106,17 +111,6 @@ hugepages(const WeftHook *hook)
 
 /* --- HCAs --- */
 
-/* "mlx5" of "mlx5_core". */
-static json_t *
-driver_of(const char *device)
-{
-    g_autofree char *path = g_build_filename(device, "driver", NULL);
-    g_autofree char *driver = weft_sysfs_link(path);
-    if (driver && g_str_has_suffix(driver, "_core"))
-        driver[strlen(driver) - strlen("_core")] = '\0';
-    return driver ? json_string(driver) : json_null();
-}
-
 /* The port's GUID is the second half of its first GID. */
 static json_t *
 port_guid_of(const char *hca)
@@ -141,18 +135,18 @@ state_of(const char *hca)
     return lower ? json_string(lower) : json_null();
 }
 
+/* One without a PCI device, as software makes them, has a name and a port only. */
 static json_t *
-hca_of(const char *name, const char *hca, const char *device)
+hca_of(const WeftHook *hook, const char *name, const char *hca)
 {
     g_autofree char *link = g_build_filename(hca, "device", NULL);
     g_autofree char *pci = weft_sysfs_link(link);
-    g_autofree char *total = g_build_filename(device, "sriov_totalvfs", NULL);
-    g_autofree char *numa = g_build_filename(device, "numa_node", NULL);
-    guint vfs = count_with_prefix(device, "virtfn");
-    gint64 node = weft_sysfs_number(numa, -1);
-    return json_pack("{s:s, s:o, s:s?, s:o, s:o, s:i, s:I, s:o}", "name", name, "driver", driver_of(device), "pci", pci,
-                     "port_guid", port_guid_of(hca), "state", state_of(hca), "vfs", (int)vfs, "vfs_total",
-                     (json_int_t)weft_sysfs_number(total, vfs), "numa", node < 0 ? json_null() : json_integer(node));
+    g_autoptr(WeftAdapter) adapter = weft_adapter_at(hook, pci ? pci : "");
+    json_t *json = weft_adapter_to_json(hook, adapter);
+    json_object_set_new(json, "name", json_string(name));
+    json_object_set_new(json, "port_guid", port_guid_of(hca));
+    json_object_set_new(json, "state", state_of(hca));
+    return json;
 }
 
 static json_t *
@@ -160,14 +154,13 @@ hcas(const WeftHook *hook)
 {
     json_t *list = json_array();
     g_autofree char *folder = weft_sysfs_path(hook, "/sys/class/infiniband");
-    g_autoptr(GPtrArray) names = names_in(folder);
+    g_autoptr(GPtrArray) names = weft_sysfs_names(folder);
     for (guint i = 0; i < names->len; i++) {
         const char *name = g_ptr_array_index(names, i);
         g_autofree char *hca = g_build_filename(folder, name, NULL);
-        g_autofree char *device = g_build_filename(hca, "device", NULL);
-        g_autofree char *physical = g_build_filename(device, "physfn", NULL);
+        g_autofree char *physical = g_build_filename(hca, "device", "physfn", NULL);
         if (!g_file_test(physical, G_FILE_TEST_EXISTS)) /* a function that is not given away is no HCA of its own */
-            json_array_append_new(list, hca_of(name, hca, device));
+            json_array_append_new(list, hca_of(hook, name, hca));
     }
     return list;
 }
@@ -246,9 +239,10 @@ weft_report_new(const WeftHook *hook)
     uname(&name);
     g_autofree char *groups = weft_sysfs_path(hook, "/sys/kernel/iommu_groups");
     g_autofree char *cmdline = weft_file_read("/proc/cmdline", CMDLINE_MAX, NULL, NULL);
-    return json_pack("{s:s, s:s, s:s?, s:i, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:o}", "version", WEFT_VERSION, "kernel",
-                     name.release, "cmdline", cmdline ? g_strstrip(cmdline) : NULL, "iommu_groups",
-                     (int)count_with_prefix(groups, ""), "vfio", exists(hook, "/dev/vfio/vfio"), "kvm", has_kvm(hook), "tun",
+    return json_pack("{s:s, s:s, s:s?, s:i, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:o}", "version", WEFT_VERSION,
+                     "kernel", name.release, "cmdline", cmdline ? g_strstrip(cmdline) : NULL, "iommu_groups",
+                     (int)count_in(groups), "interrupt_remapping", remaps_interrupts(hook), "unsafe_interrupts",
+                     trusts_interrupts(hook), "vfio", exists(hook, "/dev/vfio/vfio"), "kvm", has_kvm(hook), "tun",
                      exists(hook, "/dev/net/tun"), "filters_bridges", filters_bridges(), "rdma_address", rdma_address(hook),
                      "hugepages", hugepages(hook), "hcas", hcas(hook), "machine", machine());
 }

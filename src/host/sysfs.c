@@ -42,6 +42,23 @@ weft_sysfs_link(const char *path)
     return target ? g_path_get_basename(target) : NULL;
 }
 
+static int
+compare(gconstpointer a, gconstpointer b)
+{
+    return g_strcmp0(*(char *const *)a, *(char *const *)b);
+}
+
+GPtrArray *
+weft_sysfs_names(const char *folder)
+{
+    GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
+    g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+    for (const char *name; dir && (name = g_dir_read_name(dir));)
+        g_ptr_array_add(names, g_strdup(name));
+    g_ptr_array_sort(names, compare);
+    return names;
+}
+
 gboolean
 weft_sysfs_write(const char *path, const char *value, GError **error)
 {

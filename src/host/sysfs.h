@@ -14,6 +14,8 @@ char *weft_sysfs_read(const char *path, GError **error);
 gint64 weft_sysfs_number(const char *path, gint64 otherwise);
 /* The last part of what a symbolic link points to; NULL: there is none. */
 char *weft_sysfs_link(const char *path);
+/* What a folder holds, sorted; nothing where there is none. */
+GPtrArray *weft_sysfs_names(const char *folder);
 
 gboolean weft_sysfs_write(const char *path, const char *value, GError **error);
 /* Writes the value unless it is there already, and reads it back: it must then be the value, or also, which may be NULL. */

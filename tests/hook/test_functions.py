@@ -382,13 +382,13 @@ def test_report(host):
     assert head == "weft-hook: report" and rest == ""
     report = json.loads(line)
     assert report["kernel"] == os.uname().release
-    assert {key for key, value in report.items() if value is False} - {"filters_bridges"} == {"vfio", "kvm", "tun"}
+    assert {key for key, value in report.items() if value is False} - {"filters_bridges"} == {"vfio", "kvm", "tun", "unsafe_interrupts"}
+    unknown = {"numa": 0, "vfs": 8, "vfs_total": 8, "state": "active", "ungrouped": [], "shared": [], "acs_off": [], "acs_lacking": []}
     assert report["hcas"] == [
-        {"name": "mlx4_0", "driver": "mlx4", "pci": "0000:42:00.0", "port_guid": "0x0002c90300000002", "state": "active", "vfs": 8,
-         "vfs_total": 8, "numa": 0},
-        {"name": "mlx5_0", "driver": "mlx5", "pci": "0000:41:00.0", "port_guid": "0x0002c90300000001", "state": "active", "vfs": 8,
-         "vfs_total": 8, "numa": 0},
-    ]
+        unknown | {"name": name, "driver": name[:4], "pci": f"0000:{bus}:00.0", "port_guid": f"0x0002c9030000000{number}",
+                   "bound": [f"0000:{bus}:0{vf // 8}.{vf % 8}" for vf in range(1, 9)]}
+        for name, bus, number in (("mlx4_0", 42, 2), ("mlx5_0", 41, 1))]
+    assert report["interrupt_remapping"] is None
     assert report["iommu_groups"] == 18
     settings = host.run("sh", "-c", "cat /proc/sys/net/bridge/bridge-nf-call-*tables", check=False).stdout.split()
     assert report["filters_bridges"] == ("1" in settings)

@@ -38,6 +38,10 @@ host_of(const char *more)
     "                 {\"node\": 1, \"size\": 1073741824, \"total\": 2}],"                                                     \
     " \"hcas\": [{\"name\": \"mlx5_0\", \"vfs\": 2, \"vfs_total\": 8, \"state\": \"ACTIVE\", \"port_guid\": \"0xa0\"}]}"
 
+/* The adapter of a report, for what is to be wrong with its functions. */
+#define FUNCTIONS                                                                                                              \
+    "\"hcas\": [{\"name\": \"mlx5_0\", \"vfs\": 2, \"vfs_total\": 8, \"state\": \"ACTIVE\", \"port_guid\": \"0xa0\", "
+
 static WeftInventory *
 inventory_of(const char *hardware, const char *report)
 {
@@ -270,23 +274,54 @@ static const Finding findings[] = {
       "description" },
     { "nothing described", "", NULL, NULL, NULL, "cores unknown: none are described, 5 were found", "description" },
     { "fewer pages", ", \"numa\": [{\"cores\": 4}, {\"cores\": 1, \"pages\": {\"1G\": 3}}]", NULL, NULL, NULL,
-      "hugepages fail: NUMA node 1 has 2 pages of 1G; 3 are described",
-      "echo 3 > /sys/devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages" },
+      "hugepages fail: NUMA node 1 has 2 pages of 1G; 3 are wanted",
+      "weft host prepare --pages 1G=1:3 on the host (at boot: hugepagesz=1G hugepages=1:3)" },
     { "pages that nobody reports", NULL, "hugepages", "{\"hugepages\": [{\"node\": 0, \"size\": 2097152, \"total\": 99}]}",
-      NULL, "hugepages fail: NUMA node 0 has 99 pages of 2M; 100 are described", "hugepages-2048kB" },
+      NULL, "hugepages fail: NUMA node 0 has 99 pages of 2M; 100 are wanted", "--pages 2M=0:100" },
     { "no adapter", NUMA ", \"hcas\": [{\"name\": \"mlx5_1\", \"port_guid\": \"0xa1\", \"vfs\": 4}]", NULL, NULL, NULL,
       "hca mlx5_1 fail: the host has no such device; 4 of its virtual functions are described", "ls /sys/class/infiniband" },
     { "no adapter, and none needed", NUMA ", \"hcas\": [{\"name\": \"mlx5_1\", \"port_guid\": \"0xa1\"}]", NULL, NULL, NULL,
       "hca mlx5_1 warn: the host has no such device; nodes of path passthrough cannot start there",
       "take mlx5_1 out of the host's description" },
     { "fewer functions", NUMA ", \"hcas\": [{\"name\": \"mlx5_0\", \"port_guid\": \"0xa0\", \"vfs\": 4}]", NULL, NULL, NULL,
-      "hca mlx5_0 fail: 2 virtual functions of 8 possible; 4 are described",
-      "echo 4 > /sys/class/infiniband/mlx5_0/device/sriov_numvfs" },
+      "hca mlx5_0 fail: 2 virtual functions of 8 possible; 4 are wanted",
+      "weft host prepare --adapter mlx5_0=4 on the host (SR-IOV" },
     { "fewer functions of an old adapter",
       NUMA ", \"hcas\": [{\"name\": \"mlx5_0\", \"driver\": \"mlx4\", \"port_guid\": \"0xa0\", \"vfs\": 4}]", NULL, NULL, NULL,
-      "hca mlx5_0 fail: 2 virtual functions of 8 possible; 4 are described", "options mlx4_core num_vfs=4" },
+      "hca mlx5_0 fail: 2 virtual functions of 8 possible; 4 are wanted", "options mlx4_core num_vfs=4" },
     { "another port", NUMA ", \"hcas\": [{\"name\": \"mlx5_0\", \"port_guid\": \"0xa1\"}]", NULL, NULL, NULL,
       "hca mlx5_0 fail: its port GUID is 0xa0, 0x00000000000000a1 is described", "correct port_guid" },
+    { "interrupts as they come", NULL, NULL, "{\"interrupt_remapping\": false, \"unsafe_interrupts\": false}", NULL,
+      "interrupts fail: not remapped: vfio refuses devices", "intremap=off" },
+    { "interrupts as they come, and nobody minds", NULL, NULL, "{\"interrupt_remapping\": false, \"unsafe_interrupts\": true}",
+      NULL,
+      "interrupts warn: not remapped, and vfio does without (allow_unsafe_interrupts): a node can raise any of the host's",
+      "intremap=off" },
+    { "interrupts that nobody knows of", NULL, NULL, "{\"interrupt_remapping\": null}", NULL,
+      "interrupts unknown: the kernel does not tell whether they are remapped", "dmesg" },
+    { "a driver on the functions", NULL, NULL, "{" FUNCTIONS "\"bound\": [\"0000:41:00.1\", \"0000:41:00.2\"]}]}", NULL,
+      "hca mlx5_0 warn: a driver of the host has 2 of its virtual functions: 0000:41:00.1, 0000:41:00.2",
+      "weft host prepare --adapter mlx5_0=2 on the host" },
+    { "functions that the IOMMU does not know", NULL, NULL, "{" FUNCTIONS "\"ungrouped\": [\"0000:41:00.1\"]}]}", NULL,
+      "hca mlx5_0 fail: the IOMMU knows nothing of 0000:41:00.1", "dmesg" },
+    { "functions that reach each other", NULL, NULL,
+      "{" FUNCTIONS "\"shared\": [\"a\", \"b\", \"c\", \"d\", \"e\"], \"acs_off\": [], \"acs_lacking\": "
+      "[\"0000:40:01.0\"]}]}",
+      NULL,
+      "hca mlx5_0 fail: a, b, c, d, … can reach other devices past the IOMMU, and share a group with them; no ACS at port "
+      "0000:40:01.0",
+      "put the adapter into a slot" },
+    { "functions that reach each other, and need not", NULL, NULL,
+      "{" FUNCTIONS "\"shared\": [\"a\"], \"acs_off\": [\"0000:40:01.0\"], \"acs_lacking\": []}]}", NULL,
+      "hca mlx5_0 fail: a can reach other devices past the IOMMU, and share a group with them; ACS is off at port "
+      "0000:40:01.0",
+      "pci=disable_acs_redir=" },
+    { "functions that are apart by decree", NULL, NULL,
+      "{" FUNCTIONS "\"shared\": [], \"acs_off\": [], \"acs_lacking\": [\"0000:40:01.0\"]}], \"cmdline\": "
+      "\"pcie_acs_override=downstream\"}",
+      NULL,
+      "hca mlx5_0 warn: its functions are apart only because the kernel was told to believe so; no ACS at port 0000:40:01.0",
+      "pcie_acs_override" },
     { "no cable", NULL, NULL, "{\"hcas\": [{\"name\": \"mlx5_0\", \"vfs\": 2, \"state\": \"DOWN\"}]}", NULL,
       "hca mlx5_0 warn: its port is DOWN", "cable" },
 };
