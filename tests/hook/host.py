@@ -56,7 +56,7 @@ class Host(Namespace):
         (folder / "adapters").write_text("\n".join(adapters), encoding="utf-8")
         self.files = None
         if adapters:
-            self.files = subprocess.Popen(self.inside(BUILD / "tests/hook/hcafs", folder / "adapters", self.sys), stdout=subprocess.PIPE, text=True)
+            self.files = subprocess.Popen(self.inside(BUILD / "lab/hcafs", folder / "adapters", self.sys), stdout=subprocess.PIPE, text=True)
             assert self.files.stdout.readline() == "ready\n"
 
     def close(self):

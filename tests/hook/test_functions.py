@@ -265,7 +265,7 @@ def test_unwritable_file_leaves_nothing_half_done(host, path, fault):
     assert accepted(release(host, "b-1"))  # whoever comes next
     assert host.records() == [] and host.links() == []
     assert vendor(host, 0)[2] == "Down" and vendor(host, 1)[2] == "Down"
-    assert index_map(host, "0000:42:00.1") in ({}, {i: i for i in range(127)}), "closed, or as it always was"
+    assert index_map(host, "0000:42:00.1") in ({}, {0: 0}), "closed, or as it always was"
     assert accepted(prepare(host, "a-1", *devices))
     assert vendor(host, 0) == (COLONS, COLONS, "Follow")
 
