@@ -1,8 +1,8 @@
 /* hcafs DESCRIPTION MOUNTPOINT: a /sys with InfiniBand adapters that behave as Linux and their drivers do: values are refused,
  * normalised, or ignored, functions come and go, are bound and unbound. DESCRIPTION has a line per adapter (see adapters.h).
  *
- * The file .control takes orders, a write each: "value PATH VALUE" sets any value, "link PATH TARGET" any link, "fail PATH
- * ERRNO" makes writing fail, "ignore PATH" lets it have no effect, "mend PATH" ends both, "drop PATH" removes, "forget" empties
+ * The file .control takes orders, a write each: "value PATH VALUE" sets any value, "link PATH TARGET" any link, "file PATH
+ * VALUE" makes one that keeps what is written, "fail PATH ERRNO" makes writing fail, "ignore PATH" lets it have no effect, "mend PATH" ends both, "drop PATH" removes, "forget" empties
  * the log. .control reads as the log of all writes: "PATH VALUE". Says "ready" when it is there, and ends with its mount. */
 #define FUSE_USE_VERSION 31
 #include "adapters.h"
@@ -28,6 +28,8 @@ obey(Node *control, const char *line)
         g_string_truncate(journal, 0);
     else if (n == 3 && g_str_equal(words[0], "link"))
         tree_add_link(words[2], "%s", words[1]);
+    else if (n == 3 && g_str_equal(words[0], "file"))
+        tree_add_file(tree_set, words[2], "%s", words[1]);
     else if (n == 2 && g_str_equal(words[0], "drop") && node)
         tree_drop(words[1]);
     else if (!node)

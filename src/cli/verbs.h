@@ -25,6 +25,7 @@ extern const WeftVerb weft_move_verbs[];
 extern const WeftVerb weft_drain_verbs[];
 extern const WeftVerb weft_hosts_verbs[];
 extern const WeftVerb weft_host_verbs[];
+extern const WeftVerb weft_prepare_verbs[];
 extern const WeftVerb weft_reservation_verbs[];
 extern const WeftVerb weft_template_verbs[];
 extern const WeftVerb weft_fabric_verbs[];

@@ -6,6 +6,7 @@
 #include "netlink.h"
 #include "ops.h"
 #include "own.h"
+#include "prepare.h"
 #include "report.h"
 
 #include <libxml/parser.h>
@@ -135,10 +136,29 @@ run(const Kind *kind, const char *name, const char *op)
     return run_op(&hook, found, name, xml);
 }
 
+/* weft host prepare, for hosts that have nothing else of weft's. */
+static int
+prepare(int argc, char **argv)
+{
+    gboolean json = FALSE;
+    int status = 0;
+    const GOptionEntry more[] = { { "json", 0, 0, G_OPTION_ARG_NONE, &json, "print JSON", NULL }, { NULL } };
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GOptionContext) context = g_option_context_new("- makes this host as /etc/weft/host.yaml wishes");
+    g_option_context_add_main_entries(context, weft_prepare_options, NULL);
+    g_option_context_add_main_entries(context, more, NULL);
+    gboolean parsed = g_option_context_parse(context, &argc, &argv, &error) && argc == 1;
+    if (parsed && weft_prepare_run(json, &status, &error))
+        return status;
+    fprintf(stderr, "weft-hook: %s\n", error ? error->message : "prepare takes options only: weft-hook prepare --help");
+    return parsed ? weft_error_exit_code(weft_error_code(error)) : 2;
+}
+
 static int
 usage(void)
 {
     fprintf(stderr, "usage: weft-hook qemu|network NAME OPERATION < XML\n"
+                    "       weft-hook prepare [--dry-run] [OPTION…]\n"
                     "       weft-hook --version\n"
                     "libvirt runs it as /etc/libvirt/hooks/qemu.d/weft and /etc/libvirt/hooks/network.d/weft\n");
     return 2;
@@ -153,6 +173,8 @@ main(int argc, char **argv)
         printf("weft-hook %s\n", WEFT_VERSION);
         return 0;
     }
+    if (!kind && argc > 1 && g_str_equal(argv[1], "prepare"))
+        return prepare(argc - 1, argv + 1);
     if (!kind && argc > 1)
         kind = find_kind(argv[first++]);
     if (!kind || argc < first + 2)

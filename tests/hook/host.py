@@ -86,6 +86,12 @@ class Host(Namespace):
         answer = self.run("readlink", self.sys / path.lstrip("/"), check=False)
         return answer.stdout.strip().rpartition("/")[2] or None
 
+    # --- weft host prepare ---
+
+    def prepare(self, *arguments, environment=(), program=("src/cli/weft", "host", "prepare")):
+        settings = {"WEFT_HOOK_ROOT": self.root} | dict(environment)
+        return self.run("env", *(f"{k}={v}" for k, v in settings.items()), BUILD / program[0], *program[1:], *arguments, check=False)
+
     # --- the hook ---
 
     def command(self, *arguments, environment=()):

@@ -1,0 +1,329 @@
+"""weft host prepare: what it makes, leaves alone and refuses, and that it ends whole wherever it was killed."""
+
+import json
+import subprocess
+
+import pytest
+from host import device, domain
+
+MLX5 = "mlx5 mlx5_0 0000:41:00.0 0 vendor total=8"
+MLX4 = "mlx4 mlx4_0 0000:42:00.0 4"
+PF5 = "devices/pci0000:00/0000:41:00.0"
+NODES = "devices/system/node"
+
+
+def functions(host):
+    """Functions and their drivers."""
+    return {pci: host.link(f"bus/pci/devices/{pci}/driver") for pci in host.run("ls", host.sys / ".functions").stdout.split()}
+
+
+def addresses(count, bus=41):
+    return [f"0000:{bus}:0{vf // 8}.{vf % 8}" for vf in range(1, count + 1)]
+
+
+def told(answer):
+    """Steps as lines, and checks by name."""
+    assert answer.stderr == "", answer.stderr
+    result = json.loads(answer.stdout)
+    steps = [f"{step['item']}: {step['state']}: {step['what']}" for step in result["steps"]]
+    return steps, {check["check"]: check for check in result["checks"]}
+
+
+def prepare(host, *arguments, **options):
+    answer = host.prepare("--json", *arguments, **options)
+    steps, checks = told(answer)
+    bad = any(f": {word}: " in step for step in steps for word in ("refused", "failed", "left")) or any(c["state"] == "fail" for c in checks.values())
+    assert answer.returncode == bad
+    return steps, checks
+
+
+def remedy(host, *arguments):
+    return [step["remedy"] for step in json.loads(host.prepare("--json", *arguments).stdout)["steps"] if step["state"] == "refused"]
+
+
+def wish(host, text):
+    (host.root / "etc/weft").mkdir(parents=True, exist_ok=True)
+    (host.root / "etc/weft/host.yaml").write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def mlx5(make):
+    return make(MLX5)
+
+
+# --- virtual functions ---
+
+
+def test_functions_are_made_without_a_driver(mlx5):
+    wish(mlx5, "adapters:\n  - { name: mlx5_0, functions: 8 }\n")
+    steps, checks = prepare(mlx5)
+    assert steps == ["adapter mlx5_0: done: keep drivers of the host off its virtual functions", "adapter mlx5_0: done: make 8 virtual functions"]
+    assert functions(mlx5) == dict.fromkeys(addresses(8))
+    assert checks["adapter mlx5_0"]["found"] == "8 virtual functions"
+
+
+def test_what_is_as_wished_is_left_alone(mlx5):
+    assert prepare(mlx5, "--adapter", "mlx5_0=4")[0]
+    mlx5.forget()
+    assert prepare(mlx5, "--adapter", "mlx5_0=4")[0] == ["adapter mlx5_0: kept: 4 virtual functions, without a driver of the host"]
+    assert mlx5.written() == []
+
+
+def test_a_dry_run_tells_the_same_and_changes_nothing(mlx5):
+    before = sorted(path.relative_to(mlx5.root) for path in (mlx5.root / "run").rglob("*"))
+    planned, _ = prepare(mlx5, "--adapter", "mlx5_0=4", "--dry-run")
+    assert mlx5.written() == [] and functions(mlx5) == {}
+    assert sorted(path.relative_to(mlx5.root) for path in (mlx5.root / "run").rglob("*")) == before
+    assert [line.replace(": planned:", ": done:") for line in planned] == prepare(mlx5, "--adapter", "mlx5_0=4")[0]
+
+
+def test_the_hook_prepares_where_nothing_else_is(mlx5):
+    answer = mlx5.prepare("--adapter", "mlx5_0=2", program=("src/hook/weft-hook", "prepare"))
+    assert "make 2 virtual functions" in answer.stdout and len(functions(mlx5)) == 2
+
+
+def test_another_number(mlx5):
+    prepare(mlx5, "--adapter", "mlx5_0=4")
+    steps, _ = prepare(mlx5, "--adapter", "0000:41:00.0=6")
+    assert steps == ["adapter 0000:41:00.0: done: remove its 4 virtual functions", "adapter 0000:41:00.0: done: make 6 virtual functions"]
+    assert functions(mlx5) == dict.fromkeys(addresses(6))
+    assert prepare(mlx5, "--adapter", "mlx5_0=0")[0] == ["adapter mlx5_0: done: remove its 6 virtual functions"]
+    assert functions(mlx5) == {}
+
+
+def test_drivers_are_taken_off_those_that_are_there(make):
+    host = make(MLX5.replace(" 0 vendor", " 3 vendor"))
+    assert functions(host) == dict.fromkeys(addresses(3), "mlx5_core")
+    steps, checks = prepare(host, "--adapter", "mlx5_0=3")
+    assert steps[1:] == [f"adapter mlx5_0: done: take mlx5_core off {pci}" for pci in addresses(3)]
+    assert functions(host) == dict.fromkeys(addresses(3)) and checks["adapter mlx5_0"]["state"] == "ok"
+
+
+def test_options_go_before_the_file(make):
+    host = make(MLX5, MLX5.replace("mlx5_0", "mlx5_1").replace("41:", "43:"))
+    wish(host, "adapters:\n  - { name: mlx5_0, functions: 8 }\n  - { name: mlx5_1, functions: 1 }\n")
+    prepare(host, "--adapter", "mlx5_0=2")
+    assert sorted(functions(host)) == addresses(2) + addresses(1, 43)
+
+
+@pytest.mark.parametrize(("line", "wished", "said", "mends"), [
+    (MLX5, "mlx5_7=4", "no such device (there are mlx5_0)", None),
+    (MLX5, "mlx5_0=9", "0000:41:00.0 can have 8 virtual functions, not 9", "mstconfig -d 0000:41:00.0 set SRIOV_EN=1 NUM_OF_VFS=9"),
+    (MLX5.replace("total=8", "total=0"), "mlx5_0=4", "has no virtual functions: SR-IOV is off", "mstconfig"),
+    (MLX5.replace(" 0 vendor", " 3 vendor"), "0000:41:00.2=1", "0000:41:00.2 is a virtual function itself: write 0000:41:00.0", None),
+    (MLX5, "mlx5_0=4,online", "only NVMe's functions are switched on", "leave out online"),
+])
+def test_what_cannot_be(make, line, wished, said, mends):
+    host = make(line)
+    [step], _ = prepare(host, "--adapter", wished)
+    assert ": refused: " in step and said in step
+    [hint] = remedy(host, "--adapter", wished)
+    assert hint is mends if mends is None else mends in hint
+    assert host.written() == []
+
+
+def test_without_a_driver(mlx5):
+    mlx5.order("drop /devices/pci0000:00/0000:41:00.0/driver")
+    [step], _ = prepare(mlx5, "--adapter", "0000:41:00.0=4")
+    assert "refused: 0000:41:00.0 has no driver" in step and "modprobe mlx5_core" in remedy(mlx5, "--adapter", "0000:41:00.0=4")[0]
+
+
+def test_twice_by_two_names(mlx5):
+    steps, _ = prepare(mlx5, "--adapter", "mlx5_0=4", "--adapter", "0000:41:00.0=4")
+    assert steps[-1] == "adapter 0000:41:00.0: refused: 0000:41:00.0 is wished for by another name already"
+    assert len(functions(mlx5)) == 4
+
+
+def test_one_that_refuses_does_not_keep_others_waiting(make):
+    host = make(MLX5, MLX5.replace("mlx5_0", "mlx5_1").replace("41:", "43:"))
+    host.order(f"fail /{PF5}/sriov_numvfs 5")
+    steps, checks = prepare(host, "--adapter", "mlx5_0=4", "--adapter", "mlx5_1=4")
+    assert "adapter mlx5_0: failed: make 4 virtual functions: cannot write 4" in steps[1] and "Input/output error" in steps[1]
+    assert sorted(functions(host)) == addresses(4, 43) and "adapter mlx5_0" not in checks
+    host.order(f"mend /{PF5}/sriov_numvfs")
+    assert prepare(host, "--adapter", "mlx5_0=4")[0] == ["adapter mlx5_0: done: make 4 virtual functions"]
+
+
+# --- in use ---
+
+
+def test_no_function_is_taken_from_a_process(mlx5):
+    prepare(mlx5, "--adapter", "mlx5_0=4")
+    mlx5.order("link /devices/pci0000:00/0000:41:00.3/driver ../../../bus/pci/drivers/vfio-pci")
+    group = mlx5.link("bus/pci/devices/0000:41:00.3/iommu_group")
+    with (mlx5.root / "dev/vfio" / group).open("w") as held:
+        user = subprocess.Popen(["sleep", "infinity"], stdin=held)
+    try:
+        mlx5.forget()
+        [step], _ = prepare(mlx5, "--adapter", "mlx5_0=2")
+        assert f"refused: 0000:41:00.3 is in use by process {user.pid}" in step
+        assert "weft drain" in remedy(mlx5, "--adapter", "mlx5_0=2")[0]
+        assert prepare(mlx5, "--adapter", "mlx5_0=4")[0] == ["adapter mlx5_0: kept: 4 virtual functions, without a driver of the host"]
+        assert mlx5.written() == []
+    finally:
+        user.kill()
+        user.wait()
+    prepare(mlx5, "--adapter", "mlx5_0=2")
+    assert len(functions(mlx5)) == 2
+
+
+def test_no_function_is_taken_from_a_node_that_gets_it_later(mlx5):
+    prepare(mlx5, "--adapter", "mlx5_0=4")
+    with mlx5.running("weft-a-1"):
+        assert mlx5.hook("qemu", "weft-a-1", "prepare", domain("a-1", devices=[device(vf=1, plugged="later")])).returncode == 0
+        [step], _ = prepare(mlx5, "--adapter", "mlx5_0=0")
+        assert "refused: 0000:41:00.2 is in use by the node weft-a-1" in step
+    assert len(functions(mlx5)) == 4
+
+
+# --- mlx4 ---
+
+
+def test_mlx4_wants_a_module_option(make):
+    host = make(MLX4)
+    [step], _ = prepare(host, "--adapter", "mlx4_0=8")
+    assert step == "adapter mlx4_0: refused: there are 4 virtual functions, and mlx4_core makes 8 only when it is loaded"
+    [hint] = remedy(host, "--adapter", "mlx4_0=8")
+    assert "echo 'options mlx4_core num_vfs=8 probe_vf=0 port_type_array=1,1' > /etc/modprobe.d/weft-mlx4.conf" in hint and "update-initramfs" in hint
+    assert not (host.root / "etc").exists()
+
+
+def test_mlx4_option_is_written_when_asked_for(make):
+    host = make(MLX4)
+    steps, _ = prepare(host, "--adapter", "mlx4_0=8", "--modprobe")
+    file = host.root / "etc/modprobe.d/weft-mlx4.conf"
+    assert ": done: write options mlx4_core" in steps[0] and file.read_text() == "options mlx4_core num_vfs=8 probe_vf=0 port_type_array=1,1\n"
+    assert remedy(host, "--adapter", "mlx4_0=8", "--modprobe") == ["update-initramfs -u (Debian) or dracut -f (RHEL), then reboot"]
+    assert len(prepare(host, "--adapter", "mlx4_0=8", "--modprobe")[0]) == 1, "it is written once"
+
+
+def test_mlx4_functions_that_are_there(make):
+    host = make(MLX4, MLX4.replace("mlx4_0", "mlx4_1").replace("42:", "44:"))
+    prepare(host, "--adapter", "mlx4_0=4")
+    assert {functions(host)[pci] for pci in addresses(4, 42)} == {None}
+    steps, _ = prepare(host, "--adapter", "mlx4_0=4", "--adapter", "mlx4_1=5")
+    assert "another adapter of mlx4_core is to have 4 virtual functions" in steps[1]
+
+
+# --- huge pages ---
+
+
+@pytest.fixture
+def paged(mlx5):
+    """Two NUMA nodes."""
+    for node in (0, 1):
+        for size, total in ((2048, 100), (1048576, 0)):
+            folder = f"/{NODES}/node{node}/hugepages/hugepages-{size}kB"
+            mlx5.order(f"file {folder}/nr_hugepages {total}")
+            mlx5.order(f"file {folder}/free_hugepages {total and 60 + 20 * node}")
+    mlx5.order("file /kernel/mm/hugepages/hugepages-2048kB/resv_hugepages 0")
+    return mlx5
+
+
+def pages(host, node, size=2048, name="nr_hugepages"):
+    return int(host.value(f"{NODES}/node{node}/hugepages/hugepages-{size}kB/{name}"))
+
+
+def test_pages_of_each_node(paged):
+    wish(paged, "pages:\n  2M: 128\n  1G: 1:4\n")
+    steps, checks = prepare(paged)
+    assert steps == ["pages 2M node 0: done: reserve 128 pages; there are 100", "pages 2M node 1: done: reserve 128 pages; there are 100",
+                     "pages 1G node 1: done: reserve 4 pages; there are 0"]
+    assert [pages(paged, node) for node in (0, 1)] == [128, 128] and [pages(paged, node, 1048576) for node in (0, 1)] == [0, 4]
+    assert checks["hugepages"]["found"].startswith("NUMA node 0: 128 of 2M, 60 free; NUMA node 1: 128 of 2M")
+    paged.forget()
+    assert all(": kept: " in step for step in prepare(paged)[0]) and paged.written() == []
+
+
+def test_fewer_pages_first(paged):
+    steps, _ = prepare(paged, "--pages", "1G=0:2", "--pages", "2M=0:50,1:100")
+    assert steps == ["pages 2M node 0: done: keep 50 pages; there are 100", "pages 1G node 0: done: reserve 2 pages; there are 0",
+                     "pages 2M node 1: kept: 100 pages"]
+
+
+def test_pages_in_use_stay(paged):
+    steps, _ = prepare(paged, "--pages", "2M=30")
+    assert steps == ["pages 2M node 0: refused: 30 pages of 100, of which 40 are in use or promised", "pages 2M node 1: done: keep 30 pages; there are 100"]
+    assert "at least" in remedy(paged, "--pages", "2M=0:30")[0] and pages(paged, 0) == 100
+    paged.order("value /kernel/mm/hugepages/hugepages-2048kB/resv_hugepages 10")
+    assert "50 are in use or promised" in prepare(paged, "--pages", "2M=0:45")[0][0]
+
+
+def test_memory_in_pieces(paged):
+    paged.order(f"ignore /{NODES}/node1/hugepages/hugepages-1048576kB/nr_hugepages")
+    steps, checks = prepare(paged, "--pages", "1G=1:64")
+    assert "failed: reserve 64 pages; there are 0: only 0 were to be had" in steps[0] and "hugepagesz=1G hugepages=1:64" in steps[0]
+    assert "hugepages" not in checks
+
+
+def test_no_such_pages(paged):
+    steps, _ = prepare(paged, "--pages", "1G=2:4", "--pages", "16M=4")
+    assert steps[0] == "pages 1G node 2: refused: this host has no pages of 1G on NUMA node 2"
+    assert ": refused: this host has no pages of 16M" in steps[1]
+
+
+# --- what is wrong with the wish ---
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("adapters: 4\n", "adapters"),
+    ("adapter: []\n", "adapter"),
+    ("adapters:\n  - { name: mlx5_0 }\n", "functions"),
+    ("adapters:\n  - { name: ../x, functions: 1 }\n", "is no name of an adapter"),
+    ("adapters:\n  - { name: a, functions: 1 }\n  - { name: a, functions: 2 }\n", "is there twice"),
+    ("adapters:\n  - { name: a, functions: -1 }\n", "functions"),
+    ("adapters:\n  - { name: a, functions: 1, onlin: true }\n", "onlin"),
+    ("pages:\n  3M: 1\n", "pages.3M: 3M is no size of huge pages"),
+    ("pages:\n  2M: many\n", '"many" is no number of pages'),
+    ("pages:\n  2M: 0:1,0:2\n", "names NUMA node 0 twice"),
+    ("pages:\n  2M: 1,2\n", "is no number of pages"),
+    ("pages:\n  2M: 1\n  2048K: 1\n", "is there twice"),
+    ("pages: [\n", "host.yaml"),
+])
+def test_wrong_wishes_change_nothing(mlx5, text, said):
+    wish(mlx5, text)
+    answer = mlx5.prepare("--adapter", "mlx5_0=4")
+    assert answer.returncode == 2 and answer.stdout == "" and said in answer.stderr, answer.stderr
+    assert mlx5.written() == [] and functions(mlx5) == {}
+
+
+@pytest.mark.parametrize("arguments", [(), ("--adapter", "mlx5_0"), ("--adapter", "mlx5_0=x"), ("--adapter", "mlx5_0=1,on"), ("--adapter", "=1"),
+                                       ("--pages", "2M"), ("--pages", "2M="), ("--pages", "=4"), ("--file", "/nowhere")])
+def test_wrong_options(mlx5, arguments):
+    answer = mlx5.prepare(*arguments)
+    assert answer.returncode == 2 and answer.stderr.startswith("weft: ") and mlx5.written() == []
+
+
+# --- killed ---
+
+
+def reached(host, log, *arguments):
+    host.prepare(*arguments, environment={"WEFT_FAILPOINT_LOG": log})
+    return log.read_text(encoding="utf-8").split()
+
+
+def test_killed_anywhere_it_ends_whole(make, tmp_path):
+    """From two functions with drivers to four without, and from two kinds of pages to others."""
+    arguments = ("--adapter", "mlx5_0=4", "--adapter", "mlx5_1=2", "--adapter", "mlx4_0=8", "--modprobe", "--pages", "2M=0:50", "--pages", "1G=0:2")
+
+    def fresh():
+        host = make(MLX5.replace(" 0 vendor", " 2 vendor"), MLX5.replace("mlx5_0", "mlx5_1").replace("41:", "43:").replace(" 0 vendor", " 2 vendor"), MLX4)
+        for size, total in ((2048, 100), (1048576, 0)):
+            host.order(f"file /{NODES}/node0/hugepages/hugepages-{size}kB/nr_hugepages {total}")
+            host.order(f"file /{NODES}/node0/hugepages/hugepages-{size}kB/free_hugepages {total}")
+        return host
+
+    points = reached(fresh(), tmp_path / "log", *arguments)
+    assert {"prepare-autoprobe-before", "prepare-no-functions-after", "prepare-functions-before", "prepare-unbind-before", "prepare-pages-after",
+            "prepare-modprobe-before"} <= set(points)
+    for number, point in enumerate(points):
+        host = fresh()
+        killed = host.prepare(*arguments, environment={"WEFT_FAILPOINT": f"{point}:{points[:number + 1].count(point)}"})
+        assert killed.returncode == -9 and killed.stdout == "", point
+        prepare(host, *arguments)
+        steps, _ = prepare(host, *arguments)
+        assert all(": kept: " in step for step in steps[:-1]) and "refused: there are 4 virtual functions" in steps[-1], (point, steps)
+        assert {pci: driver for pci, driver in functions(host).items() if ":42:" not in pci} == dict.fromkeys(addresses(4) + addresses(2, 43))
+        assert (pages(host, 0), pages(host, 0, 1048576)) == (50, 2)
+        assert (host.root / "etc/modprobe.d/weft-mlx4.conf").read_text().startswith("options mlx4_core num_vfs=8 ")
+        host.close()
