@@ -20,7 +20,8 @@ weft_port_wishes_add(GArray *wishes, const WeftPartition *partition)
         if (!g_hash_table_add(seen, (gpointer)&member->port_guid))
             continue;
         guint full = member->membership == WEFT_MEMBER_LIMITED ? 0 : FULL_MEMBER;
-        WeftPortWish wish = { member->port_guid, partition->pkey, (guint16)(partition->pkey | full), member->index == 0 };
+        gboolean first = member->index == 0 && !member->virtual_guid; /* a virtual port has a table of its own */
+        WeftPortWish wish = { member->port_guid, partition->pkey, (guint16)(partition->pkey | full), first };
         g_array_append_val(wishes, wish);
     }
 }

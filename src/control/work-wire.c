@@ -28,14 +28,16 @@ wired(WeftDeed deed, const GError *error, gpointer data)
 }
 
 /* A virtual function of mlx5 is a port of its own; those of mlx4 use the host's, which is in the partition once for all of
- * them. A whole HCA is the node's own: its P_Key belongs at index 0. On a shared port that must never be asked for. */
+ * them. A whole HCA and a virtual port are the node's own: its P_Key belongs at index 0. On a shared port that must never be
+ * asked for. */
 static WeftMember
 member_of(const WeftHca *hca, const WeftDevice *device)
 {
+    gboolean shares_port = hca->driver == WEFT_HCA_MLX4;
     return (WeftMember){ .port_guid = hca->port_guid,
-                         .virtual_guid = hca->driver == WEFT_HCA_MLX4 ? 0 : device->guid,
+                         .virtual_guid = shares_port ? 0 : device->guid,
                          .membership = WEFT_MEMBER_FULL,
-                         .index = device->vf < 0 ? 0 : -1 };
+                         .index = shares_port && device->vf >= 0 ? -1 : 0 };
 }
 
 static void

@@ -203,6 +203,7 @@ read_hypervisor(WeftFields *f, WeftConfig *config)
     config->hypervisor = g_strdup(hypervisor_drivers[driver]);
     read_path(f, "world", &config->hypervisor_world);
     config->run_guests = weft_fields_bool(f, "run_guests", FALSE);
+    read_path(f, "hook", &config->hook);
     read_numbers(f, libvirt_numbers, config);
     read_durations(f, libvirt_durations, config);
 }
@@ -554,6 +555,7 @@ weft_config_free(WeftConfig *config)
         config->secret,
         config->hypervisor,
         config->hypervisor_world,
+        config->hook,
         config->fabric_world,
         (char *)config->api.socket_path,
         (char *)config->api.socket_group,

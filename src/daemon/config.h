@@ -18,6 +18,7 @@ typedef struct WeftConfig {
     char *hypervisor;       /* driver: "libvirt" or "fake" */
     char *hypervisor_world; /* folder of the fake's world */
     gboolean run_guests;    /* the fake's guests are answered by the guest program */
+    char *hook;             /* the program that the fake runs as weft-hook; NULL: none */
     WeftLibvirtOptions libvirt;
     char *fabric_world; /* folder of the fakes of fabrics without a manager of their own */
     WeftApiOptions api; /* its texts belong to the config */

@@ -123,6 +123,8 @@ make_fake(const WeftConfig *config, GError **error)
     WeftHypervisor *hv = weft_hypervisor_fake_new(config->hypervisor_world, error);
     if (hv && config->run_guests)
         weft_hypervisor_fake_use_guest(hv, config->guest);
+    if (hv && config->hook)
+        weft_hypervisor_fake_use_hook(hv, config->hook);
     return hv;
 }
 

@@ -253,7 +253,7 @@ add_key(WeftPortTable *table, const WeftFakeSeat *seat)
     guint16 keys[] = { (guint16)(seat->pkey | 0x8000), (guint16)seat->pkey };
     if (seat->member->membership == WEFT_MEMBER_LIMITED)
         keys[0] = keys[1];
-    if (seat->member->index == 0)
+    if (seat->member->index == 0 && !seat->member->virtual_guid)
         g_array_prepend_val(table->pkeys, keys[0]);
     else
         g_array_append_val(table->pkeys, keys[0]);

@@ -277,6 +277,23 @@ world_of(WeftHypervisor *hv)
     return ((WeftFakeHypervisor *)hv)->world;
 }
 
+/* As libvirt does it: what the hook refuses does not run, and what does not run is released. */
+static gboolean
+start_with_hook(const WeftFakeHypervisor *hv, const WeftFakeFolder *host, const WeftDomainFacts *facts, const WeftStart *start,
+                GError **error)
+{
+    if (weft_fake_exists(host, facts->name, WEFT_FAKE_RUNNING))
+        return start_with_files(hv->world, host, facts, start, error);
+    if (!weft_fake_hook_begin(hv, host->host, facts->name, start->xml, error))
+        return FALSE;
+    if (start_with_files(hv->world, host, facts, start, error) &&
+        weft_fake_hook_started(hv, host->host, facts->name, start->xml, error))
+        return TRUE;
+    weft_fake_hook_end(hv, host->host, facts->name, start->xml);
+    weft_fake_remove(host, facts->name, WEFT_FAKE_RUNNING, NULL);
+    return FALSE;
+}
+
 static gboolean
 fake_start(WeftHypervisor *hv, const WeftHostAddress *address, const WeftStart *start, GCancellable *cancellable,
            GError **error)
@@ -289,7 +306,7 @@ fake_start(WeftHypervisor *hv, const WeftHostAddress *address, const WeftStart *
     WeftFakeFolder host;
     if (!weft_fake_folder_lock(world_of(hv), address->name, WEFT_FAKE_DOMAINS, &host, error))
         return FALSE;
-    gboolean ok = start_with_files(world_of(hv), &host, facts, start, error);
+    gboolean ok = start_with_hook((WeftFakeHypervisor *)hv, &host, facts, start, error);
     weft_fake_folder_close(&host);
     return ok;
 }
@@ -319,6 +336,16 @@ fake_open(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain
     return weft_fake_guests_open(((WeftFakeHypervisor *)hv)->guests, address->name, domain, channel, error);
 }
 
+/* Before its file goes: whoever is killed in between does it again. */
+static void
+end_with_hook(const WeftFakeHypervisor *hv, const WeftFakeFolder *host, const char *domain)
+{
+    g_autofree char *file = g_strconcat(domain, WEFT_FAKE_RUNNING, NULL);
+    g_autofree char *text = hv->hook && host->fd >= 0 ? weft_fake_read(host, file, WEFT_DOMAIN_XML_MAX, NULL) : NULL;
+    if (text)
+        weft_fake_hook_end(hv, host->host, domain, without_head(text));
+}
+
 static gboolean
 fake_stop(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain, GCancellable *cancellable, GError **error)
 {
@@ -330,6 +357,7 @@ fake_stop(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain
         weft_fake_folder_close(&host);
         return FALSE;
     }
+    end_with_hook((WeftFakeHypervisor *)hv, &host, domain);
     gboolean ok =
         weft_fake_remove(&host, domain, WEFT_FAKE_STOPPED, error) &&
         weft_fake_remove(&host, domain, WEFT_FAKE_RUNNING, error) && weft_fake_remove(&host, domain, WEFT_FAKE_BLANK, error) &&
@@ -467,6 +495,7 @@ fake_free(WeftHypervisor *hv)
 {
     fake_watch(hv, NULL, NULL);
     weft_fake_guests_free(((WeftFakeHypervisor *)hv)->guests);
+    g_free(((WeftFakeHypervisor *)hv)->hook);
     g_free(((WeftFakeHypervisor *)hv)->world);
     g_free(hv);
 }
@@ -514,4 +543,12 @@ void
 weft_hypervisor_fake_use_guest(WeftHypervisor *hv, const char *program)
 {
     weft_fake_guests_use(((WeftFakeHypervisor *)hv)->guests, program);
+}
+
+void
+weft_hypervisor_fake_use_hook(WeftHypervisor *hv, const char *program)
+{
+    WeftFakeHypervisor *fake = (WeftFakeHypervisor *)hv;
+    fake->hook = g_strdup(program);
+    weft_fake_hook_recover(fake);
 }

@@ -21,6 +21,7 @@
  *     WORLD/reboots                    guests that rebooted, a line "HOST DOMAIN" each time; told when the file is written
  *     WORLD/hookless                   guests have no hooks that they run before they come to rest
  *     WORLD/apart                      hosts whose guests do not reach each other, a line "HOST HOST" each
+ *     WORLD/HOST/root                  the root of the host's files, where a hook is used: its /sys and /run
  *
  * Hosts need not be prepared: a folder appears with the first domain. Two nodes that use the same core, VF or GUID of a host
  * are refused at start, whatever weft believes: so that a test finds out.
@@ -39,3 +40,6 @@ WeftHypervisor *weft_hypervisor_fake_new(const char *world, GError **error);
 /* Has each guest answered by the guest program, a process on this machine whose files are below WORLD/HOST/guests/NAME: it runs
  * what it is told, and meets nobody. */
 void weft_hypervisor_fake_use_guest(WeftHypervisor *hv, const char *program);
+/* Has the hook run for each domain that starts or stops, and for each inspection, as libvirt runs it, with WEFT_HOOK_ROOT as
+ * WORLD/HOST/root; not for moves, plugging and networks. A domain's process there is one that always runs. */
+void weft_hypervisor_fake_use_hook(WeftHypervisor *hv, const char *program);

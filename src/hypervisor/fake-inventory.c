@@ -103,6 +103,11 @@ weft_fake_inspect(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable 
     }
     WeftInventory *inventory = read_inventory(json, host->name, error);
     json_decref(json);
+    if (inventory && ((WeftFakeHypervisor *)hv)->hook) {
+        g_clear_pointer(&inventory->hook, json_decref);
+        g_clear_pointer(&inventory->hook_error, g_free);
+        inventory->hook = weft_fake_hook_report((WeftFakeHypervisor *)hv, host->name, &inventory->hook_error);
+    }
     if (inventory && !text)
         add_usual_devices(inventory->hardware);
     return inventory;

@@ -11,6 +11,7 @@ typedef struct WeftFakeHypervisor {
     char *world;
     WeftFakeGuests *guests;
     WeftFakeReboots *reboots;
+    char *hook; /* weft-hook; NULL: nobody's */
 } WeftFakeHypervisor;
 
 /* A folder of a host, open. fd -1: there is none, and so nothing in it. */
@@ -122,6 +123,21 @@ gboolean weft_fake_list_halted(const WeftFakeFolder *host, GPtrArray *names, GEr
 /* --- fake-hypervisor.c --- */
 /* Writes a domain's file as that of a running one is written, under this suffix; nothing of it may be another's. */
 gboolean weft_fake_put(const WeftFakeFolder *host, const char *xml, const char *suffix, GError **error);
+
+/* --- fake-hook.c: weft-hook as libvirt runs it; all of them do nothing where none is used --- */
+
+/* What a libvirtd does that starts: processes without a domain are ended. */
+void weft_fake_hook_recover(const WeftFakeHypervisor *hv);
+/* Before it runs: "prepare" and "start". Where either refuses, all is undone. */
+gboolean
+weft_fake_hook_begin(const WeftFakeHypervisor *hv, const char *host, const char *domain, const char *xml, GError **error);
+/* It runs. FALSE: it must not. */
+gboolean
+weft_fake_hook_started(const WeftFakeHypervisor *hv, const char *host, const char *domain, const char *xml, GError **error);
+/* Its process is gone: "stopped" and "release". */
+void weft_fake_hook_end(const WeftFakeHypervisor *hv, const char *host, const char *domain, const char *xml);
+/* Asks for a report. NULL: there is none, and why. */
+json_t *weft_fake_hook_report(const WeftFakeHypervisor *hv, const char *host, char **ret_problem);
 
 /* --- fake-networks.c --- */
 gboolean weft_fake_connect(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHostNetwork *network,

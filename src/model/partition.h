@@ -10,7 +10,7 @@ typedef struct WeftMember {
     guint64 port_guid;    /* of the host's HCA */
     guint64 virtual_guid; /* of the virtual function; 0: the port itself */
     WeftMembership membership;
-    int index; /* wished index in the port's P_Key table; -1: any */
+    int index; /* wished index in the P_Key table of the virtual port, else of the port; -1: any */
 } WeftMember;
 
 typedef struct WeftPartition {

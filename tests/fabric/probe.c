@@ -2,10 +2,17 @@
  *
  *     tables [GUID…]                       P_Keys of these hosts' ports, all unless told, and of the switch at their other end
  *     put own|enforced GUID INDEX P_KEY    writes one entry, as a stranger would
- *     paths P_KEY…                         for each, the pairs of hosts' ports between which there is a path with it */
+ *     paths P_KEY…                         for each, the pairs of hosts' ports between which there is a path with it
+ *     serve SOCKET                         tells simulated adapters the tables of their ports (see lab/hcafs/ports.h), until it
+ * is killed; prints "ready" */
 #include "ports.h"
 
 #include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #define PATH_PKEY_OFFSET 50
 #define PATH_MASK (1ull << 2 | 1ull << 3 | 1ull << 13) /* DGID, SGID and P_Key count */
@@ -154,10 +161,46 @@ paths(const Ports *ports, int n, char **pkeys)
     return all;
 }
 
+/* --- for simulated adapters --- */
+
+static void
+answer(const Ports *ports, FILE *client)
+{
+    char line[64];
+    guint16 pkeys[PORTS_TABLE_MAX];
+    guint64 guid = fgets(line, sizeof line, client) ? g_ascii_strtoull(line, NULL, 16) : 0;
+    const PortsPort *port = g_hash_table_lookup(ports->by_guid, &guid);
+    if (port && !ports_read(ports, &port->own, pkeys))
+        return; /* it does not answer: so nothing is said of it */
+    g_autoptr(GString) text = g_string_new(NULL);
+    for (guint i = 0; port && i < port->own.capacity; i++)
+        g_string_append_printf(text, "0x%04x ", pkeys[i]);
+    dprintf(fileno(client), "%s\n", text->str);
+}
+
+static json_t *
+serve(const Ports *ports, int n, char **words)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    g_strlcpy(address.sun_path, n == 1 ? words[0] : "", sizeof address.sun_path);
+    int server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(server, (struct sockaddr *)&address, sizeof address) < 0 || listen(server, SOMAXCONN) < 0)
+        g_error("serve SOCKET");
+    signal(SIGPIPE, SIG_IGN);
+    puts("ready");
+    fflush(stdout);
+    for (int fd; (fd = accept4(server, NULL, NULL, SOCK_CLOEXEC)) >= 0;) {
+        FILE *client = fdopen(fd, "r");
+        answer(ports, client);
+        fclose(client);
+    }
+    return json_true();
+}
+
 static const struct {
     const char *name;
     json_t *(*run)(const Ports *ports, int n, char **words);
-} verbs[] = { { "tables", tables }, { "put", put }, { "paths", paths } };
+} verbs[] = { { "tables", tables }, { "put", put }, { "paths", paths }, { "serve", serve } };
 
 int
 main(int argc, char **argv)
@@ -171,6 +214,6 @@ main(int argc, char **argv)
         json_decref(said);
         return 0;
     }
-    g_printerr("fabric-probe: tables, put or paths\n");
+    g_printerr("fabric-probe: tables, put, paths or serve\n");
     return 2;
 }

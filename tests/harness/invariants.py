@@ -339,7 +339,7 @@ def members_of(dump):
         hcas = {hca["name"]: hca for hca in hosts[node["host"]].get("hcas", [])}
         for _rail, name, vf, guid in node.get("devices", []):
             virtual = 0 if hcas[name]["driver"] == "mlx4" else int(guid, 16)
-            members[node["cluster"]].add(Member(int(hcas[name]["port_guid"], 16), virtual, "full", 0 if vf < 0 else -1))
+            members[node["cluster"]].add(Member(int(hcas[name]["port_guid"], 16), virtual, "full", 0 if vf < 0 or virtual else -1))
     return members
 
 

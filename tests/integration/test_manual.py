@@ -10,7 +10,7 @@ from harness.weft import SOURCE, build_folder
 
 PAGE = (SOURCE / "docs/man/weft.yaml.5").read_text(encoding="utf-8")
 EXAMPLE = SOURCE / "docs/weft.yaml.example"
-FOR_TESTS = {"run_guests"}  # of no use in an example
+FOR_TESTS = {"run_guests", "hook"}  # of no use in an example
 
 
 def options():

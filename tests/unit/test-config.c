@@ -99,7 +99,7 @@ describe_options(const WeftConfig *config)
     g_string_append_printf(text, "\n%u %u %u %u %" G_GUINT64_FORMAT "\n", c->workers, c->workers_per_host, c->starts_max,
                            c->path_rule.bridge_below, c->path_rule.shm);
     g_string_append_printf(text, "%g %g %g %u\n", c->queue.priority, c->queue.age, c->queue.share, c->queue.depth);
-    g_string_append_printf(text, "%s %s %d %u %u\n", config->guest, config->secret, config->run_guests,
+    g_string_append_printf(text, "%s %s %d %s %u %u\n", config->guest, config->secret, config->run_guests, config->hook,
                            config->libvirt.keepalive, config->libvirt.keepalive_count);
     for (gsize i = 0; i < G_N_ELEMENTS(times); i++)
         g_string_append_printf(text, " %" G_GINT64_FORMAT, times[i] / 1000);
@@ -168,7 +168,8 @@ options_are_read(void)
         "queue: { priority: 51, age: 52.5, share: 0, half_life: 53ms, depth: 54 }\n"
         "guest: /s/guest\n"
         "secret: /s/secret\n"
-        "hypervisor: { driver: fake, world: /s/hosts, run_guests: true, dial_limit: 38ms, keepalive: 39, keepalive_count: 40 "
+        "hypervisor: { driver: fake, world: /s/hosts, run_guests: true, hook: /s/hook, dial_limit: 38ms, keepalive: 39, "
+        "keepalive_count: 40 "
         "}\n"
         "fabric: { driver: fake, world: /s/fabric }\n",
         &error);
@@ -179,7 +180,7 @@ options_are_read(void)
                     "/s/sock hpc [::1]:7600 /s/crt /s/key 11 12 13312 14 15 16\n"
                     "21 22 23 43 2097152\n"
                     "51 52.5 0 54\n"
-                    "/s/guest /s/secret 1 39 40\n"
+                    "/s/guest /s/secret 1 /s/hook 39 40\n"
                     " 17000 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 41 42 44 53 45");
     scratch_free(folder);
 }
