@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 /* The virtual functions of an NVMe device are secondary controllers: offline until they were given queues and interrupts out
- * of those that the primary one has let go, which it does at its next reset. See NVM Express Base Specification 2.0: 5.17.2.15
- * and 5.17.2.16 (identify), 5.27 (virtualization management). */
+ * of those that the primary one has let go, which it does when its function is reset. See NVM Express Base
+ * Specification 2.0: 5.17.2.15 and 5.17.2.16 (identify), 5.27 (virtualization management). */
 
 #define IDENTIFY 0x06
 #define IDENTIFY_PRIMARY 0x14
@@ -19,6 +19,7 @@
 #define MANAGE 0x1c
 #define PAGE 4096
 #define TIMEOUT_MS 10000
+#define RESET_SECONDS 60
 
 enum { QUEUES, INTERRUPTS };                                      /* kinds of resources */
 enum { PRIMARY_ALLOCATE = 1, ASSIGN = 8, ONLINE = 9 };            /* actions */
@@ -34,7 +35,8 @@ typedef struct Resource {
 
 typedef struct Device {
     char *path;  /* of /dev/nvme0 */
-    char *reset; /* of its file in sysfs */
+    char *reset; /* of its function's file in sysfs */
+    char *state; /* of its controller's */
     guint16 id;
     Resource resources[2];
     guint8 secondaries[PAGE];
@@ -45,6 +47,7 @@ device_free(Device *device)
 {
     g_free(device->path);
     g_free(device->reset);
+    g_free(device->state);
     g_free(device);
 }
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Device, device_free)
@@ -97,7 +100,8 @@ look(const WeftHook *hook, const WeftAdapter *adapter, GError **error)
         return NULL;
     }
     device->path = weft_sysfs_path(hook, "/dev/%s", (const char *)g_ptr_array_index(names, 0));
-    device->reset = g_build_filename(folder, g_ptr_array_index(names, 0), "reset_controller", NULL);
+    device->reset = g_build_filename(adapter->folder, "reset", NULL);
+    device->state = g_build_filename(folder, g_ptr_array_index(names, 0), "state", NULL);
     if (!identify(device->path, IDENTIFY_PRIMARY, page, error) ||
         !identify(device->path, IDENTIFY_SECONDARIES, device->secondaries, error))
         return NULL;
@@ -134,10 +138,23 @@ act_manage(const WeftHook *hook, const WeftStep *step, GError **error)
     return command(step->path, &order, error);
 }
 
+/* The kernel brings the controller back after the reset of its function has returned, and refuses commands until then: nothing
+ * but its state tells when. */
 static gboolean
 act_reset(const WeftHook *hook, const WeftStep *step, GError **error)
 {
-    return weft_sysfs_write(step->path, step->value, error);
+    if (!weft_sysfs_write(step->path, step->value, error))
+        return FALSE;
+    g_autofree char *state = NULL;
+    for (gint64 end = g_get_monotonic_time() + RESET_SECONDS * G_USEC_PER_SEC; g_get_monotonic_time() < end;) {
+        g_free(state);
+        state = weft_sysfs_read(step->hint, error);
+        if (!state || g_str_equal(state, "live"))
+            return state != NULL;
+        g_usleep(20 * 1000);
+    }
+    return weft_error_refuse(error, WEFT_ERROR_TIMEOUT,
+                             "its controller is %s still after %d seconds: dmesg | grep nvme tells why", state, RESET_SECONDS);
 }
 
 typedef struct Order {
@@ -161,8 +178,10 @@ plan_release(WeftPlan *plan, const char *item, const Device *device)
     for (guint kind = 0; kind < G_N_ELEMENTS(kinds); kind++)
         manage(plan, item, device, &(Order){ "prepare-nvme-release", PRIMARY_ALLOCATE, kind, device->id, 0 },
                g_strdup_printf("have it let go %u %s for its functions", device->resources[kind].primary, kinds[kind]));
-    weft_plan_write(plan, item, "prepare-nvme-reset", g_strdup("reset it"), g_strdup(device->reset), g_strdup("1"))->act =
-        act_reset;
+    WeftStep *step =
+        weft_plan_write(plan, item, "prepare-nvme-reset", g_strdup("reset it"), g_strdup(device->reset), g_strdup("1"));
+    step->act = act_reset;
+    step->hint = g_strdup(device->state);
 }
 
 static guint

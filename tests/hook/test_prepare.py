@@ -1,10 +1,11 @@
 """weft host prepare: what it makes, leaves alone and refuses, and that it ends whole wherever it was killed."""
 
 import json
+import shutil
 import subprocess
 
 import pytest
-from host import device, domain
+from host import BUILD, device, domain
 
 MLX5 = "mlx5 mlx5_0 0000:41:00.0 0 vendor total=8"
 MLX4 = "mlx4 mlx4_0 0000:42:00.0 4"
@@ -292,6 +293,200 @@ def test_wrong_wishes_change_nothing(mlx5, text, said):
 def test_wrong_options(mlx5, arguments):
     answer = mlx5.prepare(*arguments)
     assert answer.returncode == 2 and answer.stderr.startswith("weft: ") and mlx5.written() == []
+
+
+# --- the way of devices to nodes ---
+
+
+class Board:
+    """A host of plain files: an adapter with two functions below a root port."""
+
+    def __init__(self, host):
+        self.host = host
+        self.port = host.sys / "devices/pci0000:40/0000:40:01.0"
+        (host.sys / "bus/pci/devices").mkdir(parents=True)
+        (host.sys / "bus/pci/drivers/mlx5_core").mkdir(parents=True)
+        (host.sys / "class/infiniband/mlx5_0").mkdir(parents=True)
+        (host.root / "dev/vfio/vfio").touch()
+        for number, pci in enumerate(["0000:41:00.0", *addresses(2)]):
+            folder = self.port / pci
+            folder.mkdir(parents=True)
+            (host.sys / "bus/pci/devices" / pci).symlink_to(f"../../../devices/pci0000:40/0000:40:01.0/{pci}")
+            self.group(pci, number)
+        (host.sys / "bus/pci/devices/0000:40:01.0").symlink_to("../../../devices/pci0000:40/0000:40:01.0")
+        self.adapter = self.port / "0000:41:00.0"
+        for number, pci in enumerate(addresses(2)):
+            (self.adapter / f"virtfn{number}").symlink_to(f"../{pci}")
+            (self.port / pci / "physfn").symlink_to("../0000:41:00.0")
+        (self.adapter / "driver").symlink_to("../../../../bus/pci/drivers/mlx5_core")
+        (host.sys / "class/infiniband/mlx5_0/device").symlink_to("../../../devices/pci0000:40/0000:40:01.0/0000:41:00.0")
+        for name, value in (("sriov_totalvfs", 8), ("sriov_numvfs", 2), ("sriov_drivers_autoprobe", 0)):
+            (self.adapter / name).write_text(f"{value}\n", encoding="utf-8")
+        self.acs(0x1d)
+        self.chip("IR-PCI-MSIX-0000:41:00.0")
+
+    def group(self, pci, number):
+        link = self.port / pci / "iommu_group"
+        link.unlink(missing_ok=True)
+        link.symlink_to(f"../../../../kernel/iommu_groups/{number}")
+        members = self.host.sys / f"kernel/iommu_groups/{number}/devices"
+        members.mkdir(parents=True, exist_ok=True)
+        (members / pci).touch()
+
+    def acs(self, control, capability=0x000d, whole=4096):
+        config = bytearray(4096)
+        config[0x06], config[0x34], config[0x40], config[0x42] = 0x10, 0x40, 0x10, 0x42
+        config[0x100:0x108] = capability.to_bytes(2, "little") + b"\x01\x00" + (0x1d).to_bytes(2, "little") + control.to_bytes(2, "little")
+        (self.port / "config").write_bytes(config[:whole])
+
+    def chip(self, name):
+        folder = self.host.sys / "kernel/irq/24"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "chip_name").write_text(f"{name}\n", encoding="utf-8")
+
+    def check(self, name="adapter mlx5_0"):
+        found = prepare(self.host, "--adapter", "mlx5_0=2")[1][name]
+        report = self.host.hook("network", "weft-probe", "start", "<hookData/>").stderr.split("\n")[1]
+        return found, json.loads(report)
+
+
+@pytest.fixture
+def board(make):
+    return Board(make())
+
+
+def test_a_host_in_order(board):
+    steps, checks = prepare(board.host, "--adapter", "mlx5_0=2")
+    assert steps == ["adapter mlx5_0: kept: 2 virtual functions, without a driver of the host"]
+    assert {name: check["state"] for name, check in checks.items()} == {"iommu": "ok", "interrupts": "ok", "adapter mlx5_0": "ok"}
+    assert board.host.prepare("--adapter", "mlx5_0=2").returncode == 0
+
+
+def test_no_iommu(board):
+    shutil.rmtree(board.host.sys / "kernel/iommu_groups")
+    found, report = board.check("iommu")
+    assert found["state"] == "fail" and "intel_iommu=on" in found["remedy"] and report["iommu_groups"] == 0
+
+
+def test_interrupts_are_not_remapped(board):
+    board.chip("PCI-MSIX-0000:41:00.0")
+    found, report = board.check("interrupts")
+    assert found["state"] == "fail" and "intremap=off" in found["remedy"] and report["interrupt_remapping"] is False
+    folder = board.host.sys / "module/vfio_iommu_type1/parameters"
+    folder.mkdir(parents=True)
+    (folder / "allow_unsafe_interrupts").write_text("Y\n", encoding="utf-8")
+    assert board.check("interrupts")[0]["state"] == "warn"
+
+
+def test_functions_in_one_group_below_a_port_without_acs(board):
+    board.acs(0, capability=0x0001)
+    found, report = board.check()
+    assert found["state"] == "ok" and report["hcas"][0]["acs_lacking"] == ["0000:40:01.0"], "the kernel's groups decide"
+    for pci in addresses(2):
+        board.group(pci, 9)
+    found, report = board.check()
+    assert found["state"] == "fail" and "no ACS at port 0000:40:01.0" in found["found"] and "ACSCap" in found["remedy"]
+    assert report["hcas"][0]["shared"] == addresses(2)
+    board.acs(0x0c)
+    found, report = board.check()
+    assert "ACS is off at port 0000:40:01.0" in found["found"] and "disable_acs_redir" in found["remedy"]
+    assert report["hcas"][0]["acs_off"] == ["0000:40:01.0"] and report["hcas"][0]["acs_lacking"] == []
+    board.acs(0x1d, whole=64)
+    assert board.check()[1]["hcas"][0]["acs_off"] is None
+
+
+def test_a_function_that_the_iommu_does_not_know(board):
+    (board.port / "0000:41:00.2/iommu_group").unlink()
+    found, report = board.check()
+    assert found["state"] == "fail" and "0000:41:00.2" in found["found"] and report["hcas"][0]["ungrouped"] == ["0000:41:00.2"]
+
+
+# --- NVMe ---
+
+PF = "0000:01:00.0"
+
+
+class Nvme:
+    """A host with an NVMe device, whose controller answers from a file."""
+
+    def __init__(self, host):
+        self.host = host
+        folder = host.sys / "devices/pci0000:00" / PF
+        (folder / "nvme/nvme0").mkdir(parents=True)
+        for name, value in (("sriov_totalvfs", 4), ("sriov_numvfs", 0), ("sriov_drivers_autoprobe", 1), ("reset", ""), ("nvme/nvme0/state", "live")):
+            (folder / name).write_text(f"{value}\n", encoding="utf-8")
+        for name in ("bus/pci/drivers/nvme", "bus/pci/devices", "class/nvme/nvme0"):
+            (host.sys / name).mkdir(parents=True)
+        (folder / "driver").symlink_to("../../../bus/pci/drivers/nvme")
+        (host.sys / "bus/pci/devices" / PF).symlink_to(f"../../../devices/pci0000:00/{PF}")
+        (host.sys / "class/nvme/nvme0/device").symlink_to(f"../../../devices/pci0000:00/{PF}")
+        (host.root / "dev/nvme0").touch()
+        self.folder = folder
+        self.environment = {"LD_PRELOAD": BUILD / "tests/hook/nvme-sim.so", "NVME_SIM": host.root / "nvme-state"}
+
+    def prepare(self, *arguments, **environment):
+        return prepare(self.host, *arguments, environment=self.environment | environment)
+
+    def state(self):
+        """Functions, which of them are on, what the primary keeps and what each was given."""
+        numbers = (self.host.root / "nvme-state").read_bytes()
+        words = memoryview(numbers[6:]).cast("H")
+        return numbers[1], list(numbers[2:6]), list(words[:2]), list(words[4:8]), list(words[8:12])
+
+
+@pytest.fixture
+def nvme(make):
+    return Nvme(make())
+
+
+def test_nvme_functions_are_switched_on(nvme):
+    steps, _ = nvme.prepare("--adapter", "nvme0=4,online")
+    assert [step.partition(": done: ")[2] for step in steps][:6] == [
+        "keep drivers of the host off its virtual functions", "have it let go 8 queues for its functions", "have it let go 4 interrupts for its functions",
+        "reset it", "make 4 virtual functions", "give function 0 2 queues"]
+    assert nvme.state() == (4, [1] * 4, [0, 0], [2] * 4, [1] * 4)
+    assert nvme.prepare("--adapter", "nvme0=4,online")[0] == ["adapter nvme0: kept: 4 virtual functions, without a driver of the host"]
+
+
+def test_nvme_another_number_is_dealt_out_anew(nvme):
+    nvme.prepare("--adapter", "nvme0=4,online")
+    nvme.prepare("--adapter", "nvme0=2,online")
+    assert nvme.state() == (2, [1, 1, 0, 0], [0, 0], [4, 4, 0, 0], [2, 2, 0, 0])
+    nvme.prepare("--adapter", f"{PF}=0,online")
+    assert nvme.state()[:2] == (0, [0] * 4)
+
+
+def test_nvme_is_left_as_it_is_unless_asked_for(nvme):
+    assert nvme.prepare("--adapter", "nvme0=4")[0][1] == "adapter nvme0: done: make 4 virtual functions"
+    assert nvme.state() == (4, [0] * 4, [8, 4], [0] * 4, [0] * 4)
+
+
+def test_nvme_that_does_not_answer(nvme):
+    (nvme.host.root / "dev/nvme0").unlink()
+    [step], _ = nvme.prepare("--adapter", "nvme0=4,online")
+    assert "refused: its controller cannot be asked" in step and "/dev/nvme0" in step
+
+
+def test_nvme_killed_anywhere_ends_whole(make, tmp_path):
+    """From none to four, and from four to two."""
+    wishes = ("nvme0=4,online", "nvme0=2,online")
+    log = tmp_path / "log"
+    first = Nvme(make())
+    for wished in wishes:
+        first.prepare("--adapter", wished, WEFT_FAILPOINT_LOG=log)
+    points = log.read_text(encoding="utf-8").split()
+    assert {"prepare-nvme-release-after", "prepare-nvme-reset-before", "prepare-nvme-assign-after", "prepare-nvme-online-after"} <= set(points)
+    for wished, end in ((wishes[0], (4, [1] * 4, [0, 0], [2] * 4, [1] * 4)), (wishes[1], (2, [1, 1, 0, 0], [0, 0], [4, 4, 0, 0], [2, 2, 0, 0]))):
+        for point in sorted(set(points)):
+            nvme = Nvme(make())
+            if wished == wishes[1]:
+                nvme.prepare("--adapter", wishes[0])
+            for number in (1, 2):
+                nvme.host.prepare("--adapter", wished, environment=nvme.environment | {"WEFT_FAILPOINT": f"{point}:{number}"})
+            nvme.prepare("--adapter", wished)
+            assert nvme.state() == end, (wished, point)
+            assert [": kept: " in step for step in nvme.prepare("--adapter", wished)[0]] == [True]
+            nvme.host.close()
 
 
 # --- killed ---

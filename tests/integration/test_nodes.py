@@ -429,7 +429,7 @@ def test_doctor_tells_what_is_missing(weft):
     assert found["qemu"]["state"] == "fail" and "5.2.0" in found["qemu"]["found"]
     assert found["kvm"]["state"] == "warn"
     assert found["cores"]["state"] == "fail" and found["hugepages"]["state"] == "fail"
-    assert "nr_hugepages" in found["hugepages"]["remedy"]
+    assert "weft host prepare --pages " in found["hugepages"]["remedy"]
     assert found["hook"]["state"] == "warn"
 
 

@@ -1,0 +1,180 @@
+/* LD_PRELOAD: an NVMe device with virtual functions below a folder that stands for /sys and /dev, as QEMU's hw/nvme behaves:
+ * what its primary controller lets go is free after its function was reset, secondary ones take no resources while they are
+ * online, and are switched on only with two queues, an interrupt and a function that is there. NVME_SIM is the file of its
+ * state. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glib.h>
+#include <glib/gstdio.h>
+#include <linux/nvme_ioctl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { FUNCTIONS = 4, INVALID_CONTROLLER = 0x11f, INVALID_STATE = 0x120, INVALID_NUMBER = 0x121, INVALID_RESOURCE = 0x122 };
+
+static const guint total[] = { 8, 4 }; /* queues, interrupts */
+
+typedef struct State {
+    guint8 ready, functions, online[FUNCTIONS];
+    guint16 primary[2], next[2], given[2][FUNCTIONS];
+} State;
+
+static State
+load(void)
+{
+    State state = { 0 };
+    g_autofree char *data = NULL;
+    gsize length = 0;
+    if (g_file_get_contents(g_getenv("NVME_SIM"), &data, &length, NULL) && length == sizeof state)
+        memcpy(&state, data, sizeof state);
+    for (guint kind = 0; kind < 2 && !state.ready; kind++)
+        state.primary[kind] = state.next[kind] = (guint16)total[kind];
+    state.ready = 1;
+    return state;
+}
+
+static void
+save(const State *state)
+{
+    g_file_set_contents(g_getenv("NVME_SIM"), (const char *)state, sizeof *state, NULL);
+}
+
+static void
+switch_off(State *state)
+{
+    memset(state->online, 0, sizeof state->online);
+    memset(state->given, 0, sizeof state->given);
+}
+
+/* --- commands --- */
+
+static void
+put16(guint8 *page, guint at, guint value)
+{
+    page[at] = (guint8)value;
+    page[at + 1] = (guint8)(value >> 8);
+}
+
+static int
+identify(const State *state, guint what, guint8 *page)
+{
+    memset(page, 0, 4096);
+    for (guint kind = 0; what == 0x14 && kind < 2; kind++) {
+        put16(page, 32 + 32 * kind, total[kind]);
+        put16(page, 40 + 32 * kind, state->primary[kind]);
+        put16(page, 44 + 32 * kind, total[kind]);
+    }
+    page[0] = what == 0x15 ? FUNCTIONS : 0;
+    for (guint i = 0; what == 0x15 && i < FUNCTIONS; i++) {
+        guint8 *entry = page + 32 * (i + 1);
+        put16(entry, 0, i + 1);
+        entry[4] = state->online[i];
+        put16(entry, 8, i + 1);
+        put16(entry, 10, state->given[0][i]);
+        put16(entry, 12, state->given[1][i]);
+    }
+    return 0;
+}
+
+static int
+assign(State *state, guint kind, guint i, guint number)
+{
+    guint used = state->primary[kind];
+    for (guint other = 0; other < FUNCTIONS; other++)
+        used += other == i ? 0 : state->given[kind][other];
+    if (state->online[i])
+        return INVALID_STATE;
+    if (number > total[kind])
+        return INVALID_NUMBER;
+    if (used + number > total[kind])
+        return INVALID_RESOURCE;
+    state->given[kind][i] = (guint16)number;
+    return 0;
+}
+
+static int
+manage(State *state, guint word, guint number)
+{
+    guint action = word & 0xf, kind = word >> 8 & 7, controller = word >> 16;
+    if (action == 1 && controller == 0 && kind < 2) {
+        state->next[kind] = (guint16)number;
+        return 0;
+    }
+    if (controller < 1 || controller > FUNCTIONS || kind > 1)
+        return INVALID_CONTROLLER;
+    if (action == 8)
+        return assign(state, kind, controller - 1, number);
+    if (action != 9 || state->given[0][controller - 1] < 2 || !state->given[1][controller - 1] || controller > state->functions)
+        return INVALID_STATE;
+    state->online[controller - 1] = 1;
+    return 0;
+}
+
+int
+ioctl(int fd, unsigned long request, ...)
+{
+    va_list args;
+    va_start(args, request);
+    struct nvme_passthru_cmd *command = va_arg(args, void *);
+    va_end(args);
+    if (request != NVME_IOCTL_ADMIN_CMD) {
+        errno = ENOTTY;
+        return -1;
+    }
+    State state = load();
+    int status = command->opcode == 0x06 ? identify(&state, command->cdw10, (guint8 *)(guintptr)command->addr)
+                                         : manage(&state, command->cdw10, command->cdw11);
+    save(&state);
+    return status;
+}
+
+/* --- files --- */
+
+static gboolean
+change_functions(State *state, const char *path, guint number)
+{
+    g_autofree char *folder = g_path_get_dirname(path);
+    if (number > 0 && state->functions > 0) {
+        errno = EBUSY;
+        return FALSE;
+    }
+    for (guint i = 0; i < FUNCTIONS; i++) {
+        g_autofree char *link = g_strdup_printf("%s/virtfn%u", folder, i);
+        g_autofree char *target = g_strdup_printf("../0000:01:00.%u", i + 1);
+        g_unlink(link);
+        if (i < number && symlink(target, link) != 0)
+            return FALSE;
+    }
+    state->functions = (guint8)number;
+    switch_off(state);
+    return TRUE;
+}
+
+ssize_t
+write(int fd, const void *data, size_t length)
+{
+    static ssize_t (*real)(int, const void *, size_t);
+    g_autofree char *link = g_strdup_printf("/proc/self/fd/%d", fd);
+    char path[4096] = { 0 };
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "write");
+    gboolean ours = readlink(link, path, sizeof path - 1) > 0;
+    if (ours && g_str_has_suffix(path, "/sriov_numvfs")) {
+        State state = load();
+        g_autofree char *number = g_strndup(data, length);
+        if (!change_functions(&state, path, (guint)g_ascii_strtoull(number, NULL, 10)))
+            return -1;
+        save(&state);
+    } else if (ours && g_str_has_suffix(path, "/reset")) {
+        State state = load();
+        memcpy(state.primary, state.next, sizeof state.primary);
+        switch_off(&state);
+        save(&state);
+    }
+    if (ours && g_str_has_suffix(path, "/sriov_numvfs") && ftruncate(fd, 0) != 0)
+        return -1;
+    return real(fd, data, length);
+}
