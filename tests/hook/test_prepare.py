@@ -3,10 +3,12 @@
 import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from host import BUILD, device, domain
 
+SOURCE = Path(__file__).resolve().parents[2]
 MLX5 = "mlx5 mlx5_0 0000:41:00.0 0 vendor total=8"
 MLX4 = "mlx4 mlx4_0 0000:42:00.0 4"
 PF5 = "devices/pci0000:00/0000:41:00.0"
@@ -487,6 +489,15 @@ def test_nvme_killed_anywhere_ends_whole(make, tmp_path):
             assert nvme.state() == end, (wished, point)
             assert [": kept: " in step for step in nvme.prepare("--adapter", wished)[0]] == [True]
             nvme.host.close()
+
+
+@pytest.mark.parametrize(("page", "begin", "end"), [("man/weft-host.yaml.5", ".Bd -literal -offset indent\n", ".Ed"),
+                                                    ("hosts.md", "<<'YAML'\nadapters:", "YAML\n")])
+def test_the_manual_is_understood(mlx5, page, begin, end):
+    text = (SOURCE / "docs" / page).read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
+    wish(mlx5, ("adapters:" if begin.endswith("adapters:") else "") + text)
+    steps, _ = prepare(mlx5, "--dry-run")
+    assert steps[-1] == "adapter mlx5_0: refused: 0000:41:00.0 can have 8 virtual functions, not 16" and len(steps) == 4, steps
 
 
 # --- killed ---
