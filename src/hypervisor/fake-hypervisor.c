@@ -336,14 +336,17 @@ fake_open(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain
     return weft_fake_guests_open(((WeftFakeHypervisor *)hv)->guests, address->name, domain, channel, error);
 }
 
-/* Before its file goes: whoever is killed in between does it again. */
+/* Before its file goes: whoever is killed in between does it again. The report gives back what a hook that was killed left. */
 static void
 end_with_hook(const WeftFakeHypervisor *hv, const WeftFakeFolder *host, const char *domain)
 {
     g_autofree char *file = g_strconcat(domain, WEFT_FAKE_RUNNING, NULL);
     g_autofree char *text = hv->hook && host->fd >= 0 ? weft_fake_read(host, file, WEFT_DOMAIN_XML_MAX, NULL) : NULL;
-    if (text)
-        weft_fake_hook_end(hv, host->host, domain, without_head(text));
+    g_autofree char *problem = NULL;
+    if (!text)
+        return;
+    weft_fake_hook_end(hv, host->host, domain, without_head(text));
+    json_decref(weft_fake_hook_report(hv, host->host, &problem));
 }
 
 static gboolean

@@ -75,11 +75,11 @@ def differences_of_functions(trees, dump):
 class Mlx4(Site):
     """On a fabric of its own: ibsim and opensm with weft's plugin."""
 
-    def __init__(self):
+    def __init__(self, hosts):
         self.folder = Path(tempfile.mkdtemp(prefix="weft-adapters-"))
-        fabric = Fabric(self.folder / "fabric", fat_tree(4, HOSTS // 4, 2)).up()
+        fabric = Fabric(self.folder / "fabric", fat_tree(4, hosts // 4, 2)).up()
         fabric.manager(plugin=True).start()
-        servers = [f"0x{fabric.net.port_guid(name):016x}" for name in ("h63", "h64")]
+        servers = [f"0x{fabric.net.port_guid(name):016x}" for name in ("h1", "h2")]
         super().__init__(fabric, adapter=adapter("mlx4"), shared=shared(servers), changes={"control": CONTROL, "hypervisor": {"hook": str(HOOK)}})
         self.teller = subprocess.Popen(fabric.command([build_folder().resolve() / "tests/fabric/fabric-probe", "serve", self.folder / "ports"]),
                                        stdout=subprocess.PIPE, text=True)
@@ -103,9 +103,9 @@ class Mlx4(Site):
 class Mlx5(Weft):
     """On weft's fake manager, whose partitions are the tables of the virtual ports."""
 
-    def __init__(self):
+    def __init__(self, hosts):
         super().__init__()
-        names = [f"h{i + 1}" for i in range(HOSTS)]
+        names = [f"h{i + 1}" for i in range(hosts)]
         guids = {name: f"0x{0x0002C90300100001 + 16 * i:016x}" for i, name in enumerate(names)}
         self.config["hypervisor"]["hook"] = str(HOOK)
         self.config["control"] |= CONTROL
@@ -113,7 +113,7 @@ class Mlx5(Weft):
                                 for i, name in enumerate(names)]
         self.config["tenants"] = [{"name": name} for name in TENANTS]
         self.config["principals"] = []
-        self.config["shared"] = shared([guids["h63"], guids["h64"]])
+        self.config["shared"] = shared([guids["h1"], guids["h2"]])
         self.ports = VirtualPorts(self.root / "ports", self.world.partitions)
         self.trees = Trees(self.root / "hosts")
         for name in names:
@@ -132,8 +132,8 @@ KINDS = {"mlx4": Mlx4, "mlx5": Mlx5}
 
 
 @contextmanager
-def site(kind):
-    made = KINDS[kind]()
+def site(kind, hosts=HOSTS):
+    made = KINDS[kind](hosts)
     try:
         yield made
     finally:

@@ -81,7 +81,7 @@ class Trees:
     # --- hooks that are killed ---
 
     def strike(self, how):
-        """The next hook is killed: "at FAILPOINT" or "after SECONDS"; None: not any more."""
+        """The next hook of an operation is killed: "OPERATION at FAILPOINT", "OPERATION after SECONDS"; None: not any more."""
         file = self.world / "strike"
         if how:
             (self.world / "strike.new").write_text(how + "\n", encoding="ascii")

@@ -28,8 +28,9 @@ from weftsite import TENANTS  # noqa: E402
 NODES_MAX = 100
 COUNT_MAX = 6
 LOOK_EVERY = 10
-PATIENCE = 180
-HOOK_POINTS = ("hook-recorded", "hook-device-prepared", "hook-cleared")
+PATIENCE = int(os.environ.get("PATIENCE", 180))
+HOOK_POINTS = (("prepare", "hook-recorded"), ("prepare", "hook-device-prepared"), ("release", "hook-cleared"))
+HOOK_OPERATIONS = ("prepare", "release", "start*")
 WEFTD_POINTS = ("start-before", "start-after", "stop-before", "stop-after", "apply-before", "apply-after", "inspect-after", "nodes-placed",
                 "nodes-released", "cluster-created", "cluster-deleted", "cluster-released")
 
@@ -44,10 +45,10 @@ class Walk:
 
     # --- what the user does ---
 
-    def create(self):
+    def create(self, most=COUNT_MAX):
         self.made += 1
         tenant, name = self.chance.choice(TENANTS), f"c{self.made}"
-        count = self.chance.randint(1, min(COUNT_MAX, NODES_MAX - sum(self.live.values())))
+        count = self.chance.randint(1, min(most, NODES_MAX - sum(self.live.values())))
         shared = [name for name, tenants in ALLOWED.items() if tenant in tenants and self.chance.random() < 0.5]
         body = {"name": name, "count": count, "cores": 1, "memory": "128M", "image": "mpi", "path": "sriov", "shared": shared}
         self.survivor.call("POST", f"/v1/clusters?tenant={tenant}", body)
@@ -79,10 +80,13 @@ class Walk:
         return f"kill weftd at {point}"
 
     def strike(self):
-        how = f"at {self.chance.choice(HOOK_POINTS)}" if self.chance.random() < 0.5 else f"after {self.chance.uniform(0.001, 0.1):.3f}"
+        operation, point = self.chance.choice(HOOK_POINTS)
+        how = f"{operation} at {point}"
+        if self.chance.random() < 0.5:
+            how = f"{self.chance.choice(HOOK_OPERATIONS)} after {self.chance.uniform(0.001, 0.1):.3f}"
         self.weft.trees.strike(how)
         self.strikes += 1
-        return f"kill a hook {how}"
+        return f"kill the hook's {how}"
 
     def nothing(self):
         return None
@@ -96,10 +100,11 @@ class Walk:
 
     # --- quiet points ---
 
-    def look(self):
-        """All is as wished, and functions can do what the store says."""
+    def look(self, strikes=False):
+        """All is as wished, and functions can do what the store says. strikes: who was to be killed still is."""
         last = []
-        self.weft.trees.strike(None)
+        if not strikes:
+            self.weft.trees.strike(None)
 
         def right():
             if self.weft.process is None or self.weft.died():

@@ -284,6 +284,9 @@ run_stop(WeftCall *call, GError **error)
     }
     if (domain && !weft_vir_domain_end(domain, error))
         return FALSE;
+    /* libvirt does not mind a hook that was killed at release, and nobody else may come to this host for long. */
+    if (domain)
+        weft_vir_ask_hook(call);
     return weft_vir_files_remove(call, name, error) && weft_vir_saved_remove(call, name, error);
 }
 
