@@ -1,4 +1,4 @@
-"""Simulated adapters of many hosts: a tree each, in a network namespace of its own, and all in one mount namespace."""
+"""Hosts with simulated adapters: a network and mount namespace each, whose /sys they are and whose /run is a folder of the world."""
 
 import os
 import socket
@@ -38,27 +38,23 @@ class Trees:
         self.world.mkdir(parents=True, exist_ok=True)
         (self.world / "build").write_text(f"{build_folder().resolve()}\n", encoding="utf-8")
         self.processes = {}
-        self.room = self._start(["unshare", "--mount"], ["sh", "-c", "echo ready && exec sleep infinity"])
-
-    @staticmethod
-    def _start(prefix, command):
-        process = subprocess.Popen([*prefix, "setpriv", "--pdeathsig", "KILL", *command], stdout=subprocess.PIPE, text=True)
-        assert process.stdout.readline() == "ready\n", command
-        return process
 
     def add(self, host, *lines):
         """lines: as hcafs wants them."""
         root = self.world / host / "root"
-        (root / "sys").mkdir(parents=True)
+        (root / "run").mkdir(parents=True)
         (root / "adapters").write_text("\n".join(lines), encoding="utf-8")
-        # The process of its file system holds the host's network namespace.
-        self.processes[host] = self._start(["nsenter", "-t", str(self.room.pid), "-m", "--", "unshare", "--net"],
-                                           [str(build_folder().resolve() / "lab/hcafs"), str(root / "adapters"), str(root / "sys")])
-        (root / "pid").write_text(f"{self.processes[host].pid}\n", encoding="ascii")
+        # The process of its /sys holds the host's namespaces.
+        process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--net", "sh", "-c",
+                                    'mount --bind "$1/run" /run && exec "$2" "$1/adapters" /sys', "sh", root, build_folder().resolve() / "lab/hcafs"],
+                                   stdout=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "ready\n", f"{host} has no /sys"
+        (root / "pid").write_text(f"{process.pid}\n", encoding="ascii")
+        self.processes[host] = process
 
     def files(self, host):
         """The host's /sys."""
-        return Path(f"/proc/{self.room.pid}/root{self.world}/{host}/root/sys")
+        return Path(f"/proc/{self.processes[host].pid}/root/sys")
 
     def functions(self):
         """{(host, PCI address): Function} of all."""
@@ -93,9 +89,9 @@ class Trees:
         return not (self.world / "strike").exists()
 
     def close(self):
-        for process in (*self.processes.values(), self.room):
+        for process in self.processes.values():
             process.kill()
-        for process in (*self.processes.values(), self.room):
+        for process in self.processes.values():
             process.wait()
             process.stdout.close()
 

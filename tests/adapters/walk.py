@@ -28,7 +28,7 @@ from weftsite import TENANTS  # noqa: E402
 NODES_MAX = 100
 COUNT_MAX = 6
 LOOK_EVERY = 10
-PATIENCE = int(os.environ.get("PATIENCE", 180))
+PATIENCE = int(os.environ.get("PATIENCE", 180))  # seconds for what takes two on a machine of its own
 HOOK_POINTS = (("prepare", "hook-recorded"), ("prepare", "hook-device-prepared"), ("release", "hook-cleared"))
 HOOK_OPERATIONS = ("prepare", "release", "start*")
 WEFTD_POINTS = ("start-before", "start-after", "stop-before", "stop-after", "apply-before", "apply-after", "inspect-after", "nodes-placed",
@@ -42,6 +42,7 @@ class Walk:
         self.live = {}  # (tenant, name): nodes
         self.done = []
         self.made = self.nodes = self.strikes = 0
+        self.armed = False
 
     # --- what the user does ---
 
@@ -84,14 +85,19 @@ class Walk:
         how = f"{operation} at {point}"
         if self.chance.random() < 0.5:
             how = f"{self.chance.choice(HOOK_OPERATIONS)} after {self.chance.uniform(0.001, 0.1):.3f}"
+        self.count_strike()
         self.weft.trees.strike(how)
-        self.strikes += 1
+        self.armed = True
         return f"kill the hook's {how}"
+
+    def count_strike(self):
+        self.strikes += self.armed and self.weft.trees.is_struck()
+        self.armed = False
 
     def nothing(self):
         return None
 
-    DISTURBANCES = ((nothing, 55), (kill_soon, 15), (kill_at, 5), (strike, 25))
+    DISTURBANCES = ((nothing, 40), (kill_soon, 20), (kill_at, 8), (strike, 32))
 
     def disturb(self):
         if not self.survivor.alive(lambda: self.weft.process and self.weft.process.poll() is None):
@@ -104,6 +110,7 @@ class Walk:
         """All is as wished, and functions can do what the store says. strikes: who was to be killed still is."""
         last = []
         if not strikes:
+            self.count_strike()
             self.weft.trees.strike(None)
 
         def right():
