@@ -2,8 +2,9 @@
  * normalised, or ignored, functions come and go, are bound and unbound. DESCRIPTION has a line per adapter (see adapters.h).
  *
  * The file .control takes orders, a write each: "value PATH VALUE" sets any value, "link PATH TARGET" any link, "file PATH
- * VALUE" makes one that keeps what is written, "fail PATH ERRNO" makes writing fail, "ignore PATH" lets it have no effect, "mend PATH" ends both, "drop PATH" removes, "forget" empties
- * the log. .control reads as the log of all writes: "PATH VALUE". Says "ready" when it is there, and ends with its mount. */
+ * VALUE" makes one that keeps what is written, "fail PATH ERRNO" makes writing fail, "ignore PATH" lets it have no effect,
+ * "mend PATH" ends both, "drop PATH" removes, "forget" empties the log. .control reads as the log of all writes: "PATH VALUE".
+ * Says "ready" when it is there, and ends with its mount. */
 #define FUSE_USE_VERSION 31
 #include "adapters.h"
 #include "tree.h"

@@ -82,7 +82,7 @@ command(const char *path, struct nvme_passthru_cmd *order, GError **error)
 }
 
 static gboolean
-identify(const char *path, guint32 what, guint8 *page, GError **error)
+identify(const char *path, guint32 what, gpointer page, GError **error)
 {
     struct nvme_passthru_cmd order = { .opcode = IDENTIFY, .addr = (guintptr)page, .data_len = PAGE, .cdw10 = what };
     return command(path, &order, error);

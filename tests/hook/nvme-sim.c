@@ -154,7 +154,7 @@ change_functions(State *state, const char *path, guint number)
 }
 
 ssize_t
-write(int fd, const void *data, size_t length)
+write(int fd, const void *buf, size_t n)
 {
     static ssize_t (*real)(int, const void *, size_t);
     g_autofree char *link = g_strdup_printf("/proc/self/fd/%d", fd);
@@ -164,7 +164,7 @@ write(int fd, const void *data, size_t length)
     gboolean ours = readlink(link, path, sizeof path - 1) > 0;
     if (ours && g_str_has_suffix(path, "/sriov_numvfs")) {
         State state = load();
-        g_autofree char *number = g_strndup(data, length);
+        g_autofree char *number = g_strndup(buf, n);
         if (!change_functions(&state, path, (guint)g_ascii_strtoull(number, NULL, 10)))
             return -1;
         save(&state);
@@ -176,5 +176,5 @@ write(int fd, const void *data, size_t length)
     }
     if (ours && g_str_has_suffix(path, "/sriov_numvfs") && ftruncate(fd, 0) != 0)
         return -1;
-    return real(fd, data, length);
+    return real(fd, buf, n);
 }
