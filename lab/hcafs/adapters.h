@@ -24,7 +24,7 @@
  *
  *     guid 0x0277650000000001
  *     link up                                 "down": a policy, or no manager knows its virtual port
- *     0 0x8001                                a P_Key that it can use, by its own index
+ *     0 0x8001                                a P_Key that it can use, by its own index; 0x0000: whatever will be there
  *
  * Functions of mlx5 by the kernel's own driver have none: netlink, not files, sets them. */
 #pragma once

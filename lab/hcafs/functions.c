@@ -148,7 +148,7 @@ tell_mlx4(const Adapter *a, guint vf, const char *pci, GString *text)
         const Node *map = tree_find_format(MAP "/pkey_idx/%u", a->pf, a->name, pci, 1u, i);
         const Node *key = tree_find_format(HCA "/iov/ports/1/pkeys/%s", a->pf, a->name, map->text);
         guint pkey = key->show ? a->table.pkeys[key->number] : (guint)g_ascii_strtoull(key->text, NULL, 16);
-        if (pkey)
+        if (pkey || key->number != NOWHERE)
             g_string_append_printf(text, "\n%u 0x%04x", i, pkey);
     }
 }

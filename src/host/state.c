@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/file.h>
@@ -95,6 +96,15 @@ new_holder(void)
     return g_strdup_printf("%" G_GINT64_FORMAT " %" G_GUINT64_FORMAT, parent, start_of(parent));
 }
 
+/* Whoever ran this program does not listen any more: it is gone, and another is the parent of what it left. Asked after the
+ * parent was looked up, so that it was the right one. */
+static gboolean
+is_forsaken(void)
+{
+    struct pollfd errors = { .fd = STDERR_FILENO };
+    return poll(&errors, 1, 0) == 1 && (errors.revents & POLLERR);
+}
+
 gboolean
 weft_state_is_alive(const WeftHook *hook, WeftRecordKind kind, const WeftRecord *record)
 {
@@ -124,6 +134,8 @@ weft_state_put(const WeftHook *hook, WeftRecordKind kind, const char *name, cons
     g_autofree char *path = record_path(hook, kind, name);
     g_autofree char *holder = done ? g_strdup(DONE) : new_holder();
     g_autofree char *whole = g_strconcat(holder, "\n", text, NULL);
+    if (!done && is_forsaken())
+        return weft_error_refuse(error, WEFT_ERROR_FAILED, "%s: whoever asked for it is gone", name);
     return make_folder(folder, error) && weft_file_replace(path, whole, strlen(whole), FALSE, error);
 }
 

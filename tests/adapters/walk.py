@@ -29,8 +29,8 @@ NODES_MAX = 100
 COUNT_MAX = 6
 LOOK_EVERY = 10
 PATIENCE = int(os.environ.get("PATIENCE", 180))  # seconds for what takes two on a machine of its own
-HOOK_POINTS = (("prepare", "hook-recorded"), ("prepare", "hook-device-prepared"), ("release", "hook-cleared"))
-HOOK_OPERATIONS = ("prepare", "release", "start*")
+HOOK_POINTS = (("qemu-prepare", "hook-recorded"), ("qemu-prepare", "hook-device-prepared"), ("qemu-release", "hook-cleared"))
+HOOK_OPERATIONS = ("qemu-prepare", "qemu-release", "qemu-start*", "network-start")
 WEFTD_POINTS = ("start-before", "start-after", "stop-before", "stop-after", "apply-before", "apply-after", "inspect-after", "nodes-placed",
                 "nodes-released", "cluster-created", "cluster-deleted", "cluster-released")
 
@@ -42,7 +42,7 @@ class Walk:
         self.live = {}  # (tenant, name): nodes
         self.done = []
         self.made = self.nodes = self.strikes = 0
-        self.armed = False
+        self.armed = self.struck = False
 
     # --- what the user does ---
 
@@ -85,6 +85,9 @@ class Walk:
         how = f"{operation} at {point}"
         if self.chance.random() < 0.5:
             how = f"{self.chance.choice(HOOK_OPERATIONS)} after {self.chance.uniform(0.001, 0.1):.3f}"
+        if self.struck:  # what undoes what a killed hook left is not killed as well (docs/hardware.md)
+            return None
+        self.struck = True
         self.count_strike()
         self.weft.trees.strike(how)
         self.armed = True
@@ -121,6 +124,7 @@ class Walk:
             return not last
 
         until(right, lambda: f"all as wished, but {last[:8]}\n{self.weft.log_tail()}", PATIENCE)
+        self.struck = False
         self.weft.check_log()
 
     def phases(self):

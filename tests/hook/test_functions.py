@@ -308,6 +308,17 @@ def test_libvirtd_died_between_prepare_and_start(host):
     assert host.records() == ["weft-b-1"] and host.links() == ["weft10001", "wefv10001"]
 
 
+def test_libvirtd_died_before_the_hook_began(host):
+    """Its parent is now another one, which lives forever: nobody would ever take such a record for dead."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(host.command("qemu", "weft-a-1", "prepare"), input=domain("a-1", devices=[device(vf=0)]), stdout=subprocess.DEVNULL,
+                          stderr=writer, text=True, check=False)
+    os.close(writer)
+    assert done.returncode != 0
+    assert host.records() == [] and host.links() == [] and vendor(host, 0)[2] == "Down"
+
+
 def test_node_outlives_libvirtd(host):
     text = domain("a-1", devices=[device(vf=0)])
     assert host.orphan("qemu", "weft-a-1", "prepare", text).returncode == 0
