@@ -41,11 +41,12 @@ read_file(const WeftHook *hook, GError **error)
     g_autofree char *path = flags.file ? g_strdup(flags.file) : weft_sysfs_path(hook, WEFT_WISH_PATH);
     if (!flags.file && (flags.adapters || flags.pages) && !g_file_test(path, G_FILE_TEST_EXISTS))
         return json_object();
-    g_autofree char *text = weft_file_read(path, WEFT_TEXT_BYTES_MAX, &length, error);
+    g_autoptr(GError) unread = NULL;
+    g_autofree char *text = weft_file_read(path, WEFT_TEXT_BYTES_MAX, &length, &unread);
     if (!text) {
-        g_prefix_error(error, "write what the host is to have into %s, or say it with --adapter and --pages: ", path);
-        (*error)->domain = WEFT_ERROR;
-        (*error)->code = WEFT_ERROR_INVALID;
+        weft_error_refuse(error, WEFT_ERROR_INVALID,
+                          "write what the host is to have into %s, or say it with --adapter and --pages: %s", path,
+                          unread->message);
         return NULL;
     }
     return weft_yaml_parse(text, length, path, error);

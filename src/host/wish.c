@@ -34,12 +34,15 @@ weft_host_wish_free(WeftHostWish *wish)
 
 /* --- adapters --- */
 
-static void
+/* TRUE: it was wished for. */
+static gboolean
 drop_adapter(WeftHostWish *wish, const char *name)
 {
-    for (guint i = wish->adapters->len; i > 0; i--)
+    guint before = wish->adapters->len;
+    for (guint i = before; i > 0; i--)
         if (g_str_equal(((WeftAdapterWish *)g_ptr_array_index(wish->adapters, i - 1))->name, name))
             g_ptr_array_remove_index(wish->adapters, i - 1);
+    return wish->adapters->len < before;
 }
 
 static void
@@ -101,10 +104,7 @@ read_adapter(WeftHostWish *wish, json_t *item, gsize i, GError **error)
     g_autoptr(GError) wrong = NULL;
     if (!f.error && !check_name(name, &wrong))
         weft_fields_fail(&f, "name", "%s", wrong->message);
-    guint before = wish->adapters->len;
-    if (!f.error)
-        drop_adapter(wish, name);
-    if (!f.error && wish->adapters->len < before)
+    if (!f.error && drop_adapter(wish, name))
         weft_fields_fail(&f, "name", "\"%s\" is there twice; keep one of them", name);
     if (!f.error)
         add_adapter(wish, name, functions, online);
@@ -113,12 +113,14 @@ read_adapter(WeftHostWish *wish, json_t *item, gsize i, GError **error)
 
 /* --- pages --- */
 
-static void
+static gboolean
 drop_pages(WeftHostWish *wish, guint64 size)
 {
-    for (guint i = wish->pages->len; i > 0; i--)
+    guint before = wish->pages->len;
+    for (guint i = before; i > 0; i--)
         if (g_array_index(wish->pages, WeftPageWish, i - 1).size == size)
             g_array_remove_index(wish->pages, i - 1);
+    return wish->pages->len < before;
 }
 
 static gboolean
@@ -197,16 +199,12 @@ read_pages(WeftHostWish *wish, json_t *object, GError **error)
     json_object_foreach (object, size, value) {
         g_autofree char *number = json_is_integer(value) ? g_strdup_printf("%" JSON_INTEGER_FORMAT, json_integer_value(value))
                                                          : g_strdup(json_is_string(value) ? json_string_value(value) : "");
-        guint before = wish->pages->len;
         guint64 bytes = 0;
         g_autofree char *quoted = weft_text_clip(size);
-        if (check_size(size, &bytes, error))
-            drop_pages(wish, bytes);
-        else
-            before = 0;
-        if (bytes && wish->pages->len < before)
-            weft_error_refuse(error, WEFT_ERROR_INVALID, "this size is there twice; keep one of them");
-        else if (bytes && add_pages(wish, size, number, error))
+        gboolean ok = check_size(size, &bytes, error);
+        if (ok && drop_pages(wish, bytes))
+            ok = weft_error_refuse(error, WEFT_ERROR_INVALID, "this size is there twice; keep one of them");
+        if (ok && add_pages(wish, size, number, error))
             continue;
         g_prefix_error(error, "pages.%s: ", quoted);
         return FALSE;
