@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import walk  # noqa: E402
 from sites import site  # noqa: E402
 
-SEED, STEPS = int(os.environ.get("SEED", 1)), int(os.environ.get("STEPS", 40))
+SEED, STEPS = int(os.environ.get("SEED", 1)), int(os.environ.get("STEPS", 30))
 
 
 @pytest.mark.parametrize("kind", walk.KINDS)
