@@ -193,7 +193,7 @@ static gboolean
 does_rdma(const WeftHook *hook, const char *interface)
 {
     g_autofree char *folder = weft_sysfs_path(hook, "/sys/class/infiniband");
-    g_autoptr(GPtrArray) names = names_in(folder);
+    g_autoptr(GPtrArray) names = weft_sysfs_names(folder);
     for (guint i = 0; i < names->len; i++) {
         g_autofree char *hca = g_build_filename(folder, g_ptr_array_index(names, i), NULL);
         if (is_of(hook, interface, hca))
