@@ -1,6 +1,6 @@
 # The commands that a person types. On a fresh Debian 12, as root, each does everything, packages included.
 .DEFAULT_GOAL := help
-.PHONY: help build images demo test test-lab test-lab-full test-mobility test-asan lint robustness bench-control bench-start bench-fork bench-migrate try-rdma bench-fabric bench-schedule test-fabric test-fabric-full test-adapters fuzz install clean
+.PHONY: help build images metal demo test test-lab test-lab-full test-mobility test-asan lint robustness bench-control bench-start bench-fork bench-migrate try-rdma bench-fabric bench-schedule test-fabric test-fabric-full test-adapters fuzz install clean
 
 SEED ?= 1
 STEPS ?= 2000
@@ -17,6 +17,9 @@ build: ## compile everything into build/
 
 images: build ## the images tiny and mpi, from Debian's packages, into build/images
 	@tools/packages images && images/build tiny build/images && images/build mpi build/images
+
+metal: images ## two emulated hosts with IOMMU, NUMA nodes and virtual functions, managed by weftd, on this machine; weft lab down removes them
+	@tools/packages lab && images/build metal build/images && WEFT_BUILD=build lab/weft-lab up --metal
 
 demo: images ## a cloud on this machine: four hosts, two tenants, MPI, isolation, a host cut off; leaves nothing running
 	@tools/packages lab && demo/run build

@@ -3,6 +3,7 @@
 cli       the verbs
 lab       the whole: up, down, status, cut, heal, kill
 host      one host: its files, namespaces and libvirtd
+metal     the same as an emulated machine
 hardware  the sysfs and procfs files that describe a host
 fabric    ibsim and opensm
 site      weft.yaml and weftd

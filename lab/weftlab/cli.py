@@ -8,7 +8,7 @@ import sys
 
 from . import tools
 from .lab import Lab, say
-from .plan import Plan, folder_of, parse_size
+from .plan import METAL, Plan, folder_of, parse_size
 from .process import LabError
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
@@ -27,15 +27,15 @@ weft lab weftd{which} start
 weft lab down{which}"""
 
 
-ABOUT = """A whole HPC cloud on one machine: hosts as namespaces, each with its own libvirtd and described hardware, on a
-simulated InfiniBand fabric. weft-lab(1) tells more."""
+ABOUT = """A whole HPC cloud on one machine: hosts as namespaces, each with its own libvirtd and described hardware, or as emulated
+machines with an IOMMU and virtual functions, on a simulated InfiniBand fabric. weft-lab(1) tells more."""
 
 NUMBERS = {
-    "hosts": "hosts (4)",
+    "hosts": "hosts (4; 2 with --metal)",
     "sockets": "sockets of a host, each a NUMA node (2)",
-    "cores": "cores of a socket (8)",
+    "cores": "cores of a socket (8; 2 with --metal)",
     "threads": "hardware threads of a core (1)",
-    "pages": "huge pages of 2M on each NUMA node (three quarters of its memory)",
+    "pages": "huge pages of 2M on each NUMA node (three quarters of its memory; half with --metal)",
     "leaves": "leaf switches (2)",
 }
 
@@ -59,7 +59,9 @@ def no_arguments(_):
 def up_arguments(verb):
     for name, text in NUMBERS.items():
         verb.add_argument(f"--{name}", type=int, metavar="N", help=text)
-    verb.add_argument("--memory", metavar="SIZE", help="memory of a host (8G)")
+    verb.add_argument("--memory", metavar="SIZE", help="memory of a host (8G; 3G with --metal)")
+    verb.add_argument("--metal", action="store_true", default=None, help="emulated hosts, with IOMMU and virtual functions")
+    verb.add_argument("--no-iommu", action="store_false", dest="iommu", default=None, help="emulated hosts without an IOMMU")
     verb.add_argument("--hook", metavar="PATH", help="weft-hook to install on the hosts (the build's)")
     verb.add_argument("--no-weftd", action="store_true", help="start no weftd")
 
@@ -99,7 +101,7 @@ def plan_of(options, present):
     if "hook" in given:
         given["hook"] = os.path.abspath(given["hook"])
     if present is None:
-        return Plan(**given).check()
+        return Plan(**((METAL if given.get("metal") else {}) | given)).check()
     for field, value in given.items():
         if getattr(present, field) != value:
             there = getattr(present, field)

@@ -95,14 +95,21 @@ class Host:
         for name, target in (("run", "/run"), ("lock", "/run/lock")):
             if not (self.folder / "var" / name).is_symlink():
                 (self.folder / "var" / name).symlink_to(target)
-        uuid = f"77656674-0000-4000-8000-{self.number:012d}"
-        self._write("libvirt/libvirtd.conf", LIBVIRTD_CONF.format(uuid=uuid))
+        self._write("libvirt/libvirtd.conf", LIBVIRTD_CONF.format(uuid=self.uuid()))
         self._write("libvirt/qemu.conf", QEMU_CONF.format(address=self.address))
-        names = [f"{self.lab.plan.address(i + 1)} {name}" for i, name in enumerate(self.lab.plan.host_names())]
-        self._write("etc/hosts", "\n".join(["127.0.0.1 localhost", "10.77.0.1 switch", *names, ""]))
+        self._write("etc/hosts", self.names())
         hardware.describe(self.lab.plan, self.folder / "hardware")
         self._add_user()
         self._install_hook()
+
+    def names(self):
+        """Its /etc/hosts."""
+        plan = self.lab.plan
+        names = [f"{plan.address(i + 1)} {name}" for i, name in enumerate(plan.host_names())]
+        return "\n".join(["127.0.0.1 localhost", "10.77.0.1 switch", *names, ""])
+
+    def uuid(self):
+        return f"77656674-0000-4000-8000-{self.number:012d}"
 
     def _write(self, path, text):
         (self.folder / path).write_text(text, encoding="utf-8")
@@ -201,6 +208,9 @@ class Host:
 
         wait_until(answers, f"libvirtd of host {self.name} does not answer", BOOT_SECONDS)
 
+    def has_libvirtd(self):
+        return self.libvirtd.pid is not None
+
     def _accepts(self):
         with socket.socket(socket.AF_UNIX) as probe:
             return probe.connect_ex(f"/proc/{self.init.pid}/root/run/libvirt/libvirt-sock") == 0
@@ -212,17 +222,20 @@ class Host:
     def learn(self):
         """Has libvirtd find out what this machine's QEMU is able to, which takes the longest of all."""
         if not self._knowledge.exists():
-            run(enter(self.init.pid, ["virsh", "-q", "-c", "qemu:///system", "domcapabilities"]))
+            run(self._virsh("domcapabilities"))
 
     def learn_from(self, other):
         """Spares it that: it is the same QEMU."""
-        if not self._knowledge.exists():
+        if not self._knowledge.exists() and other._knowledge.exists():
             shutil.copytree(other._knowledge, self._knowledge)
+
+    def _virsh(self, *words):
+        return enter(self.init.pid, ["virsh", "-q", "-c", "qemu:///system", *words])
 
     def domains(self):
         """Names and states; None when libvirtd does not answer."""
         try:
-            text = run(enter(self.init.pid, ["virsh", "-q", "-c", "qemu:///system", "list", "--all"]), timeout=ANSWER_SECONDS)
+            text = run(self._virsh("list", "--all"), timeout=ANSWER_SECONDS)
         except LabError:
             return None
         rows = [line.split(None, 2) for line in text.splitlines() if line.strip()]
@@ -236,12 +249,15 @@ class Host:
         except LabError:  # it is being killed just now
             link = None
         state = "up" if link == "up" else "cut" if link else "dead"
-        domains = self.domains() if link and self.libvirtd.pid else None
+        domains = self.domains() if link and self.has_libvirtd() else None
         return {"name": self.name, "state": state, "address": self.address, "leaf": f"leaf{self.lab.plan.leaf(self.number)}",
                 "libvirtd": domains is not None, "domains": domains or {}}
 
     def execute(self, argv):
         """Becomes a command there."""
+        self.require()
+        become(self.init.pid, argv)
+
+    def require(self):
         if self.init.pid is None:
             raise LabError(f"host {self.name} is dead; boot it with weft lab heal {self.name}")
-        become(self.init.pid, argv)

@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from . import metal
 from .fabric import Fabric
 from .host import Host, await_ready
+from .metal import MetalHost
 from .plan import HOME, MARK, Plan
 from .process import LabError, Process, become, run
 from .site import Site
@@ -32,7 +34,8 @@ class Lab:
 
     @property
     def hosts(self):
-        return [Host(self, number) for number in range(1, self.plan.hosts + 1)]
+        kind = MetalHost if self.plan.metal else Host
+        return [kind(self, number) for number in range(1, self.plan.hosts + 1)]
 
     def require(self):
         if self.plan is None:
@@ -94,6 +97,8 @@ class Lab:
         if not self.tools.fold or (weftd and not self.tools.weftd):
             missing = "weftd" if self.tools.fold else "libweftfold.so"
             raise LabError(f"{missing} is not built; run make build, or name the build folder in WEFT_BUILD")
+        if plan.metal:
+            metal.check(self.tools)
         self._claim_folder()
         if self.plan is None:
             plan.save(self.folder)
@@ -108,17 +113,16 @@ class Lab:
             say("weftd serves")
 
     def _boot_hosts(self):
+        """The first one finds out for all what their QEMU is able to; emulated ones have it from their image and boot side by side."""
         first, *others = self.hosts
-        say(f"host {first.name}: {first.address}")
-        first.heal()
-        first.await_libvirtd()
-        first.learn()
-        for host in others:
-            say(f"host {host.name}: {host.address}")
-            host.learn_from(first)
-            host.heal()
-        for host in others:
-            host.await_libvirtd()
+        for wave in ([first, *others],) if self.plan.metal else ([first], others):
+            for host in wave:
+                say(f"host {host.name}: {host.address}")
+                host.learn_from(first)
+                host.heal()
+            for host in wave:
+                host.await_libvirtd()
+            first.learn()
         say(f"{len(self.hosts)} hosts answer")
 
     def _claim_folder(self):
@@ -160,7 +164,7 @@ class Lab:
 
     def status(self):
         with ThreadPoolExecutor() as pool:
-            hosts = list(pool.map(Host.status, self.require().hosts))
+            hosts = list(pool.map(lambda host: host.status(), self.require().hosts))
         return {"name": self.plan.name, "folder": str(self.folder), "running": self.room.pid is not None,
                 "hosts": hosts, "fabric": self.fabric.status(),
                 "weftd": self.site.status()}

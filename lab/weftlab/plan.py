@@ -24,6 +24,11 @@ def parse_size(text):
     return int(found[1]) * UNITS[found[2]]
 
 
+# An emulated host really has its memory, and all its processors are one thread of this machine.
+METAL = {"hosts": 2, "cores": 2, "memory": 3 << 30, "pages": 384}
+METAL_HOSTS_MAX = 16
+
+
 @dataclass(frozen=True)
 class Plan:
     """The options of `up`. Each host is like the others."""
@@ -37,9 +42,11 @@ class Plan:
     pages: int = 0  # of 2M on each NUMA node; 0: three quarters of its memory
     leaves: int = 2
     hook: str = ""  # program; empty: the build's
+    metal: bool = False  # hosts are emulated machines, which have what is described here
+    iommu: bool = True  # of an emulated host
 
     def check(self):
-        limits = {"hosts": HOSTS_MAX, "sockets": 8, "cores": 128, "threads": 4, "leaves": 64}
+        limits = {"hosts": METAL_HOSTS_MAX if self.metal else HOSTS_MAX, "sockets": 8, "cores": 128, "threads": 4, "leaves": 64}
         for field, limit in limits.items():
             if not 1 <= getattr(self, field) <= limit:
                 raise LabError(f"--{field} must be 1 to {limit}, is {getattr(self, field)}")
@@ -87,6 +94,11 @@ class Plan:
     @staticmethod
     def mac(number):
         return f"02:77:65:66:74:{number:02x}"
+
+    @staticmethod
+    def console(number):
+        """Both ends of an emulated host's second cable, which the lab itself uses and nobody cuts."""
+        return f"10.78.{number}.0", f"10.78.{number}.1"
 
     @staticmethod
     def port_guid(number):

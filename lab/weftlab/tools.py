@@ -16,6 +16,9 @@ class Tools:
     weftd: Optional[Path]
     guest: Optional[Path]  # weft-guest
     plugin: Optional[Path]  # libweftosm.so
+    weft: Optional[Path]
+    hcafs: Optional[Path]
+    image: Optional[Path]  # folder of the emulated hosts' image
 
 
 def _first(candidates):
@@ -35,4 +38,7 @@ def find(hook=None):
                  weftd=_first([build / "src/daemon/weftd", LAB.parent.parent.parent / "sbin/weftd"]),
                  guest=_first([build / "src/guest/weft-guest", LAB.parent / "weft-guest"]),
                  plugin=_first([build / "src/opensm-plugin/libweftosm.so",
-                                *LAB.parents[2].glob("lib*/libweftosm.so"), *LAB.parents[2].glob("lib*/*/libweftosm.so")]))
+                                *LAB.parents[2].glob("lib*/libweftosm.so"), *LAB.parents[2].glob("lib*/*/libweftosm.so")]),
+                 weft=_first([build / "src/cli/weft", LAB.parent.parent.parent / "bin/weft"]),
+                 hcafs=_first([build / "lab/hcafs", LAB / "hcafs"]),
+                 image=_first([build / "images/metal"]))

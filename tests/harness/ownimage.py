@@ -11,7 +11,7 @@ MOUNT = "mkdir -p /mnt && mount -t ext4 /dev/vda /mnt"
 def add_own(cloud, folder, name="own", size="64M"):
     images, raw, disk, initrd = build_folder() / "images", folder / "raw", folder / "disk", folder / "initrd"
     modules = re.search(r'^boot="(.*)"$', (SOURCE / "images/build").read_text(encoding="utf-8"), re.MULTILINE)[1].split()
-    for command in ([SOURCE / "images/initrd", images / "kernel", initrd, *modules, "ext4"],
+    for command in ([SOURCE / "images/initrd", images / "kernel", initrd, SOURCE / "images/stage1", *modules, "ext4"],
                     ["truncate", "-s", size, raw], ["mkfs.ext4", "-q", "-F", raw], ["qemu-img", "convert", "-O", "qcow2", raw, disk]):
         subprocess.run(command, check=True)
     cloud.weft("image", "add", name, "--kernel", images / "tiny/kernel", "--initrd", initrd, "--cmdline",

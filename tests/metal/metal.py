@@ -24,8 +24,6 @@ def pack(build, work):
     """The hosts' initrd; what comes later in it takes the place of what is there."""
     tree = work / "tree"
     (tree / "metal").mkdir(parents=True)
-    (tree / "init").write_bytes((HERE / "init").read_bytes())
-    (tree / "init").chmod(0o755)
     for name in ("host", "libvirtd.conf", "qemu.conf"):
         (tree / "metal" / name).write_bytes((HERE / name).read_bytes())
     found = work / "found"
@@ -36,7 +34,7 @@ def pack(build, work):
     subprocess.run(["as", "--32", "-o", work / "guest.o", HERE / "guest.S"], check=True)
     subprocess.run(["ld", "-m", "elf_i386", "-Ttext", "0x100000", "--oformat", "binary", "-o", tree / "metal" / "guest", work / "guest.o"], check=True)
     initrd = work / "initrd"
-    subprocess.run([ROOT / "images/initrd", build / "images/kernel", initrd, *MODULES], check=True)
+    subprocess.run([ROOT / "images/initrd", build / "images/kernel", initrd, HERE / "init", *MODULES], check=True)
     files = "\n".join(str(path.relative_to(tree)) for path in sorted(tree.rglob("*")))
     more = subprocess.run(["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0"], cwd=tree, input=files.encode(), stdout=subprocess.PIPE, check=True)
     data = initrd.read_bytes()
