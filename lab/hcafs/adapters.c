@@ -1,10 +1,13 @@
+#define FUSE_USE_VERSION 31
 #include "adapters.h"
 
 #include "functions.h"
 #include "ports.h"
+#include "real.h"
 #include "tree.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +22,9 @@ adapter_free(gpointer data)
     Adapter *a = data;
     g_free(a->name);
     g_free(a->pf);
+    g_free(a->folder);
     g_strfreev(a->keys);
+    g_ptr_array_unref(a->functions);
     g_hash_table_unref(a->kept);
     g_free(a);
 }
@@ -232,15 +237,15 @@ store_autoprobe(Node *node, const char *value)
 static void
 add_hca(const Adapter *a)
 {
-    g_autofree char *target = g_strdup_printf("../.." DEVICES "/%s/infiniband/%s", a->pf, a->name);
+    g_autofree char *target = g_strdup_printf("../..%s/infiniband/%s", a->folder, a->name);
     g_autofree char *device = g_strdup_printf("../../../%s", a->pf);
     g_autofree char *gid =
         g_strdup_printf("fe80:0000:0000:0000:%04x:%04x:%04x:%04x", (guint)(a->guid >> 48), (guint)(a->guid >> 32) & 0xffff,
                         (guint)(a->guid >> 16) & 0xffff, (guint)a->guid & 0xffff);
     tree_add_link(target, "/class/infiniband/%s", a->name);
-    tree_add_link(device, HCA "/device", a->pf, a->name);
-    tree_add_file(NULL, "4: ACTIVE", HCA "/ports/1/state", a->pf, a->name);
-    tree_add_file(NULL, gid, HCA "/ports/1/gids/0", a->pf, a->name);
+    tree_add_link(device, HCA "/device", a->folder, a->name);
+    tree_add_file(NULL, "4: ACTIVE", HCA "/ports/1/state", a->folder, a->name);
+    tree_add_file(NULL, gid, HCA "/ports/1/gids/0", a->folder, a->name);
 }
 
 static void
@@ -271,6 +276,99 @@ adapter_stop(Adapter *a)
     tree_drop_format(DEVICES "/%s/net", a->pf);
 }
 
+/* --- a real device in an HCA's clothes --- */
+
+static void
+real_start(Adapter *a)
+{
+    GString *target = g_string_new(NULL);
+    for (const char *c = a->folder + 1; (c = strchr(c, '/')); c++)
+        g_string_append(target, "../");
+    g_string_append_printf(target, "..%s/%s", DRIVERS, own_driver(a));
+    tree_add_link(target->str, "%s/driver", a->folder);
+    g_string_free(target, TRUE);
+    add_hca(a);
+    function_add_ports(a);
+}
+
+static void
+real_stop(Adapter *a)
+{
+    tree_drop_format("%s/driver", a->folder);
+    tree_drop_format("/class/infiniband/%s", a->name);
+    tree_drop_format("%s/infiniband", a->folder);
+}
+
+/* One that was removed by itself leaves a link that leads nowhere. */
+static char *
+real_function(const Adapter *a, guint vf)
+{
+    char *pci = real_target("%s/virtfn%u", a->folder, vf);
+    g_autofree char *pf = pci ? real_target("/bus/pci/devices/%s/physfn", pci) : NULL;
+    if (g_strcmp0(pf, a->pf) != 0)
+        g_clear_pointer(&pci, g_free);
+    return pci;
+}
+
+static void
+follow_function(Adapter *a, guint vf, gboolean on)
+{
+    gpointer *known = &g_ptr_array_index(a->functions, vf);
+    g_autofree char *pci = on ? real_function(a, vf) : NULL;
+    if (g_strcmp0(pci, *known) == 0)
+        return;
+    if (*known)
+        function_remove(a, vf);
+    g_free(*known);
+    *known = g_steal_pointer(&pci);
+    if (*known)
+        function_add(a, vf);
+}
+
+static void
+follow(Adapter *a)
+{
+    g_autofree char *driver = real_target("%s/driver", a->folder);
+    gboolean on = driver && !g_str_equal(driver, VFIO);
+    if (on && !a->on)
+        real_start(a);
+    for (guint vf = 0; vf < a->functions->len; vf++)
+        follow_function(a, vf, on);
+    if (!on && a->on)
+        real_stop(a);
+    a->on = on;
+}
+
+void
+adapters_follow(void)
+{
+    for (guint i = 0; i < adapters->len; i++) {
+        Adapter *a = g_ptr_array_index(adapters, i);
+        if (a->real)
+            follow(a);
+    }
+}
+
+/* "../../../devices/pci0000:00/0000:00:02.0/0000:01:00.0" of the bus's folder leads there. */
+static gboolean
+add_real(Adapter *a)
+{
+    char target[PATH_MAX], total[16] = { 0 };
+    g_autofree char *link = g_strconcat("/bus/pci/devices/", a->pf, NULL);
+    const char *folder = real_readlink(link, target, sizeof target) == 0 ? strstr(target, "/devices/") : NULL;
+    if (!folder)
+        return FALSE;
+    g_free(a->folder);
+    a->folder = g_strdup(folder);
+    a->real = a->mlx4 = TRUE;
+    g_autofree char *file = g_strconcat(a->folder, "/sriov_totalvfs", NULL);
+    if (real_read(file, total, sizeof total - 1, 0) < 0)
+        return FALSE;
+    g_ptr_array_set_size(a->functions, (int)MIN(g_ascii_strtoull(total, NULL, 10), PORT_PKEYS - 1));
+    tree_add(DRIVERS "/mlx4_core", S_IFDIR, NULL, NULL);
+    return TRUE;
+}
+
 /* --- from their lines --- */
 
 static gboolean
@@ -299,7 +397,9 @@ adapter_new(char **words)
     a->mlx4 = g_str_equal(words[0], "mlx4");
     a->name = g_strdup(words[1]);
     a->pf = g_strdup(words[2]);
-    a->born = a->total = (guint)g_ascii_strtoull(words[3], NULL, 10);
+    a->folder = g_strconcat(DEVICES "/", a->pf, NULL);
+    a->functions = g_ptr_array_new_with_free_func(g_free);
+    a->born = a->total = words[3] ? (guint)g_ascii_strtoull(words[3], NULL, 10) : 0;
     a->number = adapters->len + 1;
     a->ports = 2;
     a->guid = 0x0002c90300000000 + a->number;
@@ -311,6 +411,8 @@ static void
 add_adapter(Adapter *a)
 {
     g_autofree char *total = g_strdup_printf("%u", a->total);
+    tree_add_file(store_probe, NULL, "/bus/pci/drivers_probe");
+    add_driver(VFIO);
     add_driver(own_driver(a));
     add_device(a, a->pf, a->number * 100);
     tree_add_file(NULL, total, DEVICES "/%s/sriov_totalvfs", a->pf);
@@ -329,14 +431,20 @@ adapters_add(const char *line)
         ports_use(g_intern_string(words[1]));
         return TRUE;
     }
-    if (n < 4 || (!g_str_equal(words[0], "mlx4") && !g_str_equal(words[0], "mlx5")))
+    if (n == 2 && g_str_equal(words[0], "sys"))
+        return real_use(words[1]);
+    gboolean real = g_str_equal(words[0], "real");
+    if (n < (real ? 3 : 4) || (!real && !g_str_equal(words[0], "mlx4") && !g_str_equal(words[0], "mlx5")))
         return FALSE;
     Adapter *a = adapter_new(words);
     g_ptr_array_add(adapters, a);
-    for (guint i = 4; i < n; i++)
+    if (real && !add_real(a))
+        return FALSE;
+    for (guint i = real ? 3 : 4; i < n; i++)
         if (!read_word(a, words[i]))
             return FALSE;
-    add_adapter(a);
+    if (!real)
+        add_adapter(a);
     return TRUE;
 }
 
@@ -346,8 +454,6 @@ adapters_init(void)
     adapters = g_ptr_array_new_with_free_func(adapter_free);
     tree_add("/class/infiniband", S_IFDIR, NULL, NULL);
     tree_add(FUNCTIONS, S_IFDIR, NULL, NULL);
-    tree_add_file(store_probe, NULL, "/bus/pci/drivers_probe");
-    add_driver(VFIO);
 }
 
 void

@@ -4,6 +4,8 @@
  *                                             with an IPoIB interface
  *     mlx4 NAME PCI FUNCTIONS [KEY,KEY,…] …   with these keys in its port's table, where no fabric tells
  *     fabric SOCKET                           who knows the tables of all ports (see ports.h)
+ *     sys FOLDER                              a real /sys: all that is not of adapters is passed through to it
+ *     real NAME PCI …                         a real device there, of whatever kind, that looks as if mlx4's driver had it
  *
  * and of each, where it differs: total=FUNCTIONS (that there can be; as many as there are), guid=GUID (of its port), ports=1 (2
  * of mlx4), numa=NODE (0).
@@ -20,6 +22,10 @@
  *     iov/…/pkey_idx    of mlx4: at first a function has the port's first key and no other; the map of the physical function
  *                       cannot be changed
  *
+ * A real device's functions are those that the kernel has made of it, with their own drivers, IOMMU groups and resets; this
+ * adds what is mlx4's: the HCA, its port, GUIDs and maps of P_Keys. They come and go with the functions, and all of it with the
+ * physical function's own driver. Other adapters than real ones cannot be there beside.
+ *
  * Beside what the kernel has, .functions/PCI tells what whoever has this function can do on the fabric, now:
  *
  *     guid 0x0277650000000001
@@ -35,3 +41,5 @@ void adapters_init(void);
 void adapters_free(void);
 /* FALSE: it is no such line. */
 gboolean adapters_add(const char *line);
+/* Looks which functions real devices have now. */
+void adapters_follow(void);

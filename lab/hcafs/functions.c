@@ -12,6 +12,8 @@
 char *
 function_address(const Adapter *a, guint vf)
 {
+    if (a->real)
+        return g_strdup(g_ptr_array_index(a->functions, vf));
     return g_strdup_printf("%.8s%02x.%x", a->pf, (vf + 1) / 8, (vf + 1) % 8);
 }
 
@@ -87,7 +89,8 @@ add_pkeys(Adapter *a, guint port)
 {
     guint n = a->keys && port == 1 ? g_strv_length(a->keys) : 0;
     for (guint i = 0; i < PORT_PKEYS; i++) {
-        Node *node = tree_add_file(NULL, i < n ? a->keys[i] : "0x0000", HCA "/iov/ports/%u/pkeys/%u", a->pf, a->name, port, i);
+        Node *node =
+            tree_add_file(NULL, i < n ? a->keys[i] : "0x0000", HCA "/iov/ports/%u/pkeys/%u", a->folder, a->name, port, i);
         node->owner = a;
         node->number = i;
         node->show = port == 1 && ports_are_known() ? show_pkey : NULL;
@@ -98,11 +101,11 @@ static void
 add_map(const Adapter *a, const char *pci, guint slave, guint port)
 {
     g_autofree char *number = g_strdup_printf("%u", slave);
-    tree_add_file(NULL, number, MAP "/gid_idx/0", a->pf, a->name, pci, port);
-    tree_add_file(store_flag, "0", MAP "/enable_smi_admin", a->pf, a->name, pci, port);
+    tree_add_file(NULL, number, MAP "/gid_idx/0", a->folder, a->name, pci, port);
+    tree_add_file(store_flag, "0", MAP "/enable_smi_admin", a->folder, a->name, pci, port);
     for (guint i = 0; i < NOWHERE; i++) {
         g_autofree char *index = g_strdup_printf("%u", slave == 0 || i == 0 ? i : NOWHERE);
-        tree_add_file(slave ? store_pkey_index : store_own_index, index, MAP "/pkey_idx/%u", a->pf, a->name, pci, port, i);
+        tree_add_file(slave ? store_pkey_index : store_own_index, index, MAP "/pkey_idx/%u", a->folder, a->name, pci, port, i);
     }
 }
 
@@ -113,7 +116,7 @@ function_add_ports(Adapter *a)
         add_pkeys(a, port);
         add_map(a, a->pf, 0, port);
         for (guint i = 0; i < PORT_PKEYS; i++)
-            tree_add_file(store_admin_guid, i ? "0" : "2c9030000000001", HCA "/iov/ports/%u/admin_guids/%u", a->pf, a->name,
+            tree_add_file(store_admin_guid, i ? "0" : "2c9030000000001", HCA "/iov/ports/%u/admin_guids/%u", a->folder, a->name,
                           port, i)
                 ->number = i;
     }
@@ -142,11 +145,11 @@ keep_vendor_file(const Adapter *a, guint vf, const char *name)
 static void
 tell_mlx4(const Adapter *a, guint vf, const char *pci, GString *text)
 {
-    const Node *guid = tree_find_format(HCA "/iov/ports/1/admin_guids/%u", a->pf, a->name, vf + 1);
+    const Node *guid = tree_find_format(HCA "/iov/ports/1/admin_guids/%u", a->folder, a->name, vf + 1);
     g_string_append_printf(text, "guid 0x%016" G_GINT64_MODIFIER "x\nlink up", g_ascii_strtoull(guid->text, NULL, 16));
     for (guint i = 0; i < NOWHERE; i++) {
-        const Node *map = tree_find_format(MAP "/pkey_idx/%u", a->pf, a->name, pci, 1u, i);
-        const Node *key = tree_find_format(HCA "/iov/ports/1/pkeys/%s", a->pf, a->name, map->text);
+        const Node *map = tree_find_format(MAP "/pkey_idx/%u", a->folder, a->name, pci, 1u, i);
+        const Node *key = tree_find_format(HCA "/iov/ports/1/pkeys/%s", a->folder, a->name, map->text);
         guint pkey = key->show ? a->table.pkeys[key->number] : (guint)g_ascii_strtoull(key->text, NULL, 16);
         if (pkey || key->number != NOWHERE)
             g_string_append_printf(text, "\n%u 0x%04x", i, pkey);
@@ -209,7 +212,7 @@ function_remove(Adapter *a, guint vf)
 {
     g_autofree char *pci = function_address(a, vf);
     tree_drop_format(FUNCTIONS "/%s", pci);
-    tree_drop_format(HCA "/iov/%s", a->pf, a->name, pci);
+    tree_drop_format(HCA "/iov/%s", a->folder, a->name, pci);
     for (const char *const *name = (const char *const[]){ "node", "port", "policy", NULL }; a->vendor && *name; name++)
         keep_vendor_file(a, vf, *name);
     tree_drop_format(DEVICES "/%s/sriov/%u", a->pf, vf);

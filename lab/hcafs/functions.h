@@ -7,18 +7,21 @@
 
 #define DEVICES "/devices/pci0000:00"
 #define DRIVERS "/bus/pci/drivers"
-#define HCA DEVICES "/%s/infiniband/%s" /* of a physical function's address and an HCA's name */
+#define HCA "%s/infiniband/%s" /* of a physical function's folder and an HCA's name */
 #define FUNCTIONS "/.functions"
 
 typedef struct Adapter {
     gboolean mlx4;
     gboolean vendor; /* mlx5 by the vendor's driver */
     char *name;
-    char *pf;         /* PCI address */
-    guint number;     /* from 1 */
-    guint ports;      /* of mlx4 */
-    guint born;       /* functions at the beginning */
-    guint vfs, total; /* that there are now, that there can be */
+    char *pf;             /* PCI address */
+    char *folder;         /* its own: DEVICES/PCI, or where a real one lies */
+    gboolean real, on;    /* a real one, whose driver has it */
+    GPtrArray *functions; /* of a real one: addresses by number, NULL where there is none now */
+    guint number;         /* from 1 */
+    guint ports;          /* of mlx4 */
+    guint born;           /* functions at the beginning */
+    guint vfs, total;     /* that there are now, that there can be */
     int numa;
     guint64 guid;     /* of port 1 */
     char **keys;      /* its port's, where no fabric tells; may be NULL */

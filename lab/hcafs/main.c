@@ -7,6 +7,7 @@
  * Says "ready" when it is there, and ends with its mount. */
 #define FUSE_USE_VERSION 31
 #include "adapters.h"
+#include "real.h"
 #include "tree.h"
 
 #include <errno.h>
@@ -50,12 +51,20 @@ obey(Node *control, const char *line)
 
 /* --- the file system --- */
 
+/* NULL: where there is a real /sys, it is asked. Functions that came or went there are known from here on. */
+static Node *
+find(const char *path)
+{
+    adapters_follow();
+    return tree_find(path);
+}
+
 static int
 fs_getattr(const char *path, struct stat *st, struct fuse_file_info *info)
 {
-    const Node *node = tree_find(path);
+    const Node *node = find(path);
     if (!node)
-        return -ENOENT;
+        return real_stat(path, st);
     *st = (struct stat){ .st_mode = node->type | (node->type == S_IFREG ? (node->store ? 0644 : 0444) : 0755),
                          .st_nlink = 1,
                          .st_size = node->type == S_IFREG ? 4096 : 0 };
@@ -65,9 +74,9 @@ fs_getattr(const char *path, struct stat *st, struct fuse_file_info *info)
 static int
 fs_readlink(const char *path, char *buffer, size_t size)
 {
-    const Node *node = tree_find(path);
+    const Node *node = find(path);
     if (!node || node->type != S_IFLNK)
-        return node ? -EINVAL : -ENOENT;
+        return node ? -EINVAL : real_readlink(path, buffer, size);
     g_strlcpy(buffer, node->text, size);
     return 0;
 }
@@ -76,31 +85,32 @@ static int
 fs_readdir(const char *path, void *buffer, fuse_fill_dir_t fill, off_t offset, struct fuse_file_info *info,
            enum fuse_readdir_flags flags)
 {
-    const Node *node = tree_find(path);
-    if (!node || !node->children)
-        return node ? -ENOTDIR : -ENOENT;
-    for (guint i = 0; i < node->children->len; i++)
+    const Node *node = find(path);
+    if (node && !node->children)
+        return -ENOTDIR;
+    for (guint i = 0; node && i < node->children->len; i++)
         fill(buffer, g_ptr_array_index(node->children, i), NULL, 0, 0);
-    return 0;
+    int status = real_list(path, buffer, fill);
+    return node ? 0 : status;
 }
 
 static int
 fs_open(const char *path, struct fuse_file_info *info)
 {
-    const Node *node = tree_find(path);
-    if (!node)
-        return -ENOENT;
+    const Node *node = find(path);
     info->direct_io = 1;
+    if (!node)
+        return real_check(path, info->flags);
     return (info->flags & O_ACCMODE) != O_RDONLY && !node->store ? -EACCES : 0;
 }
 
 static int
 fs_read(const char *path, char *buffer, size_t size, off_t offset, struct fuse_file_info *info)
 {
-    const Node *node = tree_find(path);
+    const Node *node = find(path);
     g_autofree char *value = node ? tree_text(node) : NULL;
     if (!value)
-        return node ? -EIO : -ENOENT;
+        return node ? -EIO : real_read(path, buffer, size, offset);
     g_autofree char *text = node->store == obey ? g_strdup(journal->str) : g_strconcat(value, "\n", NULL);
     size_t length = strlen(text);
     size_t n = (size_t)offset >= length ? 0 : MIN(size, length - (size_t)offset);
@@ -111,13 +121,15 @@ fs_read(const char *path, char *buffer, size_t size, off_t offset, struct fuse_f
 static int
 fs_write(const char *path, const char *data, size_t size, off_t offset, struct fuse_file_info *info)
 {
-    Node *node = tree_find(path);
+    Node *node = find(path);
     g_autofree char *text = g_strndup(data, size);
     const char *value = g_strchomp(text);
-    if (!node || !node->store)
-        return node ? -EACCES : -ENOENT;
-    if (node->store != obey)
+    if (node && !node->store)
+        return -EACCES;
+    if (!node || node->store != obey)
         g_string_append_printf(journal, "%s %s\n", path, value);
+    if (!node)
+        return real_write(path, data, size, offset);
     int status = node->fault ? -node->fault : node->ignore ? 0 : node->store(node, value);
     return status < 0 ? status : (int)size;
 }

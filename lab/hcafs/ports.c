@@ -1,14 +1,9 @@
 #include "ports.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
-#include <unistd.h>
+#include <gio/gio.h>
+#include <gio/gunixsocketaddress.h>
 
 #define PATIENCE_SECONDS 5
-#define LINE_MAX_BYTES 4096
 
 static const char *server;
 
@@ -24,32 +19,32 @@ ports_are_known(void)
     return server != NULL;
 }
 
-static FILE *
+static GSocketConnection *
 dial(void)
 {
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    struct timeval patience = { .tv_sec = PATIENCE_SECONDS };
-    g_strlcpy(address.sun_path, server, sizeof address.sun_path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return NULL;
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    FILE *stream = connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ? fdopen(fd, "r+") : NULL;
-    if (!stream)
-        close(fd);
-    return stream;
+    g_autoptr(GSocketClient) client = g_socket_client_new();
+    g_autoptr(GSocketConnectable) address =
+        *server == '/' ? G_SOCKET_CONNECTABLE(g_unix_socket_address_new(server)) : g_network_address_parse(server, 0, NULL);
+    g_socket_client_set_timeout(client, PATIENCE_SECONDS);
+    return address ? g_socket_client_connect(client, address, NULL, NULL) : NULL;
+}
+
+static char *
+ask(GIOStream *stream, guint64 guid)
+{
+    g_autoptr(GDataInputStream) input = g_data_input_stream_new(g_io_stream_get_input_stream(stream));
+    return g_output_stream_printf(g_io_stream_get_output_stream(stream), NULL, NULL, NULL, "0x%016" G_GINT64_MODIFIER "x\n",
+                                  guid)
+               ? g_data_input_stream_read_line(input, NULL, NULL, NULL)
+               : NULL;
 }
 
 gboolean
 ports_ask(guint64 guid, PortTable *ret_table)
 {
-    char line[LINE_MAX_BYTES];
-    FILE *stream = dial();
-    gboolean ok = stream && fprintf(stream, "0x%016" G_GINT64_MODIFIER "x\n", guid) > 0 && fflush(stream) == 0 &&
-                  fgets(line, sizeof line, stream);
-    if (stream)
-        fclose(stream);
-    if (!ok)
+    g_autoptr(GSocketConnection) connection = dial();
+    g_autofree char *line = connection ? ask(G_IO_STREAM(connection), guid) : NULL;
+    if (!line)
         return FALSE;
     *ret_table = (PortTable){ 0 };
     g_auto(GStrv) words = g_strsplit(g_strchomp(line), " ", -1);

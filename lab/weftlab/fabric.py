@@ -15,6 +15,7 @@ from .process import LabError, Process
 SPINES = 2
 SWEEP_SECONDS = 5
 SM = "sm"
+TELLER = "10.77.0.1:7471"
 # ibsim numbers a node's ports from its GUID on.
 LEAF_GUID, SPINE_GUID, SM_GUID = 0x0002C902004A0000, 0x0002C902005A0000, 0x0002C903000F0000
 
@@ -26,20 +27,27 @@ def net_of(plan):
     """The net as ibnetdiscover would write it."""
     ports = {leaf: [n for n in range(1, plan.hosts + 1) if plan.leaf(n) == leaf] for leaf in range(1, plan.leaves + 1)}
     records = []
-    for leaf, hosts in ports.items():
-        down = [f'[{port}] "{plan.host_name(n)}"[1]' for port, n in enumerate(hosts, 1)]
+    cables = {leaf: [(n, adapter) for n in hosts for adapter in range(plan.adapters)] for leaf, hosts in ports.items()}
+    for leaf, hosts in cables.items():
+        down = [f'[{port}] "{adapter_name(plan.host_name(n), adapter)}"[1]' for port, (n, adapter) in enumerate(hosts, 1)]
         up = [f'[{len(hosts) + spine}] "spine{spine}"[{leaf}]' for spine in range(1, SPINES + 1)]
         records.append(_record("Switch", f"leaf{leaf}", LEAF_GUID + (leaf << 8), f"leaf{leaf}", down + up))
     for spine in range(1, SPINES + 1):
-        down = [f'[{leaf}] "leaf{leaf}"[{len(hosts) + spine}]' for leaf, hosts in ports.items()]
+        down = [f'[{leaf}] "leaf{leaf}"[{len(hosts) + spine}]' for leaf, hosts in cables.items()]
         own = [f'[{plan.leaves + 1}] "{SM}"[1]'] if spine == 1 else []
         records.append(_record("Switch", f"spine{spine}", SPINE_GUID + (spine << 8), f"spine{spine}", down + own))
-    for leaf, hosts in ports.items():
-        for port, n in enumerate(hosts, 1):
-            name = plan.host_name(n)
-            records.append(_record("Hca", name, plan.port_guid(n) - 1, f"{name} mlx5_0", [f'[1] "leaf{leaf}"[{port}]']))
+    for leaf, hosts in cables.items():
+        for port, (n, adapter) in enumerate(hosts, 1):
+            name, kind = plan.host_name(n), "mlx4" if plan.metal else "mlx5"
+            records.append(_record("Hca", adapter_name(name, adapter), plan.port_guid(n, adapter) - 1, f"{name} {kind}_{adapter}",
+                                   [f'[1] "leaf{leaf}"[{port}]']))
     records.append(_record("Hca", SM, SM_GUID, f"{SM} mlx5_0", [f'[1] "spine1"[{plan.leaves + 1}]']))
     return "\n".join(records)
+
+
+def adapter_name(host, number):
+    """What the net calls it."""
+    return f"{host}-{number}" if number else host
 
 
 def _record(kind, node, guid, description, links):
@@ -60,6 +68,7 @@ class Fabric:
         self.folder = lab.folder / "fabric"
         self.ibsim = Process(self.folder / "ibsim.pid")
         self.opensm = Process(self.folder / "opensm.pid")
+        self.teller = Process(self.folder / "teller.pid")
         self.console = self.folder / "console"
         self.socket = self.folder / "opensm.sock"  # the plugin's
         self.partitions = self.folder / "partitions.conf"
@@ -71,11 +80,14 @@ class Fabric:
         if self.opensm.pid is None:
             self._start_opensm()
         wait_until(self._is_up, f"opensm does not bring the subnet up, see {self.folder}/opensm.log", BOOT_SECONDS)
+        if self.lab.plan.metal:
+            self._start_teller()
 
     def _start_ibsim(self):
         if self.ibsim.pid is not None:
             return
         self.opensm.kill()
+        self.teller.kill()
         (self.folder / "net").write_text(net_of(self.lab.plan), encoding="ascii")
         log = self.folder / "ibsim.log"
         log.unlink(missing_ok=True)
@@ -115,6 +127,22 @@ class Fabric:
         self.opensm.spawn(["opensm", "-F", "opensm.conf", "--log_file", "opensm.log", *flush], self.folder / "opensm.out",
                           inside=self.lab.room.pid, folder=self.folder, environment=environment)
 
+    def _start_teller(self):
+        """Tells emulated hosts the P_Key tables of their ports, which their adapters have not."""
+        if self.teller.pid is not None:
+            return
+        log = self.folder / "teller.log"
+        log.unlink(missing_ok=True)
+        self.teller.spawn([str(self.lab.tools.probe), "serve", TELLER], log, inside=self.lab.room.pid, folder=self.folder,
+                          environment=self.environment())
+
+        def ready():
+            if self.teller.pid is None:
+                raise LabError(f"fabric-probe ended: {tail(log)}")
+            return "ready" in log.read_text(encoding="utf-8", errors="replace")
+
+        wait_until(ready, "fabric-probe does not find the ports", BOOT_SECONDS)
+
     def _is_up(self):
         if self.opensm.pid is None:
             raise LabError(f"opensm ended: {tail(self.folder / 'opensm.out')}")
@@ -123,10 +151,12 @@ class Fabric:
     # --- a host's port ---
 
     def unplug(self, host):
-        self._command(f'Unlink "{host.name}"')
+        for number in range(self.lab.plan.adapters):
+            self._command(f'Unlink "{adapter_name(host.name, number)}"')
 
     def plug(self, host):
-        self._command(f'ReLink "{host.name}"')
+        for number in range(self.lab.plan.adapters):
+            self._command(f'ReLink "{adapter_name(host.name, number)}"')
 
     def _command(self, line):
         if self.ibsim.pid is not None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import yaml
 
+from .fabric import TELLER
 from .host import ANSWER_SECONDS, LIBVIRTD_CONF, Host, tail, wait_until
 from .process import LabError, run
 
@@ -47,7 +48,7 @@ def check(tools):
     """Before anything is made."""
     if not tools.image:
         raise LabError("there is no image for emulated hosts; build it with images/build metal build/images")
-    for name in ("weft", "hook"):
+    for name in ("weft", "hook", "hcafs", "probe"):
         if not getattr(tools, name):
             raise LabError(f"weft's {name} is not built; run make build, or name the build folder in WEFT_BUILD")
 
@@ -150,6 +151,7 @@ class MetalHost(Host):
         self._write("lab/qemu.conf", QEMU_CONF.format(address=self.address))
         self._write("lab/hosts", self.names())
         self._write("lab/host.yaml", yaml.safe_dump(self._wish()))
+        self._write("lab/ports", self._ports())
         self._write("lab/environment", f"NAME={self.name}\nADDRESS={self.address}\nCONSOLE={self.far}\n")
         self._make_disks()
 
@@ -157,6 +159,12 @@ class MetalHost(Host):
         """host.yaml: what it is to make of itself."""
         adapters = [{"name": adapter(node), "functions": FUNCTIONS, "online": True} for node in range(self.lab.plan.sockets)]
         return {"adapters": adapters, "pages": {"2M": self.lab.plan.node_pages}}
+
+    def _ports(self):
+        """Which of its devices look like which adapters, and who tells what their ports hold (lab/metal/adapters)."""
+        plan = self.lab.plan
+        ports = [f"mlx4_{node} {self.name}-{node} 0x{plan.port_guid(self.number, node):016x}\n" for node in range(plan.adapters)]
+        return f"fabric {TELLER}\n{''.join(ports)}"
 
     def _make_disks(self):
         sizes = {f"nvme{node}n{number}": NAMESPACE for node in range(self.lab.plan.sockets) for number in range(1, FUNCTIONS + 1)}

@@ -100,9 +100,14 @@ class Plan:
         """Both ends of an emulated host's second cable, which the lab itself uses and nobody cuts."""
         return f"10.78.{number}.0", f"10.78.{number}.1"
 
+    @property
+    def adapters(self):
+        """Of a host: an emulated one has one on each NUMA node."""
+        return self.sockets if self.metal else 1
+
     @staticmethod
-    def port_guid(number):
-        return 0x0002C90300000000 + (number << 8) + 1
+    def port_guid(number, adapter=0):
+        return 0x0002C90300000000 + (number << 8) + (adapter << 4) + 1
 
     def save(self, folder):
         (folder / MARK).write_text(json.dumps(dataclasses.asdict(self), indent=2) + "\n", encoding="utf-8")

@@ -18,6 +18,7 @@ class Tools:
     plugin: Optional[Path]  # libweftosm.so
     weft: Optional[Path]
     hcafs: Optional[Path]
+    probe: Optional[Path]  # fabric-probe
     image: Optional[Path]  # folder of the emulated hosts' image
 
 
@@ -41,4 +42,5 @@ def find(hook=None):
                                 *LAB.parents[2].glob("lib*/libweftosm.so"), *LAB.parents[2].glob("lib*/*/libweftosm.so")]),
                  weft=_first([build / "src/cli/weft", LAB.parent.parent.parent / "bin/weft"]),
                  hcafs=_first([build / "lab/hcafs", LAB / "hcafs"]),
+                 probe=_first([build / "tests/fabric/fabric-probe", LAB / "fabric-probe"]),
                  image=_first([build / "images/metal"]))

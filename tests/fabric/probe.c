@@ -3,20 +3,20 @@
  *     tables [GUID…]                       P_Keys of these hosts' ports, all unless told, and of the switch at their other end
  *     put own|enforced GUID INDEX P_KEY    writes one entry, as a stranger would
  *     paths P_KEY…                         for each, the pairs of hosts' ports between which there is a path with it
- *     serve SOCKET                         tells simulated adapters the tables of their ports (see lab/hcafs/ports.h), until it
+ *     serve SOCKET|ADDRESS:PORT            tells simulated adapters the tables of their ports (see lab/hcafs/ports.h), until it
  * is killed; prints "ready" */
 #include "ports.h"
 
+#include <gio/gio.h>
+#include <gio/gunixsocketaddress.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #define PATH_PKEY_OFFSET 50
 #define PATH_MASK (1ull << 2 | 1ull << 3 | 1ull << 13) /* DGID, SGID and P_Key count */
 #define SA_TIMEOUT_MS 2000
+#define PATIENCE_SECONDS 5 /* with who asks and says nothing */
 #define SUBNET_PREFIX 0xfe80000000000000ull
 
 static char *
@@ -164,35 +164,46 @@ paths(const Ports *ports, int n, char **pkeys)
 /* --- for simulated adapters --- */
 
 static void
-answer(const Ports *ports, FILE *client)
+answer(const Ports *ports, GIOStream *client)
 {
-    char line[64];
     guint16 pkeys[PORTS_TABLE_MAX];
-    guint64 guid = fgets(line, sizeof line, client) ? g_ascii_strtoull(line, NULL, 16) : 0;
+    g_autoptr(GDataInputStream) input = g_data_input_stream_new(g_io_stream_get_input_stream(client));
+    g_autofree char *line = g_data_input_stream_read_line(input, NULL, NULL, NULL);
+    guint64 guid = line ? g_ascii_strtoull(line, NULL, 16) : 0;
     const PortsPort *port = g_hash_table_lookup(ports->by_guid, &guid);
     if (port && !ports_read(ports, &port->own, pkeys))
         return; /* it does not answer: so nothing is said of it */
     g_autoptr(GString) text = g_string_new(NULL);
     for (guint i = 0; port && i < port->own.capacity; i++)
         g_string_append_printf(text, "0x%04x ", pkeys[i]);
-    dprintf(fileno(client), "%s\n", text->str);
+    g_output_stream_printf(g_io_stream_get_output_stream(client), NULL, NULL, NULL, "%s\n", text->str);
+}
+
+static GSocketAddress *
+address_of(const char *text)
+{
+    if (*text == '/')
+        return g_unix_socket_address_new(text);
+    g_auto(GStrv) parts = g_strsplit(text, ":", 2);
+    return parts[0] && parts[1] ? g_inet_socket_address_new_from_string(parts[0], (guint)g_ascii_strtoull(parts[1], NULL, 10))
+                                : NULL;
 }
 
 static json_t *
 serve(const Ports *ports, int n, char **words)
 {
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    g_strlcpy(address.sun_path, n == 1 ? words[0] : "", sizeof address.sun_path);
-    int server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(server, (struct sockaddr *)&address, sizeof address) < 0 || listen(server, SOMAXCONN) < 0)
-        g_error("serve SOCKET");
+    g_autoptr(GSocketListener) listener = g_socket_listener_new();
+    g_autoptr(GSocketAddress) address = address_of(n == 1 ? words[0] : "");
+    g_autoptr(GError) error = NULL;
+    if (!address ||
+        !g_socket_listener_add_address(listener, address, G_SOCKET_TYPE_STREAM, G_SOCKET_PROTOCOL_DEFAULT, NULL, NULL, &error))
+        g_error("serve SOCKET or ADDRESS:PORT%s%s", error ? ": " : "", error ? error->message : "");
     signal(SIGPIPE, SIG_IGN);
     puts("ready");
     fflush(stdout);
-    for (int fd; (fd = accept4(server, NULL, NULL, SOCK_CLOEXEC)) >= 0;) {
-        FILE *client = fdopen(fd, "r");
-        answer(ports, client);
-        fclose(client);
+    for (GSocketConnection *client; (client = g_socket_listener_accept(listener, NULL, NULL, NULL)); g_object_unref(client)) {
+        g_socket_set_timeout(g_socket_connection_get_socket(client), PATIENCE_SECONDS);
+        answer(ports, G_IO_STREAM(client));
     }
     return json_true();
 }
