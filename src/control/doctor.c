@@ -241,6 +241,7 @@ check_hcas(const Patient *patient)
         check_vfs(patient, check, described, found);
         check_port(patient, check, described);
     }
+    weft_check_unclean(patient->checks, patient->inventory->hook);
 }
 
 static void (*const checks[])(const Patient *patient) = {

@@ -26,6 +26,7 @@ report(const WeftHook *hook, const char *name, const char *xml, GError **error)
 {
     weft_hook_tidy(hook); /* whoever took something away asks for a report, so that the rest goes too */
     json_t *json = weft_report_new(hook);
+    json_object_set_new(json, "lacking", weft_hook_lacking(hook));
     char *text = json_dumps(json, JSON_COMPACT);
     weft_error_refuse(error, WEFT_ERROR_FAILED, "report\n%s", text);
     free(text);

@@ -1,5 +1,6 @@
 #include "ops.h"
 
+#include "adapter.h"
 #include "bridge.h"
 #include "errors.h"
 #include "failpoint.h"
@@ -95,8 +96,10 @@ static gboolean
 undo(const WeftHook *hook, const WeftRecord *record, GError **error)
 {
     g_autoptr(WeftHookNode) node = weft_hook_node_read(record->name, record->text, NULL);
-    if (node && !clear_devices(hook, node, error)) {
-        weft_state_put(hook, WEFT_RECORD_DOMAIN, record->name, record->text, TRUE, NULL);
+    g_autoptr(GError) trouble = NULL;
+    if (node && !clear_devices(hook, node, &trouble)) {
+        weft_state_keep(hook, WEFT_RECORD_DOMAIN, record, trouble->message);
+        g_propagate_error(error, g_steal_pointer(&trouble));
         return FALSE;
     }
     weft_failpoint("hook-cleared");
@@ -174,25 +177,46 @@ check_against(const WeftHookNode *node, const WeftHookNode *other, GError **erro
     return TRUE;
 }
 
+typedef gboolean (*Against)(const WeftHook *hook, const WeftHookNode *node, const WeftRecord *record, const WeftHookNode *other,
+                            GError **error);
+
 static gboolean
-check_others(const WeftHook *hook, const WeftHookNode *node, GError **error)
+check_others(const WeftHook *hook, const WeftHookNode *node, Against check, GError **error)
 {
     g_autoptr(GPtrArray) records = weft_state_list(hook, WEFT_RECORD_DOMAIN);
     for (guint i = 0; i < records->len; i++) {
         const WeftRecord *record = g_ptr_array_index(records, i);
         g_autoptr(WeftHookNode) other = weft_hook_node_read(record->name, record->text, NULL);
-        if (!other || g_str_equal(other->domain, node->domain) || !weft_state_is_alive(hook, WEFT_RECORD_DOMAIN, record))
-            continue;
-        if (!check_against(node, other, error))
+        if (other && !g_str_equal(other->domain, node->domain) && !check(hook, node, record, other, error))
             return FALSE;
     }
     return TRUE;
 }
 
 static gboolean
+is_not_theirs(const WeftHook *hook, const WeftHookNode *node, const WeftRecord *record, const WeftHookNode *other,
+              GError **error)
+{
+    return !weft_state_is_alive(hook, WEFT_RECORD_DOMAIN, record) || check_against(node, other, error);
+}
+
+/* After everything that can be mended was. */
+static gboolean
+is_taken_back(const WeftHook *hook, const WeftHookNode *node, const WeftRecord *record, const WeftHookNode *other,
+              GError **error)
+{
+    const char *trouble = weft_record_trouble(record);
+    if (!trouble || check_against(node, other, NULL))
+        return TRUE;
+    return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE,
+                             "node %s may not have what node %s had, which could not be taken back: %s", node->id, other->id,
+                             trouble);
+}
+
+static gboolean
 check(const WeftHook *hook, const WeftHookNode *node, GError **error)
 {
-    if (!weft_vf_check_hostdevs(hook, node, error) || !check_others(hook, node, error))
+    if (!weft_vf_check_hostdevs(hook, node, error) || !check_others(hook, node, is_not_theirs, error))
         return FALSE;
     for (guint i = 0; i < node->devices->len; i++) {
         if (!weft_vf_check(hook, g_ptr_array_index(node->devices, i), error))
@@ -241,7 +265,7 @@ weft_hook_prepare(const WeftHook *hook, const char *domain, const char *xml, GEr
     if (!node || !weft_state_lock(hook, error))
         return FALSE;
     sweep(hook);
-    if (!check(hook, node, error))
+    if (!check(hook, node, error) || !check_others(hook, node, is_taken_back, error))
         return FALSE;
     /* Whatever it had before it has not now: it is about to start. */
     g_autoptr(WeftRecord) earlier = weft_state_get(hook, WEFT_RECORD_DOMAIN, domain);
@@ -287,6 +311,37 @@ weft_hook_release(const WeftHook *hook, const char *domain, const char *xml, GEr
     gboolean ok = !record || undo(hook, record, error);
     sweep(hook);
     return ok;
+}
+
+static void
+add_lacking(const WeftHook *hook, json_t *list, const char *domain, const char *pci)
+{
+    json_t *item;
+    gsize i;
+    if (weft_device_is_there(hook, pci))
+        return;
+    json_array_foreach (list, i, item)
+        if (g_str_equal(json_string_value(json_object_get(item, "pci")), pci))
+            return;
+    json_array_append_new(list, json_pack("{s:s, s:s}", "domain", domain, "pci", pci));
+}
+
+json_t *
+weft_hook_lacking(const WeftHook *hook)
+{
+    json_t *list = json_array();
+    g_autoptr(GPtrArray) records = weft_state_list(hook, WEFT_RECORD_DOMAIN);
+    for (guint i = 0; i < records->len; i++) {
+        const WeftRecord *record = g_ptr_array_index(records, i);
+        g_autoptr(WeftHookNode) node = weft_hook_node_read(record->name, record->text, NULL);
+        if (!node || !weft_state_is_alive(hook, WEFT_RECORD_DOMAIN, record))
+            continue;
+        for (guint n = 0; n < node->devices->len; n++)
+            add_lacking(hook, list, record->name, ((const WeftHookDevice *)g_ptr_array_index(node->devices, n))->pci);
+        for (guint n = 0; n < node->hostdevs->len; n++)
+            add_lacking(hook, list, record->name, g_ptr_array_index(node->hostdevs, n));
+    }
+    return list;
 }
 
 /* --- networks --- */

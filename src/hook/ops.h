@@ -5,6 +5,7 @@
 #include "context.h"
 
 #include <glib.h>
+#include <jansson.h>
 
 /* May the node start here? Changes nothing. */
 gboolean weft_hook_check(const WeftHook *hook, const char *domain, const char *xml, GError **error);
@@ -24,6 +25,9 @@ gboolean weft_hook_disconnect(const WeftHook *hook, const char *name, const char
 /* Keeps the host out of all ports that the bridge has now; name as in WEFT_NETWORK_SEAL. Always FALSE: the error is the answer.
  */
 gboolean weft_hook_seal_network(const WeftHook *hook, const char *name, const char *xml, GError **error);
+
+/* Devices that were taken from under nodes that run: [ { "domain", "pci" } ]. */
+json_t *weft_hook_lacking(const WeftHook *hook);
 
 /* Mends what others left behind, as most operations do first. */
 void weft_hook_tidy(const WeftHook *hook);

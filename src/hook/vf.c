@@ -2,6 +2,7 @@
 
 #include "adapter.h"
 #include "errors.h"
+#include "scrub.h"
 #include "sysfs.h"
 
 #define REREAD "have weftd read the host's hardware again, or correct its description"
@@ -44,7 +45,7 @@ check_function(const WeftHook *hook, const WeftHookDevice *device, GError **erro
     g_autofree char *name = g_strdup_printf("virtfn%d", device->vf);
     g_autofree char *pci = link_of(hook, device->pf, name);
     g_autofree char *pf = link_of(hook, device->pci, "physfn");
-    if (!pci)
+    if (!pci || !weft_device_is_there(hook, pci))
         return weft_error_refuse(error, WEFT_ERROR_NOT_FOUND,
                                  "HCA %s has no virtual function %d: enable more (weft doctor tells how), or " REREAD,
                                  device->hca, device->vf);
@@ -96,21 +97,30 @@ weft_vf_check(const WeftHook *hook, const WeftHookDevice *device, GError **error
            drivers[device->driver]->check(hook, device, error);
 }
 
-/* A whole HCA has its own GUID, and its P_Keys from the subnet manager. */
+static gboolean
+scrub(const WeftHook *hook, const WeftHookDevice *device, GError **error)
+{
+    return weft_scrub_namespaces(hook, device->pf, (guint)device->vf, error);
+}
+
+/* A whole HCA has its own GUID, and its P_Keys from the subnet manager. What the last node left was erased when it went, unless
+ * the host lost its power with it: nobody knows of that one any more. */
 gboolean
 weft_vf_prepare(const WeftHook *hook, const WeftHookDevice *device, GError **error)
 {
-    return device->vf < 0 || (unbind(hook, device, error) && drivers[device->driver]->prepare(hook, device, error));
+    return device->vf < 0 ||
+           (unbind(hook, device, error) && scrub(hook, device, error) && drivers[device->driver]->prepare(hook, device, error));
 }
 
 gboolean
 weft_vf_clear(const WeftHook *hook, const WeftHookDevice *device, GError **error)
 {
     g_autofree char *path = weft_sysfs_path(hook, "/sys/class/infiniband/%s", device->hca);
-    if (device->vf < 0 || !g_file_test(path, G_FILE_TEST_EXISTS))
+    if (device->vf < 0 || !g_file_test(path, G_FILE_TEST_EXISTS) || !weft_device_is_there(hook, device->pci))
         return TRUE;
     return check_hca(hook, device, error) && check_function(hook, device, error) && check_unused(hook, device, error) &&
-           drivers[device->driver]->clear(hook, device, error);
+           drivers[device->driver]->clear(hook, device, error) && weft_scrub_reset(hook, device->pci, error) &&
+           scrub(hook, device, error);
 }
 
 /* --- devices that no metadata names --- */

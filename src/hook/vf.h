@@ -23,8 +23,10 @@ extern const WeftVfOps weft_vf_mlx4, weft_vf_mlx5;
 
 /* Is this what the metadata says, on this host, now, and does no process use it? Changes nothing. */
 gboolean weft_vf_check(const WeftHook *hook, const WeftHookDevice *device, GError **error);
+/* What it had of others is gone then. */
 gboolean weft_vf_prepare(const WeftHook *hook, const WeftHookDevice *device, GError **error);
-/* Success also when the HCA is not there any more. Never under the feet of a process that uses it. */
+/* Takes away what the node was given and what it left, and resets it. Success also when the HCA or the function is not there
+ * any more. Never under the feet of a process that uses it. */
 gboolean weft_vf_clear(const WeftHook *hook, const WeftHookDevice *device, GError **error);
 
 /* Refuses a domain that is given an HCA, or a function of one, that its metadata does not name: nobody would have prepared

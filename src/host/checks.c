@@ -27,6 +27,12 @@ works(json_t *report)
     return json_integer_value(json_object_get(report, "iommu_groups")) > 0;
 }
 
+gboolean
+weft_report_lacks_iommu(json_t *report, gboolean on)
+{
+    return !on && json_object_get(report, "iommu_groups") && !works(report);
+}
+
 void
 weft_check_iommu(json_t *checks, json_t *report, gboolean on, gboolean needed)
 {
@@ -167,6 +173,18 @@ weft_check_functions(json_t *checks, json_t *report, json_t *adapter, const Weft
         fine &= check_groups(checks, report, adapter, wish);
     if (fine)
         weft_doctor_add(checks, wish->check, WEFT_HEALTH_OK, NULL, "%u virtual functions", has);
+}
+
+void
+weft_check_unclean(json_t *checks, json_t *report)
+{
+    json_t *item;
+    gsize i;
+    json_array_foreach (json_object_get(report, "unclean"), i, item)
+        weft_doctor_add(checks, "functions", WEFT_HEALTH_FAIL,
+                        "mend what it says; it is tried again when a node starts or stops there, and by weft doctor",
+                        "nobody gets what %s had: %s", json_string_value(json_object_get(item, "domain")),
+                        json_string_value(json_object_get(item, "why")));
 }
 
 /* --- huge pages --- */

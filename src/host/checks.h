@@ -17,6 +17,8 @@ void weft_doctor_add(json_t *checks, const char *check, WeftHealth health, const
 /* report may be NULL, and lack anything: an older hook says less. on: it is known from elsewhere that the IOMMU works. needed:
  * nodes are to have devices of this host. */
 void weft_check_iommu(json_t *checks, json_t *report, gboolean on, gboolean needed);
+/* Is it known that nothing can be passed on? The report says so; without one nobody does. */
+gboolean weft_report_lacks_iommu(json_t *report, gboolean on);
 void weft_check_interrupts(json_t *checks, json_t *report, gboolean needed);
 
 typedef struct WeftFunctionsWish {
@@ -30,6 +32,9 @@ typedef struct WeftFunctionsWish {
 /* Are they there, without a driver of the host, and each alone behind the IOMMU? adapter: an item of the report's "hcas"; may
  * be NULL. */
 void weft_check_functions(json_t *checks, json_t *report, json_t *adapter, const WeftFunctionsWish *wish);
+
+/* Says nothing where all were taken back. */
+void weft_check_unclean(json_t *checks, json_t *report);
 
 typedef struct WeftPagesWish {
     guint node;

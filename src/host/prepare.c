@@ -128,6 +128,7 @@ check_host(const WeftPlan *plan, const WeftHostWish *wish)
     check_pages(plan, wish, report, checks);
     for (guint i = 0; i < wish->adapters->len; i++)
         check_adapter(plan, g_ptr_array_index(wish->adapters, i), report, checks);
+    weft_check_unclean(checks, report);
     return checks;
 }
 

@@ -3,6 +3,7 @@
 #include "adapter.h"
 #include "bounds.h"
 #include "file.h"
+#include "state.h"
 #include "sysfs.h"
 
 #include <arpa/inet.h>
@@ -165,6 +166,22 @@ hcas(const WeftHook *hook)
     return list;
 }
 
+/* --- functions that could not be taken back --- */
+
+static json_t *
+unclean(const WeftHook *hook)
+{
+    json_t *list = json_array();
+    g_autoptr(GPtrArray) records = weft_state_list(hook, WEFT_RECORD_DOMAIN);
+    for (guint i = 0; i < records->len; i++) {
+        const WeftRecord *record = g_ptr_array_index(records, i);
+        const char *why = weft_record_trouble(record);
+        if (why)
+            json_array_append_new(list, json_pack("{s:s, s:s}", "domain", record->name, "why", why));
+    }
+    return list;
+}
+
 /* --- an address that RDMA goes by --- */
 
 static gboolean
@@ -239,10 +256,10 @@ weft_report_new(const WeftHook *hook)
     uname(&name);
     g_autofree char *groups = weft_sysfs_path(hook, "/sys/kernel/iommu_groups");
     g_autofree char *cmdline = weft_file_read("/proc/cmdline", CMDLINE_MAX, NULL, NULL);
-    return json_pack("{s:s, s:s, s:s?, s:i, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:o}", "version", WEFT_VERSION,
+    return json_pack("{s:s, s:s, s:s?, s:i, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:o, s:o}", "version", WEFT_VERSION,
                      "kernel", name.release, "cmdline", cmdline ? g_strstrip(cmdline) : NULL, "iommu_groups",
                      (int)count_in(groups), "interrupt_remapping", remaps_interrupts(hook), "unsafe_interrupts",
                      trusts_interrupts(hook), "vfio", exists(hook, "/dev/vfio/vfio"), "kvm", has_kvm(hook), "tun",
                      exists(hook, "/dev/net/tun"), "filters_bridges", filters_bridges(), "rdma_address", rdma_address(hook),
-                     "hugepages", hugepages(hook), "hcas", hcas(hook), "machine", machine());
+                     "hugepages", hugepages(hook), "hcas", hcas(hook), "unclean", unclean(hook), "machine", machine());
 }

@@ -16,7 +16,9 @@
 #define LOCK_SECONDS 60
 #define DONE "-"
 
-static const char *const folders[] = { [WEFT_RECORD_DOMAIN] = "domains", [WEFT_RECORD_NETWORK] = "networks" };
+static const char *const folders[] = {
+    [WEFT_RECORD_DOMAIN] = "domains", [WEFT_RECORD_NETWORK] = "networks", [WEFT_RECORD_SCRUB] = "scrubs"
+};
 
 void
 weft_record_free(WeftRecord *record)
@@ -127,16 +129,35 @@ record_path(const WeftHook *hook, WeftRecordKind kind, const char *name)
     return weft_sysfs_path(hook, WEFT_HOOK_RUN "/%s/%s", folders[kind], name);
 }
 
-gboolean
-weft_state_put(const WeftHook *hook, WeftRecordKind kind, const char *name, const char *text, gboolean done, GError **error)
+static gboolean
+write_record(const WeftHook *hook, WeftRecordKind kind, const char *name, const char *holder, const char *text, GError **error)
 {
     g_autofree char *folder = record_path(hook, kind, "");
     g_autofree char *path = record_path(hook, kind, name);
-    g_autofree char *holder = done ? g_strdup(DONE) : new_holder();
     g_autofree char *whole = g_strconcat(holder, "\n", text, NULL);
+    return make_folder(folder, error) && weft_file_replace(path, whole, strlen(whole), FALSE, error);
+}
+
+gboolean
+weft_state_put(const WeftHook *hook, WeftRecordKind kind, const char *name, const char *text, gboolean done, GError **error)
+{
+    g_autofree char *holder = done ? g_strdup(DONE) : new_holder();
     if (!done && is_forsaken())
         return weft_error_refuse(error, WEFT_ERROR_FAILED, "%s: whoever asked for it is gone", name);
-    return make_folder(folder, error) && weft_file_replace(path, whole, strlen(whole), FALSE, error);
+    return write_record(hook, kind, name, holder, text, error);
+}
+
+void
+weft_state_keep(const WeftHook *hook, WeftRecordKind kind, const WeftRecord *record, const char *why)
+{
+    g_autofree char *holder = g_strconcat(DONE " ", why, NULL);
+    write_record(hook, kind, record->name, g_strdelimit(holder, "\n", ' '), record->text, NULL);
+}
+
+const char *
+weft_record_trouble(const WeftRecord *record)
+{
+    return g_str_has_prefix(record->holder, DONE " ") ? record->holder + strlen(DONE " ") : NULL;
 }
 
 WeftRecord *

@@ -9,11 +9,16 @@
 /* The longest text of one. */
 #define WEFT_RECORD_MAX (16 * 1024 * 1024)
 
-typedef enum { WEFT_RECORD_DOMAIN, WEFT_RECORD_NETWORK } WeftRecordKind;
+typedef enum {
+    WEFT_RECORD_DOMAIN,
+    WEFT_RECORD_NETWORK,
+    WEFT_RECORD_SCRUB, /* namespaces that were taken over to be erased (see scrub.c): not to be listed */
+} WeftRecordKind;
 
 typedef struct WeftRecord {
     char *name;
-    char *holder; /* the libvirtd that is at it: "<pid> <start time>"; "-": that has done its part */
+    char *holder; /* the libvirtd that is at it: "<pid> <start time>"; "-": that has done its part; "- WHY": that could not be
+                     undone */
     char *text;   /* a domain's XML as libvirt gave it; the addresses of a network's peers, a line each */
 } WeftRecord;
 
@@ -26,6 +31,10 @@ gboolean weft_state_lock(const WeftHook *hook, GError **error);
 /* done: the domain runs, and from now on it is its process that tells whether it is alive. Else the caller's parent does. */
 gboolean
 weft_state_put(const WeftHook *hook, WeftRecordKind kind, const char *name, const char *text, gboolean done, GError **error);
+/* It cannot be undone now: it stays, as one that nobody holds, and says why. */
+void weft_state_keep(const WeftHook *hook, WeftRecordKind kind, const WeftRecord *record, const char *why);
+/* NULL: nobody tried, or it is being done anew. */
+const char *weft_record_trouble(const WeftRecord *record);
 /* NULL: there is none. */
 WeftRecord *weft_state_get(const WeftHook *hook, WeftRecordKind kind, const char *name);
 void weft_state_drop(const WeftHook *hook, WeftRecordKind kind, const char *name);

@@ -438,3 +438,20 @@ def test_report_without_anything(make):
     answer = make().hook("network", "weft-probe", "start", "<hookData/>")
     report = json.loads(answer.stderr.split("\n")[1])
     assert report["hcas"] == [] and report["iommu_groups"] == 0 and report["hugepages"] == []
+
+
+# --- taken from under a node ---
+
+
+def test_a_function_that_is_taken_from_under_a_node_is_told_of(host):
+    function = device(vf=2, guid=GUID)
+    assert accepted(prepare(host, "a-1", function, device(vf=3, guid=GUID + 1, rail=1)))
+    with host.running("weft-a-1"):
+        assert report_of(host)["lacking"] == []
+        host.order(f"drop /bus/pci/devices/{function['pci']}")
+        assert report_of(host)["lacking"] == [{"domain": "weft-a-1", "pci": function["pci"]}]
+        assert report_of(host)["hcas"][1]["vfs"] == 7, "its link is left"
+    assert accepted(release(host, "a-1", function)) and host.records() == []
+    assert report_of(host)["lacking"] == report_of(host)["unclean"] == []
+    assert vendor(host, 3)[2] == "Down", "what is there is taken back"
+    assert refused(prepare(host, "b-1", device(vf=2, guid=GUID + 2)), "HCA mlx5_0 has no virtual function 2")

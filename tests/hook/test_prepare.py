@@ -434,7 +434,7 @@ class Nvme:
     def state(self):
         """Functions, which of them are on, what the primary keeps and what each was given."""
         numbers = (self.host.root / "nvme-state").read_bytes()
-        words = memoryview(numbers[6:]).cast("H")
+        words = memoryview(numbers[6:30]).cast("H")
         return numbers[1], list(numbers[2:6]), list(words[:2]), list(words[4:8]), list(words[8:12])
 
 
