@@ -84,6 +84,8 @@ void weft_control_room_changed(WeftControl *control);
 void weft_control_preempt(WeftControl *control, const char *cluster_key, const char *why);
 /* A node that was ready has no running domain any more. */
 void weft_control_node_gone(WeftControl *control, const WeftNode *node, const char *reason);
+/* A device of its host was taken from under it: it is placed anew, there or elsewhere. detail: for operators. */
+void weft_control_node_bereft(WeftControl *control, const WeftNode *node, const char *detail);
 /* Its guest began anew, and knows nothing of the others. boot: which it is now; NULL: another. */
 void weft_control_node_rebooted(WeftControl *control, const char *node_id, const char *boot);
 /* A wish to move one of its nodes came, changed or went. */

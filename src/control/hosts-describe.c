@@ -82,7 +82,7 @@ describe(WeftHosts *hosts, WeftHost *description, gint64 revision)
     host->described = description->cores->len > 0;
     weft_fleet_put_host(hosts->control->fleet, description);
     if (host->inventory)
-        weft_fleet_set_devices(hosts->control->fleet, host->name, host->inventory->hardware);
+        weft_watch_tell_devices(host);
     weft_watch_update_open(host);
 }
 

@@ -1,3 +1,4 @@
+#include "checks.h"
 #include "discover.h"
 #include "hosts.h"
 #include "turns.h"
@@ -121,6 +122,46 @@ discover(WeftWatch *host)
     weft_control_commit_quietly(host->control, txn);
 }
 
+/* --- devices --- */
+
+/* Without an IOMMU none of them can be given to a node. */
+void
+weft_watch_tell_devices(WeftWatch *host)
+{
+    g_autoptr(WeftHost) none = weft_host_new();
+    gboolean passes = !weft_report_lacks_iommu(host->inventory->hook, host->inventory->iommu);
+    weft_fleet_set_devices(host->control->fleet, host->name, passes ? host->inventory->hardware : none);
+}
+
+static const WeftNode *
+node_of(const GPtrArray *nodes, const char *domain)
+{
+    for (guint i = 0; i < nodes->len; i++) {
+        g_autofree char *own = weft_node_domain(nodes->pdata[i]);
+        if (g_strcmp0(own, domain) == 0)
+            return nodes->pdata[i];
+    }
+    return NULL;
+}
+
+/* What was taken from under a node while it runs it does not get again. One on its way, or at rest, may have let it go. */
+static void
+find_bereft(WeftWatch *host)
+{
+    json_t *lacking = json_object_get(host->inventory->hook, "lacking"), *item;
+    g_autoptr(GPtrArray) nodes = json_array_size(lacking) ? weft_watch_nodes(host) : NULL;
+    gsize i;
+    json_array_foreach (lacking, i, item) {
+        const WeftNode *node = nodes ? node_of(nodes, json_string_value(json_object_get(item, "domain"))) : NULL;
+        const char *pci = json_string_value(json_object_get(item, "pci"));
+        if (!node || !pci || node->target || node->still)
+            continue;
+        g_autofree char *detail =
+            g_strdup_printf("%s is not on host %s any more: weft doctor %s tells what is", pci, host->name, host->name);
+        weft_control_node_bereft(host->control, node, detail);
+    }
+}
+
 /* --- asking --- */
 
 char *
@@ -160,16 +201,17 @@ spoke(WeftWatch *host, WeftInventory *inventory)
     weft_inventory_free(host->inventory);
     host->inventory = inventory;
     forget_failed_rdma(host);
-    weft_fleet_set_devices(host->control->fleet, host->name, inventory->hardware);
+    weft_watch_tell_devices(host);
+    find_bereft(host);
     discover(host);
     weft_watch_update_open(host);
     weft_watch_heard(host);
+    weft_control_room_changed(host->control);
     if (!first)
         return;
     g_autoptr(GPtrArray) nodes = weft_watch_nodes(host);
     weft_watch_wake_clusters(host, nodes, TRUE);
     weft_turns_kind_known(host->control->turns);
-    weft_control_room_changed(host->control);
 }
 
 static void

@@ -110,6 +110,8 @@ void weft_watch_set_image(WeftWatch *host, const char *digest, gboolean there);
 
 /* hosts-inspect.c: asks it when that is wanted. */
 void weft_watch_inspect(WeftWatch *host);
+/* Tells the fleet what of its devices nodes can have. */
+void weft_watch_tell_devices(WeftWatch *host);
 /* Why it takes no nodes although it is up; NULL: nothing is known. */
 char *weft_watch_mute_text(const WeftWatch *host);
 

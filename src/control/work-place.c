@@ -343,22 +343,24 @@ place_on(Placing *placing, const WeftPlaceRequest *request, const WeftNode *repl
 
 /* Set of the hosts where the heir cannot be: others are kept for somebody, or it would be where it is to leave. */
 static GHashTable *
-list_barred(const WeftWork *work, const WeftNode *replaced)
+list_barred(const WeftWork *work, const WeftNodeWork *item)
 {
     GHashTable *hosts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    g_hash_table_add(hosts, g_strdup(replaced->host));
+    if (!item->bereft)
+        g_hash_table_add(hosts, g_strdup(item->node->host));
     weft_control_add_barred(work->control, work->cluster, hosts);
     weft_bookings_add(work->control->turns, work->cluster->tenant, hosts);
     return hosts;
 }
 
-/* Anywhere but on its host. Hosts that failed the cluster are taken only by nodes that have nowhere else to be: one that failed
- * itself better stays where it is. */
+/* Anywhere but on its host, unless that only lost a device of several. Hosts that failed the cluster are taken only by nodes
+ * that have nowhere else to be: one that failed itself better stays where it is. */
 static gboolean
-place_heir(Placing *placing, const guint *counts, const WeftNode *replaced, GError **error)
+place_heir(Placing *placing, const guint *counts, const WeftNodeWork *item, GError **error)
 {
     WeftWork *work = placing->work;
-    g_autoptr(GHashTable) avoid = list_barred(work, replaced);
+    const WeftNode *replaced = item->node;
+    g_autoptr(GHashTable) avoid = list_barred(work, item);
     gboolean any = weft_work_add_shunned(work, avoid);
     const WeftPathRule *rule = &work->control->options.path_rule;
     WeftPlaceRequest request = { work->cluster, work->status->fabric, counts, avoid, work->status->sl, rule };
@@ -369,7 +371,7 @@ place_heir(Placing *placing, const guint *counts, const WeftNode *replaced, GErr
     if (!any || replaced->phase == WEFT_NODE_FAILED)
         return FALSE;
     g_clear_error(error);
-    g_autoptr(GHashTable) barred = list_barred(work, replaced);
+    g_autoptr(GHashTable) barred = list_barred(work, item);
     request.avoid = barred;
     return place_on(placing, &request, replaced, error);
 }
@@ -433,10 +435,10 @@ replace(Placing *placing, WeftNodeWork *item)
     counts[group] = 1;
 
     gboolean closed = item->node->phase != WEFT_NODE_FAILED;
-    if (!closed)
+    if (!closed && !item->bereft)
         weft_work_shun(work, item->node->host, item->refused);
     gboolean hopeless = (closed && placing->full[group]) || (item->refused && is_refused_everywhere(work));
-    if (hopeless || !place_heir(placing, counts, item->node, &error)) {
+    if (hopeless || !place_heir(placing, counts, item, &error)) {
         placing->full[group] |= closed;
         stay(work, item, error);
         return;

@@ -19,6 +19,7 @@ work_get(WeftControl *control, const char *key)
     work->key = g_strdup(key);
     work->jobs = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     work->gone = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+    work->bereft = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     work->rebooted = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     work->joins = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, weft_join_free);
     work->stills = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, weft_still_free);
@@ -36,6 +37,7 @@ weft_work_free(WeftWork *work)
     g_clear_handle_id(&work->timer, g_source_remove);
     g_hash_table_unref(work->jobs);
     g_hash_table_unref(work->gone);
+    g_hash_table_unref(work->bereft);
     g_hash_table_unref(work->rebooted);
     g_hash_table_unref(work->joins);
     g_hash_table_unref(work->stills);
@@ -126,6 +128,15 @@ weft_control_node_gone(WeftControl *control, const WeftNode *node, const char *r
 }
 
 void
+weft_control_node_bereft(WeftControl *control, const WeftNode *node, const char *detail)
+{
+    g_autofree char *key = weft_cluster_key(node->tenant, node->cluster_name);
+    WeftWork *work = work_get(control, key);
+    g_hash_table_insert(work->bereft, g_strdup(node->id), g_strdup(detail));
+    weft_work_wake(work);
+}
+
+void
 weft_control_node_rebooted(WeftControl *control, const char *node_id, const char *boot)
 {
     g_autoptr(WeftNode) node = weft_store_load_node(control->store, node_id, NULL, NULL);
@@ -198,6 +209,23 @@ hear_of_reboots(WeftWork *work)
     g_hash_table_remove_all(work->rebooted);
 }
 
+/* It would not get the device again: it is placed anew at once. */
+static void
+hear_of_bereft(WeftWork *work)
+{
+    GHashTableIter iter;
+    gpointer id, detail;
+    g_hash_table_iter_init(&iter, work->bereft);
+    while (g_hash_table_iter_next(&iter, &id, &detail)) {
+        WeftNodeWork *item = weft_work_find(work, id);
+        if (!item || (item->node->phase != WEFT_NODE_UP && item->node->phase != WEFT_NODE_READY))
+            continue;
+        item->bereft = TRUE;
+        weft_work_host_failed(work, item, "a device of its host was taken away from it", detail);
+    }
+    g_hash_table_remove_all(work->bereft);
+}
+
 /* A report from the world about a node that is not up any more anyway is of no interest. */
 static void
 hear_reports(WeftWork *work)
@@ -205,6 +233,7 @@ hear_reports(WeftWork *work)
     GHashTableIter iter;
     gpointer id, reason;
     hear_of_reboots(work);
+    hear_of_bereft(work);
     g_hash_table_iter_init(&iter, work->gone);
     while (g_hash_table_iter_next(&iter, &id, &reason)) {
         WeftNodeWork *item = weft_work_find(work, id);

@@ -15,6 +15,7 @@ typedef struct WeftNodeWork {
     gboolean leaving;      /* … or deletes it */
     gboolean homeless;     /* is to be placed elsewhere, and there is no room */
     gboolean refused;      /* its host cannot run it as it is, and never will */
+    gboolean bereft;       /* a device was taken from under it, which is not its host's fault */
     guint brought;         /* failures of its image on the way to its host that it has answered for */
     WeftRest rest;         /* failed steps since it was ready; its stops do not end the row */
     guint moved;           /* so often, since it and others did not reach each other */
@@ -96,6 +97,7 @@ struct WeftWork {
     gboolean wishes_stale;                 /* … may be others by now */
     gboolean drains_changed;               /* of its hosts */
     GHashTable *gone;                      /* node id to reason: reported by the world, not yet looked at */
+    GHashTable *bereft;                    /* node id to detail: likewise, of those that lost a device */
     GHashTable *rebooted;                  /* node id to the boot of its guest, NULL: another; likewise */
     GHashTable *joins;                     /* host to WeftJoin; outlives a reload */
     GHashTable *stills;                    /* node id to what is being brought to rest, or goes on (work-still.c); likewise */

@@ -52,6 +52,8 @@ tell_new(WeftFakeReboots *reboots)
     guint n = g_strv_length(lines);
     for (; reboots->told < n; reboots->told++) {
         g_auto(GStrv) words = g_strsplit(lines[reboots->told], " ", 2);
+        if (g_strv_length(words) == 1 && *words[0]) /* a host alone: its devices changed */
+            reboots->changed(words[0], WEFT_NEWS_HARDWARE, NULL, reboots->data);
         if (g_strv_length(words) != 2)
             continue;
         weft_fake_guests_end(reboots->guests, words[0], words[1]);

@@ -163,10 +163,11 @@ refuse_group(const WeftTrial *trial, const Lack *lack, GError **error)
         weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "fabric %s has no virtual functions to give: %s", fabric,
                           told->no_virtual);
     else
-        weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "no room %sfor %s%s%s; scarcest: %s%s", lack->never ? "" : "now ", what,
-                          room->together >= lack->group->count ? " beside the other groups" : "",
-                          lack->never ? ", not even if all hosts were empty" : "", scarce_word(shape, least),
-                          absent ? ", of which some are described that the hosts do not have (weft doctor tells which)" : "");
+        weft_error_refuse(
+            error, WEFT_ERROR_EXHAUSTED, "no room %sfor %s%s%s; scarcest: %s%s", lack->never ? "" : "now ", what,
+            room->together >= lack->group->count ? " beside the other groups" : "",
+            lack->never ? ", not even if all hosts were empty" : "", scarce_word(shape, least),
+            absent ? ", of which some are described that the hosts do not have or cannot give (weft doctor tells which)" : "");
 }
 
 static Lack

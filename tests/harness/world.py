@@ -133,6 +133,11 @@ class World:
         path = self.hosts / "reboots"
         return Counter(tuple(line.split()) for line in path.read_text(encoding="utf-8").splitlines()) if path.exists() else Counter()
 
+    def devices_changed(self, host):
+        """The host tells that its devices are others now: its inventory.json is read again."""
+        with (self.hosts / "reboots").open("a", encoding="utf-8") as file:
+            file.write(f"{host}\n")
+
     def part(self, *pairs):
         """Guests on these pairs of hosts do not reach each other; no pairs: all do."""
         self._write(self.hosts / "apart", [" ".join(pair) for pair in pairs])

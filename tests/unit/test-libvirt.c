@@ -108,6 +108,31 @@ reads_report(void)
     compare(got, "two-sockets-with-report.json");
 }
 
+/* Whatever its maker calls it: the driver that has it is the host's word. */
+static void
+takes_what_the_host_calls_an_hca(void)
+{
+    g_autoptr(WeftInventory) inventory = weft_inventory_new();
+    g_autoptr(GPtrArray) devices =
+        split_devices("<device><path>/sys/devices/pci0000:40/0000:40:00.0/0000:41:00.0</path><capability type='pci'>"
+                      "<class>0x010802</class><domain>0</domain><bus>65</bus><slot>0</slot><function>0</function>"
+                      "<product id='0x0010'/><vendor id='0x1b36'/><capability type='virt_functions'>"
+                      "<address domain='0x0000' bus='0x41' slot='0x00' function='0x1'/></capability></capability></device>");
+    weft_inventory_read_devices(inventory, devices);
+    g_assert_cmpuint(inventory->hardware->hcas->len, ==, 0);
+    inventory->hook = json_pack("{s:[{s:s, s:s, s:s, s:s}]}", "hcas", "name", "mlx4_0", "driver", "mlx4", "pci", "0000:41:00.0",
+                                "port_guid", "0x0002c90300000101");
+    weft_inventory_read_devices(inventory, devices);
+    weft_inventory_apply_report(inventory);
+    g_assert_cmpuint(inventory->hardware->hcas->len, ==, 1);
+    const WeftHca *hca = inventory->hardware->hcas->pdata[0];
+    g_assert_cmpstr(hca->name, ==, "mlx4_0");
+    g_assert_cmpint(hca->driver, ==, WEFT_HCA_MLX4);
+    g_assert_cmpstr(hca->root, ==, "pci0000:40");
+    g_assert_cmpstr(hca->vf_pci->pdata[0], ==, "0000:41:00.1");
+    g_assert_cmpuint(hca->port_guid, ==, 0x0002c90300000101);
+}
+
 static void
 refuses_reports(void)
 {
@@ -363,6 +388,7 @@ main(int argc, char **argv)
     g_log_set_handler(NULL, G_LOG_LEVEL_DEBUG, ignore_log, NULL);
     g_test_add_func("/libvirt/inventory/two-sockets", reads_two_sockets);
     g_test_add_func("/libvirt/inventory/report", reads_report);
+    g_test_add_func("/libvirt/inventory/hca-by-report", takes_what_the_host_calls_an_hca);
     g_test_add_func("/libvirt/inventory/refuses-reports", refuses_reports);
     g_test_add_func("/libvirt/inventory/odd-capabilities", bears_odd_capabilities);
     g_test_add_func("/libvirt/inventory/other-texts", refuses_other_texts);

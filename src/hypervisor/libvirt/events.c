@@ -74,6 +74,13 @@ on_device(virConnect *conn, virNodeDevice *device, int event, int detail, void *
         weft_vir_tell(host, WEFT_NEWS_HARDWARE, NULL);
 }
 
+/* One of its host's that was taken from under it, perhaps: the hook knows. */
+static void
+on_device_removed(virConnect *conn, virDomain *domain, const char *alias, void *host)
+{
+    weft_vir_tell(host, WEFT_NEWS_HARDWARE, NULL);
+}
+
 static void
 on_close(virConnect *conn, int reason, void *host)
 {
@@ -91,6 +98,9 @@ weft_vir_events_add(WeftVirHost *host, virConnect *conn)
         weft_vir_host_unref(host);
     if (virConnectDomainEventRegisterAny(conn, NULL, VIR_DOMAIN_EVENT_ID_REBOOT, VIR_DOMAIN_EVENT_CALLBACK(on_reboot),
                                          weft_vir_host_ref(host), drop_host) < 0)
+        weft_vir_host_unref(host);
+    if (virConnectDomainEventRegisterAny(conn, NULL, VIR_DOMAIN_EVENT_ID_DEVICE_REMOVED,
+                                         VIR_DOMAIN_EVENT_CALLBACK(on_device_removed), weft_vir_host_ref(host), drop_host) < 0)
         weft_vir_host_unref(host);
     if (virConnectNodeDeviceEventRegisterAny(conn, NULL, VIR_NODE_DEVICE_EVENT_ID_LIFECYCLE,
                                              VIR_NODE_DEVICE_EVENT_CALLBACK(on_device), weft_vir_host_ref(host), drop_host) < 0)

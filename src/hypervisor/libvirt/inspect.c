@@ -78,10 +78,12 @@ run_inspect(WeftCall *call, GError **error)
         return weft_vir_fail(error, "asking for capabilities");
     gboolean ok = weft_inventory_read_capabilities(inventory, capabilities, &offered, &flag, error);
     free(capabilities);
-    if (!ok || !read_devices(call, inventory, error))
+    if (!ok)
+        return FALSE;
+    read_hook(call, inventory);
+    if (!read_devices(call, inventory, error))
         return FALSE;
     read_versions(call, inventory);
-    read_hook(call, inventory);
     weft_inventory_apply_report(inventory);
     inventory->kvm = offered && (inventory->hook ? json_is_true(json_object_get(inventory->hook, "kvm")) : flag);
     return TRUE;

@@ -185,10 +185,21 @@ numa_of(const WeftInventory *inventory, const Device *device)
     return device->numa < inventory->hardware->numa->len ? (guint)device->numa : 0;
 }
 
-static WeftHcaDriver
-hca_driver(const Device *device)
+/* By the driver that has it, where the host tells; else by its product. FALSE: it is none. */
+static gboolean
+read_driver(const WeftInventory *inventory, const Device *device, WeftHcaDriver *ret_driver)
 {
-    return device->product >= MLX5_FIRST && device->product < MLX5_END ? WEFT_HCA_MLX5 : WEFT_HCA_MLX4;
+    json_t *hca;
+    gsize i;
+    json_array_foreach (json_object_get(inventory->hook, "hcas"), i, hca)
+        if (g_strcmp0(json_string_value(json_object_get(hca, "pci")), device->address) == 0)
+            for (WeftHcaDriver driver = 0; weft_hca_driver_words[driver]; driver++)
+                if (g_strcmp0(json_string_value(json_object_get(hca, "driver")), weft_hca_driver_words[driver]) == 0) {
+                    *ret_driver = driver;
+                    return TRUE;
+                }
+    *ret_driver = device->product >= MLX5_FIRST && device->product < MLX5_END ? WEFT_HCA_MLX5 : WEFT_HCA_MLX4;
+    return is_hca(device);
 }
 
 static guint
@@ -201,13 +212,13 @@ count_driver(const WeftHost *host, WeftHcaDriver driver)
 }
 
 static void
-add_hca(WeftInventory *inventory, Device *device)
+add_hca(WeftInventory *inventory, const Device *device, WeftHcaDriver driver)
 {
     WeftHost *host = inventory->hardware;
     if (host->hcas->len >= WEFT_HCAS_MAX)
         return;
     WeftHca *hca = weft_hca_new();
-    hca->driver = hca_driver(device);
+    hca->driver = driver;
     hca->name = g_strdup_printf("%s_%u", weft_hca_driver_words[hca->driver], count_driver(host, hca->driver));
     hca->numa = numa_of(inventory, device);
     hca->rail = host->hcas->len;
@@ -238,8 +249,9 @@ weft_inventory_read_devices(WeftInventory *inventory, const GPtrArray *texts)
     g_autoptr(GPtrArray) devices = pci_devices(texts);
     for (guint i = 0; i < devices->len; i++) {
         Device *device = g_ptr_array_index(devices, i);
-        if (is_hca(device))
-            add_hca(inventory, device);
+        WeftHcaDriver driver;
+        if (read_driver(inventory, device, &driver))
+            add_hca(inventory, device, driver);
         if (is_gpu(device))
             add_gpu(inventory, device);
     }

@@ -11,9 +11,10 @@
 gboolean weft_inventory_read_capabilities(WeftInventory *inventory, const char *xml, gboolean *ret_offers_kvm,
                                           gboolean *ret_flag, GError **error);
 
-/* HCAs and GPUs from the node devices' texts (char *), by PCI address. Devices of other kinds and those that make no sense are
- * passed over. The root of a device is the PCIe root complex that it hangs on, "pci0000:40". Without the hook's report an HCA
- * is named as the kernel does, by driver and order of addresses. */
+/* HCAs and GPUs from the node devices' texts (char *), by PCI address. An HCA is what the hook's report says to be one, and
+ * what its maker and class say. Devices of other kinds and those that make no sense are passed over. The root of a device is
+ * the PCIe root complex that it hangs on, "pci0000:40". Without the hook's report an HCA is named as the kernel does, by driver
+ * and order of addresses. */
 void weft_inventory_read_devices(WeftInventory *inventory, const GPtrArray *texts);
 
 /* What the hook answered, out of libvirt's error: NULL with FAILED when there is no answer in it. */

@@ -1,0 +1,107 @@
+"""Devices that nodes had or were to have: taken from under them, not to be passed on, not taken back."""
+
+import json
+
+import pytest
+from harness.wait import until
+from harness.weft import host as described
+
+NO_IOMMU = {"iommu_groups": 0, "vfio": True}
+
+
+def tell(weft, name, vfs=4, **hook):
+    """The host's devices are these, by its own word, from now on."""
+    hca = described(name)["hcas"][0] | {"vfs": vfs}
+    hardware = {key: described(name)[key] for key in ("numa", "housekeeping", "gpus")} | {"hcas": [hca]}
+    folder = weft.world.hosts / name
+    folder.mkdir(parents=True, exist_ok=True)
+    text = {"hardware": hardware, "kvm": True, "libvirt": "9.0.0", "qemu": "7.2.0", "machine": "pc-q35-7.2", "hook": hook}
+    (folder / "inventory.json").write_text(json.dumps(text), encoding="utf-8")
+    weft.world.devices_changed(name)
+
+
+def lacking(node, vf):
+    return {"lacking": [{"domain": f"weft-{node['id']}", "pci": f"0000:41:00.{vf + 1}"}]}
+
+
+def functions_of(weft, name):
+    return {node["id"]: (node["host"], *(vf for _rail, _hca, vf, _guid in node["devices"])) for node in weft.dump().values("node").values()
+            if node["cluster_name"] == name}
+
+
+def failures(weft):
+    return [event for event in weft.client.events() if event["type"] == "node-failed"]
+
+
+@pytest.mark.parametrize("hosts", [2, 1])
+def test_a_function_is_taken_from_under_a_node(site, settle, hosts):
+    """It gets another, on the same host where there is one; the others of its cluster stay what they are."""
+    weft = site(hosts=hosts)
+    weft.client.create("cfd", 2, path="sriov")
+    weft.client.wait_phase("cfd", "ready", ready=2)
+    before = functions_of(weft, "cfd")
+    bereft, (where, vf) = max(before.items(), key=lambda item: item[1][1])
+    tell(weft, where, vfs=4, **lacking({"id": bereft}, vf))
+    until(lambda: bereft not in functions_of(weft, "cfd"), weft.log_tail)
+    weft.client.wait_phase("cfd", "ready", ready=2)
+    after = functions_of(weft, "cfd")
+    assert before.items() - {(bereft, before[bereft])} <= after.items() and len(after) == 2
+    [event] = failures(weft)
+    assert "a device of its host was taken away from it" in event["message"]
+    settle(weft)
+
+
+def test_functions_that_are_switched_off_take_no_nodes(site, settle):
+    weft = site(hosts=2)
+    weft.client.create("cfd", 2, path="sriov")
+    weft.client.wait_phase("cfd", "ready", ready=2)
+    before = functions_of(weft, "cfd")
+    where = before[min(before)][0]
+    lost = {node: places for node, places in before.items() if places[0] == where}
+    tell(weft, where, vfs=0, lacking=[lacking({"id": node}, vf)["lacking"][0] for node, (_, vf) in lost.items()])
+    until(lambda: not lost.keys() & functions_of(weft, "cfd").keys(), weft.log_tail)
+    weft.client.wait_phase("cfd", "ready", ready=2)
+    assert where not in {place for place, _ in functions_of(weft, "cfd").values()}, "it has none"
+    found = [check for check in weft.client.get(f"/v1/hosts/{where}/doctor")["checks"] if check["check"] == "hca mlx5_0"]
+    assert found[0]["state"] == "fail" and "weft host prepare --adapter mlx5_0=4" in found[0]["remedy"]
+    settle(weft)
+
+
+def test_a_node_that_is_not_of_this_site_is_nobodys_loss(site, settle):
+    weft = site(hosts=1)
+    weft.client.create("cfd", 1, path="sriov")
+    weft.client.wait_phase("cfd", "ready")
+    tell(weft, "n1", lacking=[{"domain": "weft-0123456789ab-1", "pci": "0000:41:00.1"}, {}, 7])
+    until(lambda: weft.client.get("/v1/hosts/n1/doctor")["checks"], "it was asked")
+    settle(weft)
+    assert failures(weft) == []
+
+
+def test_without_an_iommu_no_function_is_given(site):
+    weft = site(hosts=1)
+    tell(weft, "n1", **NO_IOMMU)
+    weft.stop()
+    weft.start()
+    for name, wish in (("vf", {"path": "sriov"}), ("whole", {"path": "passthrough"}), ("gpu", {"path": "bridge", "gpus": 1})):
+        weft.client.create(name, 1, **wish)
+        until(lambda name=name: "that the hosts do not have or cannot give (weft doctor tells which)" in (weft.client.cluster(name)["reason"] or ""),
+              lambda name=name: weft.client.cluster(name))
+        assert weft.client.cluster(name)["phase"] == "queued"
+    [found] = [check for check in weft.client.get("/v1/hosts/n1/doctor")["checks"] if check["check"] == "iommu"]
+    assert found["state"] == "fail" and "intel_iommu=on" in found["remedy"]
+    weft.client.create("cfd", 1, path="bridge")
+    weft.client.wait_phase("cfd", "ready")
+    weft.client.delete("whole")
+    tell(weft, "n1", iommu_groups=9, vfio=True)
+    weft.client.wait_phase("vf", "ready")
+
+
+def test_the_doctor_tells_what_could_not_be_taken_back(site):
+    weft = site(hosts=1)
+    tell(weft, "n1", iommu_groups=9, unclean=[{"domain": "weft-a-1", "why": "0000:41:00.1 cannot be reset"}])
+
+    def told():
+        return [check for check in weft.client.get("/v1/hosts/n1/doctor")["checks"] if check["check"] == "functions"]
+
+    until(told, weft.log_tail)
+    assert told()[0]["state"] == "fail" and told()[0]["found"] == "nobody gets what weft-a-1 had: 0000:41:00.1 cannot be reset"
