@@ -7,14 +7,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 static int root = -1;
 
+/* A view of its own: a link of sysfs leads up to its root, and from there into whatever is mounted over that, which is this
+ * program. */
 gboolean
 real_use(const char *folder)
 {
-    root = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    root = open_tree(AT_FDCWD, folder, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
     return root >= 0;
 }
 

@@ -1,5 +1,5 @@
-/* A real /sys that the tree lies on: whatever the tree does not have is done there. It is held open, so that the tree may be
- * mounted over it. Each is 0 or more, or a negative errno; ENOENT for all where there is no real one. */
+/* A real /sys that the tree lies on: whatever the tree does not have is done there. The tree may be mounted over
+ * it. Each is 0 or more, or a negative errno; ENOENT for all where there is no real one. */
 #pragma once
 
 #include <fuse.h>
