@@ -5,7 +5,8 @@
  * - a policy for described NUMA nodes is accepted and does nothing,
  * - the tmpfs on /dev/hugepages says that it is a hugetlbfs with pages of 2M, which are not allocated before they are used.
  *
- * What the host does not describe is refused as the kernel would. The description is read from the host's /sys. */
+ * What the host does not describe is refused as the kernel would. The description is read from the host's /sys. An emulated host
+ * (lab/metal) has huge pages and NUMA nodes of its own: there only the first of these holds. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +34,7 @@
 static cpu_set_t real_cpus;
 static size_t described_cpus;
 static size_t described_nodes;
+static bool has_memory; /* real huge pages on real nodes */
 
 static long (*real_syscall)(long number, ...);
 static int (*real_statfs64)(const char *path, struct statfs64 *ret);
@@ -53,6 +55,13 @@ read_count(const char *path)
     return strtoul(last ? last + 1 : text, NULL, 10) + 1;
 }
 
+static bool
+is_tmpfs(const char *path)
+{
+    struct statfs64 fs;
+    return real_statfs64(path, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+}
+
 static void
 read_all(void)
 {
@@ -63,6 +72,7 @@ read_all(void)
     real_mmap64 = REAL(mmap64);
     real_syscall(SYS_sched_getaffinity, 0, sizeof real_cpus, &real_cpus);
     described_cpus = read_count("/sys/devices/system/cpu/present");
+    has_memory = !is_tmpfs(HUGEPAGES);
     described_nodes = read_count("/sys/devices/system/node/online");
 }
 
@@ -157,7 +167,7 @@ pthread_getaffinity_np(pthread_t thread, size_t size, cpu_set_t *mask)
 static bool
 names_nodes(const void *mask, size_t bits)
 {
-    return mask && bits > 0 && any_bit(mask, smaller(bits, NODES_MAX));
+    return !has_memory && mask && bits > 0 && any_bit(mask, smaller(bits, NODES_MAX));
 }
 
 static long
@@ -252,7 +262,8 @@ EXPORT int
 madvise(void *address, size_t length, int advice)
 {
     know();
-    return advice == MADV_POPULATE_WRITE || advice == MADV_HUGEPAGE ? 0 : real_madvise(address, length, advice);
+    bool skip = !has_memory && (advice == MADV_POPULATE_WRITE || advice == MADV_HUGEPAGE);
+    return skip ? 0 : real_madvise(address, length, advice);
 }
 
 /* A private page of a tmpfs would be there twice, in the file and as the copy. A file without a name has no other reader, so
@@ -262,7 +273,7 @@ mmap64(void *address, size_t length, int protection, int flags, int fd, off64_t 
 {
     struct stat file;
     know();
-    if (fd >= 0 && flags & MAP_PRIVATE && fstat(fd, &file) == 0 && file.st_nlink == 0 && is_huge(&file))
+    if (!has_memory && fd >= 0 && flags & MAP_PRIVATE && fstat(fd, &file) == 0 && file.st_nlink == 0 && is_huge(&file))
         flags = (flags & ~MAP_PRIVATE) | MAP_SHARED;
     return real_mmap64(address, length, protection, flags, fd, offset);
 }

@@ -33,7 +33,7 @@ machines with an IOMMU and virtual functions, on a simulated InfiniBand fabric. 
 NUMBERS = {
     "hosts": "hosts (4; 2 with --metal)",
     "sockets": "sockets of a host, each a NUMA node (2)",
-    "cores": "cores of a socket (8; 2 with --metal)",
+    "cores": "cores of a socket (8; 4 with --metal)",
     "threads": "hardware threads of a core (1)",
     "pages": "huge pages of 2M on each NUMA node (three quarters of its memory; half with --metal)",
     "leaves": "leaf switches (2)",

@@ -101,6 +101,16 @@ def _write_meminfo(plan, path):
     _put(path, "\n".join(lines))
 
 
+def describe_processors(plan, folder):
+    """For an emulated host, whose memory is real: all its processors are one."""
+    _write_cpus(plan, folder / "cpu")
+    for node in range(plan.sockets):
+        cpus = [cpu for core in plan.node_cores(node) for cpu in plan.core_cpus(core)]
+        _put(folder / f"node/node{node}/cpumap", cpu_mask(cpus))
+        _put(folder / f"node/node{node}/cpulist", cpu_list(cpus))
+    _put(folder / "node/has_cpu", cpu_list(range(plan.sockets)))
+
+
 def describe(plan, folder):
     """Writes them all anew: they are the same each time."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import yaml
 
+from . import hardware
 from .fabric import TELLER
 from .host import ANSWER_SECONDS, LIBVIRTD_CONF, Host, tail, wait_until
 from .process import LabError, run
@@ -25,9 +26,9 @@ FUNCTIONS = 4  # of each adapter
 NAMESPACE = 8 << 20  # bytes of what each function has to read and write
 DISK = 8 << 30
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
-# What the kernel would do at its start for a machine that lives longer and is trusted less.
+# Without what the kernel would do for a machine that lives longer and is trusted less. Cgroups know how many processors there are.
 CMDLINE = """console=ttyS0 quiet panic=-1 mitigations=off audit=0 no5lvl cryptomgr.notests random.trust_cpu=on nomodeset no_timer_check
-    tsc=reliable rcupdate.rcu_expedited=1 8250.nr_uarts=1 nowatchdog init_on_alloc=0 lsm= psi=0 iommu=pt""".split()
+    tsc=reliable rcupdate.rcu_expedited=1 8250.nr_uarts=1 nowatchdog init_on_alloc=0 lsm= psi=0 iommu=pt cgroup_disable=cpuset""".split()
 
 # It has cgroups and devices of its own, but neither systemd nor AppArmor.
 QEMU_CONF = """\
@@ -71,18 +72,16 @@ class Machine:
                 *[word for node in range(self.plan.sockets) for word in self._adapter(node)]]
 
     def _processors(self):
-        # All processors take turns: with a thread each, emulated ones lose what their guests need.
-        kind = ["kvm", "host"] if has_kvm() else ["tcg,thread=single,tb-size=512", "EPYC,+svm"]
-        plan = self.plan
-        return ["-M", "q35,kernel-irqchip=split", "-accel", kind[0], "-cpu", kind[1],
-                "-smp", f"{plan.cpus},sockets={plan.sockets},cores={plan.cores},threads={plan.threads}"]
+        # One, whatever it describes: an emulated machine with two lost what their guests needed, and a machine has few to give.
+        kind = ["kvm", "host"] if has_kvm() else ["tcg,tb-size=512", "EPYC,+svm"]
+        return ["-M", "q35,kernel-irqchip=split", "-accel", kind[0], "-cpu", kind[1], "-smp", "1"]
 
     def _memory(self):
-        megabytes, per = self.plan.node_memory >> 20, self.plan.cores * self.plan.threads
+        megabytes = self.plan.node_memory >> 20
         words = ["-m", str(megabytes * self.plan.sockets)]
         for node in range(self.plan.sockets):
             words += ["-object", f"memory-backend-ram,id=memory{node},size={megabytes}M",
-                      "-numa", f"node,nodeid={node},memdev=memory{node},cpus={node * per}-{node * per + per - 1}"]
+                      "-numa", f"node,nodeid={node},memdev=memory{node}" + (",cpus=0" if node == 0 else "")]
         return words
 
     def _bare(self):
@@ -140,7 +139,8 @@ class MetalHost(Host):
         self.folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(self.shared, ignore_errors=True)
         shutil.copytree(self.lab.tools.folder / "metal", self.shared)
-        for name in ("weft", "hook", "hcafs"):
+        hardware.describe_processors(self.lab.plan, self.shared / "hardware")
+        for name in ("weft", "hook", "hcafs", "fold"):
             program = getattr(self.lab.tools, name)
             if program:
                 shutil.copy(program, self.shared / program.name)
@@ -245,7 +245,7 @@ class MetalHost(Host):
     def learn(self):
         if self._knowledge.exists():
             return
-        run(self._virsh("domcapabilities"), timeout=LEARN_SECONDS)
+        run(self._virsh("capabilities"), timeout=LEARN_SECONDS)
         fresh = self._knowledge.with_suffix(".new")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()

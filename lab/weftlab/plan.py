@@ -24,8 +24,8 @@ def parse_size(text):
     return int(found[1]) * UNITS[found[2]]
 
 
-# An emulated host really has its memory, and all its processors are one thread of this machine.
-METAL = {"hosts": 2, "cores": 2, "memory": 3 << 30, "pages": 384}
+# An emulated host really has its memory; its processors are described.
+METAL = {"hosts": 2, "cores": 4, "memory": 3 << 30, "pages": 384}
 METAL_HOSTS_MAX = 16
 
 

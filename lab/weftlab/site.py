@@ -12,16 +12,23 @@ HOUSEKEEPING = 1  # core of each NUMA node
 TENANTS = ("acme", "umbrella")
 # Who tries things does not want to wait; and lab/writes.c mends what QEMU's emulator lacks.
 CONTROL = {"host_grace": "10s", "scan_interval": "10s", "trust_emulator": True}
+# An emulated host needs seconds for what a real one does at once.
+METAL_CONTROL = {"list_deadline": "1m", "connect_deadline": "2m", "start_deadline": "5m", "host_grace": "30s", "scan_interval": "30s"}
 
 
 def _host(plan, number):
+    address = plan.address(number)
+    place = {"name": plan.host_name(number), "leaf": f"leaf{plan.leaf(number)}", "uri": f"qemu+tcp://{address}/system", "address": address}
+    return place if plan.metal else place | _described(plan, number)
+
+
+def _described(plan, number):
+    """Hardware that only weftd is told of; an emulated host is asked for its own.
+
+    There is no PCI behind the adapter, so no virtual functions either: nodes' traffic takes the bridge."""
     # One mapping each: YAML would tie equal ones together with anchors, which weftd does not take.
     numa = [{"cores": plan.cores, "threads": plan.threads, "pages": {"2M": plan.node_pages}} for _ in range(plan.sockets)]
-    address = plan.address(number)
-    return {"name": plan.host_name(number), "leaf": f"leaf{plan.leaf(number)}",
-            "uri": f"qemu+tcp://{address}/system", "address": address,
-            "housekeeping": HOUSEKEEPING if plan.cores > HOUSEKEEPING else 0, "numa": numa,
-            # There is no PCI behind it, so no virtual functions either: nodes' traffic takes the bridge.
+    return {"housekeeping": HOUSEKEEPING if plan.cores > HOUSEKEEPING else 0, "numa": numa,
             "hcas": [{"name": "mlx5_0", "port_guid": f"0x{plan.port_guid(number):016x}", "vfs": 0}]}
 
 
@@ -47,7 +54,7 @@ class Site:
     def configuration(self):
         plan, guest = self.lab.plan, self.lab.tools.guest
         return {"store": {"path": str(self.folder / "weft.db")}, "api": {"socket": str(self.socket)},
-                "control": CONTROL, **({"guest": str(guest)} if guest else {}),
+                "control": METAL_CONTROL if plan.metal else CONTROL, **({"guest": str(guest)} if guest else {}),
                 "hypervisor": {"driver": "libvirt"}, **self._fabric(),
                 "hosts": [_host(plan, number) for number in range(1, plan.hosts + 1)],
                 "tenants": [{"name": name} for name in TENANTS]}
