@@ -286,8 +286,8 @@ static WeftCluster *
 wish_of(WeftRequest *request, const WeftCheckpoint *checkpoint, const char *name)
 {
     WeftCluster *cluster = weft_cluster_copy(checkpoint->wish);
-    char **texts[] = { &cluster->id,   &cluster->creator,  &cluster->checkpoint,
-                       &cluster->keys, &cluster->clone_of, &cluster->capture };
+    char **texts[] = { &cluster->id,       &cluster->creator, &cluster->checkpoint, &cluster->keys,
+                       &cluster->clone_of, &cluster->capture, &cluster->hosts };
     g_autofree char *keys = checkpoint->imported ? NULL : g_strdup(weft_cluster_keys(checkpoint->wish));
     for (guint i = 0; i < G_N_ELEMENTS(texts); i++)
         g_clear_pointer(texts[i], g_free);

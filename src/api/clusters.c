@@ -326,11 +326,19 @@ weft_check_wish(WeftRequest *request, WeftTenant *tenant, WeftCluster *cluster, 
            check_bandwidth(request, cluster, error) && check_quotas(request, tenant, NULL, cluster, error);
 }
 
+/* Tenants do not know hosts: who could name them could choose beside whom to be. */
+static gboolean
+check_hosts(WeftRequest *request, const WeftCluster *cluster, GError **error)
+{
+    return !cluster->hosts || request->principal->role >= WEFT_ROLE_OPERATOR ||
+           weft_error_refuse(error, WEFT_ERROR_DENIED, "hosts: only operators may name hosts; leave it out, or ask for labels");
+}
+
 WeftCluster *
 weft_read_wish(WeftRequest *request, WeftTenant *tenant, WeftTxn *txn, GError **error)
 {
     g_autoptr(WeftCluster) cluster = weft_cluster_from_spec(request->body, error);
-    if (!cluster)
+    if (!cluster || !check_hosts(request, cluster, error))
         return NULL;
     cluster->id = weft_id_new();
     cluster->tenant = g_strdup(tenant->name);

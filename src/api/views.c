@@ -166,8 +166,10 @@ progress_view(const WeftCluster *cluster, const WeftClusterStatus *status, gbool
     json_object_set_new(view, "placed", time_view(status->placed));
     json_object_set_new(view, "ends", time_view(status->ends));
     json_object_set_new(view, "clone", cluster->clone_of ? clone_view(cluster, status) : json_null());
-    if (all)
+    if (all) {
         json_object_set_new(view, "detail", text_view(status->detail));
+        json_object_set_new(view, "hosts", text_view(cluster->hosts));
+    }
     return view;
 }
 

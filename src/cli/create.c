@@ -17,7 +17,7 @@
 
 static int count = UNSET, cores = UNSET, gpus = UNSET, rails = UNSET, priority = UNSET;
 static char *memory, *pages, *disk, *image, *path, *numa, *fabric, *shm, *bandwidth, *file, *timeout;
-static char *layout, *pattern, *matrix, *walltime, *user_data;
+static char *hosts, *layout, *pattern, *matrix, *walltime, *user_data;
 static char **labels, **ssh_keys, **shared, **apart, **groups;
 static gboolean no_wait, slurm, exclusive, preemptible, cold, forked, dry_run;
 
@@ -40,6 +40,7 @@ static const GOptionEntry options[] = {
     { "fabric", 0, 0, G_OPTION_ARG_STRING, &fabric, "only on this fabric", "NAME" },
     { "bandwidth", 0, 0, G_OPTION_ARG_STRING, &bandwidth, "of its hosts' links, guaranteed to each node on each rail: 10G (none)", "RATE" },
     { "label", 'l', 0, G_OPTION_ARG_STRING_ARRAY, &labels, "only on hosts with this label; may be repeated", "KEY=VALUE" },
+    { "hosts", 0, 0, G_OPTION_ARG_STRING, &hosts, "only on these hosts: n[1-4]; for operators", "HOSTLIST" },
     { "layout", 0, 0, G_OPTION_ARG_STRING, &layout, "near each other, or over many switches and hosts (compact)", "compact|spread" },
     { "exclusive", 0, 0, G_OPTION_ARG_NONE, &exclusive, "its hosts take nodes of no other cluster", NULL },
     { "apart", 0, 0, G_OPTION_ARG_STRING_ARRAY, &apart, "on no host of that cluster; may be repeated", "NAME" },
@@ -86,6 +87,7 @@ static const Flag cluster_flags[] = {
     { "slurm", "--slurm", SWITCH, &slurm },
     { "shm", "--shm", SIZE, &shm },
     { "bandwidth", "--bandwidth", RATE, &bandwidth },
+    { "hosts", "--hosts", TEXT, &hosts },
     { "layout", "--layout", TEXT, &layout },
     { "exclusive", "--exclusive", SWITCH, &exclusive },
     { "apart", "--apart", LIST, &apart },

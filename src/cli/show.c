@@ -72,6 +72,8 @@ print_wish(json_t *cluster)
     json_t *other;
     json_array_foreach (json_object_get(cluster, "apart"), i, other)
         print_line("apart from", weft_cli_clean(json_string_value(other)));
+    if (json_is_string(json_object_get(cluster, "hosts"))) /* operators see it */
+        print_line("hosts", weft_cli_field(cluster, "hosts"));
     if (json_is_true(json_object_get(cluster, "exclusive")))
         print_line("exclusive", g_strdup("yes"));
     if (json_is_true(json_object_get(cluster, "preemptible")))

@@ -1,5 +1,6 @@
 #include "clock.h"
 #include "errors.h"
+#include "hostlist.h"
 #include "id.h"
 #include "schedule.h"
 #include "turns.h"
@@ -155,6 +156,22 @@ is_refused_everywhere(const WeftWork *work)
     return n >= work->control->options.starts_max;
 }
 
+/* Where a wish names its hosts, these are all others. */
+static void
+add_unnamed(WeftControl *control, const WeftCluster *cluster, GHashTable *barred)
+{
+    g_auto(GStrv) names = cluster->hosts ? weft_hostlist_expand(cluster->hosts, NULL) : NULL;
+    g_autoptr(GPtrArray) hosts = names ? weft_fleet_hosts(control->fleet, NULL) : NULL;
+    g_autoptr(GHashTable) named = g_hash_table_new(g_str_hash, g_str_equal);
+    for (guint i = 0; names && names[i]; i++)
+        g_hash_table_add(named, names[i]);
+    for (guint i = 0; hosts && i < hosts->len; i++) {
+        const WeftHost *host = hosts->pdata[i];
+        if (!g_hash_table_contains(named, host->name))
+            g_hash_table_add(barred, g_strdup(host->name));
+    }
+}
+
 void
 weft_control_add_barred(WeftControl *control, const WeftCluster *cluster, GHashTable *hosts)
 {
@@ -165,6 +182,7 @@ weft_control_add_barred(WeftControl *control, const WeftCluster *cluster, GHashT
     g_hash_table_iter_init(&iter, servers);
     while (g_hash_table_iter_next(&iter, &name, NULL))
         g_hash_table_add(hosts, g_strdup(name));
+    add_unnamed(control, cluster, hosts);
     weft_turns_add_apart(control->turns, cluster, hosts);
     weft_templates_add_barred(control->templates, cluster, hosts);
     weft_checkpoints_add_barred(control->checkpoints, cluster, hosts);

@@ -232,16 +232,26 @@ tell_pages(GString *text, const WeftPagesWish *wish)
         g_string_append_printf(text, ", %" G_GINT64_FORMAT " free", wish->free);
 }
 
+static json_t *
+figure_of(const WeftPagesWish *wish)
+{
+    return json_pack("{s:i, s:I, s:I, s:o}", "node", (int)wish->node, "size", (json_int_t)wish->size, "total",
+                     (json_int_t)wish->found, "free", wish->free < 0 ? json_null() : json_integer(wish->free));
+}
+
 void
 weft_check_pages(json_t *checks, const GArray *wishes)
 {
     gboolean fine = TRUE;
     g_autoptr(GString) text = g_string_new(NULL);
+    json_t *figures = json_array();
     for (guint i = 0; i < wishes->len; i++) {
         const WeftPagesWish *wish = &g_array_index(wishes, WeftPagesWish, i);
         fine &= check_wish(checks, wish);
         tell_pages(text, wish);
+        json_array_append_new(figures, figure_of(wish));
     }
     if (fine)
         weft_doctor_add(checks, "hugepages", WEFT_HEALTH_OK, NULL, "%s", text->len ? text->str : "as described");
+    json_object_set_new(json_array_get(checks, json_array_size(checks) - 1), "pages", figures);
 }

@@ -3,6 +3,7 @@
 #include "codec.h"
 #include "errors.h"
 #include "host.h"
+#include "hostlist.h"
 #include "lane.h"
 #include "size.h"
 #include "tenant.h"
@@ -80,6 +81,7 @@ static const WeftCodecField spec_fields[] = {
     WEFT_FIELD(WeftCluster, walltime, SECONDS, WEFT_OPTIONAL, .min = WEFT_WALLTIME_MIN, .max = WEFT_WALLTIME_MAX),
     WEFT_FIELD(WeftCluster, preemptible, BOOL),
     WEFT_FIELD(WeftCluster, start, WORD, WEFT_OPTIONAL, .words = weft_start_words),
+    WEFT_FIELD(WeftCluster, hosts, TEXT, WEFT_OPTIONAL),
     {},
 };
 
@@ -375,6 +377,18 @@ check_apart(WeftFields *f, const WeftCluster *cluster)
 }
 
 static void
+check_hosts(WeftFields *f, const WeftCluster *cluster)
+{
+    g_autoptr(GError) error = NULL;
+    g_auto(GStrv) names = cluster->hosts ? weft_hostlist_expand(cluster->hosts, &error) : NULL;
+    for (guint i = 0; names && names[i]; i++)
+        if (!weft_host_name_check(names[i], &error))
+            break;
+    if (error)
+        weft_fields_fail(f, "hosts", "%s", error->message);
+}
+
+static void
 read_matrix(WeftFields *f, WeftCluster *cluster)
 {
     gboolean told = weft_fields_has(f, "matrix") && !json_is_null(json_object_get(f->object, "matrix"));
@@ -402,6 +416,8 @@ weft_cluster_from_spec(json_t *json, GError **error)
         check_shm(&f, cluster);
     if (!f.error)
         check_apart(&f, cluster);
+    if (!f.error)
+        check_hosts(&f, cluster);
     if (weft_fields_array(&f, "groups", WEFT_GROUPS_MAX)) {
         read_wished_groups(&f, cluster);
     } else {

@@ -84,6 +84,7 @@ typedef struct WeftCluster {
     WeftLayout layout;
     gboolean exclusive;   /* its hosts take nodes of no other cluster */
     GPtrArray *apart;     /* char *, names of clusters of its tenant with which it shares no host */
+    char *hosts;          /* hostlist: nowhere but there, which operators may say; NULL: anywhere */
     WeftPattern pattern;  /* for the order of ranks, and with path auto for the path */
     GArray *traffic;      /* WeftTraffic, with WEFT_PATTERN_MATRIX; never NULL */
     gint priority;        /* in the queue: WEFT_PRIORITY_MIN to WEFT_PRIORITY_MAX, more is sooner; 0: as most */
@@ -109,7 +110,7 @@ typedef struct WeftCluster {
  *       "ssh_keys": ["ssh-ed25519 AAAA…"],
  *       "user_data": "#cloud-config\n…", "slurm": false, "disk": "20G", "shm": "64M", "shared": ["storage"],
  *       "numa": "preferred", "layout": "compact", "exclusive": false, "apart": ["db"], "priority": 0, "walltime": "12h",
- *       "preemptible": false, "start": "template" (or "cold"), "pattern": "ring" (or "matrix": [[0, 5, …], …], rows and columns
+ *       "preemptible": false, "start": "template" (or "cold"), "hosts": "n[1-4]", "pattern": "ring" (or "matrix": [[0, 5, …], …], rows and columns
  * are ranks) } one group, or { "name": "cfd", "groups": [ { "name": "gpu", "count": 4, … }, … ] }
  */
 WeftCluster *weft_cluster_from_spec(json_t *json, GError **error);

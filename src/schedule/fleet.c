@@ -342,7 +342,7 @@ weft_fleet_hosts(const WeftFleet *fleet, const char *fabric)
     GPtrArray *hosts = g_ptr_array_new();
     for (guint i = 0; i < fleet->hosts->len; i++) {
         WeftHost *host = fleet->hosts->pdata[i];
-        if (host && strcmp(host->fabric, fabric) == 0)
+        if (host && (!fabric || strcmp(host->fabric, fabric) == 0))
             g_ptr_array_add(hosts, host);
     }
     return hosts;

@@ -18,7 +18,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftFleet, weft_fleet_free)
 void weft_fleet_put_host(WeftFleet *fleet, WeftHost *host);
 void weft_fleet_remove_host(WeftFleet *fleet, const char *name);
 const WeftHost *weft_fleet_host(const WeftFleet *fleet, const char *name);
-/* Those of a fabric (WeftHost), borrowed, in no order. */
+/* Those of a fabric (WeftHost), borrowed, in no order; NULL: of all fabrics. */
 GPtrArray *weft_fleet_hosts(const WeftFleet *fleet, const char *fabric);
 /* The leaf switch of its first rail: as it is described, else as the fabric tells; "": not known, or no such host. Hosts of
  * which it is not known count as one leaf. */

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from harness.wait import until
 from harness.weft import Client, UnixConnection
 
 GOOD = {"name": "cfd", "count": 2, "cores": 1, "memory": "256M", "image": "mpi"}
@@ -148,3 +149,43 @@ def test_placement_tells_tenants_no_hosts(weft, member):
     assert [{key: node[key] for key in node.keys() - hidden} for node in everything["nodes"]] == for_tenant.json["nodes"]
     numbers = {(node["host"], node["host_number"]) for node in everything["nodes"]}
     assert len(numbers) == everything["hosts"] == len({number for _, number in numbers})
+
+
+# --- hosts by name ---
+
+
+def test_an_operator_names_the_hosts(weft, member):
+    """Nodes that are added, replaced or moved later stay there, too."""
+    def places():
+        return sorted(node["host"] for node in weft.client.nodes("cfd"))
+
+    made = weft.client.create("cfd", 2, hosts="n[2,4]", layout="spread")
+    assert made["hosts"] == "n[2,4]"
+    weft.client.wait_phase("cfd", "ready")
+    assert places() == ["n2", "n4"]
+    weft.client.scale("cfd", 6)
+    weft.client.wait_phase("cfd", "ready", ready=6)
+    assert set(places()) == {"n2", "n4"}
+    assert "hosts" not in member.get("/v1/clusters/cfd"), "tenants do not know hosts"
+    assert "  hosts " in weft.cli("show", "cfd", env={"WEFT_TENANT": "acme"}).stdout
+    weft.client.expect(202, "POST", "/v1/clusters/cfd/nodes/0/move?tenant=acme", {"to": "n1", "disrupt": True})
+    until(lambda: any(event["type"] == "node-move-failed" for event in weft.client.events()), "it stays on its hosts")
+    weft.world.lose("n2")
+    weft.client.wait_phase("cfd", "healing")
+    assert set(places()) <= {"n2", "n4"}
+    weft.world.bring_back("n2")
+
+
+def test_only_operators_name_hosts(weft, member):
+    before = records(weft)
+    for path in ("/v1/clusters", "/v1/placements"):
+        refused = member.request("POST", path, GOOD | {"hosts": "n1"})
+        assert (refused.status, refused.json["code"]) == (403, "denied") and "only operators" in refused.json["detail"]
+    assert records(weft) == before
+
+
+def test_hosts_that_are_not_there_are_waited_for(weft):
+    placed = weft.client.expect(200, "POST", "/v1/placements?tenant=acme", GOOD | {"hosts": "n77"})
+    assert not placed["fits"]
+    weft.cli("create", "cfd", "-n", "1", "--memory", "256M", "--hosts", "n3", env={"WEFT_TENANT": "acme"})
+    assert [node["host"] for node in weft.client.nodes("cfd")] == ["n3"]

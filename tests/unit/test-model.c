@@ -169,6 +169,7 @@ assert_equal_clusters(const WeftCluster *a, const WeftCluster *b)
     SAME(a, b, priority);
     SAME(a, b, walltime);
     SAME(a, b, preemptible);
+    g_assert_cmpstr(a->hosts, ==, b->hosts);
     g_assert_cmpmem(a->traffic->data, a->traffic->len * sizeof(WeftTraffic), b->traffic->data,
                     b->traffic->len * sizeof(WeftTraffic));
     g_assert_cmpuint(a->apart->len, ==, b->apart->len);
