@@ -48,6 +48,12 @@ weft_client_catch_interrupts(void)
     sigaction(SIGINT, &action, NULL);
 }
 
+void
+weft_client_forget_interrupt(void)
+{
+    interrupted = 0;
+}
+
 gboolean
 weft_client_interrupted(GError **error)
 {

@@ -59,6 +59,8 @@ char *weft_client_query(char *path, const char *key, const char *value);
 /* From now on Ctrl-C ends the request or the wait in progress instead of the process. */
 void weft_client_catch_interrupts(void);
 gboolean weft_client_interrupted(GError **error);
+/* … which is not to end what comes now, as it is to tidy up. */
+void weft_client_forget_interrupt(void);
 
 /* For feed.c and tunnel.c: prepares a handle for a path, tells why it lost the connection, and turns a problem document into an
  * error; the head of the request that asks for another protocol on a connection that a handle made. */

@@ -15,6 +15,7 @@ typedef struct Column {
 struct WeftTable {
     GArray *columns; /* Column */
     GPtrArray *cells;
+    gboolean begun; /* the titles were printed */
 };
 
 typedef struct WordColour {
@@ -201,4 +202,17 @@ weft_table_print(const WeftTable *table, FILE *out)
     print_row(table, NULL, widths, out);
     for (guint i = 0; i + table->columns->len <= table->cells->len; i += table->columns->len)
         print_row(table, (char **)&table->cells->pdata[i], widths, out);
+}
+
+void
+weft_table_flush(WeftTable *table, FILE *out)
+{
+    g_autofree gsize *widths = measure(table);
+    if (!table->begun)
+        print_row(table, NULL, widths, out);
+    table->begun = TRUE;
+    for (guint i = 0; i + table->columns->len <= table->cells->len; i += table->columns->len)
+        print_row(table, (char **)&table->cells->pdata[i], widths, out);
+    g_ptr_array_set_size(table->cells, 0);
+    fflush(out);
 }

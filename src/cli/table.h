@@ -18,6 +18,8 @@ void weft_table_take(WeftTable *table, char *cell);
 /* With colour where the stream is a terminal that has it. There the last column is filled where it is too wide; a cell of it
  * may have several lines everywhere. */
 void weft_table_print(const WeftTable *table, FILE *out);
+/* The same of what came since the last time, for what takes long: titles once, and columns as wide as these, blanks counted. */
+void weft_table_flush(WeftTable *table, FILE *out);
 
 /* Columns that a text takes. */
 gsize weft_text_width(const char *text);
