@@ -299,22 +299,11 @@ real_stop(Adapter *a)
     tree_drop_format("%s/infiniband", a->folder);
 }
 
-/* One that was removed by itself leaves a link that leads nowhere. */
-static char *
-real_function(const Adapter *a, guint vf)
-{
-    char *pci = real_target("%s/virtfn%u", a->folder, vf);
-    g_autofree char *pf = pci ? real_target("/bus/pci/devices/%s/physfn", pci) : NULL;
-    if (g_strcmp0(pf, a->pf) != 0)
-        g_clear_pointer(&pci, g_free);
-    return pci;
-}
-
 static void
 follow_function(Adapter *a, guint vf, gboolean on)
 {
     gpointer *known = &g_ptr_array_index(a->functions, vf);
-    g_autofree char *pci = on ? real_function(a, vf) : NULL;
+    g_autofree char *pci = on ? real_target("%s/virtfn%u", a->folder, vf) : NULL;
     if (g_strcmp0(pci, *known) == 0)
         return;
     if (*known)

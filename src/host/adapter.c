@@ -60,7 +60,7 @@ number_of(const WeftHook *hook, const char *pci, const char *name)
 }
 
 static guint
-count_links(const char *folder)
+count_functions(const char *folder)
 {
     g_autoptr(GPtrArray) names = weft_sysfs_names(folder);
     guint count = 0;
@@ -80,12 +80,11 @@ static GPtrArray *
 functions_of(const WeftHook *hook, const char *pci, const char *folder)
 {
     GPtrArray *functions = g_ptr_array_new_with_free_func(g_free);
-    for (guint i = 0, n = count_links(folder); i < FUNCTIONS_MAX && n > 0; i++) {
+    for (guint i = 0, n = count_functions(folder); i < FUNCTIONS_MAX && n > 0; i++) {
         g_autofree char *name = g_strdup_printf("virtfn%u", i);
-        g_autofree char *function = device_link(hook, pci, name);
+        char *function = device_link(hook, pci, name);
         n -= function != NULL;
-        /* Of one that was removed by itself the kernel leaves the link. */
-        g_ptr_array_add(functions, function && weft_device_is_there(hook, function) ? g_steal_pointer(&function) : NULL);
+        g_ptr_array_add(functions, function);
     }
     return functions;
 }
@@ -101,15 +100,6 @@ weft_adapter_at(const WeftHook *hook, const char *pci)
     adapter->wanted = number_of(hook, pci, "sriov_numvfs");
     adapter->functions = functions_of(hook, pci, adapter->folder);
     return adapter;
-}
-
-guint
-weft_adapter_count(const WeftAdapter *adapter)
-{
-    guint count = 0;
-    for (guint i = 0; i < adapter->functions->len; i++)
-        count += g_ptr_array_index(adapter->functions, i) != NULL;
-    return count;
 }
 
 static const char *const classes[] = { "infiniband", "nvme" };
@@ -289,12 +279,21 @@ weft_driver_short(const char *driver)
     return g_strndup(driver, g_str_has_suffix(driver ? driver : "", "_core") ? length - strlen("_core") : length);
 }
 
+static guint
+count_present(const WeftAdapter *adapter)
+{
+    guint count = 0;
+    for (guint i = 0; i < adapter->functions->len; i++)
+        count += g_ptr_array_index(adapter->functions, i) != NULL;
+    return count;
+}
+
 json_t *
 weft_adapter_to_json(const WeftHook *hook, const WeftAdapter *adapter)
 {
     json_t *bound = json_array(), *ungrouped = json_array(), *shared = json_array();
     g_autofree char *driver = weft_driver_short(adapter->driver);
-    guint vfs = weft_adapter_count(adapter);
+    guint vfs = count_present(adapter);
     gint64 numa = number_of(hook, adapter->pci, "numa_node");
     for (guint i = 0; i < adapter->functions->len; i++) {
         const char *pci = g_ptr_array_index(adapter->functions, i);

@@ -24,9 +24,6 @@ WeftAdapter *weft_adapter_find(const WeftHook *hook, const char *name, GError **
 /* By its address, whatever is there. */
 WeftAdapter *weft_adapter_at(const WeftHook *hook, const char *pci);
 
-/* Functions that are there. */
-guint weft_adapter_count(const WeftAdapter *adapter);
-
 gboolean weft_device_is_there(const WeftHook *hook, const char *pci);
 /* The driver that has a device, or NULL. */
 char *weft_device_driver(const WeftHook *hook, const char *pci);

@@ -141,7 +141,7 @@ weft_plan_nvme(WeftPlan *plan, const char *item, const WeftAdapter *adapter, gui
     if (wanted && !check_shares(plan, item, device, wanted))
         return;
     gboolean keeps = wanted && (device->resources[WEFT_NVME_QUEUES].primary || device->resources[WEFT_NVME_INTERRUPTS].primary);
-    gboolean anew = keeps || weft_adapter_count(adapter) != wanted;
+    gboolean anew = keeps || adapter->functions->len != wanted;
     if (!weft_plan_remove(plan, item, adapter, wanted, keeps))
         return;
     if (keeps)

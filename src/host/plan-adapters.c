@@ -19,9 +19,9 @@ act_functions(const WeftHook *hook, const WeftStep *step, GError **error)
     if (!weft_sysfs_set(step->path, step->value, NULL, error))
         return FALSE;
     g_autoptr(WeftAdapter) adapter = weft_adapter_at(hook, step->hint);
-    if (weft_adapter_count(adapter) != g_ascii_strtoull(step->value, NULL, 10))
+    if (adapter->functions->len != g_ascii_strtoull(step->value, NULL, 10))
         return weft_error_refuse(error, WEFT_ERROR_FAILED, "%u came of it: look into the kernel's log",
-                                 weft_adapter_count(adapter));
+                                 adapter->functions->len);
     return TRUE;
 }
 
@@ -30,7 +30,7 @@ plan_number(WeftPlan *plan, const char *item, const WeftAdapter *adapter, guint 
 {
     char *path = g_build_filename(adapter->folder, "sriov_numvfs", NULL);
     char *what = number ? g_strdup_printf("make %u virtual functions", number)
-                        : g_strdup_printf("remove its %u virtual functions", weft_adapter_count(adapter));
+                        : g_strdup_printf("remove its %u virtual functions", adapter->functions->len);
     WeftStep *step = weft_plan_write(plan, item, number ? "prepare-functions" : "prepare-no-functions", what, path,
                                      g_strdup_printf("%u", number));
     step->act = act_functions;
@@ -83,12 +83,10 @@ plan_autoprobe(WeftPlan *plan, const char *item, const WeftAdapter *adapter, gui
                     g_steal_pointer(&path), g_strdup("0"));
 }
 
-/* Where one was removed by itself, the kernel makes it again only with all others. */
 static gboolean
 are_removed(const WeftAdapter *adapter, guint wanted, gboolean anew)
 {
-    guint count = weft_adapter_count(adapter);
-    return (count > 0 || adapter->wanted > 0) && (count != wanted || anew);
+    return adapter->functions->len > 0 && (adapter->functions->len != wanted || anew);
 }
 
 gboolean
@@ -108,7 +106,7 @@ weft_plan_remove(WeftPlan *plan, const char *item, const WeftAdapter *adapter, g
 void
 weft_plan_make(WeftPlan *plan, const char *item, const WeftAdapter *adapter, guint wanted, gboolean anew)
 {
-    if (wanted > 0 && (weft_adapter_count(adapter) == 0 || are_removed(adapter, wanted, anew)))
+    if (wanted > 0 && (adapter->functions->len == 0 || are_removed(adapter, wanted, anew)))
         plan_number(plan, item, adapter, wanted);
 }
 
@@ -126,7 +124,7 @@ act_modprobe(const WeftHook *hook, const WeftStep *step, GError **error)
 static void
 plan_mlx4(WeftPlan *plan, const char *item, const WeftAdapter *adapter, guint wanted)
 {
-    if (weft_adapter_count(adapter) == wanted) {
+    if (adapter->functions->len == wanted) {
         plan_unbind(plan, item, adapter);
         return;
     }
@@ -144,8 +142,8 @@ plan_mlx4(WeftPlan *plan, const char *item, const WeftAdapter *adapter, guint wa
         written = TRUE;
     }
     weft_plan_refuse(plan, item, written ? reboot : remedy,
-                     "there are %u virtual functions, and mlx4_core makes %u only when it is loaded",
-                     weft_adapter_count(adapter), wanted);
+                     "there are %u virtual functions, and mlx4_core makes %u only when it is loaded", adapter->functions->len,
+                     wanted);
 }
 
 /* --- which way --- */

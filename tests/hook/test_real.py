@@ -44,13 +44,11 @@ class Sys:
         (group / pci).symlink_to(f"../../../../{ABOVE}/{pci}")
         (self.folder / FOLDER / f"virtfn{number}").symlink_to(f"../{pci}")
 
-    def remove_function(self, number, pci, link=True):
-        """link: also that of its physical function, which the kernel leaves where a function is removed by itself."""
+    def remove_function(self, number, pci):
         shutil.rmtree(self.folder / ABOVE / pci)
         (self.folder / "bus/pci/devices" / pci).unlink()
         shutil.rmtree(self.folder / f"kernel/iommu_groups/{number + 1}")
-        if link:
-            (self.folder / FOLDER / f"virtfn{number}").unlink()
+        (self.folder / FOLDER / f"virtfn{number}").unlink()
 
 
 class Machine(Host):
@@ -96,8 +94,6 @@ def test_functions_follow_the_kernels(machine):
     assert functions(machine) == [VFS[0]] and machine.listing("class/infiniband/mlx4_0/iov") == [PF, VFS[0], "ports"]
     machine.real.add_function(1, VFS[1])
     assert functions(machine) == list(VFS)
-    machine.real.remove_function(0, VFS[0], link=False)
-    assert functions(machine) == [VFS[1]], "a link that leads nowhere is no function"
 
 
 def test_without_its_driver_it_is_no_hca(machine):
