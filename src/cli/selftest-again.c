@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define ASKED_MAX 8 /* addresses of another cluster: silence takes seconds each */
+
 /* --- beside another --- */
 
 WeftVerdict
@@ -25,6 +27,8 @@ check_unreached(WeftSelftest *test, GString *found, GError **error)
     const WeftParty *first = &test->parties[WEFT_FIRST], *second = &test->parties[WEFT_SECOND];
     gboolean able = FALSE;
     json_t *addresses = weft_party_addresses(first, 0, second);
+    while (json_array_size(addresses) > ASKED_MAX)
+        json_array_remove(addresses, ASKED_MAX);
     json_t *theirs = weft_inside_ping(second, 0, addresses, &able, error);
     json_t *own = theirs ? weft_inside_ping(first, 0, addresses, &able, error) : NULL;
     g_autofree char *name = weft_party_node_name(second, 0);

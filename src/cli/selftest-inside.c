@@ -37,9 +37,10 @@ static const char look[] =
     "done < etc/hosts\n"
     "true\n";
 
-static const char ping[] = "command -v ping >/dev/null || { echo unable; exit 0; }\n"
-                           "for a in $ADDRESSES; do ping -c 2 -W 2 $a >/dev/null 2>&1 && echo \"answers $a\"; done\n"
-                           "true\n";
+static const char ping[] =
+    "command -v ping >/dev/null || { echo unable; exit 0; }\n"
+    "for a in $ADDRESSES; do { ping -c 1 -W 2 $a || ping -c 1 -W 2 $a; } >/dev/null 2>&1 && echo \"answers $a\"; done\n"
+    "true\n";
 
 static const char mark[] = "for b in sys/block/nvme*; do\n"
                            "  n=dev/${b##*/}; [ -e $n ] || continue\n"
