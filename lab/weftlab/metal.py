@@ -28,7 +28,8 @@ DISK = 8 << 30
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 # Without what the kernel would do for a machine that lives longer and is trusted less. Cgroups know how many processors there are.
 CMDLINE = """console=ttyS0 quiet panic=-1 mitigations=off audit=0 no5lvl cryptomgr.notests random.trust_cpu=on nomodeset no_timer_check
-    tsc=reliable rcupdate.rcu_expedited=1 8250.nr_uarts=1 nowatchdog init_on_alloc=0 lsm= psi=0 iommu=pt cgroup_disable=cpuset""".split()
+    tsc=reliable rcupdate.rcu_expedited=1 8250.nr_uarts=1 nowatchdog init_on_alloc=0 lsm= psi=0 iommu=pt cgroup_disable=cpuset
+    pci=lastbus=0""".split()
 
 # It has cgroups and devices of its own, but neither systemd nor AppArmor.
 QEMU_CONF = """\

@@ -12,8 +12,9 @@ HOUSEKEEPING = 1  # core of each NUMA node
 TENANTS = ("acme", "umbrella")
 # Who tries things does not want to wait; and lab/writes.c mends what QEMU's emulator lacks.
 CONTROL = {"host_grace": "10s", "scan_interval": "10s", "trust_emulator": True}
-# An emulated host needs seconds for what a real one does at once.
-METAL_CONTROL = {"list_deadline": "1m", "connect_deadline": "2m", "start_deadline": "5m", "host_grace": "30s", "scan_interval": "30s"}
+# An emulated host needs seconds for what a real one does at once, and has no time for a template unless somebody wants forks.
+METAL_CONTROL = {"list_deadline": "1m", "connect_deadline": "2m", "start_deadline": "5m", "await_deadline": "10m", "meet_deadline": "5m",
+                 "host_grace": "30s", "scan_interval": "30s", "templates": False}
 
 
 def _host(plan, number):
