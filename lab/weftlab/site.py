@@ -14,7 +14,8 @@ TENANTS = ("acme", "umbrella")
 CONTROL = {"host_grace": "10s", "scan_interval": "10s", "trust_emulator": True}
 # An emulated host needs seconds for what a real one does at once, and has no time for a template unless somebody wants forks.
 METAL_CONTROL = {"list_deadline": "1m", "connect_deadline": "2m", "start_deadline": "5m", "await_deadline": "10m", "meet_deadline": "5m",
-                 "host_grace": "30s", "scan_interval": "30s", "templates": False}
+                 "host_grace": "1m", "scan_interval": "30s", "templates": False}
+METAL_PATIENCE = {"dial_limit": "20s", "keepalive": 10, "keepalive_count": 5}
 
 
 def _host(plan, number):
@@ -56,7 +57,7 @@ class Site:
         plan, guest = self.lab.plan, self.lab.tools.guest
         return {"store": {"path": str(self.folder / "weft.db")}, "api": {"socket": str(self.socket)},
                 "control": METAL_CONTROL if plan.metal else CONTROL, **({"guest": str(guest)} if guest else {}),
-                "hypervisor": {"driver": "libvirt"}, **self._fabric(),
+                "hypervisor": {"driver": "libvirt", **(METAL_PATIENCE if plan.metal else {})}, **self._fabric(),
                 "hosts": [_host(plan, number) for number in range(1, plan.hosts + 1)],
                 "tenants": [{"name": name} for name in TENANTS]}
 
