@@ -14,6 +14,7 @@ typedef struct Room {
     guint64 fit[WEFT_SCARCE_KINDS]; /* each resource by itself */
     guint64 together;               /* nodes that fit */
     gboolean incomplete;            /* a host lacks devices that are described */
+    gboolean virtual;               /* a host has functions that are ports of their own */
 } Room;
 
 static const char *const scarce_words[WEFT_SCARCE_KINDS] = {
@@ -45,6 +46,17 @@ is_labelled(const WeftTrial *trial, const WeftSlot *slot)
     return weft_labels_match(trial->request->cluster->labels, weft_slot_host(slot)->labels);
 }
 
+static gboolean
+has_virtual_ports(const WeftHost *host)
+{
+    for (guint i = 0; i < host->hcas->len; i++) {
+        const WeftHca *hca = host->hcas->pdata[i];
+        if (hca->driver == WEFT_HCA_MLX5 && hca->vfs > 0)
+            return TRUE;
+    }
+    return FALSE;
+}
+
 static void
 add_host(Room *room, const WeftSlot *slot, const guint *more)
 {
@@ -53,6 +65,7 @@ add_host(Room *room, const WeftSlot *slot, const guint *more)
         room->fit[r] += yes_or_no[r] ? MIN(more[r], more[WEFT_SCARCE_CORES]) : more[r];
     room->together += more[WEFT_SCARCE_HOSTS] ? more[WEFT_SCARCE_LOCALITY] : 0;
     room->incomplete |= !weft_slot_is_complete(slot);
+    room->virtual |= has_virtual_ports(weft_slot_host(slot));
     room->hosts++;
 }
 
@@ -159,7 +172,7 @@ refuse_group(const WeftTrial *trial, const Lack *lack, GError **error)
     else if (room->hosts == 0)
         weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
                           "no host can take nodes now: none is up, open and has the wished labels on fabric %s", fabric);
-    else if (shape->path == WEFT_PATH_SRIOV && told->no_virtual && room->fit[WEFT_SCARCE_FUNCTIONS] == 0)
+    else if (shape->path == WEFT_PATH_SRIOV && told->no_virtual && room->virtual && room->fit[WEFT_SCARCE_FUNCTIONS] == 0)
         weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "fabric %s has no virtual functions to give: %s", fabric,
                           told->no_virtual);
     else

@@ -194,6 +194,24 @@ test_absent_devices(void)
     g_assert_cmpstr(((const WeftDevice *)((const WeftNode *)whole->pdata[0])->devices->pdata[0])->hca, ==, "mlx5_0");
 }
 
+/* A manager that knows no virtual ports is not to blame where no function would be one. */
+static void
+test_absent_devices_of_mlx4(void)
+{
+    g_autoptr(WeftFleet) fleet = weft_fleet_new();
+    g_autoptr(WeftHost) bare = weft_host_new();
+    g_autoptr(GError) error = NULL;
+    weft_fleet_put_host(
+        fleet, host_from("{\"name\":\"n0\",\"fabric\":\"ib0\",\"leaf\":\"l\",\"numa\":[{\"cores\":2,\"pages\":{\"2M\":512}}],"
+                         "\"hcas\":[{\"name\":\"mlx4_0\",\"driver\":\"mlx4\",\"port_guid\":\"0x1\",\"vfs\":1}]}"));
+    weft_fleet_set_open(fleet, "n0", TRUE);
+    weft_fleet_set_fabric(fleet, "ib0",
+                          &(WeftFleetFabric){ .no_virtual = g_strdup("the manager is too old; take --path bridge") });
+    weft_fleet_set_devices(fleet, "n0", bare);
+    g_assert_null(place(fleet, "{\"name\":\"a\",\"count\":1,\"path\":\"sriov\"}", &error));
+    g_assert_nonnull(strstr(error->message, "described that the hosts do not have or cannot give"));
+}
+
 /* As a drain does: the description is put again, and what is taken stays taken. */
 static void
 test_description_put_again(void)
@@ -599,6 +617,7 @@ main(int argc, char **argv)
     g_test_add_func("/schedule/host/spread-over-numa", test_spread_over_numa);
     g_test_add_func("/schedule/host/passthrough", test_passthrough_takes_all);
     g_test_add_func("/schedule/host/absent-devices", test_absent_devices);
+    g_test_add_func("/schedule/host/absent-devices-of-mlx4", test_absent_devices_of_mlx4);
     g_test_add_func("/schedule/host/put-again", test_description_put_again);
     g_test_add_func("/schedule/fleet/one-leaf", test_one_leaf);
     g_test_add_func("/schedule/fleet/leaves-of-the-map", test_leaves_of_the_map);
