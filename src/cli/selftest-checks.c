@@ -337,8 +337,8 @@ weft_check_shape(WeftSelftest *test, GString *found, GError **error)
             return weft_verdict(found, WEFT_CHECK_FAILED, "%s was given %s, and has %" G_GINT64_FORMAT " bytes", name, promised,
                                 memory);
     }
-    return weft_verdict(found, WEFT_CHECK_OK, "%" G_GINT64_FORMAT " processors and %" G_GINT64_FORMAT " MiB in each node", cpus,
-                        memory / KIB / KIB);
+    g_autofree char *processors = weft_cli_count(cpus, "processor");
+    return weft_verdict(found, WEFT_CHECK_OK, "%s and %" G_GINT64_FORMAT " MiB in each node", processors, memory / KIB / KIB);
 }
 
 /* --- who reaches whom --- */
