@@ -161,8 +161,8 @@ weft_check_swap(WeftSelftest *test, GString *found, GError **error)
     if (!test->functions)
         return weft_verdict(found, WEFT_CHECK_OK, "created again with tenants exchanged");
     if (swapped == 0)
-        return weft_verdict(found, WEFT_CHECK_SKIPPED, "created again, but no function was one of the other tenant's before");
-    return weft_verdict(found, WEFT_CHECK_OK, "%s of the other tenant's: nothing left of it", count);
+        return weft_verdict(found, WEFT_CHECK_SKIPPED, "created again, but no function is one that the other one had");
+    return weft_verdict(found, WEFT_CHECK_OK, "%s that the other one had: nothing of it is left", count);
 }
 
 /* --- forks --- */

@@ -66,7 +66,7 @@ def test_all_is_well(inside):
     assert {check for check, state in states(told).items() if state == "failed"} == set(), told
     assert skipped == {"hugepages", "fork"}, told
     assert re.search(r"n1/mlx5_0/0 as 0x02c901\w+, n2/mlx5_0/0 as 0x02c901", told["device"][1])
-    assert "at index 0" in told["pkeys"][1] and "3 functions of the other tenant's" in told["swap"][1]
+    assert "at index 0" in told["pkeys"][1] and "3 functions that the other one had" in told["swap"][1]
     assert told["apart"][1] == "selftest-b[0] reaches 0 of 1 addresses at which selftest-a[0] reaches its own cluster"
 
 
