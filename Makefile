@@ -1,6 +1,6 @@
 # The commands that a person types. On a fresh Debian 12, as root, each does everything, packages included.
 .DEFAULT_GOAL := help
-.PHONY: help build images metal demo test test-lab test-lab-full test-mobility test-asan lint robustness bench-control bench-start bench-fork bench-migrate try-rdma bench-fabric bench-schedule test-fabric test-fabric-full test-adapters fuzz install clean
+.PHONY: help build images metal demo test test-lab test-lab-full test-mobility test-asan lint robustness bench-control bench-start bench-fork bench-migrate try-rdma bench-fabric bench-schedule test-fabric test-fabric-full test-adapters test-metal fuzz install clean
 
 SEED ?= 1
 STEPS ?= 2000
@@ -45,6 +45,9 @@ test-fabric-full: build ## the same with the long walk: 500 random operations wi
 test-adapters: STEPS = 300
 test-adapters: build ## the real hook on 64 hosts with simulated mlx4 and mlx5 adapters, it and weftd killed at random: SEED=n STEPS=n
 	@tools/packages test lab && /usr/bin/python3 tests/adapters/walk.py --build build --seed $(SEED) --steps $(STEPS)
+
+test-metal: images ## emulated hosts with IOMMU and virtual functions: nodes use them, leave nothing there, hosts lose power; 25 minutes at most
+	@tools/packages test lab && images/build metal build/images && tools/test build tests/metal
 
 test-asan: ## all but the lab under AddressSanitizer and UBSan, built by clang and by gcc
 	@tools/packages build test clang && tools/test-asan

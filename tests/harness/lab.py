@@ -16,7 +16,7 @@ from .weft import SOURCE, Client, UnixConnection, build_folder
 PROGRAM = SOURCE / "lab/weft-lab"
 SWITCH = "switch"
 UP_SECONDS = 120
-OWN_LINKS = {"lo", "eth0"}
+OWN_LINKS = {"lo", "eth0", "eth1"}
 HOST_SCRIPT = r"""
 set -e
 ip -j link show
