@@ -47,7 +47,7 @@ test-adapters: build ## the real hook on 64 hosts with simulated mlx4 and mlx5 a
 	@tools/packages test lab && /usr/bin/python3 tests/adapters/walk.py --build build --seed $(SEED) --steps $(STEPS)
 
 test-metal: images ## emulated hosts with IOMMU and virtual functions: nodes use them, leave nothing there, hosts lose power; 25 minutes at most
-	@tools/packages test lab && images/build metal build/images && tools/test build tests/metal
+	@tools/packages test lab && images/build metal build/images && WEFT_TEST_WORKERS=1 tools/test build tests/metal
 
 test-asan: ## all but the lab under AddressSanitizer and UBSan, built by clang and by gcc
 	@tools/packages build test clang && tools/test-asan

@@ -21,9 +21,15 @@ def module_lab():
     yield from labs()
 
 
-@pytest.fixture(scope="module")
-def metal(module_lab):
-    return module_lab(Metal).up()
+@pytest.fixture(scope="session")
+def session_lab():
+    yield from labs()
+
+
+@pytest.fixture(scope="session")
+def metal(session_lab):
+    """Two hosts for all tests: they take long to boot."""
+    return session_lab(Metal).up()
 
 
 @pytest.fixture
