@@ -137,7 +137,7 @@ int net_ethernet_name(const struct node *node, char ret_name[16]);
 int net_ethernet_number(const struct node *node);
 /* What does not depend on who the node is, once before it is somebody. */
 void net_prepare(const struct node *before);
-/* Waits until the rails' devices are there, or the time (of now()) has come. 0: some are not. */
+/* Waits until the rails' devices are there, or the time (of now()) has come. 0: some are not, though the image knows such. */
 int net_up_rails(const struct node *node, int64_t end);
 /* Every address of the node is there. */
 int net_is_up(const struct node *node);

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from guest import program
@@ -38,9 +39,9 @@ def prepare(root, rails, path):
     (root / "etc/hosts").write_text("127.0.0.1 localhost\n192.0.2.1 license\n", encoding="utf-8")
 
 
-def start(root):
-    """Until it goes to the background."""
-    script = f"mount -t proc proc {root}/proc && mount -t sysfs sys {root}/sys && exec chroot {root} /seed/weft/guest start /seed"
+def start(root, before=":", after=":"):
+    """Until it goes to the background, and after that."""
+    script = f"mount -t proc proc {root}/proc && mount -t sysfs sys {root}/sys && {before} && chroot {root} /seed/weft/guest start /seed && {after}"
     done = subprocess.run(["unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "sh", "-c", script], capture_output=True,
                           text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -61,6 +62,15 @@ def test_node_with_a_fabric_device_is_told_its_partition(root):
     told = profile(set_up(root, rails="ipoib 0 0x0002c90300000001 10.65.0.4/16\n", path="sriov"))
     assert (told["UCX_IB_PKEY"], told["UCX_IB_SL"]) == ("0x12", "2")
     assert "UCX_NET_DEVICES" not in told
+
+
+@pytest.mark.skipif(Path("/sys/module/ib_ipoib").exists(), reason="this machine's kernel knows IPoIB")
+def test_nobody_waits_for_an_interface_that_the_image_does_not_know(root):
+    """Its devices are set up at once, without one for the rail: whoever meets the others waits for that."""
+    prepare(root, "ipoib 0 0x0002c90300000001 10.65.0.4/16\n", "sriov")
+    lock = root / "run/weft/setup.lock"
+    start(root, before="ip link add node address 02:00:00:00:00:03 type veth peer name bridge",
+          after=f"until [ -e {lock} ]; do sleep 0.05; done && timeout 20 flock -s {lock} true && ip addr show node | grep -q 10.64.0.4")
 
 
 def test_node_without_is_not(root):
