@@ -9,8 +9,8 @@ from pathlib import Path
 
 import yaml
 
-from . import dump
-from .wait import until
+from .dump import Dump
+from .wait import PATIENCE, until
 from .weft import SOURCE, Client, UnixConnection, build_folder
 
 PROGRAM = SOURCE / "lab/weft-lab"
@@ -31,6 +31,8 @@ find qemu /etc/libvirt/qemu /dev/hugepages/libvirt/qemu -mindepth 1 -name '*weft
 
 class Lab:
     """options: those of weft lab up, such as hosts=2; changes: sections to change in its weft.yaml."""
+
+    patience = PATIENCE
 
     def __init__(self, changes=None, **options):
         self.root = Path(tempfile.mkdtemp(prefix="weft-lab-"))
@@ -173,7 +175,7 @@ class Lab:
             last[:] = self.leftovers(hosts)
             return not last
 
-        until(clean, lambda: f"nothing left, but {last}\n{self.tell_hosts()}\n{self.log_tail()}")
+        until(clean, lambda: f"nothing left, but {last}\n{self.tell_hosts()}\n{self.log_tail()}", self.patience)
 
     def tell_hosts(self):
         """How the lab has its hosts, and how weftd sees them and why: for whoever reads a failure."""

@@ -1,6 +1,8 @@
 """Emulated hosts with virtual functions, and nodes that use them: what a node sees of its function, and what the machine sees of it."""
 
+import re
 import subprocess
+from collections import Counter
 
 from .cloud import Cloud
 from .wait import until
@@ -9,17 +11,21 @@ from .weft import SOURCE, build_folder
 BOOT = 600.0  # seconds that two nodes may take on emulated hosts of a busy machine
 UP_SECONDS = 600
 FUNCTIONS = 4
-# What a node says of the one NVMe device that it has: "h1-0 2", whose it is, which of its controllers, and where its disk is.
-WHICH = "cat /sys/class/nvme/nvme0/serial /sys/class/nvme/nvme0/cntlid"
+ADAPTERS = ("0000:41:00.0", "0000:81:00.0")
+NODE = {"memory": "192M", "path": "sriov"}
+# What a node says of the one NVMe device that it has, once its driver has found it: "h1-0 2", whose it is, and which of its controllers.
 DISK = "/dev/nvme0n1"
+WHICH = f"for i in $(seq 100); do [ -e {DISK} ] && break; sleep 0.2; done; cat /sys/class/nvme/nvme0/serial /sys/class/nvme/nvme0/cntlid"
 
 
 class Metal(Cloud):
     """Its nodes' image is `tiny` with the driver of the functions."""
 
+    patience = 120.0
+
     def __init__(self, iommu=True, **options):
         words = {"hosts": 2, "metal": True} | ({} if iommu else {"no-iommu": True}) | options
-        super().__init__(images=(), changes={"control": {"backoff_base": "1s"}}, **words)
+        super().__init__(images=(), changes={"control": {"backoff_base": "1s", "templates": True}}, **words)
         for name in ("sockets", "cores", "memory"):
             self.options.pop(name)
 
@@ -49,7 +55,16 @@ class Metal(Cloud):
 
     def pair(self, name, tenant="acme", **spec):
         """A cluster of two nodes with a function each, one on either host."""
-        return self.make(name, 2, tenant, memory="256M", path="sriov", layout="spread", **spec)
+        return self.make(name, 2, tenant, **NODE, layout="spread", **spec)
+
+    def remove(self, name, tenant="acme"):
+        self.client.delete(name, tenant)
+        until(lambda: self.client.cluster(name, tenant) is None, lambda: f"{name} is gone: {self.client.cluster(name, tenant)}", BOOT)
+
+    def await_template(self):
+        """Until new nodes are forked."""
+        until(lambda: [template["state"] for template in self.client.items("/v1/templates")] == ["ready"],
+              lambda: f"{self.client.items('/v1/templates')}\n{self.log_tail()}", BOOT)
 
     def function(self, node):
         """What the store says of a node's: (host, which of its adapters, which function)."""
@@ -61,6 +76,23 @@ class Metal(Cloud):
         serial, controller = self.run(f"{name}[{node['rank']}]", "sh", "-c", WHICH, tenant=tenant).stdout.split()
         host, _, adapter = serial.rpartition("-")
         return host, int(adapter), int(controller) - 1
+
+    def pages(self, node):
+        """Where its memory is, as the kernel has it: how many huge pages on which NUMA node."""
+        maps = self.shell(node["host"], f"grep kernelpagesize_kB=2048 /proc/$(cat /run/libvirt/qemu/weft-{node['id']}.pid)/numa_maps")
+        found = Counter()
+        for numa, count in re.findall(r" N(\d+)=(\d+)", maps):
+            found[int(numa)] += int(count)
+        return found
+
+    def refuse(self, host, error):
+        """Its adapters' driver refuses GUIDs for functions with this error; 0: it takes them again. See lab/hcafs/main.c."""
+        order = f"fail %s {error}" if error else "mend %s"
+        files = f"/iov/ports/1/admin_guids/[1-{FUNCTIONS}]"
+        self.shell(host, f"""nsenter -t "$(cat /run/adapters/pid)" -m sh -ec '
+            for hca in /sys/class/infiniband/*; do
+                for file in $(readlink -f $hca){files}; do printf "{order}" ${{file#/sys}} >/sys/.control; done
+            done'""")
 
     def disk(self, function):
         """What is on that function's disk, from outside."""

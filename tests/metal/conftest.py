@@ -6,8 +6,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from harness import wait  # noqa: E402
 from harness.lab import labs  # noqa: E402
 from harness.metal import Metal  # noqa: E402
+
+wait.INTERVAL = 0.5  # whoever asks all the time takes processors from the hosts
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -37,3 +40,11 @@ def clean(metal):
     yield
     metal.heal_all()
     metal.remove_all()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What weft told of costs stands below the results."""
+    for report in terminalreporter.getreports("passed"):
+        for name, text in report.user_properties:
+            if name == "told":
+                terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {text}")
