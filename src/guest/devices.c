@@ -53,8 +53,8 @@ lock_await(const char *path, unsigned seconds)
 }
 
 /* Devices may appear late, and modules take their time. Whoever looks has asked to be told first: nothing is missed. */
-int
-devices_set_up(const struct node *node, int seconds)
+static int
+set_up(const struct node *node, unsigned rails, int seconds)
 {
     char interface[16];
     int64_t end = now() + (int64_t)seconds * 1000;
@@ -65,11 +65,23 @@ devices_set_up(const struct node *node, int seconds)
     if (events >= 0)
         close(events);
     if (node->n_rails > 0)
-        found = net_up_rails(node, end) && found;
+        found = net_up_rails(node, rails, end) && found;
     else if (net_ethernet_name(node, interface))
         rxe_set_up(interface);
     setup_environment(node);
     return found;
+}
+
+int
+devices_set_up(const struct node *node, int seconds)
+{
+    return set_up(node, ~0u, seconds);
+}
+
+int
+devices_bring_back(const struct node *node, int seconds)
+{
+    return set_up(node, net_rails_seen(), seconds);
 }
 
 int

@@ -137,8 +137,11 @@ int net_ethernet_name(const struct node *node, char ret_name[16]);
 int net_ethernet_number(const struct node *node);
 /* What does not depend on who the node is, once before it is somebody. */
 void net_prepare(const struct node *before);
-/* Waits until the rails' devices are there, or the time (of now()) has come. 0: some are not, though the image knows such. */
-int net_up_rails(const struct node *node, int64_t end);
+/* Waits until the devices of the awaited rails (a bit for each, by their order in the node) are there, or the time (of now())
+ * has come; others are set up if they are there. 0: some that are awaited are not, though the image knows such. */
+int net_up_rails(const struct node *node, unsigned awaited, int64_t end);
+/* The rails whose devices were there at any time since the node booted: not every function is a port of InfiniBand. */
+unsigned net_rails_seen(void);
 /* Every address of the node is there. */
 int net_is_up(const struct node *node);
 /* Waits until an interface has this address, or the time has come. */
@@ -197,6 +200,8 @@ int uevent_take(int fd);
 #define SETUP_LOCK "run/weft/setup.lock"
 /* Waits for them so long. 0: some are missing. */
 int devices_set_up(const struct node *node, int seconds);
+/* The same, after they were away: rails that it never had are not waited for. */
+int devices_bring_back(const struct node *node, int seconds);
 /* Would that take no time? */
 int devices_are_at_hand(const struct node *node);
 /* In a process of its own, which holds the lock; nothing happens where one does that already. */

@@ -20,6 +20,7 @@
 #define NETS "/sys/class/net"
 #define FIRST_MAX 8     /* interfaces that a node has from the beginning are among them */
 #define HARDWARE_MAX 20 /* an InfiniBand address; its last eight bytes are the port GUID */
+#define RAILS_SEEN "run/weft/rails"
 
 /* The interface's hardware address; its length, or 0. */
 static int
@@ -188,8 +189,8 @@ net_up_ethernet(const struct node *node)
     return net_ethernet_name(node, name) && bring_up(name, &node->ethernet, node->mtu);
 }
 
-/* Whether the image has the module of their interfaces: otherwise none ever comes, and nobody need wait for it. What is too long
- * to be read may have it. */
+/* Whether the image has the module of their interfaces: otherwise none ever comes, and nobody need wait for it. What is too
+ * long to be read may have it. */
 static int
 knows_ipoib(void)
 {
@@ -213,28 +214,51 @@ up_rail(const struct node *node, unsigned i)
     return found && bring_up(name, &node->rails[i].address, 0);
 }
 
+unsigned
+net_rails_seen(void)
+{
+    char *text = file_read(RAILS_SEEN, NULL);
+    unsigned seen = text ? (unsigned)strtoul(text, NULL, 16) : 0;
+    free(text);
+    return seen;
+}
+
+static void
+note_rails(unsigned up)
+{
+    struct text text = { 0 };
+    unsigned seen = net_rails_seen();
+    if ((seen | up) == seen)
+        return;
+    text_add(&text, "%x\n", seen | up);
+    file_write_text(RAILS_SEEN, &text, 0644);
+    text_free(&text);
+}
+
 int
-net_up_rails(const struct node *node, int64_t end)
+net_up_rails(const struct node *node, unsigned awaited, int64_t end)
 {
     int events = uevent_open();
-    unsigned up = 0, all = knows_ipoib() ? (1u << node->n_rails) - 1 : 0;
+    unsigned up = 0;
+    awaited &= knows_ipoib() ? (1u << node->n_rails) - 1 : 0;
     for (;;) {
         unsigned before = up;
         for (unsigned i = 0; i < node->n_rails; i++)
             if (!(up & 1u << i) && up_rail(node, i))
                 up |= 1u << i;
-        if ((up & all) == all || now() >= end)
+        if ((up & awaited) == awaited || now() >= end)
             break;
         if (up == before)
             uevent_wait(events, 1000);
     }
     if (events >= 0)
         close(events);
+    note_rails(up);
     for (unsigned i = 0; i < node->n_rails; i++)
-        if (!(up & 1u << i))
+        if (awaited & ~up & 1u << i)
             say("rail %u: there is no IPoIB interface with port GUID 0x%016llx", node->rails[i].rail,
                 (unsigned long long)node->rails[i].guid);
-    return (up & all) == all;
+    return (up & awaited) == awaited;
 }
 
 void

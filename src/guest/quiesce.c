@@ -113,7 +113,7 @@ restore_devices(const struct wish *wish)
     if (!root_is_node() || !node)
         return 1;
     lock_await(SETUP_LOCK, left < 1 ? 1 : (unsigned)left);
-    if (devices_set_up(node, left < DEVICE_SECONDS ? (int)left : DEVICE_SECONDS))
+    if (devices_bring_back(node, left < DEVICE_SECONDS ? (int)left : DEVICE_SECONDS))
         return 1;
     printf("a network device did not come back\n");
     return 0;

@@ -75,7 +75,7 @@ enum weft_frame_type {
      *
      *   resume  undoes it, wherever the node runs by now: clock, devices, hooks. "within SECONDS" as above; "node ID" where it
      *         goes on as another node than was saved, its hostname, keys and addresses being the same. EXIT 1 when a hook
-     * failed or a device did not come back: the rest is done all the same.
+     *         failed, or a device that it had did not come back: the rest is done all the same.
      *
      * All but exec are for weftd alone to ask. It tells the time with them: now=MICROSECONDS since 1970, as a key of OPEN. */
     WEFT_FRAME_OPEN,

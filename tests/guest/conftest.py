@@ -1,6 +1,6 @@
 import pytest
 
-from guest import Guest
+from guest import Guest, Machine
 
 
 @pytest.fixture
@@ -24,3 +24,10 @@ def guests(tmp_path):
 @pytest.fixture
 def guest(guests):
     return guests().sync()
+
+
+@pytest.fixture
+def machine(tmp_path):
+    machine = Machine(tmp_path / "root")
+    yield machine
+    machine.close()

@@ -2,6 +2,7 @@
 
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -192,3 +193,44 @@ class Guest:
                 self.process.send_signal(signal.SIGKILL)
                 self.process.wait()
             self.process.stderr.close()
+
+
+class Machine:
+    """A root with the guest program in namespaces of its own, as test_setup.py has it, that goes on running."""
+
+    def __init__(self, root):
+        self.root = root
+        for folder in ("bin", "seed/weft", "etc", "run/weft", "dev", "proc", "sys", "root", "tmp"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        shutil.copy("/bin/busybox", root / "bin/busybox")
+        (root / "bin/sh").symlink_to("busybox")
+        shutil.copy(program(), root / "seed/weft/guest")
+        (root / "seed/weft/node").write_text("template 1\n", encoding="utf-8")
+        (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n", encoding="utf-8")
+        script = f"mount -t proc proc {root}/proc && mount -t sysfs sys {root}/sys && mount -t tmpfs run {root}/run && echo ready && exec cat"
+        self.keeper = subprocess.Popen(["unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "sh", "-c", script],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.keeper.stdout.readline() == b"ready\n"
+        child = (path := f"/proc/{self.keeper.pid}/task/{self.keeper.pid}/children") and open(path, encoding="ascii").read().split()[0]
+        self.enter = ["nsenter", "--mount", "--net", "--uts", "--ipc", "--pid", "-t", child, "chroot", root]
+        self.outside = ["nsenter", "--mount", "--net", "-t", child]  # its network and mounts, with this machine's programs
+
+    def run(self, *command):
+        return subprocess.run([*self.enter, *command], capture_output=True, text=True, timeout=60, check=True).stdout
+
+    def tell(self, *command):
+        return subprocess.run([*self.outside, *command], capture_output=True, text=True, timeout=60, check=True).stdout
+
+    def plug(self, name, address):
+        self.tell("ip", "link", "add", "name", name, "address", address, "type", "veth", "peer", "name", f"far-{name}")
+
+    def unplug(self, name):
+        self.tell("ip", "link", "del", name)
+
+    def has_address(self, name, address):
+        return f" {address} " in self.tell("ip", "-o", "-4", "address", "show", name)
+
+    def close(self):
+        self.keeper.stdin.close()
+        self.keeper.wait(10)
+        self.keeper.stdout.close()

@@ -2,7 +2,6 @@
 
 import base64
 import os
-import shutil
 import subprocess
 import time
 
@@ -210,41 +209,6 @@ def test_copy_of_a_running_node(guests, tmp_path):
 # --- in a root of its own ---
 
 
-class Machine:
-    """A root with the guest program in namespaces of its own, as test_setup.py has it, that goes on running."""
-
-    def __init__(self, root):
-        self.root = root
-        for folder in ("bin", "seed/weft", "etc", "run/weft", "dev", "proc", "sys", "root", "tmp"):
-            (root / folder).mkdir(parents=True, exist_ok=True)
-        shutil.copy("/bin/busybox", root / "bin/busybox")
-        (root / "bin/sh").symlink_to("busybox")
-        shutil.copy(program(), root / "seed/weft/guest")
-        (root / "seed/weft/node").write_text("template 1\n", encoding="utf-8")
-        (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n", encoding="utf-8")
-        script = f"mount -t proc proc {root}/proc && mount -t sysfs sys {root}/sys && mount -t tmpfs run {root}/run && echo ready && exec cat"
-        self.keeper = subprocess.Popen(["unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "sh", "-c", script],
-                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self.keeper.stdout.readline() == b"ready\n"
-        child = (path := f"/proc/{self.keeper.pid}/task/{self.keeper.pid}/children") and open(path, encoding="ascii").read().split()[0]
-        self.enter = ["nsenter", "--mount", "--net", "--uts", "--ipc", "--pid", "-t", child, "chroot", root]
-
-    def run(self, *command):
-        return subprocess.run([*self.enter, *command], capture_output=True, text=True, timeout=60, check=True).stdout
-
-    def close(self):
-        self.keeper.stdin.close()
-        self.keeper.wait(10)
-        self.keeper.stdout.close()
-
-
-@pytest.fixture
-def machine(tmp_path):
-    machine = Machine(tmp_path / "root")
-    yield machine
-    machine.close()
-
-
 @needs_root
 def test_boot_waits_for_the_identity(machine):
     """What the image starts afterwards never runs without one. The network comes later, and is set up when it does."""
@@ -263,11 +227,9 @@ def test_boot_waits_for_the_identity(machine):
         assert guest.sync().facts["boot"] == boot.strip(), "weftd does not take it for a reboot"
 
         meeting = guest.open("meet").send(b"generation 1\nself 3\nwithin 20\nnode 3 cfd-3 10.64.0.4 4\n").eof()
-        inside = ["nsenter", "--net", "-t", machine.enter[machine.enter.index("-t") + 1]]
-        subprocess.run([*inside, "ip", "link", "add", "name", "late0", "address", "02:00:00:00:00:03", "type", "veth", "peer", "name", "far0"], check=True)
+        machine.plug("late0", "02:00:00:00:00:03")
         assert meeting.end().status == 0
-        shown = subprocess.run([*inside, "ip", "-o", "-4", "address", "show", "late0"], capture_output=True, text=True, check=True).stdout
-        assert "10.64.0.4/16" in shown
+        assert machine.has_address("late0", "10.64.0.4/16")
     finally:
         guest.stop()
         start.stderr.close()

@@ -4,6 +4,7 @@ import os
 import time
 
 import pytest
+from guest import Guest
 
 NODE = "hostname cfd-3\nrank 3\ncluster cfd\nid cfd-id-3\n"
 
@@ -119,3 +120,49 @@ def test_question_that_makes_no_sense(node, kind, text):
     recorder(node, "10-mpi")
     assert ask(node.sync(), kind, text).output == b"the question makes no sense\n"
     assert log(node) == []
+
+
+# --- devices, in a root of its own ---
+
+RAILS = NODE + ("mac 02:00:00:00:00:03 10.64.0.4/16 1450\n"
+                "ipoib 0 0x0002c90300000001 10.65.0.4/16\nipoib 1 0x0002c90300000002 10.66.0.4/16\n")
+
+
+def plug_rail(machine, name, guid):
+    """No machine without an adapter has such an interface: it is one of Ethernet, of which sysfs tells something else."""
+    folder = f"{machine.root}/sys/class/net/{name}"
+    address = ":".join(["00"] * 12 + [guid[i:i + 2] for i in range(0, 16, 2)])
+    machine.tell("sh", "-c", f"mkdir -p {folder} && echo {address} >{folder}/address")
+    machine.plug(name, "02:00:00:00:01:00")
+
+
+@pytest.fixture
+def rails(machine):
+    """A node of two rails, of which one has no IPoIB, as where its function is no InfiniBand port. Its image knows such."""
+    modules = machine.root / "lib/modules" / os.uname().release
+    modules.mkdir(parents=True)
+    (modules / "modules.dep").write_text("kernel/drivers/infiniband/ulp/ipoib/ib_ipoib.ko:\n", encoding="ascii")
+    machine.tell("mount", "-t", "tmpfs", "net", f"{machine.root}/sys/class/net")
+    machine.run("/bin/sh", "-c", f"/bin/busybox mkdir -p /run/weft && /bin/busybox printf '{RAILS}' >/run/weft/node")
+    guest = Guest("/", prefix=machine.enter, path="/seed/weft/guest").sync()
+    plug_rail(machine, "ib0", "0002c90300000001")
+    machine.plug("eth0", "02:00:00:00:00:03")
+    assert ask(guest, "resume").status == 0
+    assert machine.has_address("eth0", "10.64.0.4/16") and machine.has_address("ib0", "10.65.0.4/16")
+    yield guest
+    guest.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces are root's")
+def test_only_devices_that_were_there_are_waited_for(machine, rails):
+    assert ask(rails, "quiesce").status == 0
+    machine.unplug("ib0")
+    machine.tell("rm", "-r", f"{machine.root}/sys/class/net/ib0")
+    assert ask(rails, "quiesce").status == 0, "asked once more, it still knows what it had"
+    session = ask(rails, "resume", b"within 1\n")
+    assert (session.status, session.output) == (1, b"a network device did not come back\n")
+    waiting = rails.open("resume").send(b"within 20\n").eof()
+    plug_rail(machine, "ib0", "0002c90300000001")
+    begin = time.monotonic()
+    assert waiting.end().status == 0 and time.monotonic() - begin < 10, "the other rail is not waited for"
+    assert machine.has_address("ib0", "10.65.0.4/16")
