@@ -23,7 +23,7 @@ for name in $(virsh -q list --state-running --name); do echo "running $name"; do
 for pid in $(pidof qemu-system-x86_64); do tr '\0' '\n' < /proc/$pid/cmdline | sed -n 's/^guest=\([^,]*\).*/machine \1/p'; done
 ls /sys/class/net | sed -n 's/^wef[tv][0-9]*$/link &/p'
 """
-LIBVIRTS_OWN = re.compile(r"file qemu/(channel/target/)?domain-\d+-")
+LIBVIRTS_OWN = re.compile(r"file qemu/(ram/|(channel/target/)?domain-)\d+-")
 
 
 class Cloud(Lab):
