@@ -114,6 +114,7 @@ undo(const WeftHook *hook, const WeftRecord *record, GError **error)
 static void
 drop_dead(const WeftHook *hook, WeftRecordKind kind)
 {
+    weft_state_tidy(hook, kind);
     g_autoptr(GPtrArray) records = weft_state_list(hook, kind);
     for (guint i = 0; i < records->len; i++) {
         const WeftRecord *record = g_ptr_array_index(records, i);

@@ -184,11 +184,10 @@ process_with(const char *path)
 static char *
 node_with(const WeftHook *hook, const char *pci)
 {
-    g_autofree char *folder = weft_sysfs_path(hook, WEFT_HOOK_RUN "/domains");
-    g_autoptr(GPtrArray) names = weft_sysfs_names(folder);
-    for (guint i = 0; i < names->len; i++) {
-        g_autoptr(WeftRecord) record = weft_state_get(hook, WEFT_RECORD_DOMAIN, g_ptr_array_index(names, i));
-        if (record && strstr(record->text, pci) && weft_state_is_alive(hook, WEFT_RECORD_DOMAIN, record))
+    g_autoptr(GPtrArray) records = weft_state_list(hook, WEFT_RECORD_DOMAIN);
+    for (guint i = 0; i < records->len; i++) {
+        const WeftRecord *record = g_ptr_array_index(records, i);
+        if (strstr(record->text, pci) && weft_state_is_alive(hook, WEFT_RECORD_DOMAIN, record))
             return g_strdup_printf("the node %s", record->name);
     }
     return NULL;

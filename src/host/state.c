@@ -182,6 +182,13 @@ weft_state_drop(const WeftHook *hook, WeftRecordKind kind, const char *name)
     g_unlink(path);
 }
 
+/* What was not yet renamed when its writer was killed ("NAME.xxxxxx") is no record. */
+static WeftRecord *
+read_listed(const WeftHook *hook, WeftRecordKind kind, const char *name)
+{
+    return strchr(name, '.') ? NULL : weft_state_get(hook, kind, name);
+}
+
 GPtrArray *
 weft_state_list(const WeftHook *hook, WeftRecordKind kind)
 {
@@ -189,12 +196,22 @@ weft_state_list(const WeftHook *hook, WeftRecordKind kind)
     g_autofree char *folder = record_path(hook, kind, "");
     g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
     for (const char *name; dir && (name = g_dir_read_name(dir));) {
-        /* What was not yet renamed when its writer was killed ("NAME.xxxxxx") is no record. */
-        WeftRecord *record = strchr(name, '.') ? NULL : weft_state_get(hook, kind, name);
+        WeftRecord *record = read_listed(hook, kind, name);
         if (record)
             g_ptr_array_add(records, record);
-        else
-            weft_state_drop(hook, kind, name);
     }
     return records;
+}
+
+void
+weft_state_tidy(const WeftHook *hook, WeftRecordKind kind)
+{
+    g_autofree char *folder = record_path(hook, kind, "");
+    g_autoptr(GPtrArray) names = weft_sysfs_names(folder);
+    for (guint i = 0; i < names->len; i++) {
+        const char *name = g_ptr_array_index(names, i);
+        g_autoptr(WeftRecord) record = read_listed(hook, kind, name);
+        if (!record)
+            weft_state_drop(hook, kind, name);
+    }
 }

@@ -38,8 +38,10 @@ const char *weft_record_trouble(const WeftRecord *record);
 /* NULL: there is none. */
 WeftRecord *weft_state_get(const WeftHook *hook, WeftRecordKind kind, const char *name);
 void weft_state_drop(const WeftHook *hook, WeftRecordKind kind, const char *name);
-/* WeftRecord, all of them. */
+/* WeftRecord, all of them. Changes nothing, also without the lock. */
 GPtrArray *weft_state_list(const WeftHook *hook, WeftRecordKind kind);
+/* Removes what writers that were killed left beside them. The caller has the lock: others may be writing. */
+void weft_state_tidy(const WeftHook *hook, WeftRecordKind kind);
 
 /* Does it still stand for something? A domain that runs or is being started, a network that is active or is being started. */
 gboolean weft_state_is_alive(const WeftHook *hook, WeftRecordKind kind, const WeftRecord *record);

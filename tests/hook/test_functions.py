@@ -412,6 +412,15 @@ def report_of(host):
     return json.loads(answer.stderr.split("\n")[1])
 
 
+def test_report_tidies_up(host):
+    """What a hook that was killed while it wrote a record left beside it."""
+    left = host.root / "run/weft-hook/domains/weft-a-1.x7f3q9"
+    left.parent.mkdir(parents=True, exist_ok=True)
+    left.touch()
+    report_of(host)
+    assert not left.exists()
+
+
 def test_report_of_rdma(make):
     """An address counts when its interface is one of an RDMA device that is up, and programs can get at that."""
     host = make()
