@@ -15,17 +15,6 @@ pkey_of(json_t *text)
     return (guint)g_ascii_strtoull(json_string_value(text) ? json_string_value(text) : "0", NULL, 16) & NUMBER;
 }
 
-static gboolean
-has_text(json_t *list, const char *text)
-{
-    size_t i;
-    json_t *item;
-    json_array_foreach (list, i, item)
-        if (g_strcmp0(json_string_value(item), text) == 0)
-            return TRUE;
-    return FALSE;
-}
-
 /* --- the fabric --- */
 
 static json_t *
@@ -238,11 +227,11 @@ find_worse(json_t *before, json_t *now)
         if (g_strcmp0(json_string_value(json_object_get(check, "state")), "ok") == 0)
             json_array_append(was, json_object_get(check, "check"));
     json_array_foreach (json_object_get(now, "checks"), i, check) {
-        const char *name = json_string_value(json_object_get(check, "check"));
+        json_t *name = json_object_get(check, "check");
         gboolean well = g_strcmp0(json_string_value(json_object_get(check, "state")), "ok") == 0;
         g_autofree char *found = weft_cli_field(check, "found");
-        if (!worse && !well && has_text(was, name))
-            worse = g_strdup_printf("%s: %s", name, found);
+        if (!worse && !well && weft_list_contains(was, name))
+            worse = g_strdup_printf("%s: %s", json_string_value(name), found);
     }
     json_decref(was);
     return worse;

@@ -89,7 +89,8 @@ json_t *weft_party_addresses(const WeftParty *party, size_t rank, const WeftPart
 json_t *weft_inside_look(const WeftParty *party, guint rank, GError **error);
 /* Which of these addresses answer: an array of them. SKIPPED through ret_tool FALSE where the image cannot ask. */
 json_t *weft_inside_ping(const WeftParty *party, guint rank, json_t *addresses, gboolean *ret_able, GError **error);
-/* Writes the mark, with the tenant's name, to what holds data there, or looks for anybody's mark: names of the devices. */
+/* Writes the mark, with the tenant's name, to what holds data there and is empty, or looks for anybody's mark: names of the
+ * devices. */
 json_t *weft_inside_mark(const WeftParty *party, guint rank, const char *mark, GError **error);
 json_t *weft_inside_find(const WeftParty *party, guint rank, const char *mark, GError **error);
 

@@ -100,6 +100,15 @@ def test_data_is_not_left_to_the_next_one(inside):
     assert told["swap"][0] == "failed" and "reads on nvme0n1 what was written there before it" in told["swap"][1], told
 
 
+def test_disks_that_are_not_empty_are_left_alone(inside):
+    """Namespaces that several functions have are the site's."""
+    weft = inside("nvme", "used", "unscrubbed")
+    told = selftest(weft, "--skip", "fork", "--skip", "move")
+    disks = [path for path in weft.world.hosts.glob("*/disks/*") if path.suffix != ".owner"]
+    assert told["delete"][0] == "ok" and "data was left" not in told["delete"][1], told
+    assert disks and {path.read_bytes().rstrip(b"\0") for path in disks} == {b"theirs"}
+
+
 def test_hosts_without_functions(inside):
     bare = [host(f"n{i + 1}", hcas=[]) for i in range(2)]
     told = selftest(inside(hosts=bare), "--skip", "fork")
