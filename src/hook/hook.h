@@ -28,12 +28,14 @@
  * one line of JSON about the host, and fails, so that nothing is created and the answer reaches weftd as libvirt's error:
  *
  *     { "version": "0.1.0", "kernel": "6.1.0", "cmdline": "…", "iommu_groups": 41, "interrupt_remapping": true,
- *       "unsafe_interrupts": false, "vfio": true, "kvm": true, "tun": true, "filters_bridges": false, "rdma_address":
- * "10.2.0.1", "hugepages": [ { "node": 0, "size": 2097152, "total": 1024, "free": 900 }, … ], "hcas": [ { "name": "mlx5_0",
- * "driver": "mlx5", "pci": "…", "port_guid": "0x…", "state": "active", "vfs": 8, "vfs_total": 16, "numa": 0, … see adapter.h
- * for how its functions are } ], "lacking": [ { "domain": "weft-4k2m…", "pci": "…" } ],         devices that were taken from
- * under nodes that run "unclean": [ { "domain": "weft-4k2m…", "why": "…" } ],       whose functions could not be taken back:
- * nobody gets them "machine": { "uptime": 12345, "load": 0.4 } }
+ *       "unsafe_interrupts": false, "vfio": true, "kvm": true, "tun": true, "filters_bridges": false,
+ *       "rdma_address": "10.2.0.1",
+ *       "hugepages": [ { "node": 0, "size": 2097152, "total": 1024, "free": 900 }, … ],
+ *       "hcas": [ { "name": "mlx5_0", "driver": "mlx5", "pci": "…", "port_guid": "0x…", "state": "active", "vfs": 8,
+ *                   "vfs_total": 16, "numa": 0, … how its functions are: see adapter.h } ],
+ *       "lacking": [ { "domain": "weft-4k2m…", "pci": "…" } ], devices that were taken from under nodes that run
+ *       "unclean": [ { "domain": "weft-4k2m…", "why": "…" } ], whose functions could not be taken back: nobody gets them
+ *       "machine": { "uptime": 12345, "load": 0.4 } }
  *
  * What lacks on the host is absent or null there: no port, no NUMA, no address on an RDMA device that is up.
  *

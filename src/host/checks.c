@@ -121,8 +121,7 @@ remedy_for_groups(json_t *adapter)
 {
     if (has_any(adapter, "acs_lacking"))
         return "put the adapter into a slot below a port that has access control services (lspci -vv shows ACSCap), or give "
-               "nodes "
-               "the whole adapter (path passthrough)";
+               "nodes the whole adapter (path passthrough)";
     return "switch ACS on in the firmware, take pci=disable_acs_redir= out of the kernel's command line and reboot";
 }
 

@@ -18,9 +18,10 @@
  *                                      { "hardware": a host as in host.h, "kvm": …, the other fields of WeftInventory }
  *     WORLD/HOST/faults                what goes wrong there, a line each (see faults.h)
  *     WORLD/faults                     … on every host
- *     WORLD/reboots                    guests that rebooted, a line "HOST DOMAIN" each time, and hosts whose devices changed, a
- * line "HOST"; told when the file is written WORLD/hookless                   guests have no hooks that they run before they
- * come to rest WORLD/apart                      hosts whose guests do not reach each other, a line "HOST HOST" each
+ *     WORLD/reboots                    guests that rebooted, a line "HOST DOMAIN" each time, and hosts whose devices
+ *                                      changed, a line "HOST"; told when the file is written
+ *     WORLD/hookless                   guests have no hooks that they run before they come to rest
+ *     WORLD/apart                      hosts whose guests do not reach each other, a line "HOST HOST" each
  *     WORLD/HOST/root                  the root of the host's files, where a hook is used: its /sys and /run
  *
  * Hosts need not be prepared: a folder appears with the first domain. Two nodes that use the same core, VF or GUID of a host

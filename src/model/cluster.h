@@ -110,8 +110,10 @@ typedef struct WeftCluster {
  *       "ssh_keys": ["ssh-ed25519 AAAA…"],
  *       "user_data": "#cloud-config\n…", "slurm": false, "disk": "20G", "shm": "64M", "shared": ["storage"],
  *       "numa": "preferred", "layout": "compact", "exclusive": false, "apart": ["db"], "priority": 0, "walltime": "12h",
- *       "preemptible": false, "start": "template" (or "cold"), "hosts": "n[1-4]", "pattern": "ring" (or "matrix": [[0, 5, …], …], rows and columns
- * are ranks) } one group, or { "name": "cfd", "groups": [ { "name": "gpu", "count": 4, … }, … ] }
+ *       "preemptible": false, "start": "template" (or "cold"), "hosts": "n[1-4]",
+ *       "pattern": "ring" (or "matrix": [[0, 5, …], …], rows and columns are ranks) }
+ *
+ * which is one group, or { "name": "cfd", "groups": [ { "name": "gpu", "count": 4, … }, … ] }
  */
 WeftCluster *weft_cluster_from_spec(json_t *json, GError **error);
 

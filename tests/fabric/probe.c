@@ -3,8 +3,8 @@
  *     tables [GUID…]                       P_Keys of these hosts' ports, all unless told, and of the switch at their other end
  *     put own|enforced GUID INDEX P_KEY    writes one entry, as a stranger would
  *     paths P_KEY…                         for each, the pairs of hosts' ports between which there is a path with it
- *     serve SOCKET|ADDRESS:PORT            tells simulated adapters the tables of their ports (see lab/hcafs/ports.h), until it
- * is killed; prints "ready" */
+ *     serve SOCKET|ADDRESS:PORT            tells simulated adapters the tables of their ports (see lab/hcafs/ports.h) until
+ *                                          it is killed; prints "ready" */
 #include "ports.h"
 
 #include <gio/gio.h>
