@@ -85,8 +85,10 @@ test_own_changes(void)
     apply(&site, &site.world, 3, &(WeftMember){ PORT, 0, WEFT_MEMBER_FULL, -1 });
     expect(&site, "7fff 8003");
     apply(&site, &site.world, 2, &(WeftMember){ PORT, 7, WEFT_MEMBER_LIMITED, -1 });
-    apply(&site, &site.world, 4, &(WeftMember){ PORT, 8, WEFT_MEMBER_BOTH, 0 });
+    apply(&site, &site.world, 4, &(WeftMember){ PORT, 0, WEFT_MEMBER_BOTH, 0 });
     expect(&site, "8004 7fff 0002 8003 0004");
+    apply(&site, &site.world, 4, &(WeftMember){ PORT, 8, WEFT_MEMBER_BOTH, 0 }); /* at index 0 of a table of its own */
+    expect(&site, "7fff 0002 8003 8004 0004");
     apply(&site, &site.world, 4, &(WeftMember){ OTHER, 8, WEFT_MEMBER_FULL, -1 });
     apply(&site, &site.world, 3, NULL);
     expect(&site, "7fff 0002");
