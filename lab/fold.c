@@ -5,8 +5,8 @@
  * - a policy for described NUMA nodes is accepted and does nothing,
  * - the tmpfs on /dev/hugepages says that it is a hugetlbfs with pages of 2M, which are not allocated before they are used.
  *
- * What the host does not describe is refused as the kernel would. The description is read from the host's /sys. An emulated host
- * (lab/metal) has huge pages and NUMA nodes of its own: there only the first of these holds. */
+ * What the host does not describe is refused as the kernel would. The description is read from the host's /sys. An emulated
+ * host (lab/metal) has huge pages and NUMA nodes of its own: there only the first of these holds. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import pytest
-from guest import Guest, program
+from guest import Guest
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces are root's")
 
