@@ -57,7 +57,7 @@ class Metal(Cloud):
         """A cluster of two nodes with a function each, one on either host."""
         return self.make(name, 2, tenant, **NODE, layout="spread", **spec)
 
-    def remove(self, name, tenant="acme"):
+    def end(self, name, tenant="acme"):
         self.client.delete(name, tenant)
         until(lambda: self.client.cluster(name, tenant) is None, lambda: f"{name} is gone: {self.client.cluster(name, tenant)}", BOOT)
 

@@ -48,7 +48,7 @@ def swapped(metal, cfd):
         write(metal, f"cfd[{rank}]")
         assert MARK.encode() in metal.disk(function)
     metal.await_template()
-    metal.remove("cfd")
+    metal.end("cfd")
     metal.wait_clean()
     left = [metal.disk(function) for function in had]
     assert_free(metal)
