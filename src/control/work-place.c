@@ -364,7 +364,7 @@ static GHashTable *
 list_barred(const WeftWork *work, const WeftNodeWork *item)
 {
     GHashTable *hosts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    if (!item->bereft)
+    if (!item->node->bereft)
         g_hash_table_add(hosts, g_strdup(item->node->host));
     weft_control_add_barred(work->control, work->cluster, hosts);
     weft_bookings_add(work->control->turns, work->cluster->tenant, hosts);
@@ -453,7 +453,7 @@ replace(Placing *placing, WeftNodeWork *item)
     counts[group] = 1;
 
     gboolean closed = item->node->phase != WEFT_NODE_FAILED;
-    if (!closed && !item->bereft)
+    if (!closed && !item->node->bereft)
         weft_work_shun(work, item->node->host, item->refused);
     gboolean hopeless = (closed && placing->full[group]) || (item->refused && is_refused_everywhere(work));
     if (hopeless || !place_heir(placing, counts, item, &error)) {

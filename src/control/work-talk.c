@@ -66,6 +66,7 @@ void
 weft_work_come_up(WeftWork *work, WeftNodeWork *item)
 {
     weft_work_set_phase(work, item, WEFT_NODE_UP, NULL, NULL);
+    item->node->bereft = FALSE;
     if (item->node->template)
         weft_templates_worked(work->control->templates, item->node);
     weft_rest_pass(&item->rest, WEFT_DEED_GREET);

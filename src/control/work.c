@@ -220,7 +220,7 @@ hear_of_bereft(WeftWork *work)
         WeftNodeWork *item = weft_work_find(work, id);
         if (!item || (item->node->phase != WEFT_NODE_UP && item->node->phase != WEFT_NODE_READY))
             continue;
-        item->bereft = TRUE;
+        item->node->bereft = TRUE;
         weft_work_host_failed(work, item, "a device of its host was taken away from it", detail);
     }
     g_hash_table_remove_all(work->bereft);

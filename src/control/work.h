@@ -15,7 +15,6 @@ typedef struct WeftNodeWork {
     gboolean leaving;      /* … or deletes it */
     gboolean homeless;     /* is to be placed elsewhere, and there is no room */
     gboolean refused;      /* its host cannot run it as it is, and never will */
-    gboolean bereft;       /* a device was taken from under it, which is not its host's fault */
     guint brought;         /* failures of its image on the way to its host that it has answered for */
     WeftRest rest;         /* failed steps since it was ready; its stops do not end the row */
     guint moved;           /* so often, since it and others did not reach each other */

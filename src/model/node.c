@@ -31,6 +31,7 @@ static const WeftCodecField node_fields[] = {
     WEFT_FIELD(WeftNode, cold, BOOL),
     WEFT_FIELD(WeftNode, template, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, primed, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftNode, bereft, BOOL),
     WEFT_FIELD(WeftNode, still, BOOL),
     WEFT_FIELD(WeftNode, copied, UINT64, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, copy_time, UINT64, WEFT_OPTIONAL),

@@ -53,6 +53,7 @@ typedef struct WeftNode {
     guint64 copy_time;       /* … and how long that took, microseconds */
     struct WeftNode *target; /* where it is being moved to: host, cores, memory, devices and GPUs, which it holds as well; NULL:
                                 it is not being moved */
+    gboolean bereft;         /* a device was taken from under it, which is not its host's fault: until it is up again */
     gboolean still;          /* it is brought to rest, without the devices of its host, and has to go on */
     guint starts;            /* how often it was started anew after a failure, in a row */
     gint64 since;            /* when its resources were claimed: the start of its usage interval */

@@ -51,6 +51,23 @@ def test_a_function_is_taken_from_under_a_node(site, settle, hosts):
     settle(weft)
 
 
+def test_it_gets_another_also_from_the_next_weftd(site, settle):
+    """Which finds a node that failed, and only on its own host a function that it can have."""
+    weft = site(hosts=1)
+    weft.client.create("cfd", 2, path="sriov")
+    weft.client.wait_phase("cfd", "ready", ready=2)
+    bereft, (where, vf) = max(functions_of(weft, "cfd").items(), key=lambda item: item[1][1])
+    weft.stop()
+    weft.start(failpoint="nodes-marked")
+    tell(weft, where, vfs=4, **lacking({"id": bereft}, vf))
+    weft.process.wait(30)
+    weft.process = None
+    weft.start()
+    until(lambda: bereft not in functions_of(weft, "cfd"), weft.log_tail)
+    weft.client.wait_phase("cfd", "ready", ready=2)
+    settle(weft)
+
+
 def test_functions_that_are_switched_off_take_no_nodes(site, settle):
     weft = site(hosts=2)
     weft.client.create("cfd", 2, path="sriov")
