@@ -91,8 +91,8 @@ json_t *weft_inside_look(const WeftParty *party, guint rank, GError **error);
 json_t *weft_inside_ping(const WeftParty *party, guint rank, json_t *addresses, gboolean *ret_able, GError **error);
 /* Writes the mark, with the tenant's name, to what holds data there and is empty, or looks for anybody's mark: names of the
  * devices. */
-json_t *weft_inside_mark(const WeftParty *party, guint rank, const char *mark, GError **error);
-json_t *weft_inside_find(const WeftParty *party, guint rank, const char *mark, GError **error);
+json_t *weft_inside_mark(const WeftParty *party, guint rank, const char *text, GError **error);
+json_t *weft_inside_find(const WeftParty *party, guint rank, const char *text, GError **error);
 
 /* --- hosts, fabric (selftest-look.c) --- */
 
