@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from .dump import Dump
+from . import dump
 from .wait import PATIENCE, until
 from .weft import SOURCE, Client, UnixConnection, build_folder
 
