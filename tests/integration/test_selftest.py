@@ -26,10 +26,14 @@ def inside(site, monkeypatch):
         weft = site(changes={"hypervisor": {"run_guests": True}, "guest": str(SOURCE / "tests/harness/inside")} | changes)
         for word in words:
             (weft.world.hosts / word).touch()
-        until(lambda: {each["state"] for each in weft.client.items("/v1/hosts")} == {"up"}, "all hosts are up")
+        all_up(weft)
         return weft
 
     return make
+
+
+def all_up(weft):
+    until(lambda: {each["state"] for each in weft.client.items("/v1/hosts")} == {"up"}, "all hosts are up")
 
 
 def selftest(weft, *arguments, code=0, env=None):
@@ -246,6 +250,7 @@ def test_wrong_usage(weft, arguments, why):
 
 
 def test_nobody_else_may(weft):
+    all_up(weft)
     refused = weft.cli("doctor", "--selftest", env={"WEFT_TOKEN": weft.token("acme-member")}, check=False)
     assert refused.returncode != 0 and "role" in refused.stderr
     refused = weft.cli("doctor", "--selftest", env={"WEFT_TOKEN": weft.token("olga")}, check=False)
