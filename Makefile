@@ -30,7 +30,7 @@ test: images ## everything that must pass before a change is merged, the lab inc
 test-lab: images ## clusters on real libvirtd, QEMU and opensm, in a lab on this machine
 	@tools/packages test lab && tools/test build tests/lab
 
-test-lab-full: images ## the same with the long matrix: a cloud image, more failpoints
+test-lab-full: images ## the same with the long matrix: a cloud image, the selftest, more failpoints
 	@tools/packages test lab && images/build cloud build/images && WEFT_LAB_FULL=1 tools/test build tests/lab
 
 test-mobility: images ## an MPI job through moves, checkpoints and clones on the lab, and what may break then; results to the last bit

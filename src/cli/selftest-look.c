@@ -284,29 +284,56 @@ describe_pages(json_t *examination)
     return g_strdup("fewer huge pages are free than before");
 }
 
+/* Names of hosts where the site's templates hold memory for nodes to come, perhaps since ours were forked there. */
+static json_t *
+find_primed(WeftSelftest *test, GError **error)
+{
+    json_t *all = weft_client_list(test->cli->client, "/v1/templates", error), *template, *primed;
+    json_t *hosts = json_array();
+    size_t i, j;
+    json_array_foreach (all, i, template) {
+        g_autofree char *id = weft_cli_field(template, "id");
+        g_autofree char *path = weft_client_path("/v1/templates", id);
+        json_t *whole = weft_client_get(test->cli->client, path, NULL); /* NULL: it has gone meanwhile */
+        json_array_foreach (json_object_get(whole, "primed"), j, primed)
+            json_array_append(hosts, json_object_get(primed, "host"));
+        json_decref(whole);
+    }
+    if (!all)
+        g_clear_pointer(&hosts, json_decref);
+    json_decref(all);
+    return hosts;
+}
+
+static gboolean
+await_pages(WeftSelftest *test, json_t *host, GError **error)
+{
+    static const WeftGoal goal = { pages_are_back, describe_pages };
+    g_autofree char *name = weft_cli_field(host, "name");
+    g_autofree char *path = weft_client_path("/v1/hosts", name);
+    g_autofree char *doctor = g_strconcat(path, "/doctor", NULL);
+    g_autofree char *what = g_strconcat("host ", name, NULL);
+    WeftAwait await = { .goal = &goal,
+                        .what = what,
+                        .path = doctor,
+                        .events = "/v1/events",
+                        .timeout = SETTLE,
+                        .after = "who has them is told by weft host show and weft template ls" };
+    json_t *now = weft_client_get(test->cli->client, path, error);
+    gboolean known = now != NULL, empty = weft_cli_number(now, "nodes") == 0 && weft_cli_number(host, "nodes") == 0;
+    json_decref(now);
+    pages_before = json_object_get(test->before, name);
+    return known && (!empty || weft_await(test->cli, &await, NULL, error));
+}
+
 gboolean
 weft_look_pages_back(WeftSelftest *test, GError **error)
 {
-    static const WeftGoal goal = { pages_are_back, describe_pages };
+    json_t *primed = find_primed(test, error), *host;
+    gboolean ok = primed != NULL;
     size_t i;
-    json_t *host;
-    json_array_foreach (test->hosts, i, host) {
-        g_autofree char *name = weft_cli_field(host, "name");
-        g_autofree char *path = weft_client_path("/v1/hosts", name);
-        g_autofree char *doctor = g_strconcat(path, "/doctor", NULL);
-        g_autofree char *what = g_strconcat("host ", name, NULL);
-        WeftAwait await = { .goal = &goal,
-                            .what = what,
-                            .path = doctor,
-                            .events = "/v1/events",
-                            .timeout = SETTLE,
-                            .after = "who has them is told by weft host show and weft template ls" };
-        json_t *now = weft_client_get(test->cli->client, path, error);
-        gboolean known = now != NULL, empty = weft_cli_number(now, "nodes") == 0 && weft_cli_number(host, "nodes") == 0;
-        json_decref(now);
-        pages_before = json_object_get(test->before, name);
-        if (!known || (empty && !weft_await(test->cli, &await, NULL, error)))
-            return FALSE;
-    }
-    return TRUE;
+    json_array_foreach (test->hosts, i, host)
+        ok = ok && (weft_list_contains(primed, json_object_get(host, "name")) || await_pages(test, host, error));
+    json_decref(primed);
+    return ok;
 }

@@ -49,7 +49,8 @@ class Model:
     serial: int = 0
 
     def room(self):
-        return NODES_MAX - sum(self.clusters.values())
+        """Nodes of clones have their cores on one NUMA node each, which leaves some unused."""
+        return NODES_MAX - sum(self.clusters.values()) - (2 if self.clones else 0)
 
 
 class Walk:
