@@ -24,8 +24,9 @@
  * A peer is a name that resolves on the host, or an IPv4 address. The network is never destroyed to be created anew unless both
  * follow each other at once: between them the peers are kept as long as a node is on the bridge.
  *
- * A network "weft-probe" is a question: at start the hook answers on standard error, after the line "weft-hook: report", with
- * one line of JSON about the host, and fails, so that nothing is created and the answer reaches weftd as libvirt's error:
+ * A network "weft-probe", or "weft-probe-…", is a question: at start the hook answers on standard error, after the line
+ * "weft-hook: report", with one line of JSON about the host, and fails, so that nothing is created and the answer reaches weftd
+ * as libvirt's error:
  *
  *     { "version": "0.1.0", "kernel": "6.1.0", "cmdline": "…", "iommu_groups": 41, "interrupt_remapping": true,
  *       "unsafe_interrupts": false, "vfio": true, "kvm": true, "tun": true, "filters_bridges": false,

@@ -96,7 +96,7 @@ kind_of_path(const char *path)
 static const Op *
 find_question(const char *name)
 {
-    if (g_str_equal(name, WEFT_NETWORK_PROBE))
+    if (g_str_has_prefix(name, WEFT_NETWORK_PROBE))
         return probe_ops;
     if (g_str_has_prefix(name, WEFT_NETWORK_OWN))
         return own_ops;

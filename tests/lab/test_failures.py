@@ -57,6 +57,16 @@ def test_libvirtd_killed_and_back(cloud):
         cloud.check()
 
 
+def test_a_hook_answers_whoever_else_asks(cloud):
+    """It is also asked when nodes end: two networks of one name libvirt would not have, and refuse one before the hook hears of it."""
+    cloud.virsh("h1", "net-define", "/dev/stdin", text="<network><name>weft-probe</name><forward mode='bridge'/><bridge name='weft-probe'/></network>")
+    try:
+        (hook,) = [check for check in cloud.client.get("/v1/hosts/h1/doctor")["checks"] if check["check"] == "hook"]
+        assert hook["state"] == "ok", hook
+    finally:
+        cloud.virsh("h1", "net-undefine", "weft-probe")
+
+
 def test_host_cut_and_back_with_its_nodes_running(cloud):
     """It is lost, its node is replaced, and when it returns its old domain is destroyed before it takes nodes again."""
     cloud.make("cfd", 2)

@@ -1,6 +1,7 @@
 #include "domain-xml.h"
 #include "driver.h"
 #include "errors.h"
+#include "hook.h"
 
 #include <string.h>
 
@@ -286,7 +287,7 @@ run_stop(WeftCall *call, GError **error)
         return FALSE;
     /* libvirt does not mind a hook that was killed at release, and nobody else may come to this host for long. */
     if (domain)
-        weft_vir_ask_hook(call);
+        weft_vir_ask_hook(call, WEFT_NETWORK_PROBE);
     return weft_vir_files_remove(call, name, error) && weft_vir_saved_remove(call, name, error);
 }
 

@@ -269,8 +269,9 @@ gboolean weft_vir_share_nothing(virDomain *domain, GError **error);
 
 /* --- inspect.c --- */
 
-/* Has the hook run, whatever it answers. */
-void weft_vir_ask_hook(WeftCall *call);
+/* Has the hook run: question is the name of a network that is none (see hook.h), and the answer libvirt's last error. FALSE:
+ * there is no hook. */
+gboolean weft_vir_ask_hook(WeftCall *call, const char *question);
 
 /* --- images.c --- */
 

@@ -2,10 +2,6 @@
 #include "hook.h"
 #include "inventory.h"
 
-static const char probe_xml[] =
-    "<network><name>" WEFT_NETWORK_PROBE "</name><metadata><weft:network xmlns:weft='" WEFT_NETWORK_NAMESPACE "'/></metadata>"
-    "<forward mode='bridge'/><bridge name='" WEFT_NETWORK_PROBE "'/></network>";
-
 /* libvirt's versions are 1,000,000 × major + 1,000 × minor + release. */
 static char *
 format_version(int failed, unsigned long version)
@@ -23,14 +19,26 @@ read_versions(WeftCall *call, WeftInventory *inventory)
     inventory->qemu = format_version(failed, version);
 }
 
-/* The network must not come up: it is a question. */
+/* The network must not come up. Its name is used once: of two with one name, asked for at the same time, libvirt would refuse
+ * one before the hook hears of it. */
+gboolean
+weft_vir_ask_hook(WeftCall *call, const char *question)
+{
+    g_autofree char *xml = g_strdup_printf("<network><name>%s-%08x</name><metadata>"
+                                           "<weft:network xmlns:weft='" WEFT_NETWORK_NAMESPACE "'/></metadata>"
+                                           "<forward mode='bridge'/><bridge name='" WEFT_NETWORK_PROBE "'/></network>",
+                                           question, g_random_int());
+    g_autoptr(virNetwork) network = virNetworkCreateXML(call->conn, xml);
+    if (network)
+        virNetworkDestroy(network);
+    return network == NULL;
+}
+
 static void
 read_hook(WeftCall *call, WeftInventory *inventory)
 {
     g_autoptr(GError) failed = NULL;
-    g_autoptr(virNetwork) network = virNetworkCreateXML(call->conn, probe_xml);
-    if (network) {
-        virNetworkDestroy(network);
+    if (!weft_vir_ask_hook(call, WEFT_NETWORK_PROBE)) {
         inventory->hook_error = g_strdup("weft-hook is not installed, or libvirtd was not restarted since");
         return;
     }
@@ -38,14 +46,6 @@ read_hook(WeftCall *call, WeftInventory *inventory)
     inventory->hook = weft_inventory_read_report(message, &failed);
     if (!inventory->hook)
         inventory->hook_error = g_strdup(failed->message);
-}
-
-void
-weft_vir_ask_hook(WeftCall *call)
-{
-    g_autoptr(virNetwork) network = virNetworkCreateXML(call->conn, probe_xml);
-    if (network)
-        virNetworkDestroy(network);
 }
 
 static gboolean

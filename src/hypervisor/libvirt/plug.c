@@ -110,14 +110,9 @@ look(virDomain *domain, const char *alias, Presence *ret_presence, GError **erro
 static gboolean
 ask_hook(WeftCall *call, const char *question, const char *what, GError **error)
 {
-    g_autofree char *xml = g_strdup_printf("<network><name>%s%s-%08x</name><metadata>"
-                                           "<weft:network xmlns:weft='" WEFT_NETWORK_NAMESPACE "'/></metadata>"
-                                           "<forward mode='bridge'/><bridge name='" WEFT_NETWORK_PROBE "'/></network>",
-                                           question, what, g_random_int());
-    g_autoptr(virNetwork) network = virNetworkCreateXML(call->conn, xml);
-    if (!network)
+    g_autofree char *whole = g_strconcat(question, what, NULL);
+    if (weft_vir_ask_hook(call, whole))
         return TRUE;
-    virNetworkDestroy(network);
     return weft_error_refuse(error, WEFT_ERROR_FAILED,
                              "weft-hook is not installed, or older than weftd, and does not answer \"%s\"", question);
 }

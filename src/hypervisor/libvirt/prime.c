@@ -307,7 +307,7 @@ run_unprime(WeftCall *call, GError **error)
 {
     if (!remove_primed(call, call->args, error))
         return FALSE;
-    weft_vir_ask_hook(call);
+    weft_vir_ask_hook(call, WEFT_NETWORK_PROBE);
     return TRUE;
 }
 
