@@ -116,6 +116,17 @@ weft_fake_has_plugged(const WeftFakeFolder *host, const char *domain, const char
 }
 
 gboolean
+weft_fake_note_move(const WeftFakeFolder *host, const char *domain, GError **error)
+{
+    g_autoptr(GPtrArray) lines = read_lines(host, domain);
+    guint at;
+    if (!g_ptr_array_find_with_equal_func(lines, "+" WEFT_FAKE_NIC, g_str_equal, &at))
+        return TRUE;
+    g_ptr_array_remove_index(lines, at);
+    return write_lines(host, domain, lines, error);
+}
+
+gboolean
 weft_fake_note_fork(const WeftFakeFolder *host, const char *domain, GError **error)
 {
     g_autofree char *file = g_strconcat(domain, WEFT_FAKE_PLUGGED, NULL);

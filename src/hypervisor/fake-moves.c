@@ -84,6 +84,7 @@ carry_files(const Hosts *hosts, const char *domain, GError **error)
            carry_file(&hosts->from_pool, &hosts->to_pool, domain, WEFT_DISK_SUFFIX, error) &&
            carry_file(&hosts->from, &hosts->to, domain, WEFT_FAKE_BLANK, error) &&
            carry_file(&hosts->from, &hosts->to, domain, WEFT_FAKE_PLUGGED, error) &&
+           weft_fake_note_move(&hosts->to, domain, error) &&
            carry_file(&hosts->from, &hosts->to, domain, WEFT_FAKE_RATE, error);
 }
 

@@ -56,6 +56,7 @@ gboolean weft_fake_check_name(const char *name, GError **error);
 #define WEFT_FAKE_PRIMED "primed"
 #define WEFT_FAKE_BLANK ".blank"     /* its guest was forked, and does not know yet who it is */
 #define WEFT_FAKE_PLUGGED ".plugged" /* what was plugged into it, or unplugged */
+#define WEFT_FAKE_NIC "ua-nic"       /* … the alias of a network device there */
 #define WEFT_FAKE_SHARED "shared"    /* … a line of it: it was forked, and nothing was copied yet */
 #define WEFT_FAKE_PAUSED ".paused"   /* its processors stand still */
 #define WEFT_FAKE_RATE ".rate"       /* bytes a second that it writes to */
@@ -104,6 +105,8 @@ gboolean weft_fake_unplug(WeftHypervisor *hv, const WeftHostAddress *host, const
                           GCancellable *cancellable, GError **error);
 /* It has no device of its host that could not go along, or INVALID. */
 gboolean weft_fake_check_parted(const WeftFakeFolder *host, const char *domain, GError **error);
+/* It has arrived with a definition that has its network device, plugged or not. */
+gboolean weft_fake_note_move(const WeftFakeFolder *host, const char *domain, GError **error);
 /* It shares its memory from now on. */
 gboolean weft_fake_note_fork(const WeftFakeFolder *host, const char *domain, GError **error);
 gboolean weft_fake_has_plugged(const WeftFakeFolder *host, const char *domain, const char *alias);

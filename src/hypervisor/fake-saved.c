@@ -46,14 +46,14 @@ count_interfaces(const char *text)
     return n;
 }
 
-/* "interfaces 1": how many it has by now. */
+/* "interfaces 1": how many it has by now, beside those of its definition. */
 static char *
 devices_of(const WeftFakeFolder *host, const char *domain, const char *running)
 {
     g_autofree char *file = g_strconcat(domain, WEFT_FAKE_PLUGGED, NULL);
     g_autofree char *plugged = weft_fake_read(host, file, PLUGGED_MAX, NULL);
-    /* Of one that has moved since, or whose link was down, it is in the definition. */
-    gboolean more = plugged && strstr(plugged, "+ua-nic") && !strstr(running, INTERFACE);
+    /* One whose link was down has got that. */
+    gboolean more = plugged && strstr(plugged, "+" WEFT_FAKE_NIC) && !strstr(running, UNLINKED);
     return g_strdup_printf(INTERFACES "%u", count_interfaces(running) + (more ? 1 : 0));
 }
 
@@ -320,10 +320,10 @@ weft_fake_lacks(const char *world, const char *host, const char *domain)
     const char *lacks = NULL;
     if (text && weft_fake_exists(&folder, domain, WEFT_FAKE_BLANK))
         lacks = "it does not know yet who it is";
-    else if (text && strstr(text, UNLINKED) && !weft_fake_has_plugged(&folder, domain, "ua-nic"))
+    else if (text && strstr(text, UNLINKED) && !weft_fake_has_plugged(&folder, domain, WEFT_FAKE_NIC))
         lacks = "its network device has no link";
     else if (text && strstr(text, "pcie-root-port") && !strstr(text, INTERFACE) &&
-             !weft_fake_has_plugged(&folder, domain, "ua-nic"))
+             !weft_fake_has_plugged(&folder, domain, WEFT_FAKE_NIC))
         lacks = "it has no network device";
     weft_fake_folder_close(&folder);
     return lacks;

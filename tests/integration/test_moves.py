@@ -322,8 +322,7 @@ def test_drain_tells_what_stays(weft, settle):
     here = node(weft)["host"]
     weft.world.fault("fail quiesce 0 no hook")
     weft.client.expect(200, "POST", f"/v1/hosts/{here}/drain", {"move": True})
-    until(lambda: weft.client.get(f"/v1/hosts/{here}")["stays"], "it stays")
-    stays = weft.client.get(f"/v1/hosts/{here}")["stays"]
+    stays = until(lambda: weft.client.get(f"/v1/hosts/{here}")["stays"], "it stays")
     assert stays[0]["name"] == "cfd[0]" and "no hook" in stays[0]["reason"]
     settle(weft)
     weft.client.expect(200, "POST", f"/v1/hosts/{here}/drain", {"move": True, "evict": True})
