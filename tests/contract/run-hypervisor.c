@@ -36,7 +36,7 @@ fake_definition(const char *node, guint memory_mib)
 static char *
 fake_device(void)
 {
-    return g_strdup("<interface type='bridge'><alias name='ua-net'/></interface>");
+    return g_strdup("<interface type='bridge'><alias name='ua-nic'/></interface>");
 }
 
 static char *
