@@ -368,8 +368,8 @@ def test_devices_that_do_not_come_back(weft):
 
 
 def give_way(weft):
-    """For one that leaves no room."""
-    weft.client.create("urgent", 4, tenant="umbrella", **COLD | {"priority": 10, "exclusive": True, "layout": "spread"})
+    """For one that leaves no room: a NUMA node of each host for each of its nodes."""
+    weft.client.create("urgent", 8, tenant="umbrella", **COLD | {"cores": 3, "priority": 10, "exclusive": True})
     weft.client.wait_phase("urgent", "ready", tenant="umbrella")
 
 
