@@ -425,6 +425,13 @@ weft_work_renumber(WeftWork *work)
     start_anew(work);
 }
 
+/* After weftd's start a host is seen before it has told what it has. */
+static gboolean
+may_have_another(const WeftWork *work, const WeftNode *node)
+{
+    return node->bereft && !weft_hosts_inventory(work->control->hosts, node->host, NULL);
+}
+
 /* A failed node that finds no room elsewhere goes on trying where it is, unless that cannot help. */
 static void
 stay(WeftWork *work, WeftNodeWork *item, const GError *error)
@@ -433,6 +440,8 @@ stay(WeftWork *work, WeftNodeWork *item, const GError *error)
     weft_rest_wait(&item->rest, &work->control->options.backoff);
     item->homeless = !failed;
     weft_work_set_waiting(work, TRUE);
+    if (may_have_another(work, item->node))
+        return;
     if (!failed) {
         if (error)
             weft_rest_say(&item->rest, WEFT_DEED_STOP, error->message, NULL);
