@@ -30,22 +30,25 @@ min_workers = 2
 max_workers = 16
 """
 
-# There is no systemd, udev, cgroup or AppArmor in a lab host, and everything runs as root.
+# There is no systemd, udev or AppArmor in a host of the lab, and everything runs as root.
 QEMU_CONF = """\
 user = "root"
 group = "root"
 dynamic_ownership = 0
 remember_owner = 0
 security_driver = "none"
-security_default_confined = 0
 namespaces = [ ]
-cgroup_controllers = [ ]
 stdio_handler = "file"
-seccomp_sandbox = 0
-clear_emulator_capabilities = 0
 hugetlbfs_mount = "/dev/hugepages"
 migration_address = "0.0.0.0"
 migration_host = "{address}"
+"""
+# … nor, where it is namespaces only, are there cgroups of its own.
+NAMESPACES_CONF = """\
+security_default_confined = 0
+cgroup_controllers = [ ]
+seccomp_sandbox = 0
+clear_emulator_capabilities = 0
 """
 
 
@@ -96,7 +99,7 @@ class Host:
             if not (self.folder / "var" / name).is_symlink():
                 (self.folder / "var" / name).symlink_to(target)
         self._write("libvirt/libvirtd.conf", LIBVIRTD_CONF.format(uuid=self.uuid()))
-        self._write("libvirt/qemu.conf", QEMU_CONF.format(address=self.address))
+        self._write("libvirt/qemu.conf", QEMU_CONF.format(address=self.address) + NAMESPACES_CONF)
         self._write("etc/hosts", self.names())
         hardware.describe(self.lab.plan, self.folder / "hardware")
         self._add_user()

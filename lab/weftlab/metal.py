@@ -16,7 +16,7 @@ import yaml
 
 from . import hardware
 from .fabric import TELLER
-from .host import ANSWER_SECONDS, LIBVIRTD_CONF, Host, tail, wait_until
+from .host import ANSWER_SECONDS, LIBVIRTD_CONF, QEMU_CONF, Host, tail, wait_until
 from .process import LabError, run
 
 BOOT_SECONDS = 300
@@ -30,20 +30,6 @@ PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 CMDLINE = """console=ttyS0 quiet panic=-1 mitigations=off audit=0 no5lvl cryptomgr.notests random.trust_cpu=on nomodeset no_timer_check
     tsc=reliable rcupdate.rcu_expedited=1 8250.nr_uarts=1 nowatchdog init_on_alloc=0 lsm= psi=0 iommu=pt cgroup_disable=cpuset
     pci=lastbus=0""".split()
-
-# It has cgroups and devices of its own, but neither systemd nor AppArmor.
-QEMU_CONF = """\
-user = "root"
-group = "root"
-dynamic_ownership = 0
-remember_owner = 0
-security_driver = "none"
-namespaces = [ ]
-stdio_handler = "file"
-hugetlbfs_mount = "/dev/hugepages"
-migration_address = "0.0.0.0"
-migration_host = "{address}"
-"""
 
 
 def check(tools):

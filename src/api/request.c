@@ -274,10 +274,8 @@ weft_not_found(const char *what, const char *name, GError **error)
 void
 weft_reword_not_found(const char *what, const char *name, GError **error)
 {
-    if (!g_error_matches(*error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))
-        return;
-    g_clear_error(error);
-    weft_not_found(what, name, error);
+    if (weft_error_forgive(error, WEFT_ERROR_NOT_FOUND))
+        weft_not_found(what, name, error);
 }
 
 gboolean

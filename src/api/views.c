@@ -29,16 +29,6 @@ hex_view(guint64 number, int digits)
     return json_sprintf("0x%0*" G_GINT64_MODIFIER "x", digits, number);
 }
 
-/* A missing record is no error here; any other stays. */
-static gboolean
-is_missing(GError **error)
-{
-    if (!g_error_matches(*error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))
-        return FALSE;
-    g_clear_error(error);
-    return TRUE;
-}
-
 /* NULL is null. */
 static json_t *
 text_view(const char *text)
@@ -179,7 +169,7 @@ weft_view_cluster(WeftStore *store, const WeftCluster *cluster, gboolean all, GE
     GError *failure = NULL;
     g_autofree char *key = weft_cluster_key(cluster->tenant, cluster->name);
     g_autoptr(WeftClusterStatus) status = weft_store_load_cluster_status(store, key, NULL, &failure);
-    if (failure && !is_missing(&failure)) {
+    if (failure && !weft_error_forgive(&failure, WEFT_ERROR_NOT_FOUND)) {
         g_propagate_error(error, failure);
         return NULL;
     }
@@ -326,7 +316,7 @@ add_state(WeftStore *store, json_t *view, const WeftHost *host, GError **error)
 {
     GError *failure = NULL;
     g_autoptr(WeftHostStatus) status = weft_store_load_host_status(store, host->name, NULL, &failure);
-    if (failure && !is_missing(&failure)) {
+    if (failure && !weft_error_forgive(&failure, WEFT_ERROR_NOT_FOUND)) {
         g_propagate_error(error, failure);
         return FALSE;
     }

@@ -68,6 +68,15 @@ weft_error_from_name(const char *name)
 }
 
 gboolean
+weft_error_forgive(GError **error, WeftErrorCode code)
+{
+    if (!g_error_matches(*error, WEFT_ERROR, (int)code))
+        return FALSE;
+    g_clear_error(error);
+    return TRUE;
+}
+
+gboolean
 weft_error_refuse(GError **error, WeftErrorCode code, const char *format, ...)
 {
     va_list args;

@@ -31,5 +31,8 @@ WeftErrorCode weft_error_code(const GError *error);
 /* The inverse of weft_error_name(), for the client side; WEFT_ERROR_FAILED for unknown words. */
 WeftErrorCode weft_error_from_name(const char *name);
 
+/* TRUE: it was of that code, and is cleared; any other stays. */
+gboolean weft_error_forgive(GError **error, WeftErrorCode code);
+
 /* Sets an error of this domain and returns FALSE, so that a check can end with it. */
 gboolean weft_error_refuse(GError **error, WeftErrorCode code, const char *format, ...) G_GNUC_PRINTF(3, 4);

@@ -121,15 +121,6 @@ weft_site_choose(WeftSelftest *test, GError **error)
 
 /* --- tenants --- */
 
-static gboolean
-is_missing(GError **error)
-{
-    if (!g_error_matches(*error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))
-        return FALSE;
-    g_clear_error(error);
-    return TRUE;
-}
-
 /* One that was left behind by a test that was killed is taken over when its clusters have gone. */
 static gboolean
 check_empty(const WeftParty *party, GError **error)
@@ -156,7 +147,7 @@ make_tenant(WeftParty *party, GError **error)
         return party->made = check_empty(party, error);
     }
     json_t *body = json_pack("{s:s}", "name", party->cli.tenant);
-    if (is_missing(&local))
+    if (weft_error_forgive(&local, WEFT_ERROR_NOT_FOUND))
         party->made = weft_client_call(party->cli.client, &(WeftCall){ "POST", "/v1/tenants", body }, NULL, &local);
     json_decref(body);
     if (local)
@@ -363,7 +354,7 @@ weft_site_remove(WeftSelftest *test, WeftParty *party, GError **error)
     forget(party);
     gboolean ok = weft_client_call(party->cli.client, &(WeftCall){ "DELETE", path }, &response, &local)
                       ? weft_await_cluster(&party->cli, response.body, &await, NULL, &local)
-                      : is_missing(&local);
+                      : weft_error_forgive(&local, WEFT_ERROR_NOT_FOUND);
     party->there = !ok;
     if (local)
         g_propagate_error(error, local);
@@ -402,7 +393,8 @@ delete_one(WeftCli *cli, const char *list, const char *name, GError **error)
 {
     GError *local = NULL;
     g_autofree char *path = weft_client_path(list, name);
-    gboolean ok = weft_client_call(cli->client, &(WeftCall){ "DELETE", path }, NULL, &local) || is_missing(&local);
+    gboolean ok = weft_client_call(cli->client, &(WeftCall){ "DELETE", path }, NULL, &local) ||
+                  weft_error_forgive(&local, WEFT_ERROR_NOT_FOUND);
     if (!ok)
         g_propagate_error(error, local);
     return ok;

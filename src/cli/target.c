@@ -66,8 +66,7 @@ exists(WeftCli *cli, const char *cluster, GError **error)
     GError *failure = NULL;
     json_t *found = weft_client_get(cli->client, path, &failure);
     json_decref(found);
-    if (g_error_matches(failure, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))
-        g_clear_error(&failure);
+    weft_error_forgive(&failure, WEFT_ERROR_NOT_FOUND);
     if (failure)
         g_propagate_error(error, failure);
     return found != NULL;

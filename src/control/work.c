@@ -209,6 +209,14 @@ hear_of_reboots(WeftWork *work)
     g_hash_table_remove_all(work->rebooted);
 }
 
+/* What the world reports about a node that is not up any more anyway is of no interest. */
+static WeftNodeWork *
+find_up(const WeftWork *work, const char *id)
+{
+    WeftNodeWork *item = weft_work_find(work, id);
+    return item && (item->node->phase == WEFT_NODE_UP || item->node->phase == WEFT_NODE_READY) ? item : NULL;
+}
+
 /* It would not get the device again: it is placed anew at once. */
 static void
 hear_of_bereft(WeftWork *work)
@@ -217,8 +225,8 @@ hear_of_bereft(WeftWork *work)
     gpointer id, detail;
     g_hash_table_iter_init(&iter, work->bereft);
     while (g_hash_table_iter_next(&iter, &id, &detail)) {
-        WeftNodeWork *item = weft_work_find(work, id);
-        if (!item || (item->node->phase != WEFT_NODE_UP && item->node->phase != WEFT_NODE_READY))
+        WeftNodeWork *item = find_up(work, id);
+        if (!item)
             continue;
         item->node->bereft = TRUE;
         weft_work_host_failed(work, item, "a device of its host was taken away from it", detail);
@@ -226,7 +234,6 @@ hear_of_bereft(WeftWork *work)
     g_hash_table_remove_all(work->bereft);
 }
 
-/* A report from the world about a node that is not up any more anyway is of no interest. */
 static void
 hear_reports(WeftWork *work)
 {
@@ -236,8 +243,8 @@ hear_reports(WeftWork *work)
     hear_of_bereft(work);
     g_hash_table_iter_init(&iter, work->gone);
     while (g_hash_table_iter_next(&iter, &id, &reason)) {
-        WeftNodeWork *item = weft_work_find(work, id);
-        if (item && (item->node->phase == WEFT_NODE_UP || item->node->phase == WEFT_NODE_READY))
+        WeftNodeWork *item = find_up(work, id);
+        if (item)
             weft_work_set_phase(work, item, WEFT_NODE_FAILED, reason, NULL);
     }
     g_hash_table_remove_all(work->gone);
