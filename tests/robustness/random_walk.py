@@ -109,7 +109,7 @@ class Walk:
         key = self.pick()
         if not key:
             return None
-        count = self.random.randint(1, min(6, self.model.clusters[key] + self.model.room()))
+        count = self.random.randint(1, max(1, min(6, self.model.clusters[key] + self.model.room())))
         self.site.call("PATCH", f"/v1/clusters/{key[1]}?tenant={key[0]}", {"count": count})
         self.model.clusters[key] = count
         return f"scale {key[0]}/{key[1]} {count}"
