@@ -62,15 +62,20 @@ def umad2sim():
     """What is preloaded by whoever speaks to ibsim; with WEFT_TAP set, also what notes its packets in that file."""
     found = glob.glob("/usr/lib/*/umad2sim/libumad2sim.so")
     assert found, "libumad2sim.so is not installed; tools/packages lab brings it"
-    names = ["fabric-agents.so"] + (["fabric-tap.so"] if "WEFT_TAP" in os.environ else [])
+    names = ["fabric-agents.so", "fabric-wakeups.so"] + (["fabric-tap.so"] if "WEFT_TAP" in os.environ else [])
     return ":".join([*(str(build_folder().resolve() / "tests/fabric" / name) for name in names), found[0]])
 
 
 def text_of(path):
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return ""
+
+
+def states(pid):
+    """Of the threads of a process, each a letter as in ps."""
+    return set(re.findall(r"^State:\t(.)", "".join(map(text_of, glob.glob(f"/proc/{pid}/task/*/status"))), re.MULTILINE))
 
 
 @dataclass
@@ -289,6 +294,7 @@ class Manager:
         for pid in others:
             os.kill(pid, signal.SIGSTOP)
         try:
+            until(lambda: all(states(pid) <= {"T"} for pid in others), f"{others} stand still")
             yield others
         finally:
             for pid in others:
@@ -322,10 +328,15 @@ class Manager:
         pid = self.inner_pid()
         with self._others_held() as others:
             if others:
-                self.status()  # what they have asked is answered then
+                self._wait_answered()
             self.process.kill(sig)
             self.fabric.forget(pid)
         shutil.rmtree(self.folder / f"sys-{pid}", ignore_errors=True)
+
+    def _wait_answered(self):
+        """What others had asked before they were held: whoever has a MAD to work on does not sleep. Twice, as one hands it on."""
+        both = (self.process.pid, self.fabric.ibsim.pid)
+        until(lambda: all(states(pid) <= {"S", "T"} for _ in range(2) for pid in both), f"{self.name} and ibsim have nothing to do")
 
     def hangup(self):
         """Makes it read its files and sweep; does not wait."""
