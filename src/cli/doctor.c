@@ -18,7 +18,7 @@ static const GOptionEntry options[] = {
     { "image", 0, 0, G_OPTION_ARG_STRING, &image, "… what its nodes boot (the site's default)", "NAME" },
     { "memory", 0, 0, G_OPTION_ARG_STRING, &memory, "… memory of each node (1G)", "SIZE" },
     { "path", 0, 0, G_OPTION_ARG_STRING, &path, "… how fabric traffic flows (sriov where the hosts have functions)", "sriov|passthrough|bridge" },
-    { "skip", 0, 0, G_OPTION_ARG_STRING_ARRAY, &skip, "… without this check; may be repeated", "CHECK" },
+    { "skip", 0, 0, G_OPTION_ARG_STRING_ARRAY, &skip, "… without these checks; may be repeated", "CHECK[,CHECK…]" },
     { "timeout", 0, 0, G_OPTION_ARG_STRING, &timeout, "… wait no longer than this for each step: 90s (10m)", "TIME" },
     { "dry-run", 0, 0, G_OPTION_ARG_NONE, &dry_run, "… tell what it would do", NULL },
     { NULL },
@@ -30,11 +30,13 @@ static const GOptionEntry options[] = {
 static gboolean
 run_selftest(WeftCli *cli, const char *host, GError **error)
 {
+    g_autofree char *unwanted = skip ? g_strjoinv(",", skip) : NULL;
+    g_auto(GStrv) skipped = unwanted ? g_strsplit(unwanted, ",", -1) : NULL;
     WeftSelftestWish wish = { .hosts = hosts,
                               .image = image,
                               .memory = memory ? memory : "1G",
                               .path = path,
-                              .skip = skip,
+                              .skip = skipped,
                               .timeout = STEP_TIMEOUT,
                               .dry_run = dry_run };
     guint64 size = 0;
