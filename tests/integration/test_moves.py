@@ -4,7 +4,6 @@ import json
 import re
 from collections import Counter
 
-import pytest
 from harness.invariants import ledger
 from harness.wait import until
 
@@ -171,10 +170,11 @@ def test_drain_waits_for_room(site, settle):
     until(lambda: (weft.client.cluster("big") or {}).get("phase") in ("ready", "queued"), "big is looked at")
     weft.client.delete("big")
     weft.client.wait_gone("big")
+    weft.client.expect(200, "POST", f"/v1/hosts/{here}/drain", {})
     weft.client.create("big", 2, cores=3, path="bridge")
     weft.client.wait_phase("big", "ready")
-    if any(n["host"] == here for n in weft.client.nodes("big")):
-        pytest.skip("placed otherwise")
+    assert not any(n["host"] == here for n in weft.client.nodes("big"))
+    weft.client.expect(200, "POST", f"/v1/hosts/{here}/undrain", {})
     weft.client.expect(200, "POST", f"/v1/hosts/{here}/drain", {"move": True})
     until(lambda: "is to leave its host" in (weft.client.cluster("cfd")["reason"] or ""), "it tells why it waits")
     weft.client.delete("big")
