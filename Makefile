@@ -1,12 +1,13 @@
 # The commands that a person types. On a fresh Debian 12, as root, each does everything, packages included.
 .DEFAULT_GOAL := help
-.PHONY: help build images metal demo test test-lab test-lab-full test-mobility test-asan lint robustness bench-control bench-start bench-fork bench-migrate try-rdma bench-fabric bench-schedule test-fabric test-fabric-full test-adapters test-metal fuzz install clean
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*##.*/\1/p' Makefile)
 
 SEED ?= 1
 STEPS ?= 2000
 HOSTS ?= 10000
 NODES ?= 100000
 SECONDS ?= 20
+N ?= 20
 PREFIX ?= /usr/local
 
 help: ## this list
@@ -26,6 +27,9 @@ demo: images ## a cloud on this machine: four hosts, two tenants, MPI, isolation
 
 test: images ## everything that must pass before a change is merged, the lab included
 	@tools/packages test lab && tools/test build
+
+test-hostile: build ## attacks on weftd, each of which must stop nobody else
+	@tools/packages test && tools/test build tests/hostile
 
 test-lab: images ## clusters on real libvirtd, QEMU and opensm, in a lab on this machine
 	@tools/packages test lab && tools/test build tests/lab
@@ -49,8 +53,17 @@ test-adapters: build ## the real hook on 64 hosts with simulated mlx4 and mlx5 a
 test-metal: images ## emulated hosts with IOMMU and virtual functions: nodes use them, leave nothing there, hosts lose power; 25 minutes at most
 	@tools/packages test lab && images/build metal build/images && WEFT_TEST_WORKERS=1 tools/test build tests/metal
 
-test-asan: ## all but the lab under AddressSanitizer and UBSan, built by clang and by gcc
-	@tools/packages build test clang && tools/test-asan
+test-repeat: build ## tests again and again on a busy machine: N=20 TESTS="tests/integration/test_qos.py unit-topology"
+	@tools/packages test lab && tools/test-repeat build $(N) $(TESTS)
+
+test-faults: build ## the disk of store and blobs fails or loses power at every write: WEFT_FAULTS_CUTS=n WEFT_FAULTS_PLACES=n for fewer
+	@tools/packages test && tools/test build tests/faults
+
+test-asan: ## all but the lab under AddressSanitizer and UBSan, built by clang and by gcc; COMPILER=gcc: of clang's build meson's tests only
+	@tools/packages build test clang && tools/test-asan $(COMPILER)
+
+test-tsan: ## weftd and opensm's plugin under ThreadSanitizer, which must report nothing
+	@tools/packages build test lab && tools/test-tsan
 
 lint: ## formatting, clang-tidy, cppcheck, shellcheck, pyflakes, man pages, failpoints, headers
 	@tools/packages build lint clang && tools/lint
@@ -79,6 +92,9 @@ bench-fabric: ## a partition of 8 nodes by opensm's plugin and by SIGHUP, on sim
 bench-schedule: ## microseconds for a gang on up to 100,000 hosts, how near to the exact optimum, and both beside Slurm
 	@tools/packages build test && tools/build build-release --buildtype=release && bench/schedule --build build-release
 
+bench-hostile: ## what a tenant and an operator wait while others attack the API, beside quiet turns of the same run
+	@tools/packages build test && tools/build build-release --buildtype=release && bench/hostile --build build-release
+
 fuzz: ## each libFuzzer target for SECONDS=n
 	@tools/packages build clang && tools/fuzz $(SECONDS)
 
@@ -86,4 +102,4 @@ install: build ## to PREFIX=/usr/local, under DESTDIR where it is set
 	@meson configure build --prefix $(PREFIX) && meson install -C build
 
 clean: ## remove what was built
-	@rm -rf build build-asan-* build-clang build-fuzz build-release
+	@rm -rf build build-asan-* build-clang build-fuzz build-release build-tsan

@@ -183,9 +183,9 @@ change_to_json(Times *times, gboolean wanted)
         json_array_append_new(set,
                               json_pack("{s:s, s:s, s:o}", "pkey", number, "name", NAME, "members", members_to_json(times)));
     else
-        json_array_append_new(removed, json_string(number));
-    return json_pack("{s:i, s:s, s:I, s:b, s:o, s:o}", "id", 2, "do", "apply", "generation", (json_int_t)++times->generation,
-                     "whole", FALSE, "set", set, "removed", removed);
+        json_array_append_new(removed, json_pack("{s:s, s:s}", "pkey", number, "name", NAME));
+    return json_pack("{s:i, s:s, s:I, s:o, s:o}", "id", 2, "do", "apply", "generation", (json_int_t)++times->generation, "set",
+                     set, "removed", removed);
 }
 
 static gint64

@@ -17,30 +17,78 @@ const WeftApiOptions weft_api_defaults = {
     .body_max = 1024 * 1024,
     .requests_per_second = 200,
     .requests_burst = 400,
+    .processor_per_tenant = 20,
     .streams = 256,
     .sessions = 256,
+    .trials = 32,
+    .questions = 64,
+    .uploads = 64,
     .idle_timeout = 10 * G_USEC_PER_SEC,
 };
+
+#define ADMINS 16         /* connections of administrators on this machine, at the same time */
+#define CONNECTIONS_MIN 8 /* however few descriptors there are */
 
 struct WeftApi {
     WeftBlobs *blobs;
     WeftServer *server;
-    char *socket_path;
+    GPtrArray *socket_paths;
     guint port;
 };
 
-static gboolean
-listen_unix(WeftApi *api, const WeftApiOptions *options, guint connections, GError **error)
+/* --- descriptors --- */
+
+/* Of each kind of listener; the socket for everybody and TLS have the same number each. */
+static guint
+share_of(const WeftApiOptions *options)
 {
-    int fd = weft_listen_unix(options->socket_path, options->socket_group, error);
-    if (fd < 0)
+    return options->tcp_address ? MAX(options->connections / 2, 1) : options->connections;
+}
+
+guint
+weft_api_descriptors(const WeftApiOptions *options)
+{
+    guint share = share_of(options);
+    guint tls = options->tcp_address ? weft_listener_descriptors(WEFT_LISTENER_TLS, share) : 0;
+    guint nodes = MIN(options->sessions, options->connections); /* the other end of each */
+    return weft_listener_descriptors(WEFT_LISTENER_USERS, share) + tls + nodes +
+           weft_listener_descriptors(WEFT_LISTENER_ADMINS, ADMINS);
+}
+
+gboolean
+weft_api_fit_descriptors(WeftApiOptions *options, guint64 descriptors)
+{
+    guint wished = options->connections;
+    while (options->connections > CONNECTIONS_MIN && weft_api_descriptors(options) > descriptors / 2)
+        options->connections--;
+    return options->connections < wished;
+}
+
+/* --- listening --- */
+
+static gboolean
+listen_unix(WeftApi *api, const WeftServerSocket *socket, guint mode, const char *group, GError **error)
+{
+    WeftServerSocket bound = *socket;
+    bound.fd = weft_listen_unix(socket->name, mode, group, error);
+    if (bound.fd < 0)
         return FALSE;
-    api->socket_path = g_strdup(options->socket_path);
-    return weft_server_listen(api->server, &(WeftListener){ .fd = fd, .local = TRUE, .connections = connections }, error);
+    g_ptr_array_add(api->socket_paths, g_strdup(socket->name));
+    return weft_server_listen(api->server, &bound, error);
 }
 
 static gboolean
-listen_tcp(WeftApi *api, const WeftApiOptions *options, guint connections, GError **error)
+listen_locally(WeftApi *api, const WeftApiOptions *options, GError **error)
+{
+    g_autofree char *admin_path = weft_file_admin_socket(options->socket_path);
+    WeftServerSocket users = { .kind = WEFT_LISTENER_USERS, .name = options->socket_path, .connections = share_of(options) };
+    WeftServerSocket admins = { .kind = WEFT_LISTENER_ADMINS, .name = admin_path, .connections = ADMINS };
+    return listen_unix(api, &users, options->socket_group ? 0660 : 0666, options->socket_group, error) &&
+           listen_unix(api, &admins, 0600, NULL, error);
+}
+
+static gboolean
+listen_tcp(WeftApi *api, const WeftApiOptions *options, GError **error)
 {
     if (!options->tls_certificate || !options->tls_key) {
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "TCP on %s needs a TLS certificate and its key",
@@ -52,21 +100,28 @@ listen_tcp(WeftApi *api, const WeftApiOptions *options, guint connections, GErro
     int fd = key ? weft_listen_tcp(options->tcp_address, &api->port, error) : -1;
     if (fd < 0)
         return FALSE;
-    WeftListener listener = { .fd = fd, .connections = connections, .certificate = certificate, .key = key };
-    return weft_server_listen(api->server, &listener, error);
+    WeftServerSocket socket = {
+        .kind = WEFT_LISTENER_TLS,
+        .fd = fd,
+        .name = options->tcp_address,
+        .connections = share_of(options),
+        .certificate = certificate,
+        .key = key,
+    };
+    return weft_server_listen(api->server, &socket, error);
 }
+
+/* --- life --- */
 
 WeftApi *
 weft_api_new(WeftStore *store, const WeftApiOptions *options, GError **error)
 {
     g_autoptr(WeftApi) api = g_new0(WeftApi, 1);
-    guint connections = options->tcp_address ? MAX(options->connections / 2, 1) : options->connections;
-    if (options->images && !(api->blobs = weft_blobs_new(store, options->images, error)))
+    api->socket_paths = g_ptr_array_new_with_free_func(g_free);
+    if (options->images && !(api->blobs = weft_blobs_new(store, options->images, options->reserve, error)))
         return NULL;
-    api->server = weft_server_new(store, options, api->blobs);
-    if (!listen_unix(api, options, connections, error))
-        return NULL;
-    if (options->tcp_address && !listen_tcp(api, options, connections, error))
+    api->server = weft_server_new(store, options, api->blobs, error);
+    if (!api->server || !listen_locally(api, options, error) || (options->tcp_address && !listen_tcp(api, options, error)))
         return NULL;
     return g_steal_pointer(&api);
 }
@@ -76,11 +131,11 @@ weft_api_free(WeftApi *api)
 {
     if (!api)
         return;
-    if (api->socket_path)
-        unlink(api->socket_path);
+    for (guint i = 0; i < api->socket_paths->len; i++)
+        unlink(api->socket_paths->pdata[i]);
     weft_server_free(api->server);
     weft_blobs_free(api->blobs);
-    g_free(api->socket_path);
+    g_ptr_array_unref(api->socket_paths);
     g_free(api);
 }
 

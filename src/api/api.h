@@ -2,8 +2,10 @@
  * in the nodes and on the hosts now it learns through the gate. */
 #pragma once
 
+#include "backup.h"
 #include "gate.h"
 #include "store.h"
+#include "tenant.h"
 
 #include <glib.h>
 
@@ -13,23 +15,37 @@ typedef struct WeftApiOptions {
     const char *tcp_address;     /* "127.0.0.1:7600" or "[::1]:7600"; NULL: no TCP */
     const char *tls_certificate; /* files in PEM; required with TCP */
     const char *tls_key;
-    guint connections; /* at the same time, in all */
-    guint connections_per_address;
-    guint body_max;            /* bytes */
-    guint requests_per_second; /* of one principal, in the mean */
+    guint connections; /* at the same time, in all; administrators on this machine have some of their own beside them */
+    guint connections_per_address; /* … and of one user of this machine */
+    guint body_max;                /* bytes */
+    guint requests_per_second;     /* of one principal, in the mean; of one tenant twice as many */
     guint requests_burst;
-    guint streams;             /* event streams at the same time, in all */
-    guint sessions;            /* sessions and consoles at the same time, in all */
-    gint64 idle_timeout;       /* microseconds before an idle connection is closed */
-    const char *images;        /* folder of the images' files, by their digest; NULL: images are UNAVAILABLE */
-    const char *default_image; /* what "default" means in a specification; NULL: the image of that name */
-    gboolean check_images;     /* refuse a cluster whose image is not known: a real node starts from one, a fake from none */
-    WeftGate *gate;            /* to nodes and hosts, borrowed; NULL: whoever asks for it is told that it is UNAVAILABLE */
+    guint processor_per_tenant; /* hundredths of one processor's time; for one principal half of them */
+    guint streams;              /* event streams at the same time, in all */
+    guint sessions;             /* sessions and consoles at the same time, in all */
+    guint trials;               /* dry runs at the same time, in all */
+    guint questions;            /* that hosts and fabrics are asked for clients at the same time, in all */
+    guint uploads;              /* long bodies that come at the same time, in all */
+    gint64 idle_timeout;        /* microseconds before an idle connection is closed */
+    const char *images;         /* folder of the images' files, by their digest; NULL: images are UNAVAILABLE */
+    const char *default_image;  /* what "default" means in a specification; NULL: the image of that name */
+    guint64 reserve;            /* bytes that uploads leave free in that folder */
+    gboolean check_images;      /* refuse a cluster whose image is not known: a real node starts from one, a fake from none */
+    WeftBackupSite backup;      /* what backups are made of; without a store they are UNAVAILABLE */
+    const char *run;            /* this start of weftd: an operator's wish to take a host is for it alone */
+    WeftGate *gate;             /* to nodes and hosts, borrowed; NULL: whoever asks for it is told that it is UNAVAILABLE */
+    /* Of new tenants, where they name none. */
+    guint64 quotas[WEFT_QUOTAS];
 } WeftApiOptions;
 
 extern const WeftApiOptions weft_api_defaults;
 
 typedef struct WeftApi WeftApi;
+
+/* How many descriptors clients can make weftd open. */
+guint weft_api_descriptors(const WeftApiOptions *options);
+/* Lowers connections until that is half of this many: the rest is for hosts and the store. FALSE: nothing was to be done. */
+gboolean weft_api_fit_descriptors(WeftApiOptions *options, guint64 descriptors);
 
 WeftApi *weft_api_new(WeftStore *store, const WeftApiOptions *options, GError **error);
 void weft_api_free(WeftApi *api);

@@ -5,33 +5,46 @@
 #include "id.h"
 #include "records.h"
 
-#include <pwd.h>
-#include <sys/socket.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <unistd.h>
 
 #define SECRET_BYTES 24
 
+/* A site has 2^64 addresses of IPv6: they count as one. */
 static char *
-user_name(uid_t uid)
+party_of_six(const struct sockaddr_in6 *six)
 {
-    char buffer[4096];
-    struct passwd entry, *found = NULL;
-    if (getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) == 0 && found)
-        return g_strdup(found->pw_name);
-    return g_strdup_printf("%u", uid);
+    char text[INET6_ADDRSTRLEN];
+    struct in6_addr address = six->sin6_addr;
+    if (IN6_IS_ADDR_V4MAPPED(&address))
+        return g_strdup(inet_ntop(AF_INET, address.s6_addr + 12, text, sizeof text));
+    memset(address.s6_addr + 8, 0, 8);
+    inet_ntop(AF_INET6, &address, text, sizeof text);
+    return g_strdup_printf("%s/64", text);
+}
+
+static char *
+party_of(const struct sockaddr_storage *address)
+{
+    char text[INET_ADDRSTRLEN];
+    if (address->ss_family == AF_INET6)
+        return party_of_six((const struct sockaddr_in6 *)address);
+    return g_strdup(inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, text, sizeof text));
 }
 
 WeftPeer *
-weft_peer_new(int fd, gboolean local)
+weft_peer_new(int fd, const struct sockaddr_storage *address)
 {
-    WeftPeer *peer = g_new0(WeftPeer, 1);
+    gboolean local = address->ss_family == AF_UNIX;
     struct ucred credentials;
     socklen_t length = sizeof credentials;
-    if (local && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0) {
-        peer->local = TRUE;
-        peer->uid = credentials.uid;
-        peer->user = user_name(credentials.uid);
-    }
+    if (local && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0)
+        return NULL;
+    WeftPeer *peer = g_new0(WeftPeer, 1);
+    peer->local = local;
+    peer->uid = local ? credentials.uid : 0;
+    peer->party = local ? g_strdup_printf("uid %u", peer->uid) : party_of(address);
     return peer;
 }
 
@@ -41,6 +54,7 @@ weft_peer_free(WeftPeer *peer)
     if (!peer)
         return;
     g_free(peer->user);
+    g_free(peer->party);
     g_free(peer);
 }
 
@@ -106,9 +120,15 @@ by_peer(WeftStore *store, const WeftPeer *peer, GError **error)
         return NULL;
     if (weft_peer_is_admin(peer)) {
         WeftPrincipal *admin = g_new0(WeftPrincipal, 1);
-        admin->name = g_strdup(peer->user);
+        admin->name = peer->user ? g_strdup(peer->user) : g_strdup_printf("%u", peer->uid);
         admin->role = WEFT_ROLE_ADMIN;
         return admin;
+    }
+    if (!peer->user) {
+        g_set_error(error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE,
+                    "the name of user %u cannot be found out: this machine's user database does not answer; try again later",
+                    peer->uid);
+        return NULL;
     }
     g_autoptr(WeftRecord) record = weft_store_principal_of_user(store, peer->user, error);
     return record ? weft_record_principal(record, error) : NULL;
@@ -137,11 +157,21 @@ weft_auth_identify(WeftStore *store, const WeftPeer *peer, const char *authoriza
     return NULL;
 }
 
+/* weft_ID_SECRET: only the id is looked at, as the token has shown who it is already. */
+static gboolean
+is_of_token(const char *authorization, const char *id)
+{
+    const char *bearer = authorization ? strchr(authorization, '_') : NULL;
+    gsize length = strlen(id);
+    return bearer && strncmp(bearer + 1, id, length) == 0 && bearer[1 + length] == '_';
+}
+
 gboolean
-weft_auth_is_touched(const WeftChange *changes, gsize n)
+weft_auth_is_touched(const WeftPrincipal *principal, const char *authorization, const WeftChange *changes, gsize n)
 {
     for (gsize i = 0; i < n; i++)
-        if (changes[i].kind == WEFT_KIND_TOKEN || changes[i].kind == WEFT_KIND_PRINCIPAL)
+        if ((changes[i].kind == WEFT_KIND_PRINCIPAL && strcmp(changes[i].key, principal->name) == 0) ||
+            (changes[i].kind == WEFT_KIND_TOKEN && is_of_token(authorization, changes[i].key)))
             return TRUE;
     return FALSE;
 }

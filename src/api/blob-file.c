@@ -3,13 +3,11 @@
 #include "errors.h"
 #include "failpoint.h"
 #include "file.h"
-#include "size.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
 #include <gnutls/crypto.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define PART ".part"
@@ -23,14 +21,17 @@ struct WeftBlobFile {
     char *part;
     gnutls_hash_hd_t sum; /* of the first bytes; NULL: of none */
     guint64 summed;       /* how many these are */
+    guint64 reserve;      /* bytes that stay free in the folder */
+    gboolean inherited;   /* an earlier weftd received some of it */
 };
 
 WeftBlobFile *
-weft_blob_file_new(const char *folder, const char *digest)
+weft_blob_file_new(const char *folder, const char *digest, guint64 reserve)
 {
     WeftBlobFile *file = g_new0(WeftBlobFile, 1);
     file->folder = g_strdup(folder);
     file->digest = g_strdup(digest);
+    file->reserve = reserve;
     file->path = g_build_filename(folder, digest, NULL);
     file->part = g_strconcat(file->path, PART, NULL);
     return file;
@@ -44,6 +45,7 @@ forget_sum(WeftBlobFile *file)
         gnutls_hash_deinit(file->sum, NULL);
     file->sum = NULL;
     file->summed = 0;
+    file->inherited = FALSE;
 }
 
 void
@@ -66,7 +68,7 @@ fail(const WeftBlobFile *file, const char *verb, GError **error)
     int saved = errno;
     if (saved == ENOSPC || saved == EDQUOT)
         return weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
-                                 "the disk with %s is full; make room there, or remove an image: then the upload goes on",
+                                 "the disk with %s is full; make room there, or remove an image, and send it again",
                                  file->folder);
     return weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot %s %s: %s", verb, file->part, g_strerror(saved));
 }
@@ -112,22 +114,6 @@ check_offset(const WeftBlobFile *file, const WeftBlobPiece *piece, guint64 size,
 }
 
 static gboolean
-check_room(const WeftBlobFile *file, const WeftBlobPiece *piece, GError **error)
-{
-    struct statvfs disk;
-    if (statvfs(file->folder, &disk) < 0)
-        return fail(file, "see how much room there is for", error);
-    guint64 room = (guint64)disk.f_bavail * disk.f_frsize, wanted = piece->total - piece->offset;
-    if (wanted <= room)
-        return TRUE;
-    g_autofree char *wanted_text = weft_size_about(wanted);
-    g_autofree char *room_text = weft_size_about(room);
-    return weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
-                             "%s more are to come, and %s are free in %s; make room there, or remove an image", wanted_text,
-                             room_text, file->folder);
-}
-
-static gboolean
 add_to_sum(WeftBlobFile *file, gconstpointer data, gsize length, GError **error)
 {
     int rc = file->sum ? 0 : gnutls_hash_init(&file->sum, GNUTLS_DIG_SHA256);
@@ -154,19 +140,25 @@ catch_up(WeftBlobFile *file, int fd, guint64 size, GError **error)
             return fail(file, "read", error);
         if (!add_to_sum(file, chunk, (gsize)n, error))
             return FALSE;
+        file->inherited = TRUE;
     }
     return TRUE;
 }
 
-/* The file ends where a whole piece ends, whatever happens: that is where the next one goes on. */
+/* The file ends where a whole piece ends, whatever happens: that is where the next one goes on. On a full disk nothing of it
+ * stays: others need the room, and whoever sent it may never come back. */
 static gboolean
 append(WeftBlobFile *file, int fd, const WeftBlobPiece *piece, GError **error)
 {
     if (lseek(fd, (off_t)piece->offset, SEEK_SET) >= 0 &&
         weft_file_write(fd, (const char *)piece->bytes->data, piece->bytes->len))
         return add_to_sum(file, piece->bytes->data, piece->bytes->len, error);
+    gboolean full = errno == ENOSPC || errno == EDQUOT;
     fail(file, "write", error);
-    if (ftruncate(fd, (off_t)piece->offset) < 0)
+    if (full) {
+        g_unlink(file->part);
+        forget_sum(file);
+    } else if (ftruncate(fd, (off_t)piece->offset) < 0)
         g_warning("cannot shorten %s: %s", file->part, g_strerror(errno));
     return FALSE;
 }
@@ -182,18 +174,24 @@ sum_text(WeftBlobFile *file)
     return g_string_free(text, FALSE);
 }
 
+/* Pieces are not synced: what an earlier weftd had of them may have gone with the power, which is no fault of who sends it. */
+static gboolean
+refuse_sum(const WeftBlobFile *file, const char *sum, gboolean inherited, GError **error)
+{
+    g_unlink(file->part);
+    return weft_error_refuse(error, inherited ? WEFT_ERROR_UNAVAILABLE : WEFT_ERROR_INVALID,
+                             "blob %s: what came has the SHA-256 %s and was removed; %s? send it again", file->digest, sum,
+                             inherited ? "was some of it lost in a power cut" : "is the file being changed");
+}
+
 static gboolean
 finish(WeftBlobFile *file, int fd, GError **error)
 {
+    gboolean inherited = file->inherited;
     g_autofree char *sum = sum_text(file);
     forget_sum(file);
-    if (!g_str_equal(sum, file->digest)) {
-        g_unlink(file->part);
-        return weft_error_refuse(
-            error, WEFT_ERROR_INVALID,
-            "blob %s: what came has the SHA-256 %s and was removed; is the file being changed? send it again", file->digest,
-            sum);
-    }
+    if (!g_str_equal(sum, file->digest))
+        return refuse_sum(file, sum, inherited, error);
     if (fsync(fd) < 0 || g_rename(file->part, file->path) < 0)
         return fail(file, "keep", error);
     return weft_file_sync_folder(file->path, NULL) || fail(file, "keep", error);
@@ -211,7 +209,8 @@ write_piece(WeftBlobFile *file, int fd, const WeftBlobPiece *piece, WeftBlob *bl
             return fail(file, "shorten", error);
         size = 0;
     }
-    if (!check_offset(file, piece, (guint64)size, error) || !check_room(file, piece, error) ||
+    if (!check_offset(file, piece, (guint64)size, error) ||
+        !weft_file_check_room(file->folder, piece->total - piece->offset, file->reserve, error) ||
         !catch_up(file, fd, piece->offset, error) || !append(file, fd, piece, error))
         return FALSE;
     weft_failpoint("blob-written");

@@ -5,7 +5,7 @@
 
 typedef struct WeftBlobFile WeftBlobFile;
 
-WeftBlobFile *weft_blob_file_new(const char *folder, const char *digest);
+WeftBlobFile *weft_blob_file_new(const char *folder, const char *digest, guint64 reserve);
 void weft_blob_file_free(WeftBlobFile *file);
 
 /* What is there of a digest. */

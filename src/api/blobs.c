@@ -1,7 +1,7 @@
 #include "blobs.h"
 
 #include "blob-file.h"
-#include "clock.h"
+#include "clock-trust.h"
 #include "errors.h"
 #include "records.h"
 #include "wakeup.h"
@@ -16,11 +16,14 @@
 struct WeftBlobs {
     WeftStore *store;
     char *folder;
+    guint64 reserve;
     guint watch;
     GHashTable *images;      /* name to WeftImage: what the store has */
     GHashTable *templates;   /* id, and "<id>.disk", to the digest that it is saved as */
     GHashTable *checkpoints; /* key to WeftCheckpoint */
+    GHashTable *named;       /* digest to how many times these three name it */
     GHashTable *pins;        /* digest to how many pins */
+    GHashTable *doomed;      /* digests of files that go soon, unless somebody wants them by then: nobody sees them */
     GHashTable *files;       /* digest to WeftBlobFile that nobody writes to */
     GHashTable *busy;        /* digests that somebody writes to */
     GThreadPool *workers;
@@ -28,6 +31,7 @@ struct WeftBlobs {
     GSource *wakeup;
 };
 
+/* Without read and written: the file is removed. */
 typedef struct {
     char *digest;
     WeftBlobFile *file;
@@ -36,43 +40,118 @@ typedef struct {
     GError *error;
     WeftBlobWritten written;
     WeftBlobRead read; /* instead of writing */
+    ino_t inode;       /* of the file that is removed, and not of another that came in its place */
     GBytes *bytes;     /* that were read */
     gpointer data;
 } Job;
+
+/* Readers pin files, records name them, and workers remove them: neither between the look whether one is wanted and its
+ * removal. */
+G_LOCK_DEFINE_STATIC(wanted);
 
 /* --- which files are wanted --- */
 
 static gboolean
 is_wanted(WeftBlobs *blobs, const char *digest)
 {
-    const WeftImageFile *file;
-    GHashTableIter iter;
-    gpointer image;
-    g_hash_table_iter_init(&iter, blobs->images);
-    while (g_hash_table_iter_next(&iter, NULL, &image))
-        for (guint i = 0; (file = weft_image_file(image, i)); i++)
-            if (g_str_equal(file->digest, digest))
-                return TRUE;
-    gpointer saved;
-    g_hash_table_iter_init(&iter, blobs->templates);
-    while (g_hash_table_iter_next(&iter, NULL, &saved))
-        if (g_str_equal(saved, digest))
-            return TRUE;
-    gpointer checkpoint;
-    g_hash_table_iter_init(&iter, blobs->checkpoints);
-    while (g_hash_table_iter_next(&iter, NULL, &checkpoint))
-        for (guint i = 0; (file = weft_checkpoint_file(checkpoint, i)); i++)
-            if (g_str_equal(file->digest, digest))
-                return TRUE;
-    return g_hash_table_contains(blobs->pins, digest);
+    return g_hash_table_contains(blobs->named, digest) || g_hash_table_contains(blobs->pins, digest);
 }
 
 static void
+count(GHashTable *counts, const char *digest, int by)
+{
+    guint n = GPOINTER_TO_UINT(g_hash_table_lookup(counts, digest)) + (guint)by;
+    if (n)
+        g_hash_table_insert(counts, g_strdup(digest), GUINT_TO_POINTER(n));
+    else
+        g_hash_table_remove(counts, digest);
+}
+
+/* A record more, or less, that names it; FALSE: nobody wants it. */
+static gboolean
+name(WeftBlobs *blobs, const char *digest, int by)
+{
+    G_LOCK(wanted);
+    count(blobs->named, digest, by);
+    gboolean is = is_wanted(blobs, digest);
+    G_UNLOCK(wanted);
+    return is;
+}
+
+/* thread: any, as the next */
+static gboolean
+is_doomed(WeftBlobs *blobs, const char *digest)
+{
+    G_LOCK(wanted);
+    gboolean is = g_hash_table_contains(blobs->doomed, digest) && !is_wanted(blobs, digest);
+    G_UNLOCK(wanted);
+    return is;
+}
+
+static void
+spare(WeftBlobs *blobs, const char *digest)
+{
+    G_LOCK(wanted);
+    g_hash_table_remove(blobs->doomed, digest);
+    G_UNLOCK(wanted);
+}
+
+/* thread: a worker. It has another name first, as large files take long to go; one that a crash leaves so is swept. */
+static void
+remove_doomed(WeftBlobs *blobs, const char *digest, ino_t inode)
+{
+    GStatBuf info;
+    g_autofree char *path = g_build_filename(blobs->folder, digest, NULL), *gone = g_strconcat(path, ".gone", NULL);
+    G_LOCK(wanted);
+    gboolean doomed = g_hash_table_remove(blobs->doomed, digest) && !is_wanted(blobs, digest);
+    gboolean goes = doomed && g_stat(path, &info) == 0 && info.st_ino == inode;
+    int failure = goes && g_rename(path, gone) < 0 ? errno : 0;
+    G_UNLOCK(wanted);
+    if (goes && !failure && g_unlink(gone) < 0)
+        failure = errno;
+    if (failure)
+        g_warning("cannot remove %s, which no image names any more: %s", path, g_strerror(failure));
+}
+
+static void
+remove_soon(WeftBlobs *blobs, const char *digest)
+{
+    GStatBuf info;
+    g_autofree char *path = g_build_filename(blobs->folder, digest, NULL);
+    if (g_stat(path, &info) < 0)
+        return;
+    Job *job = g_new0(Job, 1);
+    job->digest = g_strdup(digest);
+    job->inode = info.st_ino;
+    G_LOCK(wanted);
+    g_hash_table_add(blobs->doomed, g_strdup(digest));
+    G_UNLOCK(wanted);
+    g_thread_pool_push(blobs->workers, job, NULL);
+}
+
+/* One that names it less. */
+static void
 drop(WeftBlobs *blobs, const char *digest)
 {
-    g_autofree char *path = g_build_filename(blobs->folder, digest, NULL);
-    if (!is_wanted(blobs, digest) && g_unlink(path) < 0 && errno != ENOENT)
-        g_warning("cannot remove %s, which no image names any more: %s", path, g_strerror(errno));
+    if (!name(blobs, digest, -1))
+        remove_soon(blobs, digest);
+}
+
+/* A file that no record named yet. */
+static void
+file_ended(WeftBlobs *blobs, const char *digest)
+{
+    if (!name(blobs, digest, 0))
+        remove_soon(blobs, digest);
+}
+
+static void
+note_image(WeftBlobs *blobs, WeftImage *image)
+{
+    const WeftImageFile *file;
+    for (guint i = 0; (file = weft_image_file(image, i)); i++)
+        name(blobs, file->digest, 1);
+    g_hash_table_insert(blobs->images, g_strdup(image->name), image);
 }
 
 static void
@@ -88,13 +167,27 @@ image_gone(WeftBlobs *blobs, const char *name)
     g_free(key);
 }
 
+/* The files of what it was before are dropped when they are counted for what it is. */
+static void
+exchange_image(WeftBlobs *blobs, WeftImage *image)
+{
+    gpointer key = NULL, before = NULL;
+    g_hash_table_steal_extended(blobs->images, image->name, &key, &before);
+    note_image(blobs, image);
+    const WeftImageFile *file;
+    for (guint i = 0; before && (file = weft_image_file(before, i)); i++)
+        drop(blobs, file->digest);
+    g_clear_pointer((WeftImage **)&before, weft_image_free);
+    g_free(key);
+}
+
 static void
 image_changed(WeftBlobs *blobs, const char *name)
 {
     g_autoptr(GError) error = NULL;
     WeftImage *image = weft_store_load_image(blobs->store, name, NULL, &error);
     if (image)
-        g_hash_table_replace(blobs->images, g_strdup(name), image);
+        exchange_image(blobs, image);
     else if (!g_error_matches(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))
         g_warning("%s", error->message);
 }
@@ -102,10 +195,14 @@ image_changed(WeftBlobs *blobs, const char *name)
 static void
 note_template(WeftBlobs *blobs, const WeftTemplate *template)
 {
-    if (template->digest)
+    if (template->digest) {
         g_hash_table_replace(blobs->templates, g_strdup(template->id), g_strdup(template->digest));
-    if (template->disk)
+        name(blobs, template->digest, 1);
+    }
+    if (template->disk) {
         g_hash_table_replace(blobs->templates, g_strconcat(template->id, ".disk", NULL), g_strdup(template->disk));
+        name(blobs, template->disk, 1);
+    }
 }
 
 /* What a template was saved as before is of no use to anybody. */
@@ -131,21 +228,25 @@ template_changed(WeftBlobs *blobs, const char *id)
         drop(blobs, disk_before);
 }
 
+/* Takes the checkpoint over. */
 static void
-checkpoint_changed(WeftBlobs *blobs, const char *key)
+note_checkpoint(WeftBlobs *blobs, const char *key, WeftCheckpoint *checkpoint)
 {
-    g_autoptr(GError) error = NULL;
-    WeftCheckpoint *checkpoint = weft_store_load_checkpoint(blobs->store, key, NULL, &error);
-    gpointer old_key = NULL, before = NULL;
-    if (!checkpoint && !g_error_matches(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
-        g_warning("%s", error->message);
-        return;
-    }
-    g_hash_table_steal_extended(blobs->checkpoints, key, &old_key, &before);
-    if (checkpoint)
-        g_hash_table_insert(blobs->checkpoints, g_strdup(key), checkpoint);
     const WeftImageFile *file;
-    for (guint i = 0; before && (file = weft_checkpoint_file(before, i)); i++)
+    for (guint at = 0; (file = weft_checkpoint_next_file(checkpoint, &at));)
+        name(blobs, file->digest, 1);
+    g_hash_table_insert(blobs->checkpoints, g_strdup(key), checkpoint);
+}
+
+static void
+checkpoint_changed(WeftBlobs *blobs, const WeftChange *change)
+{
+    gpointer old_key = NULL, before = NULL;
+    g_hash_table_steal_extended(blobs->checkpoints, change->key, &old_key, &before);
+    if (!change->deleted)
+        note_checkpoint(blobs, change->key, weft_checkpoint_copy(change->made_of));
+    const WeftImageFile *file;
+    for (guint at = 0; before && (file = weft_checkpoint_next_file(before, &at));)
         drop(blobs, file->digest);
     g_free(old_key);
     weft_checkpoint_free(before);
@@ -162,7 +263,13 @@ on_changes(const WeftChange *changes, gsize n, gpointer data)
         else if (changes[i].kind == WEFT_KIND_TEMPLATE)
             template_changed(data, changes[i].key);
         else if (changes[i].kind == WEFT_KIND_CHECKPOINT)
-            checkpoint_changed(data, changes[i].key);
+            checkpoint_changed(data, &changes[i]);
+    /* When it is known what the same commit names. */
+    for (gsize i = 0; i < n; i++) {
+        const char *digest = weft_change_ended_file(&changes[i]);
+        if (digest)
+            file_ended(data, digest);
+    }
 }
 
 struct WeftBlobPin {
@@ -173,8 +280,7 @@ struct WeftBlobPin {
 static void
 add_pin(WeftBlobPin *pin, const char *digest)
 {
-    guint count = GPOINTER_TO_UINT(g_hash_table_lookup(pin->pins, digest));
-    g_hash_table_insert(pin->pins, g_strdup(digest), GUINT_TO_POINTER(count + 1));
+    count(pin->pins, digest, 1);
     g_ptr_array_add(pin->digests, g_strdup(digest));
 }
 
@@ -192,8 +298,10 @@ weft_blobs_pin(WeftBlobs *blobs, const WeftImage *image)
 {
     WeftBlobPin *pin = pin_new(blobs);
     const WeftImageFile *file;
+    G_LOCK(wanted);
     for (guint i = 0; (file = weft_image_file(image, i)); i++)
         add_pin(pin, file->digest);
+    G_UNLOCK(wanted);
     return pin;
 }
 
@@ -202,8 +310,10 @@ weft_blobs_pin_checkpoint(WeftBlobs *blobs, const WeftCheckpoint *checkpoint)
 {
     WeftBlobPin *pin = pin_new(blobs);
     const WeftImageFile *file;
-    for (guint i = 0; (file = weft_checkpoint_file(checkpoint, i)); i++)
+    G_LOCK(wanted);
+    for (guint at = 0; (file = weft_checkpoint_next_file(checkpoint, &at));)
         add_pin(pin, file->digest);
+    G_UNLOCK(wanted);
     return pin;
 }
 
@@ -212,14 +322,10 @@ weft_blob_pin_free(WeftBlobPin *pin)
 {
     if (!pin)
         return;
-    for (guint i = 0; i < pin->digests->len; i++) {
-        const char *digest = pin->digests->pdata[i];
-        guint count = GPOINTER_TO_UINT(g_hash_table_lookup(pin->pins, digest));
-        if (count > 1)
-            g_hash_table_insert(pin->pins, g_strdup(digest), GUINT_TO_POINTER(count - 1));
-        else
-            g_hash_table_remove(pin->pins, digest);
-    }
+    G_LOCK(wanted);
+    for (guint i = 0; i < pin->digests->len; i++)
+        count(pin->pins, pin->digests->pdata[i], -1);
+    G_UNLOCK(wanted);
     g_hash_table_unref(pin->pins);
     g_ptr_array_unref(pin->digests);
     g_free(pin);
@@ -242,6 +348,11 @@ work(gpointer data, gpointer user_data)
 {
     Job *job = data;
     WeftBlobs *blobs = user_data;
+    if (!job->read && !job->written) {
+        remove_doomed(blobs, job->digest, job->inode);
+        job_free(job);
+        return;
+    }
     if (job->read)
         job->bytes = weft_blob_file_read(blobs->folder, job->digest, job->piece.offset, job->piece.total, &job->error);
     else
@@ -283,7 +394,7 @@ take_file(WeftBlobs *blobs, const char *digest)
 {
     gpointer key = NULL, file = NULL;
     if (!g_hash_table_steal_extended(blobs->files, digest, &key, &file))
-        return weft_blob_file_new(blobs->folder, digest);
+        return weft_blob_file_new(blobs->folder, digest, blobs->reserve);
     g_free(key);
     return file;
 }
@@ -298,6 +409,7 @@ weft_blobs_write(WeftBlobs *blobs, const WeftBlobPiece *piece, WeftBlobWritten w
         written(NULL, error, data);
         return;
     }
+    spare(blobs, piece->digest);
     Job *job = g_new0(Job, 1);
     job->digest = g_strdup(piece->digest);
     job->file = take_file(blobs, piece->digest);
@@ -324,7 +436,8 @@ weft_blobs_read(WeftBlobs *blobs, const WeftBlobPiece *piece, WeftBlobRead read,
 gboolean
 weft_blobs_look(WeftBlobs *blobs, const char *digest, WeftBlob *ret_blob, GError **error)
 {
-    return weft_blob_file_look(blobs->folder, digest, ret_blob, error);
+    *ret_blob = (WeftBlob){ 0 };
+    return is_doomed(blobs, digest) || weft_blob_file_look(blobs->folder, digest, ret_blob, error);
 }
 
 gboolean
@@ -345,7 +458,7 @@ read_images(WeftBlobs *blobs, GError **error)
         WeftImage *image = weft_record_image(records->pdata[i], error);
         if (!image)
             return FALSE;
-        g_hash_table_insert(blobs->images, g_strdup(image->name), image);
+        note_image(blobs, image);
     }
     return TRUE;
 }
@@ -374,21 +487,29 @@ read_checkpoints(WeftBlobs *blobs, GError **error)
         WeftCheckpoint *checkpoint = weft_record_checkpoint(record, error);
         if (!checkpoint)
             return FALSE;
-        g_hash_table_insert(blobs->checkpoints, g_strdup(record->key), checkpoint);
+        note_checkpoint(blobs, record->key, checkpoint);
     }
     return records != NULL;
 }
 
-/* Only what has the name of a file of ours, and is not being used by anybody. */
+/* Only what has the name of a file of ours, and is not being used by anybody. A whole file must have ended by a record of this
+ * store, and not have been written since: an older store, or an empty one, does not know whose it is. */
 static void
 sweep_file(WeftBlobs *blobs, const char *name)
 {
     GStatBuf info;
     g_autofree char *path = g_build_filename(blobs->folder, name, NULL);
     g_autofree char *digest = g_strndup(name, strcspn(name, "."));
+    gboolean whole = g_str_equal(digest, name);
     if (!weft_digest_check(digest, NULL) || is_wanted(blobs, name) || g_stat(path, &info) < 0)
         return;
-    if (weft_clock_now() - info.st_mtime * G_USEC_PER_SEC < FORGOTTEN)
+    if (whole && !weft_store_ended_after(blobs->store, WEFT_THING_IMAGE, digest, info.st_mtime * G_USEC_PER_SEC)) {
+        g_message("%s: no record of this store names it, or says that it has ended; it is left alone", path);
+        return;
+    }
+    /* Files have the times of the wall clock. */
+    WeftClockState clock = weft_clock_state();
+    if (clock.trust != WEFT_CLOCK_TRUSTED || clock.now - info.st_mtime * G_USEC_PER_SEC < FORGOTTEN)
         return;
     g_message("removing %s: no image names it, and nobody has written to it for a day", path);
     g_unlink(path);
@@ -411,15 +532,18 @@ table_of_digests(GDestroyNotify free_value)
 }
 
 WeftBlobs *
-weft_blobs_new(WeftStore *store, const char *folder, GError **error)
+weft_blobs_new(WeftStore *store, const char *folder, guint64 reserve, GError **error)
 {
     g_autoptr(WeftBlobs) blobs = g_new0(WeftBlobs, 1);
     blobs->store = store;
     blobs->folder = g_strdup(folder);
+    blobs->reserve = reserve;
     blobs->images = table_of_digests((GDestroyNotify)weft_image_free);
     blobs->templates = table_of_digests(g_free);
     blobs->checkpoints = table_of_digests((GDestroyNotify)weft_checkpoint_free);
+    blobs->named = table_of_digests(NULL);
     blobs->pins = table_of_digests(NULL);
+    blobs->doomed = table_of_digests(NULL);
     blobs->files = table_of_digests((GDestroyNotify)weft_blob_file_free);
     blobs->busy = table_of_digests(NULL);
     if (g_mkdir_with_parents(folder, 0750) < 0) {
@@ -451,7 +575,9 @@ weft_blobs_free(WeftBlobs *blobs)
     g_hash_table_unref(blobs->images);
     g_hash_table_unref(blobs->templates);
     g_hash_table_unref(blobs->checkpoints);
+    g_hash_table_unref(blobs->named);
     g_hash_table_unref(blobs->pins);
+    g_hash_table_unref(blobs->doomed);
     g_hash_table_unref(blobs->files);
     g_hash_table_unref(blobs->busy);
     g_free(blobs->folder);

@@ -1,10 +1,11 @@
 /* The files of images, known by their SHA-256, in one folder: "<digest>" is whole and was checked, "<digest>.part" is on its
  * way. What is there is what the folder says: a killed weftd goes on where the file ends.
  *
- * A file goes when the last image, template or checkpoint that names it goes. What none of them names for a day is removed at
- * the next start: uploads that nobody ended, and what a crash left between an image's end and its files'.
+ * A file goes soon after the last image, template or checkpoint that names it goes, or where a record says that it has ended
+ * before any of them did. What none of them names for a day is removed at the next start: uploads that nobody ended, and what a
+ * crash left between an image's end and its files'.
  *
- * thread: main. Bytes are written and summed on workers. */
+ * thread: main, but for looks, heads and pins, which are for any. Bytes are written and summed on workers. */
 #pragma once
 
 #include "checkpoint.h"
@@ -15,8 +16,8 @@
 
 typedef struct WeftBlobs WeftBlobs;
 
-/* Makes the folder where it is missing. */
-WeftBlobs *weft_blobs_new(WeftStore *store, const char *folder, GError **error);
+/* Makes the folder where it is missing. reserve: bytes that uploads leave free. */
+WeftBlobs *weft_blobs_new(WeftStore *store, const char *folder, guint64 reserve, GError **error);
 /* Ends what is being written first. NULL is fine. */
 void weft_blobs_free(WeftBlobs *blobs);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftBlobs, weft_blobs_free)

@@ -57,7 +57,7 @@ static const WeftImageFile *
 find_file(const WeftCheckpoint *checkpoint, const char *digest)
 {
     const WeftImageFile *file;
-    for (guint i = 0; (file = weft_checkpoint_file(checkpoint, i)); i++)
+    for (guint at = 0; (file = weft_checkpoint_next_file(checkpoint, &at));)
         if (strcmp(file->digest, digest) == 0)
             return file;
     return NULL;
@@ -73,6 +73,13 @@ piece_read(GBytes *bytes, const GError *error, gpointer data)
         weft_request_fail(request, error);
     else
         weft_request_reply(request, weft_reply_bytes(bytes));
+}
+
+static void
+read_piece(WeftRequest *request, gpointer data)
+{
+    g_autofree WeftBlobPiece *piece = data;
+    weft_blobs_read(request->blobs, piece, piece_read, weft_request_ref(request));
 }
 
 gboolean
@@ -93,8 +100,7 @@ weft_handle_checkpoint_piece(WeftRequest *request, GError **error)
                                  "offset: \"%s\" is not within the %" G_GUINT64_FORMAT " bytes of the file", text, file->size);
     if (!request->blobs)
         return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd keeps no images");
-    weft_blobs_read(request->blobs, &piece, piece_read, weft_request_ref(request));
-    return TRUE;
+    return weft_request_go_on(request, read_piece, g_memdup2(&piece, sizeof piece), g_free);
 }
 
 /* --- coming --- */
@@ -120,7 +126,7 @@ static gboolean
 check_files(WeftRequest *request, const WeftCheckpoint *checkpoint, GError **error)
 {
     const WeftImageFile *file;
-    for (guint i = 0; (file = weft_checkpoint_file(checkpoint, i)); i++) {
+    for (guint at = 0; (file = weft_checkpoint_next_file(checkpoint, &at));) {
         WeftBlob blob;
         if (!weft_blobs_look(request->blobs, file->digest, &blob, error))
             return FALSE;
@@ -232,15 +238,16 @@ weft_handle_checkpoint_import(WeftRequest *request, GError **error)
     if (!checkpoint)
         return FALSE;
     adopt(request, checkpoint, tenant, name);
-    if (!weft_checkpoint_name_check(request, tenant->name, checkpoint->name, error) ||
-        !check_all(request, checkpoint, images, error))
-        return FALSE;
     weft_blob_pin_free(request->pin);
     request->pin = weft_blobs_pin_checkpoint(request->blobs, checkpoint);
+    if (!weft_checkpoint_name_check(request, tenant->name, checkpoint->name, error) ||
+        !check_all(request, checkpoint, images, error) ||
+        !weft_check_quota(request, tenant, WEFT_QUOTA_STORAGE, weft_checkpoint_storage(checkpoint), error))
+        return FALSE;
     WeftReply *reply = weft_reply_new(201, weft_view_checkpoint(checkpoint, weft_request_sees_all(request)));
     weft_reply_header(reply, "Location", "/v1/checkpoints/%s", checkpoint->name);
     WeftTxn *txn = weft_txn_new("checkpoint-imported");
-    weft_txn_put_checkpoint(txn, checkpoint, WEFT_ABSENT);
+    weft_txn_put_checkpoint(txn, checkpoint, tenant, WEFT_ABSENT);
     weft_txn_expect(txn, WEFT_KIND_TENANT, tenant->name, revision);
     WeftEvent event = { .type = (char *)"checkpoint-imported", .tenant = tenant->name };
     g_autofree char *message = g_strdup_printf("%s imported checkpoint %s of %u nodes", request->principal->name,

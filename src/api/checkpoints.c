@@ -194,18 +194,21 @@ weft_handle_checkpoint_make(WeftRequest *request, GError **error)
     g_autofree char *name = NULL;
     g_autoptr(WeftCluster) cluster = weft_find_cluster(request, &revision, error);
     gboolean disrupt = FALSE;
-    if (!cluster || !read_asked(request, &name, &disrupt, error) ||
+    g_autoptr(WeftTenant) tenant = cluster ? weft_store_load_tenant(request->store, cluster->tenant, NULL, error) : NULL;
+    if (!tenant || !read_asked(request, &name, &disrupt, error) ||
         (name && !weft_checkpoint_name_check(request, cluster->tenant, name, error)) ||
         !check_others(request, cluster, error) || !check_ready(request, cluster, &status, error) ||
         !check_nodes(request, cluster, error) || !check_limit(request, cluster->tenant, error))
         return FALSE;
     g_autoptr(WeftCheckpoint) checkpoint = checkpoint_of(request, cluster, name);
     checkpoint->disrupt = disrupt;
+    if (!weft_check_quota(request, tenant, WEFT_QUOTA_STORAGE, weft_checkpoint_storage(checkpoint), error))
+        return FALSE;
     g_autofree char *key = weft_cluster_key(cluster->tenant, cluster->name);
     WeftReply *reply = weft_reply_new(201, weft_view_checkpoint(checkpoint, weft_request_sees_all(request)));
     weft_reply_header(reply, "Location", "/v1/checkpoints/%s", checkpoint->name);
     WeftTxn *txn = weft_txn_new("checkpoint-asked");
-    weft_txn_put_checkpoint(txn, checkpoint, WEFT_ABSENT);
+    weft_txn_put_checkpoint(txn, checkpoint, tenant, WEFT_ABSENT);
     weft_txn_expect(txn, WEFT_KIND_CLUSTER, key, revision);
     weft_txn_expect(txn, WEFT_KIND_CLUSTER_STATUS, key, status);
     weft_txn_tell(txn, "checkpoint-wanted", cluster, NULL, "%s asked for checkpoint %s", request->principal->name,
@@ -253,9 +256,8 @@ weft_handle_checkpoint_remove(WeftRequest *request, GError **error)
         return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
                                  "checkpoint %s: cluster %s is being restored from it; wait with: weft wait %s, or remove it",
                                  checkpoint->name, user, user);
-    g_autofree char *key = weft_cluster_key(checkpoint->tenant, checkpoint->name);
     WeftTxn *txn = weft_txn_new("checkpoint-removed");
-    weft_txn_delete(txn, WEFT_KIND_CHECKPOINT, key, revision);
+    weft_txn_remove_checkpoint(txn, checkpoint, revision);
     WeftEvent event = { .type = (char *)"checkpoint-removed", .tenant = checkpoint->tenant };
     g_autofree char *message = g_strdup_printf("%s removed checkpoint %s", request->principal->name, checkpoint->name);
     event.message = message;
@@ -372,7 +374,7 @@ weft_handle_checkpoint_restore(WeftRequest *request, GError **error)
         return FALSE;
     weft_reply_header(reply, "Location", "/v1/clusters/%s", cluster->id);
     checkpoint->restored = cluster->created; /* also so that whoever removes it meanwhile looks again */
-    weft_txn_put_checkpoint(txn, checkpoint, revision);
+    weft_txn_put_checkpoint(txn, checkpoint, NULL, revision);
     weft_txn_put_cluster(txn, cluster, tenant, WEFT_ABSENT);
     weft_txn_expect(txn, WEFT_KIND_TENANT, tenant->name, tenant_revision);
     weft_txn_tell(txn, "cluster-created", cluster, NULL, "%s asked for it to be restored from checkpoint %s", cluster->creator,

@@ -152,6 +152,19 @@ read_clone(WeftRequest *request, const WeftCluster *source, GError **error)
     return clone;
 }
 
+/* What is saved of the nodes until the clone's are up, beside the disks of its own. */
+static gboolean
+check_storage(WeftRequest *request, const WeftTenant *tenant, const WeftCluster *source, const WeftCluster *clone,
+              GError **error)
+{
+    const WeftGroup *group = clone->groups->pdata[0];
+    guint64 disk = group->disk ? WEFT_SAVED_MAX(group->disk) : 0, nodes = clone->clone_node ? 1 : weft_cluster_count(source);
+    guint64 demand[WEFT_QUOTAS];
+    weft_cluster_demand(clone, demand);
+    return weft_check_quota(request, tenant, WEFT_QUOTA_STORAGE,
+                            demand[WEFT_QUOTA_STORAGE] + nodes * (WEFT_SAVED_LIVE_MAX(group->memory) + disk), error);
+}
+
 gboolean
 weft_handle_cluster_clone(WeftRequest *request, GError **error)
 {
@@ -161,7 +174,7 @@ weft_handle_cluster_clone(WeftRequest *request, GError **error)
         source ? weft_store_load_tenant(request->store, source->tenant, &tenant_revision, error) : NULL;
     g_autoptr(WeftCluster) clone = tenant ? read_clone(request, source, error) : NULL;
     g_autoptr(WeftTxn) txn = weft_txn_new("clone-asked");
-    if (!clone || !weft_check_wish(request, tenant, clone, txn, error))
+    if (!clone || !check_storage(request, tenant, source, clone, error) || !weft_check_wish(request, tenant, clone, txn, error))
         return FALSE;
     WeftReply *reply = weft_cluster_reply(request, 201, clone, error);
     if (!reply)

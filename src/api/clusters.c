@@ -69,7 +69,7 @@ weft_cluster_reply(WeftRequest *request, guint status, const WeftCluster *cluste
 static char *
 cluster_view(WeftRequest *request, const WeftRecord *record, GError **error)
 {
-    return g_strdup(weft_cluster_texts_get(request->texts[weft_request_sees_all(request)], record, error));
+    return weft_cluster_texts_get(request->texts[weft_request_sees_all(request)], request->store, record, error);
 }
 
 /* For a list over tenants: the cluster of this name in each. */
@@ -137,12 +137,11 @@ weft_handle_node_list(WeftRequest *request, GError **error)
 static char *
 amount_text(WeftQuota quota, guint64 amount)
 {
-    return quota == WEFT_QUOTA_MEMORY ? weft_size_format(amount) : g_strdup_printf("%" G_GUINT64_FORMAT, amount);
+    return weft_quota_is_size(quota) ? weft_size_format(amount) : g_strdup_printf("%" G_GUINT64_FORMAT, amount);
 }
 
-/* The claims of the transaction decide; this is for a message that helps. more: beyond what the cluster holds already. */
-static gboolean
-check_quota(WeftRequest *request, const WeftTenant *tenant, WeftQuota quota, guint64 more, GError **error)
+gboolean
+weft_check_quota(WeftRequest *request, const WeftTenant *tenant, WeftQuota quota, guint64 more, GError **error)
 {
     guint64 used = 0, limit = tenant->quota[quota];
     if (!limit || !more)
@@ -155,8 +154,9 @@ check_quota(WeftRequest *request, const WeftTenant *tenant, WeftQuota quota, gui
     g_autofree char *limit_text = amount_text(quota, limit);
     g_autofree char *more_text = amount_text(quota, more);
     g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,
-                "quota of tenant %s: %s %s of %s in use, %s more asked for; remove a cluster or ask an admin to raise it",
-                tenant->name, weft_quota_words[quota], used_text, limit_text, more_text);
+                "quota of tenant %s: %s %s of %s in use, %s more asked for; remove a %s or ask an admin to raise it",
+                tenant->name, weft_quota_words[quota], used_text, limit_text, more_text,
+                quota == WEFT_QUOTA_STORAGE ? "checkpoint or a cluster" : "cluster");
     return FALSE;
 }
 
@@ -171,7 +171,7 @@ check_quotas(WeftRequest *request, WeftTenant *tenant, const WeftCluster *before
     for (guint i = 0; i < WEFT_QUOTAS; i++) {
         if (wants[i] <= had[i])
             tenant->quota[i] = 0;
-        else if (!check_quota(request, tenant, (WeftQuota)i, wants[i] - had[i], error))
+        else if (!weft_check_quota(request, tenant, (WeftQuota)i, wants[i] - had[i], error))
             return FALSE;
     }
     return TRUE;
@@ -326,19 +326,21 @@ weft_check_wish(WeftRequest *request, WeftTenant *tenant, WeftCluster *cluster, 
            check_bandwidth(request, cluster, error) && check_quotas(request, tenant, NULL, cluster, error);
 }
 
-/* Tenants do not know hosts: who could name them could choose beside whom to be. */
+/* Tenants do not know hosts: who could name them could choose beside whom to be. Asked of the body as it came: a list of hosts
+ * takes time to expand. */
 static gboolean
-check_hosts(WeftRequest *request, const WeftCluster *cluster, GError **error)
+check_hosts(WeftRequest *request, GError **error)
 {
-    return !cluster->hosts || request->principal->role >= WEFT_ROLE_OPERATOR ||
+    json_t *hosts = json_object_get(request->body, "hosts");
+    return !hosts || json_is_null(hosts) || request->principal->role >= WEFT_ROLE_OPERATOR ||
            weft_error_refuse(error, WEFT_ERROR_DENIED, "hosts: only operators may name hosts; leave it out, or ask for labels");
 }
 
 WeftCluster *
 weft_read_wish(WeftRequest *request, WeftTenant *tenant, WeftTxn *txn, GError **error)
 {
-    g_autoptr(WeftCluster) cluster = weft_cluster_from_spec(request->body, error);
-    if (!cluster || !check_hosts(request, cluster, error))
+    g_autoptr(WeftCluster) cluster = check_hosts(request, error) ? weft_cluster_from_spec(request->body, error) : NULL;
+    if (!cluster)
         return NULL;
     cluster->id = weft_id_new();
     cluster->tenant = g_strdup(tenant->name);

@@ -40,7 +40,7 @@ weft_handle_host_doctor(WeftRequest *request, GError **error)
     }
     GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
     g_ptr_array_add(names, g_steal_pointer(&host->name));
-    return weft_round_ask(request, WEFT_GATE_ASK(request, doctor), names, answer_one, error);
+    return weft_round_ask(request, WEFT_SHARE_QUESTIONS, WEFT_GATE_ASK(request, doctor), names, answer_one, error);
 }
 
 /* What belongs to no host comes first. */
@@ -54,5 +54,5 @@ weft_handle_doctor(WeftRequest *request, GError **error)
     g_ptr_array_add(names, NULL);
     for (guint i = 0; i < records->len; i++)
         g_ptr_array_add(names, g_strdup(((const WeftRecord *)records->pdata[i])->key));
-    return weft_round_ask(request, WEFT_GATE_ASK(request, doctor), names, answer_all, error);
+    return weft_round_ask(request, WEFT_SHARE_QUESTIONS, WEFT_GATE_ASK(request, doctor), names, answer_all, error);
 }

@@ -1,10 +1,11 @@
+#include "clock.h"
 #include "errors.h"
 #include "handlers.h"
 #include "map.h"
 #include "request.h"
 #include "rounds.h"
+#include "text.h"
 
-#include <gio/gio.h>
 #include <string.h>
 
 static gboolean
@@ -38,7 +39,7 @@ ask(WeftRequest *request, WeftGateAsk question, GError **error)
         return FALSE;
     GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
     g_ptr_array_add(names, g_strdup(request->match.params[0]));
-    return weft_round_ask(request, question, names, answer, error);
+    return weft_round_ask(request, WEFT_SHARE_QUESTIONS, question, names, answer, error);
 }
 
 gboolean
@@ -76,25 +77,6 @@ map_view(const char *fabric, const WeftFabricMap *map)
     return json_pack("{s:s, s:i, s:i}", "fabric", fabric, "switches", switches, "adapters", adapters);
 }
 
-/* A large file takes longer to understand than the main thread may be busy. */
-typedef struct Import {
-    WeftRequest *request;
-    WeftTxn *txn; /* what the worker made of it, with how it is told: */
-    json_t *view;
-    guint switches;
-} Import;
-
-/* thread: main, as all that is the request's. */
-static void
-import_free(Import *import)
-{
-    weft_request_unref(import->request);
-    weft_txn_free(import->txn);
-    json_decref(import->view);
-    g_free(import);
-}
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(Import, import_free)
-
 static WeftFabricMap *
 read_map(const GByteArray *bytes, GError **error)
 {
@@ -106,56 +88,19 @@ read_map(const GByteArray *bytes, GError **error)
     return weft_fabric_map_from_ibnetdiscover(text, error);
 }
 
-/* thread: worker. Of the request it reads what came, and the names, which stay as they are. */
-static void
-read_import(GTask *task, gpointer source, gpointer data, GCancellable *cancellable)
-{
-    Import *import = data;
-    const char *fabric = import->request->match.params[0];
-    GError *error = NULL;
-    g_autoptr(WeftFabricMap) map = read_map(import->request->upload, &error);
-    if (!map) {
-        g_task_return_error(task, error);
-        return;
-    }
-    import->view = map_view(fabric, map);
-    import->switches = weft_fabric_map_switches(map);
-    import->txn = weft_txn_new("map-imported");
-    weft_txn_put(import->txn, WEFT_KIND_FABRIC_MAP, fabric, NULL, NULL, json_pack("{s:o}", "map", weft_fabric_map_to_json(map)),
-                 WEFT_ANY);
-    g_task_return_boolean(task, TRUE);
-}
-
-static void
-import_read(GObject *source, GAsyncResult *result, gpointer data)
-{
-    g_autoptr(Import) import = data;
-    WeftRequest *request = import->request;
-    g_autoptr(GError) error = NULL;
-    gboolean ok = g_task_propagate_boolean(G_TASK(result), &error);
-    if (!request->connection)
-        return;
-    if (!ok) {
-        weft_request_fail(request, error);
-        return;
-    }
-    WeftTxn *txn = g_steal_pointer(&import->txn);
-    weft_txn_tell(txn, "map-imported", NULL, NULL, "%s imported a map of %u switches for fabric %s", request->principal->name,
-                  import->switches, request->match.params[0]);
-    weft_request_commit(request, txn, weft_reply_new(201, g_steal_pointer(&import->view)));
-}
-
 gboolean
 weft_handle_fabric_import(WeftRequest *request, GError **error)
 {
-    if (!find_fabric(request, error))
+    const char *fabric = request->match.params[0];
+    g_autoptr(WeftFabricMap) map = find_fabric(request, error) ? read_map(request->upload, error) : NULL;
+    if (!map)
         return FALSE;
-    Import *import = g_new0(Import, 1);
-    import->request = weft_request_ref(request);
-    g_autoptr(GTask) task = g_task_new(NULL, NULL, import_read, import);
-    g_task_set_task_data(task, import, NULL);
-    g_task_run_in_thread(task, read_import);
-    return TRUE;
+    WeftTxn *txn = weft_txn_new("map-imported");
+    weft_txn_put(txn, WEFT_KIND_FABRIC_MAP, fabric, NULL, NULL, json_pack("{s:o}", "map", weft_fabric_map_to_json(map)),
+                 WEFT_ANY);
+    weft_txn_tell(txn, "map-imported", NULL, NULL, "%s imported a map of %u switches for fabric %s", request->principal->name,
+                  weft_fabric_map_switches(map), fabric);
+    return weft_request_commit(request, txn, weft_reply_new(201, map_view(fabric, map)));
 }
 
 gboolean
@@ -175,5 +120,53 @@ weft_handle_fabric_forget(WeftRequest *request, GError **error)
     WeftTxn *txn = weft_txn_new("map-forgotten");
     weft_txn_delete(txn, WEFT_KIND_FABRIC_MAP, fabric, record->revision);
     weft_txn_tell(txn, "map-forgotten", NULL, NULL, "%s took back the map of fabric %s", request->principal->name, fabric);
+    return weft_request_commit(request, txn, weft_reply_new(204, NULL));
+}
+
+/* --- a partition that weftd leaves alone --- */
+
+static gboolean
+read_pkey(const char *text, guint *ret_pkey, GError **error)
+{
+    guint64 number;
+    if (!g_str_has_prefix(text, "0x") ||
+        !g_ascii_string_to_unsigned(text + 2, 16, WEFT_PKEY_FIRST, WEFT_PKEY_LAST, &number, NULL)) {
+        g_autofree char *quoted = weft_text_quote(text);
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "%s is not a P_Key; write it like 0x1003", quoted);
+    }
+    *ret_pkey = (guint)number;
+    return TRUE;
+}
+
+static gboolean
+check_release(WeftRequest *request, guint pkey, const char *name, GError **error)
+{
+    g_autoptr(GError) failed = NULL;
+    g_autoptr(WeftRecord) holder = weft_store_holder_of_pkey(request->store, request->match.params[0], pkey, &failed);
+    if (!name || !weft_partition_is_ours(name))
+        return weft_error_refuse(
+            error, WEFT_ERROR_INVALID,
+            "name: must be that of a partition that carries weft's mark; weft fabric partitions lists them");
+    if (holder)
+        return weft_error_refuse(error, WEFT_ERROR_CONFLICT, "P_Key 0x%04x is that of %s %s; remove that instead", pkey,
+                                 weft_kind_words[holder->kind], holder->key);
+    if (failed)
+        g_propagate_error(error, g_steal_pointer(&failed));
+    return failed == NULL;
+}
+
+/* The operator's word is the record that it has ended: weftd removes what such a record is of, whenever it finds it. */
+gboolean
+weft_handle_partition_release(WeftRequest *request, GError **error)
+{
+    const char *fabric = request->match.params[0], *name = weft_request_query(request, "name");
+    guint pkey = 0;
+    if (!find_fabric(request, error) || !read_pkey(request->match.params[1], &pkey, error) ||
+        !check_release(request, pkey, name, error))
+        return FALSE;
+    WeftTxn *txn = weft_txn_new("partition-released");
+    weft_txn_rest_pkey(txn, fabric, pkey, name, weft_clock_now());
+    weft_txn_tell(txn, "partition-released", NULL, NULL, "%s released partition 0x%04x (%s) of fabric %s",
+                  request->principal->name, pkey, name, fabric);
     return weft_request_commit(request, txn, weft_reply_new(204, NULL));
 }

@@ -10,6 +10,11 @@ gboolean weft_handle_version(WeftRequest *request, GError **error);
 gboolean weft_handle_whoami(WeftRequest *request, GError **error);
 gboolean weft_handle_openapi(WeftRequest *request, GError **error);
 
+/* site.c */
+gboolean weft_handle_site(WeftRequest *request, GError **error);
+gboolean weft_handle_site_remove(WeftRequest *request, GError **error);
+gboolean weft_handle_site_adopt(WeftRequest *request, GError **error);
+
 /* clusters.c */
 gboolean weft_handle_cluster_list(WeftRequest *request, GError **error);
 gboolean weft_handle_cluster_create(WeftRequest *request, GError **error);
@@ -22,6 +27,8 @@ gboolean weft_handle_node_list(WeftRequest *request, GError **error);
 WeftCluster *weft_read_wish(WeftRequest *request, WeftTenant *tenant, WeftTxn *txn, GError **error);
 /* … of one that is made otherwise. */
 gboolean weft_check_wish(WeftRequest *request, WeftTenant *tenant, WeftCluster *cluster, WeftTxn *txn, GError **error);
+/* Is there room in a quota for so much more? The claims of the transaction decide; this is for a message that helps. */
+gboolean weft_check_quota(WeftRequest *request, const WeftTenant *tenant, WeftQuota quota, guint64 more, GError **error);
 /* The answer that shows it. */
 WeftReply *weft_cluster_reply(WeftRequest *request, guint status, const WeftCluster *cluster, GError **error);
 /* The cluster that the path names, by id or name, if the caller may see it. */
@@ -65,6 +72,13 @@ gboolean weft_handle_image_remove(WeftRequest *request, GError **error);
 /* Names the images that its groups start from, and has the transaction, unless it is NULL, expect that they stay until then. */
 gboolean weft_settle_images(WeftRequest *request, WeftCluster *cluster, WeftTxn *txn, GError **error);
 
+/* backup.c */
+gboolean weft_handle_backup(WeftRequest *request, GError **error);
+
+/* clock.c */
+gboolean weft_handle_clock(WeftRequest *request, GError **error);
+gboolean weft_handle_clock_accept(WeftRequest *request, GError **error);
+
 /* queue.c */
 gboolean weft_handle_queue(WeftRequest *request, GError **error);
 
@@ -102,6 +116,7 @@ gboolean weft_handle_host_add(WeftRequest *request, GError **error);
 gboolean weft_handle_host_get(WeftRequest *request, GError **error);
 gboolean weft_handle_host_remove(WeftRequest *request, GError **error);
 gboolean weft_handle_host_drain(WeftRequest *request, GError **error);
+gboolean weft_handle_host_take(WeftRequest *request, GError **error);
 gboolean weft_handle_host_undrain(WeftRequest *request, GError **error);
 gboolean weft_handle_fabric_list(WeftRequest *request, GError **error);
 
@@ -111,6 +126,7 @@ gboolean weft_handle_fabric_partitions(WeftRequest *request, GError **error);
 gboolean weft_handle_fabric_tables(WeftRequest *request, GError **error);
 gboolean weft_handle_fabric_topology(WeftRequest *request, GError **error);
 gboolean weft_handle_fabric_import(WeftRequest *request, GError **error);
+gboolean weft_handle_partition_release(WeftRequest *request, GError **error);
 gboolean weft_handle_fabric_forget(WeftRequest *request, GError **error);
 
 /* tenants.c */

@@ -2,6 +2,7 @@
 #include "fields.h"
 #include "handlers.h"
 #include "page.h"
+#include "site-record.h"
 #include "views.h"
 
 static WeftHost *
@@ -142,6 +143,7 @@ weft_handle_host_remove(WeftRequest *request, GError **error)
     WeftTxn *txn = weft_txn_new("host-removed");
     weft_txn_remove_host(txn, host, revision);
     weft_txn_delete(txn, WEFT_KIND_HOST_STATUS, host->name, WEFT_ANY);
+    weft_txn_forget_take(txn, host->name);
     weft_txn_tell(txn, "host-removed", NULL, host->name, "%s removed it", request->principal->name);
     return weft_request_commit(request, txn, weft_reply_new(204, NULL));
 }
@@ -219,4 +221,18 @@ weft_handle_host_undrain(WeftRequest *request, GError **error)
 {
     Drain drain = { .event = "host-undrained", .words = "lets it take nodes again" };
     return read_drain(request, &drain, error) && set_drain(request, weft_txn_new("host-undrained"), &drain, error);
+}
+
+/* The wish is a record, and weftd's next look at the host does it. */
+gboolean
+weft_handle_host_take(WeftRequest *request, GError **error)
+{
+    g_autoptr(WeftHost) host = find_host(request, NULL, error);
+    if (!host)
+        return FALSE;
+    WeftTxn *txn = weft_txn_new("host-take-asked");
+    weft_txn_ask_to_take(txn, host->name, request->options->run);
+    weft_txn_tell(txn, "host-take-asked", NULL, host->name, "%s has host %s taken from whoever has it",
+                  request->principal->name, host->name);
+    return weft_request_commit(request, txn, weft_reply_new(202, json_pack("{s:s}", "host", host->name)));
 }

@@ -71,14 +71,20 @@ written(const WeftBlob *blob, const GError *error, gpointer data)
         weft_request_reply(request, weft_reply_new(200, blob_view(request->match.params[0], blob)));
 }
 
+static void
+write_piece(WeftRequest *request, gpointer data)
+{
+    g_autofree WeftBlobPiece *piece = data;
+    weft_blobs_write(request->blobs, piece, written, weft_request_ref(request));
+}
+
 gboolean
 weft_handle_blob_write(WeftRequest *request, GError **error)
 {
     WeftBlobPiece piece;
     if (!has_blobs(request, error) || !read_piece(request, &piece, error))
         return FALSE;
-    weft_blobs_write(request->blobs, &piece, written, weft_request_ref(request));
-    return TRUE;
+    return weft_request_go_on(request, write_piece, g_memdup2(&piece, sizeof piece), g_free);
 }
 
 /* --- images --- */
@@ -198,13 +204,15 @@ weft_handle_image_add(WeftRequest *request, GError **error)
     if (!has_blobs(request, error) || !weft_body_without(request->body, "created", error))
         return FALSE;
     g_autoptr(WeftImage) image = weft_image_from_json(request->body, "", error), there = NULL;
-    if (!image || !check_name(request, image, &there, error) || !check_files(request, image, error))
+    if (!image)
+        return FALSE;
+    weft_blob_pin_free(request->pin);
+    request->pin = weft_blobs_pin(request->blobs, image);
+    if (!check_name(request, image, &there, error) || !check_files(request, image, error))
         return FALSE;
     WeftTxn *txn = weft_txn_new("image-added");
     if (!there) {
         image->created = weft_clock_now();
-        weft_blob_pin_free(request->pin);
-        request->pin = weft_blobs_pin(request->blobs, image);
         weft_txn_put_image(txn, image, WEFT_ABSENT);
         weft_txn_tell(txn, "image-added", NULL, NULL, "%s added image %s", request->principal->name, image->name);
     }
@@ -241,19 +249,40 @@ weft_handle_image_remove(WeftRequest *request, GError **error)
 
 /* --- for clusters --- */
 
+/* What its nodes write to is as large as the image unless they are to have more, and counts as that. Where it is read-only they
+ * have no disk of their own. */
 static gboolean
-expect_image(WeftRequest *request, const WeftGroup *group, WeftTxn *txn, GError **error)
+settle_disk(WeftRequest *request, WeftGroup *group, const WeftImage *image, GError **error)
 {
-    GError *failure = NULL;
-    g_autoptr(WeftRecord) record = weft_store_get(request->store, WEFT_KIND_IMAGE, group->image, &failure);
-    if (record && txn)
-        weft_txn_expect(txn, WEFT_KIND_IMAGE, group->image, record->revision);
-    else if (failure)
-        g_propagate_error(error, failure);
-    else if (!record)
-        weft_error_refuse(error, WEFT_ERROR_INVALID, "image: \"%s\" is not known; weft image ls lists those that are",
-                          group->image);
-    return record != NULL;
+    guint8 head[WEFT_IMAGE_HEAD_LENGTH];
+    gsize length = sizeof head;
+    if (!image->disk || image->disk->format == WEFT_DISK_READONLY)
+        group->disk = 0;
+    if (!image->disk || image->disk->format == WEFT_DISK_READONLY || group->disk || !request->blobs)
+        return TRUE;
+    if (!weft_blobs_head(request->blobs, image->disk->digest, head, &length, error))
+        return FALSE;
+    group->disk = MAX(weft_image_capacity(image->disk, head, length), WEFT_DISK_MIN);
+    return TRUE;
+}
+
+static gboolean
+settle_image(WeftRequest *request, WeftGroup *group, WeftTxn *txn, GError **error)
+{
+    g_autoptr(GError) failure = NULL;
+    gint64 revision = 0;
+    g_autoptr(WeftImage) image = weft_store_load_image(request->store, group->image, &revision, &failure);
+    if (image && txn)
+        weft_txn_expect(txn, WEFT_KIND_IMAGE, group->image, revision);
+    if (image)
+        return settle_disk(request, group, image, error);
+    if (!g_error_matches(failure, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
+        g_propagate_error(error, g_steal_pointer(&failure));
+        return FALSE;
+    }
+    return !request->options->check_images ||
+           weft_error_refuse(error, WEFT_ERROR_INVALID, "image: \"%s\" is not known; weft image ls lists those that are",
+                             group->image);
 }
 
 gboolean
@@ -266,7 +295,7 @@ weft_settle_images(WeftRequest *request, WeftCluster *cluster, WeftTxn *txn, GEr
             g_free(group->image);
             group->image = g_strdup(options->default_image);
         }
-        if (options->check_images && !expect_image(request, group, txn, error))
+        if (!settle_image(request, group, txn, error))
             return FALSE;
     }
     return TRUE;

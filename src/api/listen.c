@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define BACKLOG 128
+#define BACKLOG 1024 /* who finds it full is not let in at all, so it holds more than come while the main thread is busy */
 
 static int
 fail(int fd, const char *what, const char *where, GError **error)
@@ -43,21 +43,21 @@ remove_stale(int fd, const struct sockaddr_un *address, GError **error)
 }
 
 static gboolean
-give_to_group(const char *path, const char *group, GError **error)
+let_connect(const char *path, guint mode, const char *group, GError **error)
 {
     const struct group *entry = group ? getgrnam(group) : NULL;
     if (group && !entry) {
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "group %s: there is no such group; add it, or name another", group);
         return FALSE;
     }
-    if ((!entry || chown(path, (uid_t)-1, entry->gr_gid) == 0) && chmod(path, group ? 0660 : 0666) == 0)
+    if ((!entry || chown(path, (uid_t)-1, entry->gr_gid) == 0) && chmod(path, mode) == 0)
         return TRUE;
     fail(-1, "set who may connect", path, error);
     return FALSE;
 }
 
 int
-weft_listen_unix(const char *path, const char *group, GError **error)
+weft_listen_unix(const char *path, guint mode, const char *group, GError **error)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     if (g_strlcpy(address.sun_path, path, sizeof address.sun_path) >= sizeof address.sun_path) {
@@ -77,7 +77,7 @@ weft_listen_unix(const char *path, const char *group, GError **error)
     umask(mask);
     if (bound != 0)
         return fail(fd, "listen there; does the folder exist?", path, error);
-    if (!give_to_group(path, group, error)) {
+    if (!let_connect(path, mode, group, error)) {
         close(fd);
         unlink(path);
         return -1;

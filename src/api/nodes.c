@@ -84,27 +84,54 @@ wants_upgrade(WeftRequest *request, const char *protocol)
     return FALSE;
 }
 
-static gboolean
+static void
 refuse_plain(WeftRequest *request, const char *protocol)
 {
     g_autoptr(GError) error = g_error_new(
         WEFT_HTTP_ERROR, 426, "send the headers \"Connection: Upgrade\" and \"Upgrade: %s\"; weft ssh does", protocol);
     WeftReply *reply = weft_reply_problem(error);
     weft_reply_header(reply, "Upgrade", "%s", protocol);
-    return weft_request_reply(request, reply);
+    weft_request_reply(request, reply);
+}
+
+typedef struct {
+    WeftCluster *cluster;
+    WeftNode *node;
+    WeftGateKind kind;
+} Door;
+
+static void
+door_free(gpointer data)
+{
+    Door *door = data;
+    weft_cluster_free(door->cluster);
+    weft_node_free(door->node);
+    g_free(door);
+}
+
+static void
+open_door(WeftRequest *request, gpointer data)
+{
+    Door *door = data;
+    const char *protocol = weft_session_protocols[door->kind];
+    g_autoptr(GError) error = NULL;
+    if (!wants_upgrade(request, protocol))
+        refuse_plain(request, protocol);
+    else if (!weft_sessions_open(request, g_steal_pointer(&door->cluster), g_steal_pointer(&door->node), door->kind, &error))
+        weft_request_fail(request, error);
+    door_free(door);
 }
 
 static gboolean
 open_node(WeftRequest *request, WeftGateKind kind, GError **error)
 {
-    const char *protocol = weft_session_protocols[kind];
     g_autoptr(WeftCluster) cluster = weft_find_cluster(request, NULL, error);
     g_autoptr(WeftNode) node = cluster ? weft_find_node(request, cluster, error) : NULL;
     if (!node)
         return FALSE;
-    if (!wants_upgrade(request, protocol))
-        return refuse_plain(request, protocol);
-    return weft_sessions_open(request, g_steal_pointer(&cluster), g_steal_pointer(&node), kind, error);
+    Door *door = g_new(Door, 1);
+    *door = (Door){ g_steal_pointer(&cluster), g_steal_pointer(&node), kind };
+    return weft_request_go_on(request, open_door, door, door_free);
 }
 
 gboolean
@@ -161,16 +188,16 @@ weft_handle_cluster_hostfile(WeftRequest *request, GError **error)
 
 /* --- load --- */
 
-/* What the gate knows of a node; NULL: nothing. */
-static json_t *
-find_load(json_t *report, const char *id)
+/* What the gate knows of each node, by its id; borrows from the report. */
+static GHashTable *
+index_loads(json_t *report)
 {
+    GHashTable *loads = g_hash_table_new(g_str_hash, g_str_equal);
     size_t i;
     json_t *item;
     json_array_foreach (json_object_get(report, "nodes"), i, item)
-        if (g_strcmp0(json_string_value(json_object_get(item, "id")), id) == 0)
-            return item;
-    return NULL;
+        g_hash_table_insert(loads, (gpointer)json_string_value(json_object_get(item, "id")), item);
+    return loads;
 }
 
 static json_t *
@@ -199,9 +226,10 @@ answer_load(WeftRequest *request, const WeftRoundItem *items, guint n)
         return;
     }
     json_t *views = json_array();
+    g_autoptr(GHashTable) loads = index_loads(items[0].report);
     for (guint i = 0; i < nodes->len; i++) {
         const WeftNode *node = nodes->pdata[i];
-        json_array_append_new(views, load_view(node, find_load(items[0].report, node->id)));
+        json_array_append_new(views, load_view(node, g_hash_table_lookup(loads, node->id)));
     }
     weft_request_reply(request, weft_reply_new(200, json_pack("{s:o, s:n}", "items", views, "next")));
 }
@@ -214,5 +242,5 @@ weft_handle_cluster_load(WeftRequest *request, GError **error)
         return FALSE;
     GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
     g_ptr_array_add(names, g_steal_pointer(&cluster->id));
-    return weft_round_ask(request, WEFT_GATE_ASK(request, load), names, answer_load, error);
+    return weft_round_ask(request, WEFT_SHARE_QUESTIONS, WEFT_GATE_ASK(request, load), names, answer_load, error);
 }

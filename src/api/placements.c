@@ -3,8 +3,9 @@
 #include "errors.h"
 #include "handlers.h"
 #include "request.h"
-#include "rounds.h"
 #include "views.h"
+
+#define TRIAL_SECONDS 25 /* less than clients wait */
 
 /* Which hosts there are is not a tenant's to know, as everywhere: numbers tell what is together. */
 static const char *const hidden[] = { "host", "leaf", "core_ids", "memory_nodes", "devices", "gpu_ids" };
@@ -21,6 +22,7 @@ placement_view(json_t *report, gboolean all)
 {
     json_t *view = json_deep_copy(report), *when = json_object_get(view, "when"), *node;
     gsize i;
+    json_object_del(view, "spent");
     g_autofree char *time = json_is_integer(when) ? weft_clock_format(json_integer_value(when)) : NULL;
     if (time)
         json_object_set_new(view, "when", json_string(time));
@@ -30,13 +32,84 @@ placement_view(json_t *report, gboolean all)
     return view;
 }
 
+/* A request for a dry run that is being computed. */
+typedef struct Trial {
+    WeftRequest *request;
+    WeftShare *share;
+    GCancellable *cancellable;
+    guint deadline;
+} Trial;
+
 static void
-answer(WeftRequest *request, const WeftRoundItem *items, guint n)
+trial_end(gpointer data)
 {
-    if (items[0].error)
-        weft_request_fail(request, items[0].error);
+    Trial *trial = data;
+    WeftRequest *request = trial->request;
+    weft_request_hold(request, NULL, NULL);
+    g_cancellable_cancel(trial->cancellable);
+    g_object_unref(trial->cancellable);
+    g_clear_handle_id(&trial->deadline, g_source_remove);
+    weft_share_free(trial->share);
+    g_free(trial);
+    weft_request_unref(request);
+}
+
+static gboolean
+on_deadline(gpointer data)
+{
+    Trial *trial = data;
+    trial->deadline = 0;
+    g_autoptr(GError) error = g_error_new(WEFT_ERROR, WEFT_ERROR_TIMEOUT, "no answer in %d s", TRIAL_SECONDS);
+    weft_request_fail(trial->request, error);
+    trial_end(trial);
+    return G_SOURCE_REMOVE;
+}
+
+/* thread: a reader */
+static void
+answer(WeftRequest *request, gpointer report)
+{
+    weft_request_reply(request, weft_reply_new(200, placement_view(report, weft_request_sees_all(request))));
+}
+
+static void
+report_free(gpointer report)
+{
+    json_decref(report);
+}
+
+static void
+tried(json_t *report, const GError *error, gpointer data)
+{
+    Trial *trial = data;
+    WeftRequest *request = trial->request;
+    g_auto(WeftMeter) meter = weft_meter_start(request);
+    weft_request_charge(request, json_integer_value(json_object_get(report, "spent")));
+    if (error)
+        weft_request_fail(request, error);
     else
-        weft_request_reply(request, weft_reply_new(200, placement_view(items[0].report, weft_request_sees_all(request))));
+        weft_readers_add(request, answer, json_incref(report), report_free);
+    trial_end(trial);
+}
+
+static void
+begin(WeftRequest *request, gpointer data)
+{
+    WeftCluster *cluster = data;
+    g_autoptr(GError) busy = NULL;
+    WeftShare *share = weft_request_take(request, WEFT_SHARE_TRIALS, &busy);
+    if (!share) {
+        weft_cluster_free(cluster);
+        weft_request_fail(request, busy);
+        return;
+    }
+    Trial *trial = g_new0(Trial, 1);
+    trial->share = share;
+    trial->request = weft_request_ref(request);
+    trial->cancellable = g_cancellable_new();
+    trial->deadline = g_timeout_add_seconds(TRIAL_SECONDS, on_deadline, trial);
+    weft_request_hold(request, trial, trial_end);
+    request->gate->ops->place(request->gate, cluster, weft_request_sees_all(request), trial->cancellable, tried, trial);
 }
 
 gboolean
@@ -46,7 +119,7 @@ weft_handle_placement_try(WeftRequest *request, GError **error)
     g_autoptr(WeftCluster) cluster = tenant ? weft_read_wish(request, tenant, NULL, error) : NULL;
     if (!cluster)
         return FALSE;
-    GPtrArray *wishes = g_ptr_array_new_with_free_func(g_free);
-    g_ptr_array_add(wishes, weft_view_text(weft_cluster_to_json(cluster)));
-    return weft_round_ask(request, WEFT_GATE_ASK(request, place), wishes, answer, error);
+    if (!request->gate)
+        return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd has no way to its hosts");
+    return weft_request_go_on(request, begin, g_steal_pointer(&cluster), (GDestroyNotify)weft_cluster_free);
 }

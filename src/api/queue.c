@@ -24,5 +24,5 @@ weft_handle_queue(WeftRequest *request, GError **error)
         return FALSE;
     GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
     g_ptr_array_add(names, g_strdup(tenant));
-    return weft_round_ask(request, WEFT_GATE_ASK(request, queue), names, answer, error);
+    return weft_round_ask(request, WEFT_SHARE_QUESTIONS, WEFT_GATE_ASK(request, queue), names, answer, error);
 }

@@ -3,6 +3,8 @@
 #include "problem.h"
 #include "streams.h"
 
+#include <unistd.h>
+
 WeftReply *
 weft_reply_text(guint status, const char *type, const char *body)
 {
@@ -10,6 +12,7 @@ weft_reply_text(guint status, const char *type, const char *body)
     reply->status = status;
     reply->type = type;
     reply->body = g_strdup(body);
+    reply->fd = -1;
     reply->headers = g_ptr_array_new_with_free_func(g_free);
     return reply;
 }
@@ -20,6 +23,15 @@ weft_reply_bytes(GBytes *bytes)
     WeftReply *reply = weft_reply_text(200, "application/octet-stream", NULL);
     reply->raw = g_bytes_get_size(bytes);
     reply->body = g_memdup2(g_bytes_get_data(bytes, NULL), reply->raw);
+    return reply;
+}
+
+WeftReply *
+weft_reply_file(int fd, guint64 size)
+{
+    WeftReply *reply = weft_reply_text(200, "application/x-tar", NULL);
+    reply->fd = fd;
+    reply->raw = size;
     return reply;
 }
 
@@ -46,8 +58,6 @@ weft_reply_problem(const GError *error)
     WeftReply *reply = reply_json(weft_problem_status(error), "application/problem+json", weft_problem_to_json(error));
     if (reply->status == 401)
         weft_reply_header(reply, "WWW-Authenticate", "Bearer realm=\"weft\"");
-    if (reply->status == 429)
-        weft_reply_header(reply, "Retry-After", "1");
     return reply;
 }
 
@@ -67,6 +77,8 @@ weft_reply_free(WeftReply *reply)
     if (!reply)
         return;
     g_clear_pointer(&reply->stream, weft_stream_free);
+    if (reply->fd >= 0)
+        close(reply->fd);
     g_ptr_array_unref(reply->headers);
     g_free(reply->body);
     g_free(reply);

@@ -11,6 +11,7 @@ typedef struct WeftReply {
     const char *type;    /* of the body, static */
     char *body;          /* a text; NULL: none */
     gsize raw;           /* bytes of a body that is none; 0: it is one */
+    int fd;              /* of a file that is the body, with raw bytes; -1: none */
     GPtrArray *headers;  /* name, value, name, value, … */
     gboolean once;       /* the body is a secret: a repetition of the request must not get it again */
     WeftStream *stream;  /* instead of a body; belongs to the reply until it is sent */
@@ -22,6 +23,8 @@ WeftReply *weft_reply_new(guint status, json_t *body);
 WeftReply *weft_reply_text(guint status, const char *type, const char *body);
 /* Bytes as they are. */
 WeftReply *weft_reply_bytes(GBytes *bytes);
+/* A file from its beginning; the descriptor is taken over. */
+WeftReply *weft_reply_file(int fd, guint64 size);
 WeftReply *weft_reply_problem(const GError *error);
 void weft_reply_header(WeftReply *reply, const char *name, const char *format, ...) G_GNUC_PRINTF(3, 4);
 void weft_reply_free(WeftReply *reply);

@@ -1,24 +1,33 @@
 /* A request as a handler sees it, and the ways in which a handler ends.
  *
- * Handlers run on the main thread and read the store as they like. A change is one transaction, given to
- * weft_request_commit() with the answer that its success deserves. When the store has moved meanwhile, the handler runs again
- * from its first line: it must have no other effects. */
+ * Handlers run on a reader (readers.h), one for a request at a time, and read the store as they like. A change is one
+ * transaction, given to weft_request_commit() with the answer that its success deserves. When the store has moved meanwhile,
+ * the handler runs again from its first line: it must have no other effects. What needs the main thread, such as a question to
+ * the gate, goes on there after weft_request_go_on().
+ *
+ * thread: main, where nothing else is said. A reader uses what the request says and its store, and ends in one of the ways
+ * below; all else of it, its references too, is the main thread's. */
 #pragma once
 
 #include "api.h"
 #include "auth.h"
 #include "blobs.h"
+#include "budgets.h"
 #include "cluster-texts.h"
+#include "readers.h"
 #include "reply.h"
 #include "router.h"
 #include "sessions.h"
+#include "shares.h"
 #include "store.h"
 #include "streams.h"
-#include "works.h"
 
 #include <microhttpd.h>
 
 typedef struct WeftServer WeftServer;
+
+/* On the main thread, while the request has a client. data is taken over. */
+typedef void (*WeftGoOn)(WeftRequest *request, gpointer data);
 
 typedef struct WeftHeaders {
     char *authorization;
@@ -31,13 +40,15 @@ typedef struct WeftHeaders {
 } WeftHeaders;
 
 struct WeftRequest {
-    WeftStore *store;
+    WeftStore *store; /* of the thread that has the request */
     WeftStreams *streams;
     WeftSessions *sessions;
     WeftGate *gate;           /* NULL: none */
     WeftClusterTexts **texts; /* for a tenant's eyes, and for those that see all */
-    WeftWorks *works;
-    WeftBlobs *blobs; /* NULL: none */
+    WeftReaders *readers;
+    WeftShares *shares;
+    WeftBudgets *budgets; /* its own reference: what is done for the request costs also when the server is gone */
+    WeftBlobs *blobs;     /* NULL: none */
     const WeftApiOptions *options;
     const WeftRoute *route;
     char *method;
@@ -46,8 +57,8 @@ struct WeftRequest {
     WeftHeaders headers;
     const WeftPeer *peer; /* valid as long as connection is not NULL */
     WeftPrincipal *principal;
-    char *account;    /* the principal in words that no other has: for limits and idempotency keys */
-    json_t *body;     /* an object, or NULL where the route allows none */
+    char *account;    /* the principal in words that no other has: for limits and idempotency keys; of a stranger its party */
+    json_t *body;     /* for the handler: an object, or NULL where the route allows none */
     WeftBlobPin *pin; /* what must not go before the request has ended, its commit too; NULL: nothing */
 
     /* for request.c and server.c */
@@ -56,14 +67,26 @@ struct WeftRequest {
     struct MHD_Connection *connection; /* NULL: the client is gone, and so may be the server */
     GByteArray *upload;                /* what came; a raw body is this */
     gsize uploaded;
-    gboolean complete; /* the whole request has come */
-    gboolean last;     /* the connection ends after the answer */
+    WeftShare *upload_share; /* of a long upload; NULL: it is none */
+    gint64 wait;             /* microseconds before another try makes sense; 0: a second */
+    gboolean complete;       /* the whole request has come */
+    gboolean last;           /* the connection ends after the answer */
     gboolean paused;
+    guint timer;      /* wakes it; 0: none */
+    gboolean hung_up; /* the client is gone, and the connection is about to be closed */
     guint tries;
     gpointer held; /* what ends with the connection */
     GDestroyNotify end_held;
-    WeftReply *prepared;
     WeftReply *reply;
+    gint gone; /* atomic: the client is */
+    /* While a reader has it, and what it left behind: an answer, a transaction with the answer to its success, or something to
+     * do on the main thread. */
+    gboolean reading;
+    WeftTxn *txn;
+    WeftReply *prepared;
+    WeftGoOn go_on;
+    gpointer go_on_data;
+    GDestroyNotify free_go_on;
 };
 
 WeftRequest *weft_request_new(WeftServer *server, const char *target);
@@ -71,28 +94,65 @@ WeftRequest *weft_request_ref(WeftRequest *request);
 void weft_request_unref(WeftRequest *request);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftRequest, weft_request_unref)
 
-/* Answers: from what was remembered under the idempotency key, else by the handler. */
+/* Has a reader answer: from what was remembered under the idempotency key, else by the handler. */
 void weft_request_run(WeftRequest *request);
+/* For readers.c: from here on a reader has the request, with its own store; and the main thread has it again, with its own. */
+void weft_request_begin_reading(WeftRequest *request, WeftStore *store);
+void weft_request_end_reading(WeftRequest *request, WeftStore *store);
 /* The client is gone; commits that are on their way end without an answer. */
 void weft_request_abandon(WeftRequest *request);
 
 /* What is under way for the request: ended when the client is gone. NULL: nothing any more. */
 void weft_request_hold(WeftRequest *request, gpointer held, GDestroyNotify end);
 
-/* --- how a handler ends; each returns TRUE, and takes over what it is given --- */
+/* --- what it costs --- */
+
+/* On whose account it is; borrows from the request. */
+WeftPayer weft_request_payer(const WeftRequest *request);
+/* One of what clients share, on the request's account; NULL and BUSY, or INVALID where its connection has to have an end. */
+WeftShare *weft_request_take(WeftRequest *request, WeftShareKind kind, GError **error);
+/* FALSE and BUSY while the account is in debt. */
+gboolean weft_request_check_debt(WeftRequest *request, WeftBudgetKind kind, GError **error);
+/* Processor time, in microseconds, that another thread used for the request. */
+void weft_request_charge(WeftRequest *request, gint64 microseconds);
+
+/* Charges what the main thread does for the request in a scope, and names it to the watchdog of the main loop:
+ *
+ *     g_auto(WeftMeter) meter = weft_meter_start(request);
+ *
+ * Scopes must not be nested. */
+typedef struct WeftMeter {
+    WeftRequest *request; /* a reference */
+    gint64 since;
+} WeftMeter;
+WeftMeter weft_meter_start(WeftRequest *request);
+void weft_meter_stop(WeftMeter *meter);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(WeftMeter, weft_meter_stop)
+
+/* --- how a handler ends, and what went on for it; each returns TRUE, and takes over what it is given. thread: main or a reader
+ * --- */
 
 gboolean weft_request_reply(WeftRequest *request, WeftReply *reply);
 gboolean weft_request_commit(WeftRequest *request, WeftTxn *txn, WeftReply *reply);
 void weft_request_fail(WeftRequest *request, const GError *error);
+/* thread: a reader. Calls go_on with data on the main thread; free_data frees it where that is not called any more. */
+gboolean weft_request_go_on(WeftRequest *request, WeftGoOn go_on, gpointer data, GDestroyNotify free_data);
+/* The answer to it that an error is, with Retry-After where it is worth another try. */
+WeftReply *weft_request_problem(const WeftRequest *request, const GError *error);
 
-/* --- what it says --- */
+/* --- what it says. thread: main or a reader --- */
+
+/* Nobody waits for the answer any more: long work ends. */
+gboolean weft_request_is_gone(WeftRequest *request);
 
 /* NULL: absent. */
 const char *weft_request_query(const WeftRequest *request, const char *name);
 gboolean weft_request_sees_all(const WeftRequest *request);
 gboolean weft_request_wants_stream(const WeftRequest *request);
-/* Has the caller still the rights that it came with? A revoked token ends what it began. */
+/* thread: main. Has the caller still the rights that it came with? A revoked token ends what it began. */
 gboolean weft_request_is_still_allowed(const WeftRequest *request);
+/* … after these changes; what they do not touch is not looked up again. */
+gboolean weft_request_is_allowed_after(const WeftRequest *request, const WeftChange *changes, gsize n);
 
 /* The tenant that the request is about: the principal's own, or the one of ?tenant=; NULL for all. Another's and an unknown one
  * are both NOT_FOUND. */

@@ -15,10 +15,12 @@ typedef struct WeftRoundItem {
     GError *error;
 } WeftRoundItem;
 
-/* Answers the request. items: in the order of the names, borrowed. */
+/* thread: a reader. Answers the request. items: in the order of the names, borrowed. */
 typedef void (*WeftRoundDone)(WeftRequest *request, const WeftRoundItem *items, guint n);
 
-/* names: char *, NULL allowed, taken over together with the array. UNAVAILABLE without a gate. */
-gboolean weft_round_ask(WeftRequest *request, WeftGateAsk ask, GPtrArray *names, WeftRoundDone done, GError **error);
+/* For a handler's end. kind: what it takes a share of; who has asked for too much already is told that it is BUSY. names: char
+ * *, NULL allowed, taken over together with the array. UNAVAILABLE without a gate. */
+gboolean
+weft_round_ask(WeftRequest *request, WeftShareKind kind, WeftGateAsk ask, GPtrArray *names, WeftRoundDone done, GError **error);
 /* The operation, also where there is no gate; for weft_round_ask(). */
 #define WEFT_GATE_ASK(request, operation) ((request)->gate ? (request)->gate->ops->operation : NULL)

@@ -1,62 +1,114 @@
 #include "server.h"
 
-#include "connections.h"
+#include "clock.h"
 #include "errors.h"
-#include "limit.h"
-#include "page.h"
+#include "hangups.h"
+#include "headers.h"
 #include "problem.h"
 #include "routes.h"
-#include "tls.h"
+#include "watchdog.h"
 #include "yaml.h"
 
-#define HEADERS_MAX 64
-#define HEADERS_SIZE_MAX (16 * 1024)
 /* For each connection; more than our own limits, so that ours are the ones that a client meets. */
 #define CONNECTION_MEMORY (64 * 1024)
 /* A client that has begun to send too much is heard out up to here: only then does it read our answer. */
 #define DISCARD_MAX (8 * 1024 * 1024)
-#define KEY_LENGTH_MAX 64
-/* A request may take this many times the idle time to come: a slow line is no crime. */
-#define PATIENCE 6
+/* Bytes of a body that are collected for anybody, and heard of strangers; those who send more share a number of places. */
+#define UPLOAD_FREE (64 * 1024)
+/* A piece of a body that is smaller takes more time than it brings: those in debt wait before another one. */
+#define SMALL_PIECE (4 * 1024)
+/* What can be done later is, once a turn has taken so long: what a tenant has saved up, its clients might take all at once. */
+#define TURN_TIME (5 * 1000)
+#define TURN_WAIT (20 * 1000)
+/* How long those wait who are in debt, before it is looked at again: less would be more work than what they are kept from. */
+#define DEBT_WAIT_MIN (G_USEC_PER_SEC / 10)
+#define DEBT_WAIT_MAX G_USEC_PER_SEC
+/* In how many times the idle time a part has to have come, or gone, as a whole: a slow line is no crime. */
+#define HEAD_PATIENCE 2
+#define BODY_PATIENCE 6
+#define HANDSHAKE_TIME (5 * G_USEC_PER_SEC)
+#define NAME_TIME (2 * G_USEC_PER_SEC)
+#define NAME_MEMORY (60 * G_USEC_PER_SEC)
+/* The library's own limit is met by nobody: ours come first. */
+#define LIBRARY_CONNECTIONS 1000000
+#define READERS 8 /* that read requests at the same time */
 
 struct WeftServer {
     WeftStore *store;
     WeftApiOptions options;
-    WeftLimit *limit;
+    WeftShares *shares;
+    WeftBudgets *budgets;
     WeftStreams *streams;
     WeftSessions *sessions;
     WeftClusterTexts *texts[2]; /* for a tenant's eyes, and for those that see all */
-    WeftWorks *works;
+    WeftReaders *readers;
     WeftBlobs *blobs; /* NULL: none */
-    WeftConnections *connections;
+    WeftUsers *users;
     GHashTable *paused; /* WeftRequest */
-    GPtrArray *daemons; /* Daemon */
+    WeftHangups *hangups;
+    GPtrArray *listeners; /* WeftListener */
+    struct MHD_Daemon *http;
+    GSource *source;          /* its descriptor in the main loop */
+    gint64 turn;              /* when the library last began to run, in the processor time of the thread */
+    WeftConnection *incoming; /* what is being handed to the library */
 };
 
-typedef struct {
-    WeftServer *server;
-    gboolean local;
-    WeftTls *tls; /* NULL: the library listens itself */
-    struct MHD_Daemon *http;
-    GSource *source;
-} Daemon;
+static WeftConnection *
+connection_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
 
 /* --- pause and wake --- */
+
+static int
+socket_of(const WeftRequest *request)
+{
+    return MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
 
 void
 weft_server_pause(WeftRequest *request)
 {
     request->paused = TRUE;
     g_hash_table_add(request->server->paused, request);
+    weft_hangups_watch(request->server->hangups, socket_of(request), request);
     MHD_suspend_connection(request->connection);
+}
+
+static gboolean
+on_time(gpointer data)
+{
+    WeftRequest *request = data;
+    request->timer = 0;
+    weft_server_wake(request);
+    return G_SOURCE_REMOVE;
+}
+
+static void
+pause_for(WeftRequest *request, gint64 time)
+{
+    weft_server_pause(request);
+    request->timer = g_timeout_add((guint)(time / 1000) + 1, on_time, request);
+}
+
+gboolean
+weft_server_make_wait(WeftRequest *request)
+{
+    WeftPayer payer = weft_request_payer(request);
+    gint64 wait = weft_budget_wait(request->budgets, WEFT_BUDGET_PROCESSOR, &payer, g_get_monotonic_time());
+    gboolean is_long = payer.kind != WEFT_PAYER_OPERATOR && weft_clock_thread() - request->server->turn > TURN_TIME;
+    if (!wait && !is_long)
+        return FALSE;
+    pause_for(request, wait ? CLAMP(wait, DEBT_WAIT_MIN, DEBT_WAIT_MAX) : TURN_WAIT);
+    return TRUE;
 }
 
 /* A resumed connection goes on when MHD runs again; no descriptor tells it. */
 static void
 run_soon(WeftServer *server)
 {
-    for (guint i = 0; i < server->daemons->len; i++)
-        g_source_set_ready_time(((Daemon *)server->daemons->pdata[i])->source, 0);
+    g_source_set_ready_time(server->source, 0);
 }
 
 void
@@ -65,105 +117,44 @@ weft_server_wake(WeftRequest *request)
     if (!request->paused)
         return;
     request->paused = FALSE;
+    g_clear_handle_id(&request->timer, g_source_remove);
     g_hash_table_remove(request->server->paused, request);
+    weft_hangups_forget(request->server->hangups, socket_of(request));
     MHD_resume_connection(request->connection);
     run_soon(request->server);
 }
 
+/* What is under way for it ends with its connection, which the library closes when it is told so. */
+static void
+on_hung_up(gpointer data)
+{
+    WeftRequest *request = data;
+    request->hung_up = TRUE;
+    weft_server_wake(request);
+}
+
+/* The seats of administrators are few, and are for those who come to help. */
+gboolean
+weft_server_may_last(const WeftRequest *request, GError **error)
+{
+    return weft_connection_may_last(connection_of(request->connection)) ||
+           weft_error_refuse(error, WEFT_ERROR_INVALID,
+                             "the socket of administrators has no event streams and sessions; open them on the other one, %s",
+                             request->server->options.socket_path);
+}
+
 /* --- what came --- */
 
-static const struct {
-    const char *name;
-    gsize offset;
-} headers[] = {
-    { "Authorization", G_STRUCT_OFFSET(WeftHeaders, authorization) },
-    { "Content-Type", G_STRUCT_OFFSET(WeftHeaders, content_type) },
-    { "Accept", G_STRUCT_OFFSET(WeftHeaders, accept) },
-    { "If-Match", G_STRUCT_OFFSET(WeftHeaders, if_match) },
-    { "Idempotency-Key", G_STRUCT_OFFSET(WeftHeaders, idempotency_key) },
-    { "Last-Event-ID", G_STRUCT_OFFSET(WeftHeaders, last_event_id) },
-    { "Content-Length", G_STRUCT_OFFSET(WeftHeaders, content_length) },
-};
-
-typedef struct {
-    WeftHeaders *headers;
-    guint count;
-    gsize size;
-    const char *twice;
-    gboolean chunked;
-    gboolean broken; /* what others may read differently */
-} HeaderWalk;
-
-static enum MHD_Result
-take_header(void *data, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-    HeaderWalk *walk = data;
-    walk->count++;
-    walk->size += strlen(name) + (value ? strlen(value) : 0);
-    walk->broken |= strpbrk(name, " \t") != NULL;
-    walk->chunked |= g_ascii_strcasecmp(name, "Transfer-Encoding") == 0;
-    for (guint i = 0; i < G_N_ELEMENTS(headers); i++) {
-        if (g_ascii_strcasecmp(headers[i].name, name) != 0)
-            continue;
-        char **slot = G_STRUCT_MEMBER_P(walk->headers, headers[i].offset);
-        if (*slot)
-            walk->twice = headers[i].name;
-        else
-            *slot = g_strdup(value ? value : "");
-    }
-    return MHD_YES;
-}
-
+/* What was refused for the rate costs time, but counts as no request: who waits long enough gets in. */
 static gboolean
-take_headers(WeftRequest *request, GError **error)
+check_budgets(WeftRequest *request, GError **error)
 {
-    HeaderWalk walk = { .headers = &request->headers };
-    MHD_get_connection_values(request->connection, MHD_HEADER_KIND, take_header, &walk);
-    /* Where this request ends is a matter of taste then, and what follows is no request of ours. */
-    request->last = walk.broken || (request->headers.content_length && (walk.chunked || walk.twice));
-    if (walk.count > HEADERS_MAX || walk.size > HEADERS_SIZE_MAX) {
-        g_set_error(error, WEFT_HTTP_ERROR, 431, "%u headers of %zu bytes: may be %d of %d in all", walk.count, walk.size,
-                    HEADERS_MAX, HEADERS_SIZE_MAX);
+    if (!weft_request_check_debt(request, WEFT_BUDGET_REQUESTS, error) ||
+        !weft_request_check_debt(request, WEFT_BUDGET_PROCESSOR, error))
         return FALSE;
-    }
-    if (walk.broken || (walk.chunked && request->headers.content_length)) {
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID,
-                    "headers: no blank in a name, and either Content-Length or Transfer-Encoding");
-        return FALSE;
-    }
-    if (walk.twice) {
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "header %s: given twice; give it once", walk.twice);
-        return FALSE;
-    }
+    WeftPayer payer = weft_request_payer(request);
+    weft_budget_charge(request->budgets, WEFT_BUDGET_REQUESTS, &payer, 1, g_get_monotonic_time());
     return TRUE;
-}
-
-static gboolean
-check_key(WeftRequest *request, GError **error)
-{
-    const char *key = request->headers.idempotency_key;
-    if (!key || strcmp(request->method, "POST") != 0) {
-        g_clear_pointer(&request->headers.idempotency_key, g_free);
-        return TRUE;
-    }
-    gsize length = strlen(key);
-    for (const char *p = key; *p; p++)
-        if (!g_ascii_isalnum(*p) && !strchr("._-", *p))
-            length = 0;
-    if (length >= 1 && length <= KEY_LENGTH_MAX)
-        return TRUE;
-    g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "Idempotency-Key: must be 1 to %d of A-Z a-z 0-9 . _ -", KEY_LENGTH_MAX);
-    return FALSE;
-}
-
-static gboolean
-check_rate(WeftRequest *request, const char *account, guint cost, GError **error)
-{
-    if (weft_limit_take(request->server->limit, account, cost, g_get_monotonic_time()))
-        return TRUE;
-    g_set_error(error, WEFT_ERROR, WEFT_ERROR_BUSY, "more than %u requests a second; try again in a second",
-                request->server->options.requests_per_second);
-    return FALSE;
 }
 
 static gboolean
@@ -173,11 +164,11 @@ identify(WeftRequest *request, GError **error)
     request->principal = weft_auth_identify(request->store, request->peer, request->headers.authorization, &failure);
     if (request->principal) {
         const char *tenant = request->principal->tenant;
+        g_free(request->account);
         request->account = g_strdup_printf("%s/%s", tenant ? tenant : "", request->principal->name);
-        return check_rate(request, request->account, 1, error);
+        return check_budgets(request, error);
     }
-    /* Strangers share one bucket: they cannot use up anybody else's. */
-    if (!check_rate(request, "?", 1, error))
+    if (!check_budgets(request, error))
         g_error_free(failure);
     else
         g_propagate_error(error, failure);
@@ -197,56 +188,19 @@ check_role(const WeftRequest *request, GError **error)
 static gboolean
 admit(WeftRequest *request, GError **error)
 {
-    if (!take_headers(request, error) || !identify(request, error))
+    if (!weft_headers_take(request, error) || !identify(request, error))
         return FALSE;
     request->route = weft_router_match(weft_routes, request->method, request->target, &request->match, error);
-    return request->route && check_role(request, error) && check_key(request, error) &&
-           check_rate(request, request->account, weft_page_cost(request) - 1, error);
-}
-
-static gboolean
-check_type(const WeftRequest *request, const char *wanted, GError **error)
-{
-    const char *type = request->headers.content_type ? request->headers.content_type : "";
-    gsize word = strcspn(type, "; \t");
-    if (word == strlen(wanted) && g_ascii_strncasecmp(type, wanted, word) == 0)
-        return TRUE;
-    g_set_error(error, WEFT_HTTP_ERROR, 415, "Content-Type: must be %s, is \"%.64s\"", wanted, type);
-    return FALSE;
-}
-
-static gboolean
-parse_body(WeftRequest *request, GError **error)
-{
-    if (!check_type(request, "application/json", error))
-        return FALSE;
-    request->body = weft_json_parse((const char *)request->upload->data, request->upload->len, error);
-    if (!request->body)
-        return FALSE;
-    if (json_is_object(request->body))
-        return TRUE;
-    g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "the body must be a JSON object: { … }");
-    return FALSE;
-}
-
-static gboolean
-take_body(WeftRequest *request, GError **error)
-{
-    const WeftRoute *route = request->route;
-    if (route->body == WEFT_BODY_RAW)
-        return check_type(request, "application/octet-stream", error);
-    if (request->upload->len && route->body != WEFT_BODY_NONE)
-        return parse_body(request, error);
-    if (request->upload->len)
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "%s %s: takes no body; send none", route->method, route->path);
-    else if (route->body == WEFT_BODY_REQUIRED)
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "%s %s: needs a body, a JSON object", route->method, route->path);
-    else
-        return TRUE;
-    return FALSE;
+    return request->route && check_role(request, error) && weft_headers_check_key(request, error);
 }
 
 /* --- what goes out --- */
+
+static guint64
+size_of(const WeftReply *reply)
+{
+    return reply->raw ? reply->raw : reply->body ? strlen(reply->body) : 0;
+}
 
 static struct MHD_Response *
 make_response(WeftReply *reply)
@@ -255,7 +209,12 @@ make_response(WeftReply *reply)
         return weft_stream_response(g_steal_pointer(&reply->stream));
     if (reply->upgrade)
         return weft_session_response();
-    gsize length = reply->raw ? reply->raw : reply->body ? strlen(reply->body) : 0;
+    if (reply->fd >= 0) {
+        int fd = reply->fd;
+        reply->fd = -1;
+        return MHD_create_response_from_fd64(reply->raw, fd);
+    }
+    gsize length = size_of(reply);
     return MHD_create_response_from_buffer(length, g_steal_pointer(&reply->body), MHD_RESPMEM_MUST_FREE);
 }
 
@@ -263,6 +222,8 @@ static enum MHD_Result
 send_reply(WeftRequest *request)
 {
     WeftReply *reply = request->reply;
+    gboolean is_open_ended = reply->stream || reply->upgrade;
+    guint64 size = size_of(reply);
     struct MHD_Response *response = make_response(reply);
     if (!response)
         return MHD_NO;
@@ -273,17 +234,35 @@ send_reply(WeftRequest *request)
     MHD_add_response_header(response, "Cache-Control", "no-store");
     for (guint i = 0; i + 1 < reply->headers->len; i += 2)
         MHD_add_response_header(response, reply->headers->pdata[i], reply->headers->pdata[i + 1]);
-    if (request->route && strcmp(request->method, "GET") != 0)
+    if (request->principal && request->route && strcmp(request->method, "GET") != 0)
         g_info("%s: %s %s: %u", request->principal->name, request->method, request->target, reply->status);
+    if (!is_open_ended)
+        weft_connection_has_answer(connection_of(request->connection), size);
     enum MHD_Result queued = MHD_queue_response(request->connection, reply->status, response);
     MHD_destroy_response(response);
     return queued;
 }
 
+/* What is refused for a debt costs time as well: whoever has that too often gets its answers later. */
+static enum MHD_Result
+answer(WeftRequest *request)
+{
+    WeftPayer payer = weft_request_payer(request);
+    gint64 now = g_get_monotonic_time();
+    gint64 hold = request->wait ? weft_budget_wait(request->budgets, WEFT_BUDGET_REFUSALS, &payer, now) : 0;
+    if (request->wait)
+        weft_budget_charge(request->budgets, WEFT_BUDGET_REFUSALS, &payer, 1, now);
+    request->wait = 0;
+    if (!hold)
+        return send_reply(request);
+    pause_for(request, hold);
+    return MHD_YES;
+}
+
 static void
 refuse(WeftRequest *request, const GError *error)
 {
-    WeftReply *reply = weft_reply_problem(error);
+    WeftReply *reply = weft_request_problem(request, error);
     if (reply->status == 405)
         weft_reply_header(reply, "Allow", "%s", request->match.allow);
     if (request->last)
@@ -293,27 +272,25 @@ refuse(WeftRequest *request, const GError *error)
 
 /* --- the life of a request --- */
 
-static WeftConnection *
-connection_of(struct MHD_Connection *connection)
-{
-    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-}
-
 static void *
 on_target(void *data, const char *target, struct MHD_Connection *connection)
 {
-    Daemon *daemon = data;
-    WeftRequest *request = weft_request_new(daemon->server, target);
-    request->store = daemon->server->store;
-    request->streams = daemon->server->streams;
-    request->sessions = daemon->server->sessions;
-    request->gate = daemon->server->options.gate;
-    request->texts = daemon->server->texts;
-    request->works = daemon->server->works;
-    request->blobs = daemon->server->blobs;
-    request->options = &daemon->server->options;
+    WeftServer *server = data;
+    WeftRequest *request = weft_request_new(server, target);
+    request->store = server->store;
+    request->streams = server->streams;
+    request->sessions = server->sessions;
+    request->gate = server->options.gate;
+    request->texts = server->texts;
+    request->readers = server->readers;
+    request->shares = server->shares;
+    request->budgets = weft_budgets_ref(server->budgets);
+    request->blobs = server->blobs;
+    request->options = &server->options;
     request->connection = connection;
+    weft_connection_is_heard(connection_of(connection));
     request->peer = connection_of(connection)->peer;
+    request->account = g_strdup(request->peer->party);
     return request;
 }
 
@@ -326,6 +303,23 @@ body_max(const WeftRequest *request)
     return route->raw_max ? route->raw_max : WEFT_RAW_MAX;
 }
 
+static gboolean
+has_chunks(const WeftRequest *request)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Transfer-Encoding") != NULL;
+}
+
+/* A known client is heard out beyond what its body may have; a stranger is not: whatever it says changes nothing. */
+static gboolean
+is_heard_out(const WeftRequest *request)
+{
+    const char *length = request->headers.content_length;
+    guint64 announced = length ? g_ascii_strtoull(length, NULL, 10) : 0;
+    if (!request->principal)
+        return announced <= UPLOAD_FREE && !has_chunks(request);
+    return announced <= body_max(request) + (guint64)DISCARD_MAX;
+}
+
 /* All that can be refused before the body has come is refused on its head; the answer follows when the body has been read. */
 static enum MHD_Result
 begin(WeftRequest *request, const char *method)
@@ -334,8 +328,8 @@ begin(WeftRequest *request, const char *method)
     request->method = g_strdup(method);
     if (!admit(request, &error))
         refuse(request, error);
-    const char *length = request->headers.content_length;
-    if (!length || g_ascii_strtoull(length, NULL, 10) <= body_max(request) + (guint64)DISCARD_MAX)
+    weft_connection_has_head(connection_of(request->connection), request->principal != NULL);
+    if (is_heard_out(request))
         return MHD_YES;
     if (!request->reply) {
         error = g_error_new(WEFT_HTTP_ERROR, 413, "the body may have %u bytes", body_max(request));
@@ -344,15 +338,26 @@ begin(WeftRequest *request, const char *method)
     return send_reply(request);
 }
 
+/* What is left in *left stays where it is, and comes again. */
 static enum MHD_Result
-collect(WeftRequest *request, const char *data, gsize size)
+collect(WeftRequest *request, const char *data, gsize *left)
 {
+    g_autoptr(GError) busy = NULL;
     guint max = body_max(request);
+    gsize size = *left;
+    if (request->uploaded && size < SMALL_PIECE && weft_server_make_wait(request))
+        return MHD_YES;
+    *left = 0;
     request->uploaded += size;
     if (request->uploaded > max + (gsize)DISCARD_MAX)
         return MHD_NO;
     if (request->reply)
         return MHD_YES;
+    if (request->uploaded > UPLOAD_FREE && !request->upload_share &&
+        !(request->upload_share = weft_request_take(request, WEFT_SHARE_UPLOADS, &busy))) {
+        refuse(request, busy);
+        return MHD_YES;
+    }
     if (request->uploaded > max) {
         g_autoptr(GError) error = g_error_new(WEFT_HTTP_ERROR, 413, "the body may have %u bytes, this one has more", max);
         refuse(request, error);
@@ -370,7 +375,7 @@ process(WeftRequest *request)
     weft_connection_has_request(connection_of(request->connection));
     if (request->reply)
         return;
-    if (take_body(request, &error))
+    if (weft_request_check_debt(request, WEFT_BUDGET_PROCESSOR, &error))
         weft_request_run(request);
     else
         refuse(request, error);
@@ -381,17 +386,18 @@ on_request(void *data, struct MHD_Connection *connection, const char *url, const
            const char *upload, size_t *upload_size, void **state)
 {
     WeftRequest *request = *state;
+    g_auto(WeftMeter) meter = weft_meter_start(request);
+    meter.since -= weft_connection_take_time(connection_of(connection));
+    if (request->hung_up)
+        return MHD_NO;
     if (!request->method)
         return begin(request, method);
-    if (*upload_size) {
-        gsize size = *upload_size;
-        *upload_size = 0;
-        return collect(request, upload, size);
-    }
+    if (*upload_size)
+        return collect(request, upload, upload_size);
     if (!request->complete)
         process(request);
     if (request->reply)
-        return send_reply(request);
+        return answer(request);
     weft_server_pause(request);
     return MHD_YES;
 }
@@ -411,13 +417,11 @@ on_completed(void *data, struct MHD_Connection *connection, void **state, enum M
 static void
 on_connection(void *data, struct MHD_Connection *connection, void **state, enum MHD_ConnectionNotificationCode code)
 {
-    Daemon *daemon = data;
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        *state = weft_connection_new(daemon->server->connections, fd, daemon->local);
-    } else {
-        weft_connection_free(*state);
-    }
+    WeftServer *server = data;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        *state = g_steal_pointer(&server->incoming);
+    else
+        weft_connection_unref(*state);
 }
 
 /* A client that does not take what is left is as one that does not send its request. */
@@ -432,38 +436,40 @@ weft_server_hang_up(WeftRequest *request, struct MHD_UpgradeResponseHandle *hand
 /* --- in the main loop --- */
 
 static void
-set_deadline(Daemon *daemon)
+set_deadline(WeftServer *server)
 {
     MHD_UNSIGNED_LONG_LONG wait;
-    gboolean has = MHD_get_timeout(daemon->http, &wait) == MHD_YES;
-    g_source_set_ready_time(daemon->source, has ? g_get_monotonic_time() + (gint64)MIN(wait, G_MAXINT) * 1000 : -1);
+    gboolean has = MHD_get_timeout(server->http, &wait) == MHD_YES;
+    g_source_set_ready_time(server->source, has ? g_get_monotonic_time() + (gint64)MIN(wait, G_MAXINT) * 1000 : -1);
 }
 
 typedef struct {
     GSource base;
-    Daemon *daemon;
+    WeftServer *server;
 } HttpSource;
 
 static gboolean
 dispatch(GSource *source, GSourceFunc callback, gpointer data)
 {
-    Daemon *daemon = ((HttpSource *)source)->daemon;
-    MHD_run(daemon->http);
-    set_deadline(daemon);
+    WeftServer *server = ((HttpSource *)source)->server;
+    server->turn = weft_clock_thread();
+    weft_watchdog_mark("reading and sending over HTTP", NULL);
+    MHD_run(server->http);
+    set_deadline(server);
     return G_SOURCE_CONTINUE;
 }
 
 static GSourceFuncs source_functions = { .dispatch = dispatch };
 
 static void
-attach(Daemon *daemon)
+attach(WeftServer *server)
 {
-    int fd = MHD_get_daemon_info(daemon->http, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-    daemon->source = g_source_new(&source_functions, sizeof(HttpSource));
-    ((HttpSource *)daemon->source)->daemon = daemon;
-    g_source_add_unix_fd(daemon->source, fd, G_IO_IN);
-    g_source_attach(daemon->source, NULL);
-    set_deadline(daemon);
+    int fd = MHD_get_daemon_info(server->http, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    server->source = g_source_new(&source_functions, sizeof(HttpSource));
+    ((HttpSource *)server->source)->server = server;
+    g_source_add_unix_fd(server->source, fd, G_IO_IN);
+    g_source_attach(server->source, NULL);
+    set_deadline(server);
 }
 
 G_GNUC_PRINTF(2, 0)
@@ -474,95 +480,100 @@ on_log(void *data, const char *format, va_list args)
     g_debug("http: %s", g_strchomp(message));
 }
 
-static void
-daemon_free(gpointer data)
-{
-    Daemon *daemon = data;
-    if (daemon->source) {
-        g_source_destroy(daemon->source);
-        g_source_unref(daemon->source);
-    }
-    if (daemon->http)
-        MHD_stop_daemon(daemon->http);
-    weft_tls_free(daemon->tls);
-    g_free(daemon);
-}
-
+/* The library is given connections, and takes none itself: once its limit is met while the main loop is busy, 0.9.75 does not
+ * look at a listening socket again until some connection wakes it. */
 static struct MHD_Daemon *
-start_http(Daemon *daemon, const WeftListener *listener)
+start_http(WeftServer *server)
 {
-    const WeftApiOptions *options = &daemon->server->options;
-    guint flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE | MHD_USE_ERROR_LOG;
-    struct MHD_OptionItem listening[] = {
-        { listener->certificate ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, listener->fd, NULL },
-        { MHD_OPTION_END, 0, NULL },
-    };
-    flags |= listener->certificate ? MHD_USE_NO_LISTEN_SOCKET : 0;
-    return MHD_start_daemon(flags, 0, NULL, NULL, on_request, daemon, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-                            MHD_OPTION_CONNECTION_LIMIT, listener->connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-                            listener->local ? 0 : options->connections_per_address, MHD_OPTION_CONNECTION_TIMEOUT,
-                            (guint)MAX(options->idle_timeout / G_USEC_PER_SEC, 1), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+    guint flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE | MHD_USE_ERROR_LOG;
+    return MHD_start_daemon(flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+                            MHD_OPTION_CONNECTION_LIMIT, LIBRARY_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+                            (guint)MAX(server->options.idle_timeout / G_USEC_PER_SEC, 1), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                             (size_t)CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, on_target,
-                            daemon, MHD_OPTION_NOTIFY_COMPLETED, on_completed, daemon, MHD_OPTION_NOTIFY_CONNECTION,
-                            on_connection, daemon, MHD_OPTION_ARRAY, listening, MHD_OPTION_END);
+                            server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
+                            on_connection, server, MHD_OPTION_END);
 }
 
-/* The library counts its connections, and those of one address, as if it had accepted them. */
+/* --- listening --- */
+
+/* Whose it is we know better than from an address: the library is given none. */
 static void
-on_accepted(int fd, const struct sockaddr *address, socklen_t length, gpointer data)
+on_ready(WeftConnection *connection, int fd, gpointer data)
 {
-    Daemon *daemon = data;
-    if (MHD_add_connection(daemon->http, fd, address, length) == MHD_YES)
-        run_soon(daemon->server);
-}
-
-static gboolean
-listen_tls(Daemon *daemon, const WeftListener *listener, GError **error)
-{
-    WeftTlsOptions options = {
-        .fd = listener->fd,
-        .certificate = listener->certificate,
-        .key = listener->key,
-        .connections = listener->connections,
-        .patience = PATIENCE * daemon->server->options.idle_timeout,
-    };
-    daemon->tls = weft_tls_new(&options, on_accepted, daemon, error);
-    return daemon->tls != NULL;
+    static const struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
+    WeftServer *server = data;
+    server->incoming = connection;
+    MHD_add_connection(server->http, fd, &nowhere, sizeof nowhere);
+    g_clear_pointer(&server->incoming, weft_connection_unref); /* it was not taken */
+    run_soon(server);
 }
 
 gboolean
-weft_server_listen(WeftServer *server, const WeftListener *listener, GError **error)
+weft_server_listen(WeftServer *server, const WeftServerSocket *socket, GError **error)
 {
-    Daemon *daemon = g_new0(Daemon, 1);
-    daemon->server = server;
-    daemon->local = listener->local;
-    daemon->http = start_http(daemon, listener);
-    if (!daemon->http || (listener->certificate && !listen_tls(daemon, listener, error))) {
-        gboolean told = daemon->http != NULL;
-        daemon_free(daemon); /* the socket is closed */
-        return told ? FALSE : weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot serve HTTP");
-    }
-    attach(daemon);
-    g_ptr_array_add(server->daemons, daemon);
-    return TRUE;
+    gint64 idle = server->options.idle_timeout;
+    gboolean admins = socket->kind == WEFT_LISTENER_ADMINS;
+    WeftListenerOptions options = {
+        .kind = socket->kind,
+        .fd = socket->fd,
+        .name = socket->name,
+        .limits = {
+            .all = socket->connections,
+            .of_party = admins ? socket->connections : server->options.connections_per_address,
+            .strangers = MAX(socket->connections / 2, 1),
+        },
+        .times = {
+            .handshake = MIN(HANDSHAKE_TIME, idle),
+            .head = HEAD_PATIENCE * idle,
+            .body = BODY_PATIENCE * idle,
+            .answer = BODY_PATIENCE * idle,
+            .open = !admins,
+        },
+        .certificate = socket->certificate,
+        .key = socket->key,
+        .users = server->users,
+    };
+    WeftListener *listener = weft_listener_new(&options, on_ready, server, error);
+    if (listener)
+        g_ptr_array_add(server->listeners, listener);
+    return listener != NULL;
 }
 
 WeftServer *
-weft_server_new(WeftStore *store, const WeftApiOptions *options, WeftBlobs *blobs)
+weft_server_new(WeftStore *store, const WeftApiOptions *options, WeftBlobs *blobs, GError **error)
 {
     WeftServer *server = g_new0(WeftServer, 1);
     server->store = store;
     server->blobs = blobs;
     server->options = *options;
-    server->limit = weft_limit_new(options->requests_per_second, options->requests_burst);
-    server->streams = weft_streams_new(store, options->streams);
-    server->sessions = weft_sessions_new(store, options->gate, options->sessions);
+    server->shares = weft_shares_new((const guint[WEFT_SHARE_KINDS]){
+        [WEFT_SHARE_STREAMS] = options->streams,
+        [WEFT_SHARE_SESSIONS] = options->sessions,
+        [WEFT_SHARE_READERS] = READERS,
+        [WEFT_SHARE_TRIALS] = options->trials,
+        [WEFT_SHARE_QUESTIONS] = options->questions,
+        [WEFT_SHARE_UPLOADS] = options->uploads,
+    });
+    server->budgets = weft_budgets_new(
+        &(WeftBudgetLimits){ options->requests_per_second, options->requests_burst, options->processor_per_tenant });
+    server->streams = weft_streams_new(store);
+    server->sessions = weft_sessions_new(store, options->gate);
     for (guint all = 0; all < 2; all++)
-        server->texts[all] = weft_cluster_texts_new(store, all);
-    server->works = weft_works_new();
-    server->connections = weft_connections_new(options->connections_per_address, PATIENCE * options->idle_timeout);
+        server->texts[all] = weft_cluster_texts_new(all);
+    server->users = weft_users_new(NULL, NAME_TIME, NAME_MEMORY);
     server->paused = g_hash_table_new(NULL, NULL);
-    server->daemons = g_ptr_array_new_with_free_func(daemon_free);
+    server->hangups = weft_hangups_new(on_hung_up);
+    server->listeners = g_ptr_array_new_with_free_func((GDestroyNotify)weft_listener_free);
+    (void)WEFT_HTTP_ERROR; /* made at its first use, which must not be two readers' at once */
+    server->readers = weft_readers_new(store, READERS, error);
+    server->http = server->readers ? start_http(server) : NULL;
+    if (!server->http) {
+        if (server->readers)
+            weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot serve HTTP");
+        weft_server_free(server);
+        return NULL;
+    }
+    attach(server);
     return server;
 }
 
@@ -575,6 +586,18 @@ wake_all(WeftServer *server)
         weft_server_wake(item->data);
 }
 
+/* Everybody who waits is handed to the library first, which then closes what it has. */
+static void
+close_connections(WeftServer *server)
+{
+    for (guint i = 0; i < server->listeners->len; i++)
+        weft_listener_stop(server->listeners->pdata[i]);
+    g_clear_pointer(&server->users, weft_users_free);
+    g_source_destroy(server->source);
+    g_source_unref(server->source);
+    MHD_stop_daemon(server->http);
+}
+
 void
 weft_server_free(WeftServer *server)
 {
@@ -582,14 +605,18 @@ weft_server_free(WeftServer *server)
         return;
     wake_all(server);
     weft_sessions_end(server->sessions);
-    g_ptr_array_unref(server->daemons);
+    if (server->http)
+        close_connections(server);
+    weft_readers_free(server->readers);
+    weft_users_free(server->users);
+    g_ptr_array_unref(server->listeners);
     weft_streams_free(server->streams);
     weft_sessions_free(server->sessions);
-    weft_connections_free(server->connections);
-    weft_works_free(server->works);
     for (guint all = 0; all < 2; all++)
         weft_cluster_texts_free(server->texts[all]);
-    weft_limit_free(server->limit);
+    weft_shares_unref(server->shares);
+    weft_budgets_unref(server->budgets);
     g_hash_table_unref(server->paused);
+    weft_hangups_free(server->hangups);
     g_free(server);
 }

@@ -1,27 +1,34 @@
-/* HTTP on a listening socket, in the main loop: collects requests, lets them be answered, sends the answers. */
+/* HTTP on listening sockets, in the main loop: collects requests, lets them be answered, sends the answers. */
 #pragma once
 
 #include "api.h"
+#include "listener.h"
 #include "request.h"
 
 #include <glib.h>
 
-/* blobs: borrowed; NULL: none. */
-WeftServer *weft_server_new(WeftStore *store, const WeftApiOptions *options, WeftBlobs *blobs);
+/* blobs: borrowed; NULL: none. NULL: the HTTP library does not start. */
+WeftServer *weft_server_new(WeftStore *store, const WeftApiOptions *options, WeftBlobs *blobs, GError **error);
 void weft_server_free(WeftServer *server);
 
-typedef struct WeftListener {
-    int fd;         /* bound and listening; taken over */
-    gboolean local; /* a Unix socket: the peer's credentials count */
+typedef struct WeftServerSocket {
+    WeftListenerKind kind;
+    int fd; /* bound and listening; taken over */
+    const char *name;
     guint connections;
     const char *certificate; /* PEM texts, copied; NULL: no TLS */
     const char *key;
-} WeftListener;
+} WeftServerSocket;
 
-gboolean weft_server_listen(WeftServer *server, const WeftListener *listener, GError **error);
+gboolean weft_server_listen(WeftServer *server, const WeftServerSocket *socket, GError **error);
 
 /* From a callback of the HTTP library only: nothing happens on the connection until it is woken. */
 void weft_server_pause(WeftRequest *request);
+/* Likewise, for a while, if whoever pays for the request is in debt, or is no operator and this turn of the main loop has been
+ * long already; FALSE: neither. What was to be done for it is tried again then, and asks again. */
+gboolean weft_server_make_wait(WeftRequest *request);
+/* FALSE where its answer has to have an end. */
+gboolean weft_server_may_last(const WeftRequest *request, GError **error);
 /* Fine at any time. */
 void weft_server_wake(WeftRequest *request);
 /* Ends an upgraded connection; what was written to it may still be taken for a while. */

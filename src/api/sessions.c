@@ -8,7 +8,6 @@
 
 #include <unistd.h>
 
-#define SHARES 4 /* nobody has more than one of so many parts of all sessions */
 #define OPEN_SECONDS 30
 #define LOOK_SECONDS 15 /* time alone ends a token too */
 #define TOLD_TOGETHER (60 * G_USEC_PER_SEC)
@@ -21,7 +20,6 @@ const char *const weft_session_protocols[] = {
 struct WeftSessions {
     WeftStore *store;
     WeftGate *gate;
-    guint max;
     guint watch;
     guint timer;
     WeftSplices *splices;
@@ -39,6 +37,7 @@ typedef struct {
 typedef struct {
     WeftSessions *sessions;
     WeftRequest *request; /* holds the session: where its connection ends, so does this */
+    WeftShare *share;
     WeftCluster *cluster;
     WeftNode *node;
     WeftGateKind kind;
@@ -63,6 +62,7 @@ session_free(gpointer data)
         close(session->fd);
     if (session->handle)
         weft_server_hang_up(session->request, session->handle);
+    weft_share_free(session->share);
     weft_cluster_free(session->cluster);
     weft_node_free(session->node);
     g_free(session);
@@ -81,36 +81,34 @@ session_end(WeftSession *session)
 /* --- whose they are --- */
 
 static void
-end_forbidden(WeftSessions *sessions)
-{
-    for (guint i = sessions->all->len; i > 0; i--) {
-        WeftSession *session = sessions->all->pdata[i - 1];
-        if (session->handle && !weft_request_is_still_allowed(session->request))
-            session_end(session);
-    }
-}
-
-static void
 on_change(const WeftChange *changes, gsize n, gpointer data)
 {
-    if (weft_auth_is_touched(changes, n))
-        end_forbidden(data);
+    WeftSessions *sessions = data;
+    for (guint i = sessions->all->len; i > 0; i--) {
+        WeftSession *session = sessions->all->pdata[i - 1];
+        if (session->handle && !weft_request_is_allowed_after(session->request, changes, n))
+            session_end(session);
+    }
 }
 
 static gboolean
 on_look(gpointer data)
 {
-    end_forbidden(data);
+    WeftSessions *sessions = data;
+    for (guint i = sessions->all->len; i > 0; i--) {
+        WeftSession *session = sessions->all->pdata[i - 1];
+        if (session->handle && !weft_request_is_still_allowed(session->request))
+            session_end(session);
+    }
     return G_SOURCE_CONTINUE;
 }
 
 WeftSessions *
-weft_sessions_new(WeftStore *store, WeftGate *gate, guint max)
+weft_sessions_new(WeftStore *store, WeftGate *gate)
 {
     WeftSessions *sessions = g_new0(WeftSessions, 1);
     sessions->store = store;
     sessions->gate = gate;
-    sessions->max = max;
     sessions->all = g_ptr_array_new();
     sessions->told = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     sessions->splices = weft_splices_new();
@@ -141,21 +139,6 @@ weft_sessions_free(WeftSessions *sessions)
     g_ptr_array_unref(sessions->all);
     g_hash_table_unref(sessions->told);
     g_free(sessions);
-}
-
-static gboolean
-check_room(WeftSessions *sessions, const char *account, GError **error)
-{
-    guint most = (sessions->max + SHARES - 1) / SHARES, own = 0;
-    for (guint i = 0; i < sessions->all->len; i++)
-        own += strcmp(((const WeftSession *)sessions->all->pdata[i])->request->account, account) == 0;
-    if (!sessions->gate)
-        return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd has no way into its nodes");
-    if (sessions->all->len >= sessions->max)
-        return weft_error_refuse(error, WEFT_ERROR_BUSY, "there are %u sessions already; try again later", sessions->max);
-    if (own >= most)
-        return weft_error_refuse(error, WEFT_ERROR_BUSY, "you have %u sessions already; end one, or try again later", own);
-    return TRUE;
 }
 
 /* --- the upgraded connection --- */
@@ -309,7 +292,9 @@ gboolean
 weft_sessions_open(WeftRequest *request, WeftCluster *cluster, WeftNode *node, WeftGateKind kind, GError **error)
 {
     WeftSessions *sessions = request->sessions;
-    if (!check_room(sessions, request->account, error)) {
+    gboolean ways = sessions->gate || weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd has no way into its nodes");
+    WeftShare *share = ways ? weft_request_take(request, WEFT_SHARE_SESSIONS, error) : NULL;
+    if (!share) {
         weft_cluster_free(cluster);
         weft_node_free(node);
         return FALSE;
@@ -317,6 +302,7 @@ weft_sessions_open(WeftRequest *request, WeftCluster *cluster, WeftNode *node, W
     WeftSession *session = g_new0(WeftSession, 1);
     session->sessions = sessions;
     session->request = weft_request_ref(request);
+    session->share = share;
     session->cluster = cluster;
     session->node = node;
     session->kind = kind;

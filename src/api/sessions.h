@@ -13,7 +13,7 @@ typedef struct WeftSessions WeftSessions;
 struct MHD_Response;
 
 /* gate NULL: each is UNAVAILABLE. */
-WeftSessions *weft_sessions_new(WeftStore *store, WeftGate *gate, guint max);
+WeftSessions *weft_sessions_new(WeftStore *store, WeftGate *gate);
 /* Before the HTTP daemons stop: the library wants upgraded connections back. */
 void weft_sessions_end(WeftSessions *sessions);
 /* All requests are gone. NULL is fine. */

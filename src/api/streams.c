@@ -8,13 +8,11 @@
 
 #define KEEP_ALIVE_SECONDS 15
 #define PAGE 64
-#define SHARES 4 /* nobody has more than one of so many parts of all streams */
 #define BLOCK (32 * 1024)
 #define EVENT_KEY_LENGTH 16
 
 struct WeftStreams {
     WeftStore *store;
-    guint max;
     guint watch;
     guint timer;
     GPtrArray *all; /* WeftStream, borrowed */
@@ -23,6 +21,7 @@ struct WeftStreams {
 struct WeftStream {
     WeftStreams *streams;
     WeftRequest *request;
+    WeftShare *share;
     char *tenant;
     char *cluster;
     char *position; /* key of the last event that was read */
@@ -40,43 +39,32 @@ concerns(const WeftStream *stream, const WeftChange *change)
 }
 
 static void
-end_forbidden(WeftStreams *streams)
-{
-    for (guint i = 0; i < streams->all->len; i++) {
-        WeftStream *stream = streams->all->pdata[i];
-        if (!stream->request->connection || weft_request_is_still_allowed(stream->request))
-            continue;
-        stream->over = TRUE;
-        weft_server_wake(stream->request);
-    }
-}
-
-static void
 on_change(const WeftChange *changes, gsize n, gpointer data)
 {
     WeftStreams *streams = data;
-    if (weft_auth_is_touched(changes, n))
-        end_forbidden(streams);
     for (guint i = 0; i < streams->all->len; i++) {
         WeftStream *stream = streams->all->pdata[i];
+        if (stream->request->connection && !weft_request_is_allowed_after(stream->request, changes, n))
+            stream->over = TRUE;
         gsize j = 0;
         while (j < n && !concerns(stream, &changes[j]))
             j++;
-        if (j < n)
+        if (j < n || stream->over)
             weft_server_wake(stream->request);
     }
 }
 
-/* Writing is also how we learn that a client is gone. */
+/* Writing is also how we learn that a client is gone whose machine does not say so. */
 static gboolean
 keep_alive(gpointer data)
 {
     WeftStreams *streams = data;
-    end_forbidden(streams); /* time alone ends a token too */
     for (guint i = 0; i < streams->all->len; i++) {
         WeftStream *stream = streams->all->pdata[i];
         if (!stream->request->connection)
             continue;
+        if (!weft_request_is_still_allowed(stream->request)) /* time alone ends a token too */
+            stream->over = TRUE;
         if (!stream->text->len)
             g_string_append(stream->text, ":\n\n");
         weft_server_wake(stream->request);
@@ -85,11 +73,10 @@ keep_alive(gpointer data)
 }
 
 WeftStreams *
-weft_streams_new(WeftStore *store, guint max)
+weft_streams_new(WeftStore *store)
 {
     WeftStreams *streams = g_new0(WeftStreams, 1);
     streams->store = store;
-    streams->max = max;
     streams->all = g_ptr_array_new();
     streams->watch = weft_store_watch(store, on_change, streams);
     streams->timer = g_timeout_add_seconds(KEEP_ALIVE_SECONDS, keep_alive, streams);
@@ -108,16 +95,25 @@ weft_streams_free(WeftStreams *streams)
     g_free(streams);
 }
 
-void
-weft_stream_free(WeftStream *stream)
+/* One that was not begun. */
+static void
+clear(gpointer data)
 {
-    g_ptr_array_remove_fast(stream->streams->all, stream);
-    weft_request_unref(stream->request);
+    WeftStream *stream = data;
     g_string_free(stream->text, TRUE);
     g_free(stream->tenant);
     g_free(stream->cluster);
     g_free(stream->position);
     g_free(stream);
+}
+
+void
+weft_stream_free(WeftStream *stream)
+{
+    g_ptr_array_remove_fast(stream->streams->all, stream);
+    weft_share_free(stream->share);
+    weft_request_unref(stream->request);
+    clear(stream);
 }
 
 /* --- reading --- */
@@ -159,6 +155,11 @@ on_read(void *data, uint64_t position, char *buffer, size_t max)
 {
     WeftStream *stream = data;
     g_autoptr(GError) error = NULL;
+    g_auto(WeftMeter) meter = weft_meter_start(stream->request);
+    if (stream->request->hung_up)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (!stream->over && !stream->text->len && weft_server_make_wait(stream->request))
+        return 0;
     if (!stream->over && !stream->text->len && !read_on(stream, &error)) {
         g_warning("event stream of %s: %s", stream->request->account, error->message);
         stream->over = TRUE;
@@ -226,41 +227,35 @@ first_position(WeftRequest *request, GError **error)
     return NULL;
 }
 
-static gboolean
-check_room(WeftStreams *streams, const char *account, GError **error)
+static void
+begin(WeftRequest *request, gpointer data)
 {
-    guint most = (streams->max + SHARES - 1) / SHARES, own = 0;
-    for (guint i = 0; i < streams->all->len; i++)
-        own += strcmp(((const WeftStream *)streams->all->pdata[i])->request->account, account) == 0;
-    if (own < most && streams->all->len < streams->max)
-        return TRUE;
-    if (streams->all->len >= streams->max)
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_BUSY, "there are %u event streams already; try again later", streams->max);
-    else
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_BUSY, "you have %u event streams already; end one, or try again later", own);
-    return FALSE;
+    WeftStream *stream = data;
+    g_autoptr(GError) busy = NULL;
+    stream->share = weft_request_take(request, WEFT_SHARE_STREAMS, &busy);
+    if (!stream->share) {
+        clear(stream);
+        weft_request_fail(request, busy);
+        return;
+    }
+    stream->streams = request->streams;
+    stream->request = weft_request_ref(request);
+    g_ptr_array_add(stream->streams->all, stream);
+    WeftReply *reply = weft_reply_text(200, "text/event-stream", NULL);
+    reply->stream = stream;
+    weft_request_reply(request, reply);
 }
 
 gboolean
 weft_streams_open(WeftRequest *request, const char *tenant, const char *cluster, GError **error)
 {
-    WeftStreams *streams = request->streams;
-    if (!check_room(streams, request->account, error))
-        return FALSE;
     char *position = first_position(request, error);
     if (!position)
         return FALSE;
-
     WeftStream *stream = g_new0(WeftStream, 1);
-    stream->streams = streams;
-    stream->request = weft_request_ref(request);
     stream->tenant = g_strdup(tenant);
     stream->cluster = g_strdup(cluster);
     stream->position = position;
     stream->text = g_string_new(NULL);
-    g_ptr_array_add(streams->all, stream);
-
-    WeftReply *reply = weft_reply_text(200, "text/event-stream", NULL);
-    reply->stream = stream;
-    return weft_request_reply(request, reply);
+    return weft_request_go_on(request, begin, stream, clear);
 }

@@ -11,7 +11,7 @@ typedef struct WeftStreams WeftStreams;
 typedef struct WeftStream WeftStream;
 struct MHD_Response;
 
-WeftStreams *weft_streams_new(WeftStore *store, guint max);
+WeftStreams *weft_streams_new(WeftStore *store);
 void weft_streams_free(WeftStreams *streams);
 
 /* Answers the request with a stream of the events of a cluster (its id), of a tenant, or, with both NULL, of all. BUSY when

@@ -64,7 +64,7 @@ weft_handle_template_remove(WeftRequest *request, GError **error)
     if (!template)
         return FALSE;
     WeftTxn *txn = weft_txn_new("template-removed");
-    weft_txn_delete(txn, WEFT_KIND_TEMPLATE, template->id, revision);
+    weft_txn_remove_template(txn, template, revision);
     weft_txn_tell(txn, "template-removed", NULL, NULL, "%s removed template %s of image %s", request->principal->name,
                   template->id, template->image);
     return weft_request_commit(request, txn, weft_reply_new(204, NULL));

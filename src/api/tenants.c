@@ -60,7 +60,7 @@ weft_handle_tenant_add(WeftRequest *request, GError **error)
     GError *failure = NULL;
     if (!weft_body_without(request->body, "origin", error) || !weft_body_without(request->body, "created", error))
         return FALSE;
-    g_autoptr(WeftTenant) tenant = weft_tenant_from_json(request->body, "", error);
+    g_autoptr(WeftTenant) tenant = weft_tenant_from_spec(request->body, request->options->quotas, "", error);
     if (!tenant)
         return FALSE;
     tenant->created = weft_clock_now();

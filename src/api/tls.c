@@ -1,5 +1,6 @@
 #include "tls.h"
 
+#include "clock.h"
 #include "errors.h"
 #include "splice.h"
 
@@ -11,40 +12,50 @@
 #include <unistd.h>
 
 #define PRIORITIES "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
-#define ACCEPT_MAX 16 /* in one turn of the main loop */
 #define FAREWELL_SECONDS 5
 
 struct WeftTls {
-    int fd;
-    guint source;
-    guint connections;
-    gint64 patience;
     gnutls_certificate_credentials_t credentials;
     gnutls_priority_t priorities;
     WeftSplices *splices;
     GPtrArray *all; /* Line */
-    WeftTlsAccepted accepted;
+    WeftTlsReady ready;
     gpointer data;
+    GMainContext *context; /* of the thread that shakes hands */
+    GMainLoop *loop;
+    GThread *thread;
 };
 
-/* One connection. */
+/* One connection. While hands are shaken it belongs to that thread, but for being shut down. */
 typedef struct {
     WeftTls *tls;
+    WeftConnection *connection;
     int fd;
-    int plain; /* our end of the pair; -1: the handshake is not done */
-    struct sockaddr_storage address;
-    socklen_t length;
-    gnutls_session_t session;
-    guint source;   /* of the handshake, and of the farewell */
-    guint deadline; /* for either */
+    gnutls_session_t session; /* NULL: not begun */
+    GSource *handshake;       /* what its next step waits for, on either thread; NULL: the handshake is over */
+    gboolean done;            /* … and has succeeded */
+
+    int plain;      /* our end of the pair; -1: none */
+    guint source;   /* of the farewell */
+    guint deadline; /* for it */
     WeftSplice *splice;
 } Line;
+
+static void
+clear_source(GSource **source)
+{
+    if (!*source)
+        return;
+    g_source_destroy(*source);
+    g_clear_pointer(source, g_source_unref);
+}
 
 static void
 line_free(gpointer data)
 {
     Line *line = data;
     g_ptr_array_remove_fast(line->tls->all, line);
+    clear_source(&line->handshake);
     g_clear_handle_id(&line->source, g_source_remove);
     g_clear_handle_id(&line->deadline, g_source_remove);
     weft_splice_free(line->splice);
@@ -52,8 +63,11 @@ line_free(gpointer data)
         gnutls_bye(line->session, GNUTLS_SHUT_WR);
         close(line->plain);
     }
-    gnutls_deinit(line->session);
+    if (line->session)
+        gnutls_deinit(line->session);
+    weft_connection_closed(line->connection);
     close(line->fd);
+    weft_connection_unref(line->connection);
     g_free(line);
 }
 
@@ -109,7 +123,10 @@ as_errno(gssize result)
 static gssize
 read_tls(int fd, gpointer io, void *bytes, gsize size)
 {
-    gssize n = gnutls_record_recv(io, bytes, size);
+    Line *line = io;
+    gint64 began = weft_clock_thread();
+    gssize n = gnutls_record_recv(line->session, bytes, size);
+    line->connection->time += weft_clock_thread() - began;
     /* Whoever hangs up without a word has ended too. */
     return n == GNUTLS_E_PREMATURE_TERMINATION ? 0 : as_errno(n);
 }
@@ -117,112 +134,130 @@ read_tls(int fd, gpointer io, void *bytes, gsize size)
 static gssize
 write_tls(int fd, gpointer io, const void *bytes, gsize size)
 {
-    return as_errno(gnutls_record_send(io, bytes, size));
+    return as_errno(gnutls_record_send(((Line *)io)->session, bytes, size));
 }
 
 static const WeftSpliceIo tls_io = { read_tls, write_tls };
 
-/* --- handshake --- */
+/* --- after the handshake --- */
 
 static gboolean
 begin_splice(Line *line)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
-        g_warning("cannot take a connection: %s", g_strerror(errno));
+        g_info("a connection of %s ends after its handshake: %s", line->connection->peer->party, g_strerror(errno));
         return FALSE;
     }
     line->plain = pair[0];
-    WeftSpliceEnds ends = { .near = line->fd, .far = line->plain, .near_io = &tls_io, .io = line->session };
+    /* TLS tells of no difference between a client that sends no more and one that is gone, and what is done for the latter has
+     * to end. */
+    WeftSpliceEnds ends = { .near = line->fd, .far = line->plain, .near_io = &tls_io, .io = line, .whole = TRUE };
     line->splice = weft_splice_new(line->tls->splices, &ends, say_farewell, line);
-    line->tls->accepted(pair[1], (const struct sockaddr *)&line->address, line->length, line->tls->data);
+    line->tls->ready(line->connection, pair[1], line->tls->data);
     return TRUE;
+}
+
+static gboolean
+on_shaken(gpointer data)
+{
+    Line *line = data;
+    clear_source(&line->handshake);
+    if (!line->done || !begin_splice(line))
+        line_free(line);
+    return G_SOURCE_REMOVE;
+}
+
+/* --- the handshake; thread: its own --- */
+
+/* The next step of the line is on that context's thread, and the line belongs to it from now on. */
+static void
+go_on(Line *line, GSource *source, GSourceFunc step, GMainContext *context)
+{
+    g_clear_pointer(&line->handshake, g_source_unref);
+    line->handshake = source;
+    g_source_set_priority(source, G_PRIORITY_DEFAULT);
+    g_source_set_callback(source, step, line, NULL);
+    g_source_attach(source, context);
 }
 
 static gboolean on_handshake(int fd, GIOCondition condition, gpointer data);
 
-static gboolean
+static void
 shake_hands(Line *line)
 {
-    int result = gnutls_handshake(line->session);
-    if (result == GNUTLS_E_SUCCESS) {
-        g_clear_handle_id(&line->deadline, g_source_remove);
-        return begin_splice(line);
+    gboolean given_up = g_atomic_int_get(&line->connection->given_up);
+    char byte;
+    if (!given_up && recv(line->fd, &byte, 1, MSG_PEEK) == 1)
+        weft_connection_is_heard(line->connection);
+    int result = given_up ? GNUTLS_E_SESSION_EOF : gnutls_handshake(line->session);
+    if (result != GNUTLS_E_SUCCESS && !gnutls_error_is_fatal(result)) {
+        GIOCondition wanted = gnutls_record_get_direction(line->session) ? G_IO_OUT : G_IO_IN;
+        go_on(line, g_unix_fd_source_new(line->fd, wanted), G_SOURCE_FUNC(on_handshake), line->tls->context);
+        return;
     }
-    if (gnutls_error_is_fatal(result))
-        return FALSE;
-    GIOCondition wanted = gnutls_record_get_direction(line->session) ? G_IO_OUT : G_IO_IN;
-    line->source = g_unix_fd_add(line->fd, wanted, on_handshake, line);
-    return TRUE;
+    line->done = result == GNUTLS_E_SUCCESS;
+    go_on(line, g_idle_source_new(), on_shaken, NULL);
 }
 
 static gboolean
 on_handshake(int fd, GIOCondition condition, gpointer data)
 {
-    Line *line = data;
-    line->source = 0;
-    if (!shake_hands(line))
-        line_free(line);
+    shake_hands(data);
     return G_SOURCE_REMOVE;
 }
 
-static void
-begin_line(WeftTls *tls, int fd, const struct sockaddr_storage *address, socklen_t length)
+static gboolean
+begin_handshake(gpointer data)
 {
-    Line *line = g_new0(Line, 1);
-    line->tls = tls;
-    line->fd = fd;
-    line->plain = -1;
-    line->address = *address;
-    line->length = length;
+    Line *line = data;
     int yes = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt(line->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     gnutls_init(&line->session, GNUTLS_SERVER | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL);
-    gnutls_priority_set(line->session, tls->priorities);
-    gnutls_credentials_set(line->session, GNUTLS_CRD_CERTIFICATE, tls->credentials);
-    gnutls_transport_set_int(line->session, fd);
-    line->deadline = g_timeout_add((guint)CLAMP(tls->patience / 1000, 1, G_MAXINT), on_deadline, line);
-    g_ptr_array_add(tls->all, line);
-    if (!shake_hands(line))
-        line_free(line);
+    gnutls_priority_set(line->session, line->tls->priorities);
+    gnutls_credentials_set(line->session, GNUTLS_CRD_CERTIFICATE, line->tls->credentials);
+    gnutls_transport_set_int(line->session, line->fd);
+    shake_hands(line);
+    return G_SOURCE_REMOVE;
 }
 
-static gboolean
-on_connection(int listening, GIOCondition condition, gpointer data)
+static gpointer
+run_handshakes(gpointer data)
 {
     WeftTls *tls = data;
-    for (guint i = 0; i < ACCEPT_MAX; i++) {
-        struct sockaddr_storage address = { 0 };
-        socklen_t length = sizeof address;
-        int fd = accept4(listening, (struct sockaddr *)&address, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0)
-            break;
-        if (tls->all->len < tls->connections)
-            begin_line(tls, fd, &address, length);
-        else
-            close(fd);
-    }
-    return G_SOURCE_CONTINUE;
+    g_main_context_push_thread_default(tls->context);
+    g_main_loop_run(tls->loop);
+    g_main_context_pop_thread_default(tls->context);
+    return NULL;
 }
 
 /* --- life --- */
 
+void
+weft_tls_begin(WeftTls *tls, WeftConnection *connection)
+{
+    Line *line = g_new0(Line, 1);
+    line->tls = tls;
+    line->connection = weft_connection_ref(connection);
+    line->fd = connection->fd;
+    line->plain = -1;
+    g_ptr_array_add(tls->all, line);
+    go_on(line, g_idle_source_new(), begin_handshake, tls->context);
+}
+
 WeftTls *
-weft_tls_new(const WeftTlsOptions *options, WeftTlsAccepted accepted, gpointer data, GError **error)
+weft_tls_new(const char *certificate, const char *key, WeftTlsReady ready, gpointer data, GError **error)
 {
     WeftTls *tls = g_new0(WeftTls, 1);
-    tls->fd = options->fd;
-    tls->connections = options->connections;
-    tls->patience = options->patience;
-    tls->accepted = accepted;
+    tls->ready = ready;
     tls->data = data;
     tls->all = g_ptr_array_new();
     tls->splices = weft_splices_new();
-    gnutls_datum_t certificate = { (guchar *)options->certificate, (guint)strlen(options->certificate) };
-    gnutls_datum_t key = { (guchar *)options->key, (guint)strlen(options->key) };
+    gnutls_datum_t certificate_text = { (guchar *)certificate, (guint)strlen(certificate) };
+    gnutls_datum_t key_text = { (guchar *)key, (guint)strlen(key) };
     gnutls_certificate_allocate_credentials(&tls->credentials);
     gnutls_priority_init(&tls->priorities, PRIORITIES, NULL);
-    int result = gnutls_certificate_set_x509_key_mem(tls->credentials, &certificate, &key, GNUTLS_X509_FMT_PEM);
+    int result = gnutls_certificate_set_x509_key_mem(tls->credentials, &certificate_text, &key_text, GNUTLS_X509_FMT_PEM);
     if (result < 0) {
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_FAILED,
                     "cannot serve HTTPS: are the certificate and its key in PEM, and do they belong together? (%s)",
@@ -230,8 +265,30 @@ weft_tls_new(const WeftTlsOptions *options, WeftTlsAccepted accepted, gpointer d
         weft_tls_free(tls);
         return NULL;
     }
-    tls->source = g_unix_fd_add(tls->fd, G_IO_IN, on_connection, tls);
+    tls->context = g_main_context_new();
+    tls->loop = g_main_loop_new(tls->context, FALSE);
+    tls->thread = g_thread_new("handshakes", run_handshakes, tls);
     return tls;
+}
+
+static gboolean
+quit(gpointer loop)
+{
+    g_main_loop_quit(loop);
+    return G_SOURCE_REMOVE;
+}
+
+/* By a source of its own: a loop that has not begun to run does not notice that it is to quit. */
+static void
+stop_thread(WeftTls *tls)
+{
+    if (!tls->thread)
+        return;
+    GSource *source = g_idle_source_new();
+    g_source_set_callback(source, quit, tls->loop, NULL);
+    g_source_attach(source, tls->context);
+    g_source_unref(source);
+    g_thread_join(tls->thread);
 }
 
 void
@@ -239,13 +296,14 @@ weft_tls_free(WeftTls *tls)
 {
     if (!tls)
         return;
-    g_clear_handle_id(&tls->source, g_source_remove);
+    stop_thread(tls);
     while (tls->all->len)
         line_free(tls->all->pdata[0]);
+    g_clear_pointer(&tls->loop, g_main_loop_unref);
+    g_clear_pointer(&tls->context, g_main_context_unref);
     g_ptr_array_unref(tls->all);
     weft_splices_free(tls->splices);
     gnutls_certificate_free_credentials(tls->credentials);
     gnutls_priority_deinit(tls->priorities);
-    close(tls->fd);
     g_free(tls);
 }

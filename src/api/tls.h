@@ -1,24 +1,25 @@
 /* TLS before the HTTP library: connections come in encrypted here and go on in plain, over a socket pair. The library has TLS
- * of its own, but forwards upgraded connections four bytes at a time (see docs/decisions). thread: main. */
+ * of its own, but shakes hands on the thread that serves everybody, and forwards upgraded connections four bytes at a time (see
+ * docs/decisions). A thread of this module shakes hands; all else is on the main thread. */
 #pragma once
 
+#include "connections.h"
+
 #include <glib.h>
-#include <sys/socket.h>
+
+/* How many descriptors a connection takes: its own, and the pair. */
+#define WEFT_TLS_DESCRIPTORS 3
 
 typedef struct WeftTls WeftTls;
 
-/* A connection whose handshake is done. fd: the callee's. */
-typedef void (*WeftTlsAccepted)(int fd, const struct sockaddr *address, socklen_t length, gpointer data);
+/* A connection whose handshake is done, and a plain end of it; fd is the callee's. */
+typedef void (*WeftTlsReady)(WeftConnection *connection, int fd, gpointer data);
 
-typedef struct WeftTlsOptions {
-    int fd; /* bound and listening; taken over */
-    const char *certificate;
-    const char *key;   /* PEM texts */
-    guint connections; /* at the same time; more are closed at once */
-    gint64 patience;   /* microseconds that a handshake may take */
-} WeftTlsOptions;
-
-/* NULL with an error: the certificate and the key are not both in PEM, or do not belong together. */
-WeftTls *weft_tls_new(const WeftTlsOptions *options, WeftTlsAccepted accepted, gpointer data, GError **error);
+/* certificate, key: PEM texts. NULL with an error: they are not both in PEM, or do not belong together. */
+WeftTls *weft_tls_new(const char *certificate, const char *key, WeftTlsReady ready, gpointer data, GError **error);
 /* NULL is fine. */
 void weft_tls_free(WeftTls *tls);
+
+/* Takes over the connection's descriptor, and holds a reference to it until that is closed. Who does not shake hands in time is
+ * shut down by the connection's deadline. */
+void weft_tls_begin(WeftTls *tls, WeftConnection *connection);

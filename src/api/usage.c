@@ -17,30 +17,18 @@ typedef struct {
     guint64 nodes;
 } Sum;
 
-/* Years of usage are read a page at a time, between other work. The open intervals come first: a node that is released
- * meanwhile has a closed one then, which must not count again. */
+/* Years of usage are read a page at a time: memory is bounded, and so is what is done for a client that is gone. The open
+ * intervals come first: a node that is released meanwhile has a closed one then, which must not count again. */
 typedef struct {
     WeftRequest *request;
-    char *tenant; /* NULL: all */
+    const char *tenant; /* NULL: all */
     gint64 from;
     gint64 to;
     GHashTable *sums; /* tenant → Sum */
     GHashTable *open; /* ids of nodes that were counted */
-    char *after;      /* key of the last record that was read */
-    gboolean closed;  /* now come the closed intervals */
 } Job;
 
-static void
-job_free(gpointer data)
-{
-    Job *job = data;
-    weft_request_unref(job->request);
-    g_hash_table_unref(job->sums);
-    g_hash_table_unref(job->open);
-    g_free(job->tenant);
-    g_free(job->after);
-    g_free(job);
-}
+typedef gboolean (*AddRecord)(Job *job, const WeftRecord *record, GError **error);
 
 static Sum *
 sum_of(Job *job, const char *tenant)
@@ -122,8 +110,8 @@ sum_view(const char *tenant, const Sum *sum)
                      (json_int_t)sum->nodes);
 }
 
-static void
-finish(Job *job)
+static json_t *
+job_view(const Job *job)
 {
     json_t *tenants = json_array();
     g_autoptr(GList) names = g_list_sort(g_hash_table_get_keys(job->sums), (GCompareFunc)strcmp);
@@ -131,51 +119,35 @@ finish(Job *job)
         json_array_append_new(tenants, sum_view(name->data, g_hash_table_lookup(job->sums, name->data)));
     g_autofree char *from = weft_clock_format(job->from);
     g_autofree char *to = weft_clock_format(job->to);
-    json_t *body = json_pack("{s:s, s:s, s:o}", "from", from, "to", to, "tenants", tenants);
-    weft_request_reply(job->request, weft_reply_new(200, body));
+    return json_pack("{s:s, s:s, s:o}", "from", from, "to", to, "tenants", tenants);
 }
 
-/* Reads one page; *ret_done when it was the last of its kind. */
 static gboolean
-read_page(Job *job, gboolean *ret_done, GError **error)
+add_all(Job *job, WeftKind kind, AddRecord add, GError **error)
 {
-    gboolean by_cluster = !job->closed && job->tenant;
-    gboolean (*add)(Job *, const WeftRecord *, GError **) = job->closed ? add_closed : by_cluster ? add_cluster : add_node;
-    WeftQuery query = {
-        .kind = job->closed  ? WEFT_KIND_USAGE
-                : by_cluster ? WEFT_KIND_CLUSTER
-                             : WEFT_KIND_NODE,
-        .scope = job->tenant,
-        .after = job->after,
-        .limit = by_cluster ? 1 : PAGE,
-    };
-    g_autoptr(GPtrArray) records = weft_store_list(job->request->store, &query, error);
-    for (guint i = 0; records && i < records->len; i++)
-        if (!add(job, records->pdata[i], error))
+    g_autofree char *after = NULL;
+    guint found;
+    do {
+        WeftQuery query = { .kind = kind, .scope = job->tenant, .after = after, .limit = PAGE };
+        g_autoptr(GPtrArray) records = weft_store_list(job->request->store, &query, error);
+        if (!records)
             return FALSE;
-    if (!records)
-        return FALSE;
-    *ret_done = records->len < query.limit;
-    g_free(job->after);
-    job->after = *ret_done ? NULL : g_strdup(((const WeftRecord *)records->pdata[records->len - 1])->key);
+        found = records->len;
+        for (guint i = 0; i < found; i++)
+            if (!add(job, records->pdata[i], error))
+                return FALSE;
+        g_free(after);
+        after = found ? g_strdup(((const WeftRecord *)records->pdata[found - 1])->key) : NULL;
+    } while (found == PAGE && !weft_request_is_gone(job->request));
     return TRUE;
 }
 
 static gboolean
-step(gpointer data)
+sum_up(Job *job, GError **error)
 {
-    Job *job = data;
-    g_autoptr(GError) error = NULL;
-    gboolean done = FALSE;
-    if (read_page(job, &done, &error) && !(done && job->closed)) {
-        job->closed = job->closed || done;
-        return G_SOURCE_CONTINUE;
-    }
-    if (error)
-        weft_request_fail(job->request, error);
-    else
-        finish(job);
-    return G_SOURCE_REMOVE;
+    gboolean opened =
+        job->tenant ? add_all(job, WEFT_KIND_CLUSTER, add_cluster, error) : add_all(job, WEFT_KIND_NODE, add_node, error);
+    return opened && add_all(job, WEFT_KIND_USAGE, add_closed, error);
 }
 
 static gboolean
@@ -200,14 +172,10 @@ weft_handle_usage(WeftRequest *request, GError **error)
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "from: %s is after to", weft_request_query(request, "from"));
         return FALSE;
     }
-    Job *job = g_new0(Job, 1);
-    job->request = weft_request_ref(request);
-    job->tenant = g_strdup(tenant);
-    job->from = MAX(from, since);
-    job->to = MIN(to, now);
-    job->sums = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
-    job->open = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_autoptr(GHashTable) sums = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+    g_autoptr(GHashTable) open = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    Job job = { request, tenant, MAX(from, since), MIN(to, now), sums, open };
     if (tenant)
-        g_hash_table_insert(job->sums, g_strdup(tenant), g_new0(Sum, 1));
-    return weft_works_add(request, step, job, job_free, error);
+        g_hash_table_insert(sums, g_strdup(tenant), g_new0(Sum, 1));
+    return sum_up(&job, error) && weft_request_reply(request, weft_reply_new(200, job_view(&job)));
 }

@@ -387,9 +387,9 @@ weft_view_template(const WeftTemplate *template)
                              (json_int_t) template->page_size, "kind", template->kind, "state",
                              weft_template_state_words[template->state], "since", time_view(template->since));
     json_object_update_new(view, json_pack("{s:s?, s:s?, s:s?, s:o, s:s?, s:o, s:o}", "reason", template->reason, "detail",
-                                           template->detail, "digest", template->digest, "size", size_view(template->size),
-                                           "host", template->host, "captured", time_view(template->captured), "used",
-                                           time_view(template->used)));
+                                           template->detail, "digest", template->digest, "size",
+                                           size_view(template->digest ? template->size : 0), "host", template->host, "captured",
+                                           time_view(template->captured), "used", time_view(template->used)));
     json_object_update_new(view, json_pack("{s:s?, s:s?, s:s?}", "source", template->source, "cluster", template->cluster,
                                            "tenant", template->tenant));
     return view;

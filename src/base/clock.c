@@ -12,9 +12,11 @@
 static gint64 last_stamp;
 
 gint64
-weft_clock_now(void)
+weft_clock_thread(void)
 {
-    return g_get_real_time();
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (gint64)used.tv_sec * G_USEC_PER_SEC + used.tv_nsec / 1000;
 }
 
 gint64

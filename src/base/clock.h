@@ -3,7 +3,12 @@
 
 #include <glib.h>
 
+/* The time to decide by and to write down: the wall clock's, as long as it is trusted (see reckoning.h and clock-trust.h).
+ * Before weft_clock_begin() it always is. thread: any. */
 gint64 weft_clock_now(void);
+
+/* Microseconds of processor time that the calling thread has used. */
+gint64 weft_clock_thread(void);
 
 /* Strictly increasing within the process, even when the wall clock steps back: fit to be an identifier.
  * weft_clock_advance() makes all later stamps larger than the given one (after a restart). thread: any. */

@@ -1,10 +1,12 @@
 #include "file.h"
 
 #include "errors.h"
+#include "size.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static gboolean
@@ -29,6 +31,22 @@ weft_file_write(int fd, const char *data, gsize length)
         }
     }
     return TRUE;
+}
+
+gboolean
+weft_file_check_room(const char *folder, guint64 wanted, guint64 reserve, GError **error)
+{
+    struct statvfs disk;
+    if (statvfs(folder, &disk) < 0)
+        return fail("see how much room there is in", folder, error);
+    guint64 room = (guint64)disk.f_bavail * disk.f_frsize;
+    if (wanted <= room && room - wanted >= reserve)
+        return TRUE;
+    g_autofree char *wanted_text = weft_size_about(wanted), *room_text = weft_size_about(room);
+    g_autofree char *reserve_text = weft_size_about(reserve);
+    return weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
+                             "%s are to come, and %s are free in %s, of which %s are to stay free; make room there",
+                             wanted_text, room_text, folder, reserve_text);
 }
 
 gboolean
@@ -103,4 +121,11 @@ weft_file_read(const char *path, gsize max, gsize *ret_length, GError **error)
         *ret_length = bytes->len;
     g_byte_array_append(bytes, (const guint8 *)"", 1);
     return (char *)g_byte_array_free(g_steal_pointer(&bytes), FALSE);
+}
+
+char *
+weft_file_admin_socket(const char *socket_path)
+{
+    gsize stem = strlen(socket_path) - (g_str_has_suffix(socket_path, ".sock") ? strlen(".sock") : 0);
+    return g_strdup_printf("%.*s-admin%s", (int)stem, socket_path, socket_path + stem);
 }

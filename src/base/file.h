@@ -13,5 +13,11 @@ gboolean weft_file_sync_folder(const char *path, GError **error);
 /* Writes all of it, however many calls that takes; FALSE: errno tells why not. */
 gboolean weft_file_write(int fd, const char *data, gsize length);
 
+/* Is there room for so many bytes in the folder, with as many as the reserve left? EXHAUSTED where there is not. */
+gboolean weft_file_check_room(const char *folder, guint64 wanted, guint64 reserve, GError **error);
+
 /* The file's content, "-" being standard input; more than max bytes is WEFT_ERROR_INVALID. */
 char *weft_file_read(const char *path, gsize max, gsize *ret_length, GError **error);
+
+/* weftd's socket for administrators, beside the one for everybody: /run/weft/weft-admin.sock for /run/weft/weft.sock. */
+char *weft_file_admin_socket(const char *socket_path);

@@ -77,9 +77,33 @@ format_number(guint64 value, gsize width)
     return g_strdup_printf("%0*" G_GUINT64_FORMAT, (int)width, value);
 }
 
-/* "3" or "08-10"; appends each number as text. */
+/* What may stand at one place of a name: a text, or the numbers of some ranges. Nothing is expanded before all of it has been
+ * counted. */
+typedef struct {
+    guint64 low, high;
+    gsize width;
+} Range;
+
+typedef struct {
+    const char *literal; /* NULL: ranges */
+    gsize length;
+    GArray *ranges; /* Range */
+    guint64 count;
+    guint at; /* the range whose turn it is, and the number in it */
+    guint64 value;
+} Part;
+
+static void
+part_free(Part *part)
+{
+    g_clear_pointer(&part->ranges, g_array_unref);
+    g_free(part);
+}
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Part, part_free)
+
+/* "3" or "08-10". */
 static gboolean
-take_range(Parser *parser, GPtrArray *numbers)
+take_range(Parser *parser, Part *part)
 {
     Number low, high;
     if (!take_number(parser, &low))
@@ -90,23 +114,31 @@ take_range(Parser *parser, GPtrArray *numbers)
         if (!take_number(parser, &high) || !check_range(parser, &low, &high))
             return FALSE;
     }
-    if (numbers->len + (high.value - low.value) >= WEFT_HOSTLIST_MAX)
+    part->count += high.value - low.value + 1;
+    if (part->count > WEFT_HOSTLIST_MAX)
         return fail(parser, low.start, "expands to more than %d names; split it", WEFT_HOSTLIST_MAX);
-    gsize width = is_padded(&low) ? low.length : 1;
-    for (guint64 value = low.value; value <= high.value; value++)
-        g_ptr_array_add(numbers, format_number(value, width));
+    Range range = { low.value, high.value, is_padded(&low) ? low.length : 1 };
+    g_array_append_val(part->ranges, range);
     return TRUE;
 }
 
-/* The inside of brackets and the bracket that closes them. Returns the numbers as texts, or NULL. */
-static GPtrArray *
+static void
+rewind_part(Part *part)
+{
+    part->at = 0;
+    part->value = part->ranges ? g_array_index(part->ranges, Range, 0).low : 0;
+}
+
+/* The inside of brackets and the bracket that closes them, or NULL. */
+static Part *
 take_brackets(Parser *parser)
 {
-    g_autoptr(GPtrArray) numbers = g_ptr_array_new_with_free_func(g_free);
+    g_autoptr(Part) part = g_new0(Part, 1);
+    part->ranges = g_array_new(FALSE, FALSE, sizeof(Range));
     const char *open = parser->p;
     do {
         parser->p++;
-        if (!take_range(parser, numbers))
+        if (!take_range(parser, part))
             return NULL;
     } while (*parser->p == ',');
     if (*parser->p == '\0') {
@@ -119,10 +151,11 @@ take_brackets(Parser *parser)
         return NULL;
     }
     parser->p++;
-    return g_steal_pointer(&numbers);
+    rewind_part(part);
+    return g_steal_pointer(&part);
 }
 
-static GPtrArray *
+static Part *
 take_literal(Parser *parser)
 {
     gsize length = strspn(parser->p, LETTERS DIGITS "-_.");
@@ -132,23 +165,31 @@ take_literal(Parser *parser)
              rest);
         return NULL;
     }
-    GPtrArray *alone = g_ptr_array_new_with_free_func(g_free);
-    g_ptr_array_add(alone, g_strndup(parser->p, length));
+    Part *part = g_new0(Part, 1);
+    part->literal = parser->p;
+    part->length = length;
+    part->count = 1;
     parser->p += length;
-    return alone;
+    return part;
 }
 
-/* The parts of one name up to the comma behind it: each is the list of texts that may stand there. */
+/* The parts of one name up to the comma behind it, which make at most so many names. */
 static GPtrArray *
-take_parts(Parser *parser)
+take_parts(Parser *parser, guint most)
 {
-    g_autoptr(GPtrArray) parts = g_ptr_array_new_with_free_func((GDestroyNotify)g_ptr_array_unref);
+    g_autoptr(GPtrArray) parts = g_ptr_array_new_with_free_func((GDestroyNotify)part_free);
     const char *start = parser->p;
+    guint64 total = 1;
     while (*parser->p && *parser->p != ',') {
-        GPtrArray *part = *parser->p == '[' ? take_brackets(parser) : take_literal(parser);
+        Part *part = *parser->p == '[' ? take_brackets(parser) : take_literal(parser);
         if (!part)
             return NULL;
         g_ptr_array_add(parts, part);
+        total *= part->count;
+        if (total > most) {
+            fail(parser, start, "expands to more than %d names; split it", WEFT_HOSTLIST_MAX);
+            return NULL;
+        }
         if (parts->len > NAME_MAX_LENGTH) {
             fail(parser, start, "a name is longer than %d characters", NAME_MAX_LENGTH);
             return NULL;
@@ -160,29 +201,52 @@ take_parts(Parser *parser)
     return NULL;
 }
 
+static char *
+format_name(const GPtrArray *parts)
+{
+    GString *name = g_string_new(NULL);
+    for (guint i = 0; i < parts->len; i++) {
+        const Part *part = parts->pdata[i];
+        if (part->literal)
+            g_string_append_len(name, part->literal, (gssize)part->length);
+        else
+            g_string_append_printf(name, "%0*" G_GUINT64_FORMAT, (int)g_array_index(part->ranges, Range, part->at).width,
+                                   part->value);
+    }
+    return g_string_free(name, FALSE);
+}
+
+/* FALSE: it was the last one, and stands at its first again. */
+static gboolean
+advance(Part *part)
+{
+    if (!part->ranges)
+        return FALSE;
+    if (part->value < g_array_index(part->ranges, Range, part->at).high) {
+        part->value++;
+        return TRUE;
+    }
+    if (++part->at < part->ranges->len) {
+        part->value = g_array_index(part->ranges, Range, part->at).low;
+        return TRUE;
+    }
+    rewind_part(part);
+    return FALSE;
+}
+
 /* The product of all parts, in order: the last one changes fastest. */
 static gboolean
 multiply(Parser *parser, const char *start, GPtrArray *parts, GPtrArray *names)
 {
-    guint64 total = 1;
-    for (guint i = 0; i < parts->len; i++) {
-        total *= ((GPtrArray *)parts->pdata[i])->len;
-        if (names->len + total > WEFT_HOSTLIST_MAX)
-            return fail(parser, start, "expands to more than %d names; split it", WEFT_HOSTLIST_MAX);
-    }
-    for (guint64 n = 0; n < total; n++) {
-        GString *name = g_string_new(NULL);
-        guint64 stride = total;
-        for (guint i = 0; i < parts->len; i++) {
-            GPtrArray *part = parts->pdata[i];
-            stride /= part->len;
-            g_string_append(name, part->pdata[n / stride % part->len]);
-        }
-        gsize length = name->len;
-        g_ptr_array_add(names, g_string_free(name, FALSE));
-        if (length > NAME_MAX_LENGTH)
+    guint turning;
+    do {
+        char *name = format_name(parts);
+        g_ptr_array_add(names, name);
+        if (strlen(name) > NAME_MAX_LENGTH)
             return fail(parser, start, "a name is longer than %d characters", NAME_MAX_LENGTH);
-    }
+        for (turning = parts->len; turning > 0 && !advance(parts->pdata[turning - 1]); turning--) {
+        }
+    } while (turning > 0);
     return TRUE;
 }
 
@@ -193,7 +257,7 @@ take_list(Parser *parser, GPtrArray *names)
         return fail(parser, parser->text, "is longer than %d characters; split it", TEXT_MAX);
     for (;;) {
         const char *start = parser->p;
-        g_autoptr(GPtrArray) parts = take_parts(parser);
+        g_autoptr(GPtrArray) parts = take_parts(parser, WEFT_HOSTLIST_MAX - names->len);
         if (!parts || !multiply(parser, start, parts, names))
             return FALSE;
         if (*parser->p == '\0')
@@ -218,19 +282,18 @@ weft_hostlist_expand(const char *text, GError **error)
 static GArray *
 take_ranks(Parser *parser)
 {
-    g_autoptr(GPtrArray) numbers = take_brackets(parser);
-    if (!numbers)
+    g_autoptr(Part) part = take_brackets(parser);
+    if (!part)
         return NULL;
-    g_autoptr(GArray) ranks = g_array_sized_new(FALSE, FALSE, sizeof(guint), numbers->len);
-    for (guint i = 0; i < numbers->len; i++) {
-        guint64 number = g_ascii_strtoull(numbers->pdata[i], NULL, 10);
-        if (number > G_MAXUINT) {
-            fail(parser, parser->text, "the number %" G_GUINT64_FORMAT " is too large for a node", number);
+    g_autoptr(GArray) ranks = g_array_sized_new(FALSE, FALSE, sizeof(guint), (guint)part->count);
+    do {
+        guint rank = (guint)part->value;
+        if (part->value > G_MAXUINT) {
+            fail(parser, parser->text, "the number %" G_GUINT64_FORMAT " is too large for a node", part->value);
             return NULL;
         }
-        guint rank = (guint)number;
         g_array_append_val(ranks, rank);
-    }
+    } while (advance(part));
     return g_steal_pointer(&ranks);
 }
 
@@ -238,7 +301,7 @@ gboolean
 weft_hostlist_split(const char *text, char **ret_name, GArray **ret_ranks, GError **error)
 {
     Parser parser = { .text = text, .p = text };
-    g_autoptr(GPtrArray) name = NULL;
+    g_autoptr(Part) name = NULL;
     g_autoptr(GArray) ranks = NULL;
     if (strnlen(text, TEXT_MAX + 1) > TEXT_MAX)
         fail(&parser, text, "is longer than %d characters; split it", TEXT_MAX);
@@ -252,7 +315,7 @@ weft_hostlist_split(const char *text, char **ret_name, GArray **ret_ranks, GErro
         g_propagate_error(error, parser.error);
         return FALSE;
     }
-    *ret_name = g_strdup(name->pdata[0]);
+    *ret_name = g_strndup(name->literal, name->length);
     *ret_ranks = g_steal_pointer(&ranks);
     return TRUE;
 }

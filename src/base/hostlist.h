@@ -7,7 +7,8 @@
 #define WEFT_HOSTLIST_MAX 65536
 
 /* Expands in order of writing; ranges keep their zero padding ("n[08-10]" is n08 n09 n10); several brackets in one name
- * multiply. Duplicates are kept. Returns an array of strings, NULL-terminated, or NULL and WEFT_ERROR_INVALID. */
+ * multiply. Duplicates are kept. All of it is counted before anything is made of it. Returns an array of strings,
+ * NULL-terminated, or NULL and WEFT_ERROR_INVALID. */
 char **weft_hostlist_expand(const char *text, GError **error);
 
 /* The inverse, as short as possible, of names in natural order. */

@@ -1,5 +1,7 @@
 #include "wakeup.h"
 
+#include "watchdog.h"
+
 typedef struct Wakeup {
     GSource base;
     void (*run)(gpointer data);
@@ -13,6 +15,7 @@ dispatch(GSource *source, GSourceFunc callback, gpointer data)
     /* Before it runs: whoever asks meanwhile gets another turn. */
     g_source_set_ready_time(source, -1);
     wakeup->run(wakeup->data);
+    weft_watchdog_mark("events of the main loop", NULL); /* what others do next is not its fault */
     return G_SOURCE_CONTINUE;
 }
 

@@ -19,9 +19,21 @@ weft_xml_is_of(const xmlNode *node, const char *ns)
     return node->type == XML_ELEMENT_NODE && node->ns && xmlStrEqual(node->ns->href, BAD_CAST ns);
 }
 
+/* libxml2 wants this before a second thread comes, as it does not order by itself who finds it initialized. */
+static void
+initialize(void)
+{
+    static gsize done;
+    if (g_once_init_enter(&done)) {
+        xmlInitParser();
+        g_once_init_leave(&done, 1);
+    }
+}
+
 xmlDoc *
 weft_xml_load(const char *text)
 {
+    initialize();
     return xmlReadMemory(text, (int)strlen(text), NULL, NULL, XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
 }
 

@@ -1,5 +1,6 @@
 /* weft checkpoints export and import: a checkpoint as one file, which tar(1) can list: its manifest, and the files that it
  * names by their digest. */
+#include "checkpoint-archive.h"
 #include "errors.h"
 #include "progress.h"
 #include "table.h"
@@ -13,80 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BLOCK 512
-#define MANIFEST "manifest.json"
-#define MANIFEST_MAX (16u << 20)
-#define MEMBERS_MAX 4096
-#define SIZE_OCTAL_MAX 077777777777ULL /* what the field's digits hold */
-
 static char *import_name;
 
 static const GOptionEntry import_options[] = {
     { "name", 0, 0, G_OPTION_ARG_STRING, &import_name, "what to call it here (as it was called)", "NAME" },
     { NULL },
 };
-
-/* --- tar --- */
-
-/* The part of a header that is used: POSIX.1-1988, with sizes above 8 GiB as GNU tar writes them. */
-typedef struct Header {
-    char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, link[100], magic[6], version[2];
-    char rest[247];
-} Header;
-G_STATIC_ASSERT(sizeof(Header) == BLOCK);
-
-static guint
-sum_of(const Header *header)
-{
-    Header copy = *header;
-    memset(copy.checksum, ' ', sizeof copy.checksum);
-    guint sum = 0;
-    for (gsize i = 0; i < sizeof copy; i++)
-        sum += ((const guint8 *)&copy)[i];
-    return sum;
-}
-
-static Header
-header_of(const char *name, guint64 size)
-{
-    Header header = { .mode = "0000600", .uid = "0000000", .gid = "0000000", .mtime = "00000000000", .type = '0' };
-    memcpy(header.magic, "ustar", 6);
-    memcpy(header.version, "00", 2);
-    g_strlcpy(header.name, name, sizeof header.name);
-    if (size <= SIZE_OCTAL_MAX) {
-        g_snprintf(header.size, sizeof header.size, "%011" G_GINT64_MODIFIER "o", size);
-    } else {
-        header.size[0] = (char)0x80;
-        for (guint i = 0; i < 8; i++)
-            header.size[11 - i] = (char)(size >> (8 * i));
-    }
-    g_snprintf(header.checksum, sizeof header.checksum, "%06o", sum_of(&header));
-    return header;
-}
-
-/* FALSE: it is none that export writes. */
-static gboolean
-header_read(const Header *header, char **ret_name, guint64 *ret_size)
-{
-    guint64 sum = g_ascii_strtoull(header->checksum, NULL, 8), size = 0;
-    if (sum != sum_of(header) || (header->type != '0' && header->type != '\0') ||
-        !memchr(header->name, '\0', sizeof header->name))
-        return FALSE;
-    if ((guint8)header->size[0] == 0x80)
-        for (guint i = 4; i < 12; i++)
-            size = size << 8 | (guint8)header->size[i];
-    else
-        size = g_ascii_strtoull(header->size, NULL, 8);
-    *ret_name = g_strdup(header->name);
-    *ret_size = size;
-    return size < G_MAXINT64 / 2;
-}
-
-static guint64
-padded(guint64 size)
-{
-    return (size + BLOCK - 1) / BLOCK * BLOCK;
-}
 
 /* --- export --- */
 
@@ -114,15 +47,15 @@ write_bytes(Export *export, gconstpointer bytes, gsize length, GError **error)
 static gboolean
 write_padding(Export *export, guint64 size, GError **error)
 {
-    static const char zeros[BLOCK];
-    return write_bytes(export, zeros, (gsize)(padded(size) - size), error);
+    static const char zeros[WEFT_ARCHIVE_BLOCK];
+    return write_bytes(export, zeros, (gsize)(weft_archive_padded(size) - size), error);
 }
 
 static gboolean
 write_member(Export *export, const char *name, const char *text, GError **error)
 {
     gsize size = strlen(text);
-    Header header = header_of(name, size);
+    WeftArchiveHeader header = weft_archive_header(name, size);
     return write_bytes(export, &header, sizeof header, error) && write_bytes(export, text, size, error) &&
            write_padding(export, size, error);
 }
@@ -199,7 +132,7 @@ write_part(Export *export, json_t *node, const char *part, GHashTable *written, 
     guint64 size = size_of_part(node, part);
     if (!digest || !g_hash_table_add(written, (gpointer)digest))
         return TRUE;
-    Header header = header_of(digest, size);
+    WeftArchiveHeader header = weft_archive_header(digest, size);
     return write_bytes(export, &header, sizeof header, error) && write_pieces(export, digest, size, error) &&
            write_padding(export, size, error);
 }
@@ -232,11 +165,11 @@ size_of(json_t *nodes)
 static gboolean
 write_all(Export *export, json_t *manifest, GError **error)
 {
-    static const char end[2 * BLOCK];
+    static const char end[2 * WEFT_ARCHIVE_BLOCK];
     json_t *nodes = json_object_get(json_object_get(manifest, "checkpoint"), "nodes");
     char *text = json_dumps(manifest, JSON_INDENT(2));
     export->total = size_of(nodes);
-    gboolean ok = write_member(export, MANIFEST, text, error) && write_files(export, nodes, error) &&
+    gboolean ok = write_member(export, WEFT_ARCHIVE_MANIFEST, text, error) && write_files(export, nodes, error) &&
                   write_bytes(export, end, sizeof end, error);
     free(text);
     return ok;
@@ -279,77 +212,11 @@ run_export(WeftCli *cli, char **args, GError **error)
 
 /* --- import --- */
 
-typedef struct Member {
-    char *name;
-    guint64 offset;
-    guint64 size;
-} Member;
-
-static void
-member_free(gpointer data)
-{
-    Member *member = data;
-    g_free(member->name);
-    g_free(member);
-}
-
-static gboolean
-refuse(const char *path, GError **error)
-{
-    return weft_cli_refuse_file(path, "is not what weft checkpoints export writes, or was cut off", error);
-}
-
-static GPtrArray *
-list_members(const char *path, int fd, GError **error)
-{
-    g_autoptr(GPtrArray) members = g_ptr_array_new_with_free_func(member_free);
-    for (guint64 offset = 0; members->len < MEMBERS_MAX;) {
-        Header header;
-        Member member = { 0 };
-        if (pread(fd, &header, sizeof header, (off_t)offset) != sizeof header) {
-            refuse(path, error);
-            return NULL;
-        }
-        if (!header.name[0])
-            return g_steal_pointer(&members);
-        if (!header_read(&header, &member.name, &member.size)) {
-            g_free(member.name);
-            refuse(path, error);
-            return NULL;
-        }
-        member.offset = offset + BLOCK;
-        offset = member.offset + padded(member.size);
-        g_ptr_array_add(members, g_memdup2(&member, sizeof member));
-    }
-    refuse(path, error);
-    return NULL;
-}
-
-static json_t *
-read_manifest(const char *path, int fd, const GPtrArray *members, GError **error)
-{
-    const Member *first = members->len ? members->pdata[0] : NULL;
-    if (!first || strcmp(first->name, MANIFEST) != 0 || first->size > MANIFEST_MAX) {
-        refuse(path, error);
-        return NULL;
-    }
-    g_autofree char *text = g_malloc(first->size + 1);
-    json_t *manifest = NULL;
-    if (pread(fd, text, first->size, (off_t)first->offset) == (ssize_t)first->size)
-        manifest = json_loadb(text, first->size, 0, NULL);
-    if (!json_is_object(manifest)) {
-        json_decref(manifest);
-        refuse(path, error);
-        return NULL;
-    }
-    return manifest;
-}
-
 static gboolean
 send_all(WeftCli *cli, const char *path, const GPtrArray *members, GError **error)
 {
     for (guint i = 1; i < members->len; i++) {
-        const Member *member = members->pdata[i];
+        const WeftArchiveMember *member = members->pdata[i];
         g_autofree char *what = g_strdup_printf("file %u of %u", i, members->len - 1);
         WeftUpload part = { .digest = member->name, .size = member->size };
         if (!weft_upload_part(cli, what, path, member->offset, &part, error))
@@ -361,11 +228,13 @@ send_all(WeftCli *cli, const char *path, const GPtrArray *members, GError **erro
 static gboolean
 import(WeftCli *cli, const char *path, int fd, GError **error)
 {
-    g_autoptr(GPtrArray) members = list_members(path, fd, error);
-    json_auto_t *manifest = members ? read_manifest(path, fd, members, error) : NULL;
+    g_autoptr(GPtrArray) members = weft_archive_members(fd);
+    json_auto_t *manifest = members ? weft_archive_manifest(fd, members) : NULL;
     g_auto(WeftResponse) response = { 0 };
     g_autofree char *api = weft_client_query(g_strdup("/v1/checkpoints"), "tenant", cli->tenant);
-    if (!manifest || !send_all(cli, path, members, error))
+    if (!manifest)
+        return weft_cli_refuse_file(path, "is not what weft checkpoints export writes, or was cut off", error);
+    if (!send_all(cli, path, members, error))
         return FALSE;
     if (import_name)
         json_object_set_new(manifest, "name", json_string(import_name));

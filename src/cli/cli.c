@@ -8,6 +8,7 @@
 #include "yaml.h"
 
 #include <gio/gio.h>
+#include <unistd.h>
 
 #define FILE_MAX (1 << 20) /* what the API takes in one body */
 
@@ -291,4 +292,18 @@ gint64
 weft_cli_number(json_t *object, const char *name)
 {
     return json_integer_value(json_object_get(object, name));
+}
+
+gboolean
+weft_cli_confirm(const char *question, GError **error)
+{
+    char answer[16] = "";
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
+        weft_cli_set_usage(error, "nobody can be asked whether to %s; give --yes", question);
+        return FALSE;
+    }
+    fprintf(stderr, "%s? [y/N] ", question);
+    if (fgets(answer, sizeof answer, stdin) && g_ascii_tolower(answer[0]) == 'y')
+        return TRUE;
+    return weft_error_refuse(error, WEFT_ERROR_FAILED, "nothing was changed");
 }

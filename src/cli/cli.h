@@ -61,6 +61,8 @@ typedef struct WeftRemoval {
     gboolean of_tenant; /* the list is a tenant's own */
 } WeftRemoval;
 gboolean weft_cli_remove(WeftCli *cli, const WeftRemoval *removal, char **names, GError **error);
+/* Asks "QUESTION? [y/N] ". Where nobody can answer it is refused: who means it says --yes. */
+gboolean weft_cli_confirm(const char *question, GError **error);
 /* Prints "weft: MESSAGE" and, where a remedy is known, a hint. */
 void weft_cli_report(const GError *error);
 

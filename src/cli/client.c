@@ -2,23 +2,27 @@
 
 #include "backoff.h"
 #include "errors.h"
+#include "file.h"
 #include "id.h"
 #include "yaml.h"
 
 #include <errno.h>
 #include <gio/gio.h>
 #include <signal.h>
+#include <unistd.h>
 
 #define ANSWER_MAX (32 << 20)
 #define CONNECT_TIMEOUT_MS 5000
 #define TIMEOUT_MS 30000
 #define PATIENCE_SECONDS 30 /* for which lost connections and 429 are tried again */
+#define BUSY_TRIES 5        /* … of 429 */
 #define PAGE_LIMIT "1000"
 
 struct WeftClient {
     char *url;    /* as the user wrote it */
     char *base;   /* what curl gets */
     char *socket; /* NULL: TCP */
+    char *admin;  /* the socket that short requests of an administrator of weftd's machine take; NULL: none */
     char *token;
     char *ca;
     guint timeout_ms;
@@ -27,6 +31,8 @@ struct WeftClient {
 
 /* What one attempt left behind. */
 typedef struct Answer {
+    CURL *easy;
+    FILE *file; /* where it goes; NULL: text */
     GString *text;
     char *etag;
     long status;
@@ -82,6 +88,15 @@ set_url(WeftClient *client, const char *url, GError **error)
     return FALSE;
 }
 
+/* Nobody but root and weftd's user may open it. With a token the caller is somebody else. */
+static void
+find_admin_socket(WeftClient *client)
+{
+    g_autofree char *path = client->socket && !client->token ? weft_file_admin_socket(client->socket) : NULL;
+    if (path && access(path, R_OK | W_OK) == 0)
+        client->admin = g_steal_pointer(&path);
+}
+
 WeftClient *
 weft_client_new(const WeftClientOptions *options, GError **error)
 {
@@ -91,6 +106,7 @@ weft_client_new(const WeftClientOptions *options, GError **error)
     client->token = g_strdup(options->token);
     client->ca = g_strdup(options->ca);
     client->timeout_ms = options->timeout_ms ? options->timeout_ms : TIMEOUT_MS;
+    find_admin_socket(client);
     client->easy = curl_easy_init();
     if (!client->easy) {
         g_set_error_literal(error, WEFT_ERROR, WEFT_ERROR_FAILED, "libcurl cannot be initialised");
@@ -108,6 +124,7 @@ weft_client_free(WeftClient *client)
     g_free(client->url);
     g_free(client->base);
     g_free(client->socket);
+    g_free(client->admin);
     g_free(client->token);
     g_free(client->ca);
     g_free(client);
@@ -235,6 +252,9 @@ static size_t
 on_body(char *bytes, size_t size, size_t count, void *data)
 {
     Answer *answer = data;
+    long status = 0;
+    if (answer->file && curl_easy_getinfo(answer->easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK && status < 300)
+        return fwrite(bytes, size, count, answer->file) * size;
     if (answer->text->len + size * count > ANSWER_MAX)
         return 0;
     g_string_append_len(answer->text, bytes, size * count);
@@ -281,11 +301,17 @@ attempt(WeftClient *client, const WeftCall *call, const char *key, Answer *answe
     struct curl_slist *headers = call_headers(call, key);
     g_string_truncate(answer->text, 0);
     g_clear_pointer(&answer->etag, g_free);
+    answer->easy = easy;
+    answer->file = call->file;
+    if (call->file && (fseek(call->file, 0, SEEK_SET) < 0 || ftruncate(fileno(call->file), 0) < 0))
+        return CURLE_WRITE_ERROR;
     answer->detail[0] = '\0';
 
     curl_easy_reset(easy);
     weft_client_prepare(client, easy, call->path);
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)client->timeout_ms);
+    if (client->admin)
+        curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, client->admin);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, call->file ? 0 : (long)client->timeout_ms);
     if (body || g_strcmp0(call->method, "POST") == 0)
         curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body ? body : "");
     if (call->raw) {
@@ -322,11 +348,24 @@ retry_delay(WeftClient *client, CURLcode result, long status, gboolean repeatabl
 {
     static const WeftBackoff backoff = { 100 * G_TIME_SPAN_MILLISECOND, 3 * G_TIME_SPAN_SECOND };
     if (result == CURLE_OK && status == 429) {
+        if (tries >= BUSY_TRIES)
+            return -1;
         curl_off_t seconds = 0;
         curl_easy_getinfo(client->easy, CURLINFO_RETRY_AFTER, &seconds);
         return MAX(weft_backoff_delay(&backoff, tries + 1), CLAMP(seconds, 0, 10) * G_TIME_SPAN_SECOND);
     }
     return repeatable && was_lost(result, tries) ? weft_backoff_delay(&backoff, tries + 1) : -1;
+}
+
+/* Nobody should have to guess why nothing happens. */
+static void
+tell_busy(const Answer *answer, guint tries, gint64 delay)
+{
+    g_autoptr(GError) error = NULL;
+    weft_client_set_problem(answer->status, answer->text->str, answer->text->len, &error);
+    gint64 seconds = (delay + G_TIME_SPAN_SECOND - 1) / G_TIME_SPAN_SECOND;
+    fprintf(stderr, "weft: %s (trying again in %" G_GINT64_FORMAT " s, %u of %d)\n", error->message, seconds, tries + 1,
+            BUSY_TRIES);
 }
 
 static CURLcode
@@ -340,9 +379,15 @@ perform(WeftClient *client, const WeftCall *call, Answer *answer)
     gint64 end = g_get_monotonic_time() + PATIENCE_SECONDS * G_TIME_SPAN_SECOND;
     for (guint tries = 0;; tries++) {
         CURLcode result = attempt(client, call, key, answer);
+        if (result == CURLE_COULDNT_CONNECT && client->admin) {
+            g_clear_pointer(&client->admin, g_free);
+            result = attempt(client, call, key, answer);
+        }
         gint64 delay = retry_delay(client, result, answer->status, post || !call->method, tries);
         if (delay < 0 || interrupted || g_get_monotonic_time() + delay > end)
             return result;
+        if (answer->status == 429)
+            tell_busy(answer, tries, delay);
         g_poll(NULL, 0, (gint)(delay / 1000)); /* unlike g_usleep() it ends at Ctrl-C */
     }
 }

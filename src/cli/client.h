@@ -4,6 +4,7 @@
 #include <curl/curl.h>
 #include <glib.h>
 #include <jansson.h>
+#include <stdio.h>
 
 #define WEFT_CLIENT_URL "unix:///run/weft/weft.sock"
 
@@ -30,6 +31,7 @@ typedef struct WeftCall {
     const void *raw; /* instead of a body: bytes, borrowed; NULL: none */
     gsize raw_length;
     gboolean bytes; /* the answer is no JSON */
+    FILE *file;     /* where an answer that is none goes, however long it is and takes; NULL: it is kept */
 } WeftCall;
 
 typedef struct WeftResponse {
@@ -43,8 +45,9 @@ void weft_response_clear(WeftResponse *response);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(WeftResponse, weft_response_clear)
 
 /* Every POST carries a fresh Idempotency-Key; it and GET are sent again when the connection is lost on the way, and everything
- * when weftd asks for patience (429). A refusal is an error of the code that the problem document says; ret_response, which may
- * be NULL, has the status then too. CANCELLED of G_IO_ERROR after Ctrl-C, if weft_client_catch_interrupts() was called. */
+ * when weftd asks for patience (429), a few times and after as long as it says, which stderr tells. A refusal is an error of
+ * the code that the problem document says; ret_response, which may be NULL, has the status then too. CANCELLED of G_IO_ERROR
+ * after Ctrl-C, if weft_client_catch_interrupts() was called. */
 gboolean weft_client_call(WeftClient *client, const WeftCall *call, WeftResponse *ret_response, GError **error);
 
 json_t *weft_client_get(WeftClient *client, const char *path, GError **error);

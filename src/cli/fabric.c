@@ -7,7 +7,7 @@
 #define MAP_MAX (16 << 20) /* as much as weftd takes at once */
 
 static char *fabric;
-static gboolean slurm, clear, verify;
+static gboolean slurm, clear, verify, dry_run, yes;
 
 #define FABRIC_OPTION                                                                                                          \
     {                                                                                                                          \
@@ -28,6 +28,12 @@ static const GOptionEntry topology_options[] = {
 static const GOptionEntry import_options[] = {
     FABRIC_OPTION,
     { "clear", 0, 0, G_OPTION_ARG_NONE, &clear, "take back what was imported", NULL },
+    { NULL },
+};
+
+static const GOptionEntry release_options[] = {
+    { "dry-run", 0, 0, G_OPTION_ARG_NONE, &dry_run, "only show what would be removed", NULL },
+    { "yes", 'y', 0, G_OPTION_ARG_NONE, &yes, "do not ask", NULL },
     { NULL },
 };
 
@@ -218,7 +224,7 @@ owner_of(json_t *partition)
     if (json_is_string(json_object_get(partition, "shared")))
         return g_strdup_printf("shared: %s", shared);
     if (!json_is_string(json_object_get(partition, "cluster")))
-        return g_strdup("-");
+        return g_strdup(json_is_true(json_object_get(partition, "held")) ? "held: not known here" : "-");
     g_autofree char *tenant = weft_cli_field(partition, "tenant"), *cluster = weft_cli_field(partition, "cluster");
     return g_strdup_printf("%s/%s", tenant, cluster);
 }
@@ -425,6 +431,52 @@ run_import(WeftCli *cli, char **args, GError **error)
     return path && (clear ? forget(cli, path, error) : import(cli, path, args[0], error));
 }
 
+/* --- release --- */
+
+static json_t *
+find_held(json_t *report, const char *pkey, GError **error)
+{
+    size_t i;
+    json_t *partition;
+    json_array_foreach (json_object_get(report, "partitions"), i, partition)
+        if (g_strcmp0(json_string_value(json_object_get(partition, "pkey")), pkey) == 0 &&
+            json_is_true(json_object_get(partition, "held")))
+            return partition;
+    weft_cli_set_usage(error, "fabric release: no partition %s is held there; weft fabric partitions shows which are", pkey);
+    return NULL;
+}
+
+static gboolean
+release(WeftCli *cli, const char *name, const char *pkey, json_t *partition, GError **error)
+{
+    g_autofree char *mark = weft_cli_field(partition, "name");
+    g_autofree char *question = g_strdup_printf("remove partition %s (%s) with its %zu members from fabric %s", pkey, mark,
+                                                json_array_size(json_object_get(partition, "members")), name);
+    if (dry_run) {
+        printf("would %s\n", question);
+        return TRUE;
+    }
+    if (!yes && !weft_cli_confirm(question, error))
+        return FALSE;
+    g_autofree char *base = weft_client_path("/v1/fabrics", name);
+    g_autofree char *path = g_strdup_printf("%s/partitions/%s?name=%s", base, pkey, mark);
+    if (!weft_client_call(cli->client, &(WeftCall){ .method = "DELETE", .path = path }, NULL, error))
+        return FALSE;
+    if (!cli->json)
+        printf("partition %s (%s) is released; weft removes it\n", pkey, mark);
+    return TRUE;
+}
+
+static gboolean
+run_release(WeftCli *cli, char **args, GError **error)
+{
+    g_autofree char *base = weft_client_path("/v1/fabrics", args[0]);
+    g_autofree char *path = g_strconcat(base, "/partitions", NULL);
+    json_auto_t *report = weft_client_get(cli->client, path, error);
+    json_t *partition = report ? find_held(report, args[1], error) : NULL;
+    return partition && release(cli, args[0], args[1], partition, error);
+}
+
 const WeftVerb weft_fabric_verbs[] = {
     {
         .name = "fabric show",
@@ -472,6 +524,21 @@ const WeftVerb weft_fabric_verbs[] = {
         .max_args = 1,
         .options = import_options,
         .run = run_import,
+    },
+    {
+        .name = "fabric release",
+        .arguments = "FABRIC PKEY",
+        .summary = "remove a partition that weft leaves alone",
+        .about =
+            "Removes a partition that carries weft's mark and that no record of weft's store knows. weft leaves such a one "
+            "alone,\n"
+            "since it may be in use: after weftd was started with a wrong or an older store, for instance. Asks first.",
+        .examples = "weft fabric release --dry-run ib0 0x1003\n"
+                    "weft fabric release --yes ib0 0x1003",
+        .min_args = 2,
+        .max_args = 2,
+        .options = release_options,
+        .run = run_release,
     },
     { 0 },
 };

@@ -3,7 +3,7 @@
 #include "table.h"
 #include "verbs.h"
 
-static char *quota[6], *priority_max, *share;
+static char *quota[8], *priority_max, *share;
 
 /* In the order of the names below. */
 static const GOptionEntry tenant_options[] = {
@@ -13,14 +13,22 @@ static const GOptionEntry tenant_options[] = {
     { "memory", 0, 0, G_OPTION_ARG_STRING, &quota[3], "memory: 512G, 4T", "SIZE" },
     { "gpus", 0, 0, G_OPTION_ARG_STRING, &quota[4], "GPUs", "N" },
     { "vfs", 0, 0, G_OPTION_ARG_STRING, &quota[5], "virtual functions of the fabric", "N" },
+    { "storage", 0, 0, G_OPTION_ARG_STRING, &quota[6], "bytes of disks, checkpoints and clones: 4T", "SIZE" },
+    { "templates", 0, 0, G_OPTION_ARG_STRING, &quota[7], "bytes of templates made for its nodes: 128G", "SIZE" },
     { "priority-max", 0, 0, G_OPTION_ARG_STRING, &priority_max,
       "priority of its clusters, unless an operator asks for them (0)", "N" },
     { "share", 0, 0, G_OPTION_ARG_STRING, &share, "its weight beside other tenants where clusters wait (1)", "NUMBER" },
     { NULL },
 };
 
-static const char *const quota_names[] = { "clusters", "nodes", "cores", "memory", "gpus", "vfs" };
+static const char *const quota_names[] = { "clusters", "nodes", "cores", "memory", "gpus", "vfs", "storage", "templates" };
 G_STATIC_ASSERT(G_N_ELEMENTS(quota_names) == G_N_ELEMENTS(quota));
+
+static gboolean
+is_size(const char *name)
+{
+    return strcmp(name, "memory") == 0 || strcmp(name, "storage") == 0 || strcmp(name, "templates") == 0;
+}
 
 static json_t *
 quota_value(const char *name, const char *text, GError **error)
@@ -28,11 +36,11 @@ quota_value(const char *name, const char *text, GError **error)
     if (strcmp(text, "none") == 0)
         return json_null();
     guint64 number = 0;
-    gboolean is_size = strcmp(name, "memory") == 0;
-    if (is_size ? weft_size_parse(text, &number, error) : g_ascii_string_to_unsigned(text, 10, 0, G_MAXINT64, &number, NULL))
+    gboolean size = is_size(name);
+    if (size ? weft_size_parse(text, &number, error) : g_ascii_string_to_unsigned(text, 10, 0, G_MAXINT64, &number, NULL))
         return json_integer((json_int_t)number);
-    if (is_size)
-        g_prefix_error(error, "--memory: ");
+    if (size)
+        g_prefix_error(error, "--%s: ", name);
     else
         weft_cli_set_usage(error, "--%s %s: write a number, or none for no limit", name, text);
     return NULL;
@@ -150,9 +158,9 @@ static char *
 used_of(json_t *tenant, const char *name)
 {
     json_t *used = json_object_get(tenant, "used"), *limit = json_object_get(tenant, "quota");
-    gboolean is_size = strcmp(name, "memory") == 0;
-    g_autofree char *left = is_size ? weft_cli_size_field(used, name) : weft_cli_field(used, name);
-    g_autofree char *right = is_size ? weft_cli_size_field(limit, name) : weft_cli_field(limit, name);
+    gboolean size = is_size(name);
+    g_autofree char *left = size ? weft_cli_size_field(used, name) : weft_cli_field(used, name);
+    g_autofree char *right = size ? weft_cli_size_field(limit, name) : weft_cli_field(limit, name);
     return g_strconcat(left, "/", right, NULL);
 }
 
@@ -166,7 +174,7 @@ run_ls(WeftCli *cli, char **args, GError **error)
         weft_cli_print_json(tenants);
         return TRUE;
     }
-    g_autoptr(WeftTable) table = weft_table_new("NAME|>CLUSTERS|>NODES|>CORES|>MEMORY|>GPUS|>VFS");
+    g_autoptr(WeftTable) table = weft_table_new("NAME|>CLUSTERS|>NODES|>CORES|>MEMORY|>GPUS|>VFS|>STORAGE|>TEMPLATES");
     size_t i;
     json_t *tenant;
     json_array_foreach (tenants, i, tenant) {
@@ -233,8 +241,9 @@ const WeftVerb weft_tenant_verbs[] = {
         .name = "tenant add",
         .arguments = "NAME",
         .summary = "add a tenant",
-        .about = "Adds a tenant with its quota; what is not named has no limit. What its clusters wait for is shared among\n"
-                 "tenants by their weights.",
+        .about = "Adds a tenant with its quota; what is not named is as the site has it (tenant_defaults in weft.yaml), and "
+                 "none is\n"
+                 "no limit. What its clusters wait for is shared among tenants by their weights.",
         .examples = "weft tenant add acme --nodes 64 --memory 1T\n"
                     "weft tenant add lab",
         .min_args = 1,

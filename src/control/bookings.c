@@ -1,10 +1,12 @@
 #include "turns.h"
 
+#include "clock-trust.h"
 #include "clock.h"
 #include "text.h"
 
 #define NAMED_MAX 5
-#define PAUSE_MAX (60 * G_USEC_PER_SEC) /* the clock on the wall may be set meanwhile */
+#define PAUSE_MAX (60 * G_USEC_PER_SEC)
+#define HELD_PAUSE G_USEC_PER_SEC /* none begins as long as the clock is held */
 
 typedef struct Booking {
     WeftReservation *reservation;
@@ -13,8 +15,9 @@ typedef struct Booking {
 
 struct WeftBookings {
     WeftTurns *turns;
-    GArray *all; /* Booking */
-    guint timer; /* until the next begins */
+    GArray *all;        /* Booking */
+    guint timer;        /* until the next begins */
+    gboolean begun_too; /* those that a weftd before this one began are to be looked at, too */
 };
 
 static void
@@ -52,7 +55,7 @@ clear_hosts(WeftControl *control, GHashTable *keys)
     g_hash_table_iter_init(&iter, keys);
     while (g_hash_table_iter_next(&iter, &key, NULL)) {
         g_autoptr(WeftCluster) cluster = weft_store_load_cluster(control->store, key, NULL, NULL);
-        if (cluster && cluster->preemptible)
+        if (cluster && cluster->preemptible && weft_turns_can_stop(control->turns, key))
             weft_control_preempt(control, key, "it gave way to a reservation of its hosts, and waits for room again");
         else if (cluster && !cluster->deleted)
             g_ptr_array_add(stay, key);
@@ -99,19 +102,36 @@ begin(WeftBookings *bookings, Booking *booking)
 
 static gboolean begin_due(gpointer data);
 
-/* begun_too: those that a weftd before this one began. */
-static void
-look(WeftBookings *bookings, gboolean begun_too)
+/* When the next one begins; those that are due have begun. */
+static gint64
+begin_all(WeftBookings *bookings, gint64 now)
 {
-    gint64 now = weft_clock_now(), next = G_MAXINT64;
+    gint64 next = G_MAXINT64;
     for (guint i = 0; i < bookings->all->len; i++) {
         Booking *booking = &g_array_index(bookings->all, Booking, i);
         const WeftReservation *reservation = booking->reservation;
         if (reservation->start > now)
             next = MIN(next, reservation->start);
-        else if (reservation->end > now && (begun_too || !reservation->begun))
+        else if (reservation->end > now && (bookings->begun_too || !reservation->begun))
             begin(bookings, booking);
     }
+    bookings->begun_too = FALSE;
+    return next;
+}
+
+/* Who is to give way has to be saved: what holds its hosts must be known. */
+static gboolean
+is_too_early(const WeftBookings *bookings)
+{
+    const WeftHosts *hosts = bookings->turns->control->hosts;
+    return weft_clock_is_held() || !hosts || !weft_hosts_are_looked_at(hosts);
+}
+
+static void
+look(WeftBookings *bookings)
+{
+    gint64 now = weft_clock_now();
+    gint64 next = is_too_early(bookings) ? now + HELD_PAUSE : begin_all(bookings, now);
     g_clear_handle_id(&bookings->timer, g_source_remove);
     if (next != G_MAXINT64)
         bookings->timer = g_timeout_add((guint)(MIN(next - now, PAUSE_MAX) / 1000 + 1), begin_due, bookings);
@@ -122,7 +142,7 @@ begin_due(gpointer data)
 {
     WeftBookings *bookings = data;
     bookings->timer = 0;
-    look(bookings, FALSE);
+    look(bookings);
     return G_SOURCE_REMOVE;
 }
 
@@ -137,7 +157,7 @@ tell_queue(WeftBookings *bookings)
         WeftBooking booking = { r->name, r->tenant, r->start, r->end, r->hosts };
         g_array_append_val(told, booking);
     }
-    weft_queue_book(bookings->turns->queue, (const WeftBooking *)(gpointer)told->data, told->len);
+    weft_queue_worker_book(bookings->turns->worker, (const WeftBooking *)(gpointer)told->data, told->len);
     weft_turns_wake(bookings->turns);
 }
 
@@ -169,7 +189,8 @@ weft_bookings_load(WeftTurns *turns, GError **error)
     g_array_set_clear_func(bookings->all, booking_clear);
     if (!read_all(bookings, error))
         return FALSE;
-    look(bookings, TRUE);
+    bookings->begun_too = TRUE;
+    look(bookings);
     return TRUE;
 }
 
@@ -178,9 +199,16 @@ weft_bookings_changed(WeftTurns *turns)
 {
     g_autoptr(GError) error = NULL;
     if (read_all(turns->bookings, &error))
-        look(turns->bookings, FALSE);
+        look(turns->bookings);
     else
         g_warning("reservations cannot be read: %s", error->message);
+}
+
+void
+weft_bookings_clear_again(WeftTurns *turns)
+{
+    turns->bookings->begun_too = TRUE;
+    look(turns->bookings);
 }
 
 void

@@ -14,6 +14,7 @@ typedef struct Item {
 struct WeftCheckpoints {
     WeftControl *control;
     GHashTable *by_key; /* Item */
+    GHashTable *files;  /* digest to how often they name it */
 };
 
 static void
@@ -25,29 +26,48 @@ item_free(gpointer data)
 }
 
 static void
+count_files(WeftCheckpoints *checkpoints, const WeftCheckpoint *record, int by)
+{
+    const WeftImageFile *file;
+    for (guint at = 0; (file = weft_checkpoint_next_file(record, &at));) {
+        guint n = GPOINTER_TO_UINT(g_hash_table_lookup(checkpoints->files, file->digest)) + (guint)by;
+        if (n)
+            g_hash_table_insert(checkpoints->files, g_strdup(file->digest), GUINT_TO_POINTER(n));
+        else
+            g_hash_table_remove(checkpoints->files, file->digest);
+    }
+}
+
+static void
+forget(WeftCheckpoints *checkpoints, const char *key)
+{
+    const Item *item = g_hash_table_lookup(checkpoints->by_key, key);
+    if (item)
+        count_files(checkpoints, item->record, -1);
+    g_hash_table_remove(checkpoints->by_key, key);
+}
+
+static void
 put(WeftCheckpoints *checkpoints, const char *key, WeftCheckpoint *record, gint64 revision)
 {
     Item item = { record, revision };
-    g_hash_table_replace(checkpoints->by_key, g_strdup(key), g_memdup2(&item, sizeof item));
+    forget(checkpoints, key);
+    count_files(checkpoints, record, 1);
+    g_hash_table_insert(checkpoints->by_key, g_strdup(key), g_memdup2(&item, sizeof item));
 }
 
 void
-weft_checkpoints_changed(WeftCheckpoints *checkpoints, const char *key)
+weft_checkpoints_changed(WeftCheckpoints *checkpoints, const WeftChange *change)
 {
-    WeftControl *control = checkpoints->control;
-    gint64 revision;
-    g_autoptr(GError) error = NULL;
-    WeftCheckpoint *record = weft_store_load_checkpoint(control->store, key, &revision, &error);
-    if (!record) {
-        if (!g_error_matches(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND))
-            g_warning("checkpoint %s cannot be read: %s", key, error->message);
-        g_hash_table_remove(checkpoints->by_key, key);
+    const WeftCheckpoint *record = change->made_of;
+    if (change->deleted) {
+        forget(checkpoints, change->key);
         return;
     }
-    put(checkpoints, key, record, revision);
+    put(checkpoints, change->key, weft_checkpoint_copy(record), change->revision);
     g_autofree char *cluster = weft_cluster_key(record->tenant, record->wish->name);
     if (weft_checkpoint_is_being_made(record))
-        weft_control_wake(control, cluster);
+        weft_control_wake(checkpoints->control, cluster);
 }
 
 /* --- finding --- */
@@ -104,16 +124,7 @@ weft_checkpoints_origin(const WeftCheckpoints *checkpoints, const WeftCluster *c
 gboolean
 weft_checkpoints_have(const WeftCheckpoints *checkpoints, const char *digest)
 {
-    GHashTableIter iter;
-    gpointer value;
-    g_hash_table_iter_init(&iter, checkpoints->by_key);
-    while (g_hash_table_iter_next(&iter, NULL, &value)) {
-        const WeftImageFile *file;
-        for (guint i = 0; (file = weft_checkpoint_file(((const Item *)value)->record, i)); i++)
-            if (strcmp(file->digest, digest) == 0)
-                return TRUE;
-    }
-    return FALSE;
+    return g_hash_table_contains(checkpoints->files, digest);
 }
 
 void
@@ -125,7 +136,7 @@ weft_checkpoints_add_digests(const WeftCheckpoints *checkpoints, GHashTable *dig
     while (g_hash_table_iter_next(&iter, NULL, &value)) {
         const WeftCheckpoint *origin = weft_work_origin(value);
         const WeftImageFile *file;
-        for (guint i = 0; origin && (file = weft_checkpoint_file(origin, i)); i++)
+        for (guint at = 0; origin && (file = weft_checkpoint_next_file(origin, &at));)
             g_hash_table_add(digests, g_strdup(file->digest));
     }
 }
@@ -151,6 +162,7 @@ weft_checkpoints_new(WeftControl *control)
     WeftCheckpoints *checkpoints = g_new0(WeftCheckpoints, 1);
     checkpoints->control = control;
     checkpoints->by_key = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, item_free);
+    checkpoints->files = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     return checkpoints;
 }
 
@@ -175,5 +187,6 @@ weft_checkpoints_free(WeftCheckpoints *checkpoints)
     if (!checkpoints)
         return;
     g_hash_table_unref(checkpoints->by_key);
+    g_hash_table_unref(checkpoints->files);
     g_free(checkpoints);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "checkpoint.h"
+#include "store.h"
 
 typedef struct WeftControl WeftControl;
 typedef struct WeftCheckpoints WeftCheckpoints;
@@ -12,7 +13,7 @@ gboolean weft_checkpoints_load(WeftCheckpoints *checkpoints, GError **error);
 void weft_checkpoints_free(WeftCheckpoints *checkpoints);
 
 /* The record of one changed or went: its cluster is woken, if it is being made. */
-void weft_checkpoints_changed(WeftCheckpoints *checkpoints, const char *key);
+void weft_checkpoints_changed(WeftCheckpoints *checkpoints, const WeftChange *change);
 
 /* All are borrowed until something changes, NULL: there is none. ret_revision may be NULL. */
 const WeftCheckpoint *

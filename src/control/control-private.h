@@ -2,6 +2,7 @@
 #pragma once
 
 #include "checkpoints.h"
+#include "clock-watch.h"
 #include "control.h"
 #include "expiry.h"
 #include "fleet.h"
@@ -17,6 +18,7 @@
 
 typedef struct WeftHosts WeftHosts;
 typedef struct WeftSubnets WeftSubnets;
+typedef struct WeftTrials WeftTrials;
 typedef struct WeftTurns WeftTurns;
 typedef struct WeftWork WeftWork;
 
@@ -34,7 +36,10 @@ struct WeftControl {
     WeftCheckpoints *checkpoints;
     WeftGate *gate;
     WeftTurns *turns;
+    WeftTrials *trials;
     WeftExpiry *expiry;
+    WeftClockWatch *clock;
+    struct WeftPruner *pruner;
     GHashTable *works;   /* cluster key to WeftWork: those with something to do */
     GHashTable *waiting; /* set of WeftWork: those with nodes that should be elsewhere, and wait for room */
     GHashTable *moves;   /* host to how many nodes leave it, or are on their way to it (GUINT_TO_POINTER) */
@@ -42,10 +47,8 @@ struct WeftControl {
     GQueue awake;        /* WeftWork, each once */
     GSource *pump;       /* steps the awake */
     guint watch;
-    guint prune_timer;
-    guint commits;     /* under way */
-    gboolean closing;  /* nothing new is begun */
-    char *prune_after; /* where the next look at old answers begins; NULL: at the start */
+    guint commits;    /* under way */
+    gboolean closing; /* nothing new is begun */
 };
 
 /* Commits, and counts it as under way; the callback is as for weft_store_commit(). */
@@ -73,8 +76,12 @@ void weft_control_gate_free(WeftGate *gate);
 void weft_work_free(WeftWork *work);
 /* Something may have changed for this cluster: look at it soon. */
 void weft_control_wake(WeftControl *control, const char *cluster_key);
+/* … for all: those in memory. What was put away waits for nothing. */
+void weft_control_wake_all(WeftControl *control);
 /* … because the record of its wish changed. */
 void weft_control_wish_changed(WeftControl *control, const char *cluster_key);
+/* Its status was written by others than its work: another end of its walltime. */
+void weft_control_end_changed(WeftControl *control, const char *cluster_key, const WeftClusterStatus *status, gint64 revision);
 /* Nodes went: wakes those that wait for room. */
 void weft_control_room_made(WeftControl *control);
 /* Hosts or fabrics changed, for better or worse. */
@@ -99,6 +106,8 @@ void weft_control_give_target(WeftControl *control, const WeftNode *node);
 void weft_control_rewire(WeftControl *control, const char *cluster_key);
 /* The site has a partition of the cluster's number: it needs another one. */
 void weft_control_pkey_taken(WeftControl *control, const char *cluster_key);
+/* Its records were changed by somebody else: they are read again. */
+void weft_control_reload(WeftControl *control, const char *cluster_key);
 /* Is anything under way for it just now? */
 gboolean weft_control_is_working(WeftControl *control, const char *cluster_key);
 /* The ports through which a node, should it be a member, is in its cluster's partition (work-wire.c). */
@@ -125,7 +134,45 @@ void weft_hosts_free(WeftHosts *hosts);
 void weft_hosts_changed(WeftHosts *hosts, const char *name, gboolean deleted);
 /* Has every host answered once, or not answered? */
 gboolean weft_hosts_are_heard(const WeftHosts *hosts);
+/* Does one of the fabric not take nodes only because it did not answer the last look, or is being cleaned? It will in a moment,
+ * or be lost. */
+gboolean weft_hosts_may_open(const WeftHosts *hosts, const char *fabric);
 WeftSeen weft_hosts_seen(const WeftHosts *hosts, const char *name);
+/* … of the node's host; HELD also where the node may run elsewhere, on a host that is held or was not looked at yet, and would
+ * be started a second time. */
+WeftSeen weft_hosts_seen_of(const WeftHosts *hosts, const WeftNode *node);
+/* Has each host answered a look since weftd started, or failed to? */
+gboolean weft_hosts_are_looked_at(const WeftHosts *hosts);
+/* Is anything of the cluster held, or may it be as hosts were not looked at yet? Then its partition and its networks are left
+ * as they are: they may serve nodes that this store does not know of. So is asked through weft_subnets_may_wire(). */
+gboolean weft_hosts_hold_cluster(const WeftHosts *hosts, const char *cluster_id);
+/* Wakes the cluster once all hosts were looked at; FALSE: they were. */
+gboolean weft_hosts_await_looks(WeftHosts *hosts, const char *cluster_key);
+/* Was a domain of the node there at the last look? */
+gboolean weft_hosts_runs(const WeftHosts *hosts, const char *name, const char *node_id);
+/* Wakes the cluster when something that keeps its partition or its networks as they are may have ended. */
+void weft_hosts_await_free(WeftHosts *hosts, const char *cluster_key);
+void weft_hosts_wake_waiting(WeftHosts *hosts);
+/* Has one that answers, of this fabric, said that it is this run's of weftd? A weftd without any may have the wrong store. */
+gboolean weft_hosts_own(const WeftHosts *hosts, const char *fabric);
+/* May partitions of the fabric be changed? Not where another weftd of this site has a host, of whatever fabric: it may know
+ * clusters better than this store. And not where nobody says that this one is the right one. */
+gboolean weft_hosts_may_wire(const WeftHosts *hosts, const char *fabric);
+/* … then why not, for people; NULL: they may, or hosts were not looked at yet. */
+char *weft_hosts_why_not_wire(const WeftHosts *hosts, const char *fabric);
+/* Somebody else has changed the fabric: hosts say again whose they are. */
+void weft_hosts_doubt_owner(WeftHosts *hosts, const char *fabric);
+/* Port GUIDs of hosts of the fabric that have not answered since weftd started, or are held (to WeftWatch, borrowed). */
+GHashTable *weft_hosts_unknown_ports(const WeftHosts *hosts, const char *fabric);
+/* Is the port one of these, of a host where the store has no node of the cluster (NULL: of any)? Then its name: a node may be
+ * there that an older store does not know of. NULL: it is not. */
+const char *weft_hosts_stranger(GHashTable *unknown_ports, guint64 port_guid, const char *cluster_id);
+/* An operator has it taken from whoever has it. */
+void weft_hosts_take(WeftHosts *hosts, const char *name);
+/* Something was confirmed to be removed from a host, or that is not so any more. */
+void weft_hosts_confirmation_changed(WeftHosts *hosts, const WeftChange *change);
+/* Is it held? Then what to tell of it, and what to type; NULL: it is not. */
+char *weft_hosts_held(const WeftHosts *hosts, const char *name, const char **ret_remedy);
 /* Are its nodes to be moved elsewhere while they run? ret_disrupt: also where connections break; NULL: of no interest. */
 gboolean weft_hosts_is_moving(const WeftHosts *hosts, const char *name, gboolean *ret_disrupt);
 /* Is a look late, or did it fail, and is it not lost yet? */
@@ -168,6 +215,8 @@ WeftSubnets *weft_subnets_new(WeftControl *control, GHashTable *drivers, GError 
 gboolean weft_subnets_begin(WeftSubnets *subnets, GError **error);
 void weft_subnets_free(WeftSubnets *subnets);
 const WeftFabric *weft_subnets_fabric(const WeftSubnets *subnets, const char *name);
+/* Has its subnet manager answered since weftd started? Until then it takes no nodes. */
+gboolean weft_subnets_has_manager(const WeftSubnets *subnets, const char *name);
 /* To ask the manager; NULL: no such fabric. */
 WeftFabricDriver *weft_subnets_driver(const WeftSubnets *subnets, const char *name);
 /* The key of the cluster whose partition has this VXLAN id; NULL: none. */
@@ -183,11 +232,21 @@ void weft_subnets_hint(WeftSubnets *subnets, const char *fabric);
 void weft_subnets_map_changed(WeftSubnets *subnets, const char *fabric);
 
 /* A free partition number that has rested, held for the cluster; 0 and EXHAUSTED: none is left. */
-guint weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key, GError **error);
+guint weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key, const char *cluster_id,
+                             GError **error);
+/* It is the cluster's, by its record. */
+void
+weft_subnets_adopt_pkey(WeftSubnets *subnets, const char *fabric, guint pkey, const char *cluster_key, const char *cluster_id);
 /* It was never used: the next may have it at once. */
 void weft_subnets_return_pkey(WeftSubnets *subnets, const char *fabric, guint pkey);
+/* Somebody has said that a partition has ended. key: of the record. */
+void weft_subnets_rest_changed(WeftSubnets *subnets, const char *fabric, const char *key);
+/* Whether the partition of that number is left alone, though it carries weft's mark: no record says that it has ended. */
+gboolean weft_subnets_is_unproved(const WeftSubnets *subnets, const char *fabric, guint pkey);
 /* It was in use until now, and the store knows that it rests (weft_txn_rest_pkey()). */
 void weft_subnets_free_pkey(WeftSubnets *subnets, const char *fabric, guint pkey);
+/* The cluster has another number now, since somebody else's partition has this one: its own has ended there. */
+void weft_subnets_leave_pkey(WeftSubnets *subnets, const char *fabric, guint pkey, const char *cluster_id);
 /* Deletes what is written of numbers that have rested, of so many at most. */
 void weft_subnets_prune(WeftSubnets *subnets, WeftTxn *txn, guint most);
 /* Is the number known to be the site's own? */
@@ -204,6 +263,10 @@ typedef struct WeftWireOrder {
 typedef void (*WeftSubnetWired)(WeftDeed deed, const GError *error, gpointer data);
 /* Its own partition, and what it shares with others; then its ports are read back: success is what they hold. */
 void weft_subnets_wire(WeftSubnets *subnets, const WeftWireOrder *order, WeftSubnetWired callback, gpointer data);
+/* May the partition of a cluster be changed, and its networks? */
+gboolean weft_subnets_may_wire(const WeftSubnets *subnets, const char *fabric, guint pkey, const char *cluster_id);
+/* … then why not, for people; NULL: it may, or there is nothing to tell. */
+char *weft_subnets_why_not_wire(const WeftSubnets *subnets, const char *fabric, guint pkey);
 /* Reads back what its members' ports hold, and changes nothing. deed: VERIFY. There is one member at least. */
 void weft_subnets_verify(WeftSubnets *subnets, const char *fabric, const WeftPartition *partition, WeftSubnetWired callback,
                          gpointer data);

@@ -1,12 +1,15 @@
+#include "hosts.h"
 #include "turns.h"
 
 #include "clock.h"
+#include "prune.h"
+#include "site-record.h"
+#include "trials.h"
 #include "wakeup.h"
+#include "watchdog.h"
+#include "work.h"
 
-#define PUMP_SLICE 1000                /* microseconds of steps before the main loop looks at others */
-#define PRUNE_INTERVAL_MAX (60 * 1000) /* milliseconds */
-#define PRUNE_BATCH 500
-#define PRUNE_PAUSE 1000  /* milliseconds between two full batches */
+#define PUMP_SLICE 1000   /* microseconds of steps before the main loop looks at others */
 #define LINKS_RESTING 512 /* a cluster of that size greets and meets over the same links */
 #define ROOM_WAKES 32     /* so many whose nodes wait are looked at when there is room; the others try again by themselves */
 
@@ -27,8 +30,10 @@ const WeftControlOptions weft_control_defaults = {
     .patrol_interval = 15 * 60 * G_USEC_PER_SEC,
     .pkey_rest = 5 * 60 * G_USEC_PER_SEC,
     .starts_max = 3,
+    .events_per_tenant = 10000,
     .event_age = 30 * 24 * 3600 * (gint64)G_USEC_PER_SEC,
     .request_age = 24 * 3600 * (gint64)G_USEC_PER_SEC,
+    .ended_age = 30 * 24 * 3600 * (gint64)G_USEC_PER_SEC,
     .link_idle = 60 * G_USEC_PER_SEC,
     .path_rule = WEFT_PATH_RULE_PUBLISHED,
     .templates = TRUE,
@@ -39,6 +44,7 @@ const WeftControlOptions weft_control_defaults = {
     .capture_deadline = 15 * 60 * G_USEC_PER_SEC,
     .checkpoint_skew = G_USEC_PER_SEC / 5,
     .expiry_warning = 10 * 60 * G_USEC_PER_SEC,
+    .clock_bound = 10 * 60 * G_USEC_PER_SEC,
 };
 
 /* --- commits --- */
@@ -117,6 +123,7 @@ pump(gpointer data)
         wake_waiting(control);
     WeftWork *work;
     while ((work = g_queue_pop_head(&control->awake))) {
+        weft_watchdog_mark("a step of cluster", work->key);
         weft_work_step(work);
         weft_turns_read(control->turns);
         if (g_get_monotonic_time() > end) {
@@ -125,7 +132,16 @@ pump(gpointer data)
         }
     }
     /* Behind them: nodes that lost their hosts have room first. */
+    weft_watchdog_mark("the queue", NULL);
     weft_turns_run(control->turns);
+}
+
+static void
+tenant_changed(WeftControl *control, const WeftChange *change)
+{
+    weft_turns_tenant_changed(control->turns, change->key);
+    if (change->deleted)
+        weft_templates_tenant_gone(control->templates, change->key);
 }
 
 static void
@@ -140,7 +156,7 @@ store_changed(const WeftChange *changes, gsize n, gpointer data)
         else if (changes[i].kind == WEFT_KIND_MOVE)
             weft_control_moves_changed(control, changes[i].scope);
         else if (changes[i].kind == WEFT_KIND_TENANT)
-            weft_turns_tenant_changed(control->turns, changes[i].key);
+            tenant_changed(control, &changes[i]);
         else if (changes[i].kind == WEFT_KIND_RESERVATION)
             weft_bookings_changed(control->turns);
         else if (changes[i].kind == WEFT_KIND_IMAGE)
@@ -148,68 +164,36 @@ store_changed(const WeftChange *changes, gsize n, gpointer data)
         else if (changes[i].kind == WEFT_KIND_TEMPLATE)
             weft_templates_changed(control->templates, changes[i].key);
         else if (changes[i].kind == WEFT_KIND_CHECKPOINT)
-            weft_checkpoints_changed(control->checkpoints, changes[i].key);
+            weft_checkpoints_changed(control->checkpoints, &changes[i]);
+        else if (changes[i].kind == WEFT_KIND_EVENT && !changes[i].deleted && *changes[i].scope)
+            weft_pruner_told(control->pruner, changes[i].scope);
         else if (changes[i].kind == WEFT_KIND_FABRIC_MAP)
             weft_subnets_map_changed(control->subnets, changes[i].key);
+        else if (changes[i].kind == WEFT_KIND_META && !changes[i].deleted && g_str_has_prefix(changes[i].key, WEFT_TAKE_PREFIX))
+            weft_hosts_take(control->hosts, changes[i].key + strlen(WEFT_TAKE_PREFIX));
+        else if (changes[i].kind == WEFT_KIND_ENDED && *changes[i].place)
+            weft_hosts_confirmation_changed(control->hosts, &changes[i]);
+        else if (changes[i].kind == WEFT_KIND_PKEY_REST && !changes[i].deleted)
+            weft_subnets_rest_changed(control->subnets, changes[i].scope, changes[i].key);
     }
 }
 
-/* --- old events and answers --- */
+/* --- a full disk --- */
 
-/* Adds deletions of the records that are older than that; keys of events are their time, requests carry it. TRUE: there may be
- * more. */
-static gboolean
-prune_events(WeftControl *control, WeftTxn *txn)
-{
-    g_autofree char *limit = weft_event_key(weft_clock_now() - control->options.event_age);
-    WeftQuery query = { .kind = WEFT_KIND_EVENT, .after = limit, .limit = PRUNE_BATCH, .backwards = TRUE };
-    g_autoptr(GPtrArray) records = weft_store_list(control->store, &query, NULL);
-    for (guint i = 0; records && i < records->len; i++)
-        weft_txn_delete(txn, WEFT_KIND_EVENT, ((WeftRecord *)records->pdata[i])->key, WEFT_ANY);
-    return records && records->len == PRUNE_BATCH;
-}
-
-/* A page at a time, so that a long day's answers never hold up the main loop. */
-static gboolean
-prune_requests(WeftControl *control, WeftTxn *txn)
-{
-    gint64 limit = weft_clock_now() - control->options.request_age;
-    WeftQuery query = { .kind = WEFT_KIND_REQUEST, .after = control->prune_after, .limit = PRUNE_BATCH };
-    g_autoptr(GPtrArray) records = weft_store_list(control->store, &query, NULL);
-    for (guint i = 0; records && i < records->len; i++) {
-        const WeftRecord *record = records->pdata[i];
-        json_t *value = json_loads(record->value, 0, NULL);
-        if (json_integer_value(json_object_get(value, "created")) < limit)
-            weft_txn_delete(txn, WEFT_KIND_REQUEST, record->key, WEFT_ANY);
-        json_decref(value);
-    }
-    g_clear_pointer(&control->prune_after, g_free);
-    if (records && records->len == PRUNE_BATCH)
-        control->prune_after = g_strdup(((WeftRecord *)records->pdata[PRUNE_BATCH - 1])->key);
-    return control->prune_after != NULL;
-}
-
-/* Short ages, as tests have them, want more frequent looks. */
-static guint
-prune_interval(const WeftControlOptions *options)
-{
-    gint64 half = MIN(MIN(options->event_age, options->request_age), options->pkey_rest) / 2 / 1000;
-    return (guint)CLAMP(half, 100, PRUNE_INTERVAL_MAX);
-}
-
-static gboolean
-prune(gpointer data)
+static void
+room_changed(gboolean full, gpointer data)
 {
     WeftControl *control = data;
-    g_autoptr(WeftTxn) txn = weft_txn_new("records-pruned");
-    gboolean more = prune_events(control, txn);
-    more |= prune_requests(control, txn);
-    weft_subnets_prune(control->subnets, txn, PRUNE_BATCH);
-    weft_bookings_prune(control->turns, txn);
-    if (!weft_txn_is_empty(txn))
-        weft_control_commit_quietly(control, g_steal_pointer(&txn));
-    control->prune_timer = g_timeout_add(more ? PRUNE_PAUSE : prune_interval(&control->options), prune, control);
-    return G_SOURCE_REMOVE;
+    WeftTxn *txn = weft_txn_new("store-room");
+    if (full)
+        weft_txn_tell(txn, "store-full", NULL, NULL,
+                      "the disk of weftd's store is full: only removals are taken, and what admins ask for, until there is "
+                      "room on it");
+    else
+        weft_txn_tell(txn, "store-has-room", NULL, NULL, "there is room again on the disk of weftd's store");
+    g_message("%s", full ? "the disk of the store is full, its reserve is in use: make room there"
+                         : "there is room again on the disk of the store");
+    weft_control_commit_quietly(control, txn);
 }
 
 /* --- life --- */
@@ -311,18 +295,24 @@ weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, cons
     control->checkpoints = weft_checkpoints_new(control);
     control->gate = weft_control_gate_new(control);
     control->turns = weft_turns_new(control);
+    control->clock = weft_clock_watch_new(control);
+    control->trials = weft_trials_new(control);
 
     advance_clock(control);
     control->hosts = weft_hosts_new(control, error);
+    if (control->hosts)
+        weft_jobs_guard(control->jobs, weft_hosts_guard, weft_hosts_disowned, control->hosts);
     control->subnets = control->hosts ? weft_subnets_new(control, fabrics, error) : NULL;
     if (!control->subnets || !weft_templates_load(control->templates, error) ||
         !weft_checkpoints_load(control->checkpoints, error) || !load_nodes(control, error) ||
         !weft_subnets_begin(control->subnets, error) || !(control->expiry = weft_expiry_new(control, error)) ||
-        !wake_clusters(control, error))
+        !wake_clusters(control, error) || !(control->pruner = weft_pruner_new(control, error)))
         return NULL;
     hv->ops->watch(hv, host_hinted, control);
     control->watch = weft_store_watch(store, store_changed, control);
-    control->prune_timer = g_timeout_add(PRUNE_PAUSE, prune, control);
+    weft_store_watch_room(store, room_changed, control);
+    if (weft_store_is_full(store))
+        room_changed(TRUE, control);
     return g_steal_pointer(&control);
 }
 
@@ -334,12 +324,15 @@ weft_control_free(WeftControl *control)
     control->closing = TRUE;
     if (control->watch)
         weft_store_unwatch(control->store, control->watch);
-    g_clear_handle_id(&control->prune_timer, g_source_remove);
+    weft_store_watch_room(control->store, NULL, NULL);
+    weft_pruner_free(control->pruner);
+    weft_clock_watch_stop(control->clock);
     g_source_destroy(control->pump);
     weft_jobs_free(control->jobs);
     weft_links_free(control->links);
     while (control->commits)
         g_main_context_iteration(NULL, TRUE);
+    weft_trials_free(control->trials);
     weft_control_gate_free(control->gate);
     weft_templates_free(control->templates);
     weft_checkpoints_free(control->checkpoints);
@@ -351,9 +344,9 @@ weft_control_free(WeftControl *control)
     g_hash_table_unref(control->waiting);
     g_hash_table_unref(control->moves);
     weft_expiry_free(control->expiry);
+    weft_clock_watch_free(control->clock);
     weft_turns_free(control->turns);
     g_source_unref(control->pump);
     weft_fleet_free(control->fleet);
-    g_free(control->prune_after);
     g_free(control);
 }

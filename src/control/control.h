@@ -13,6 +13,8 @@
 #include <glib.h>
 
 typedef struct WeftControlOptions {
+    const char *site;       /* the id of the store's site, which every mark carries; borrowed */
+    const WeftOwner *owner; /* as whom hosts are claimed; NULL: they are not; borrowed */
     guint workers;          /* calls to hosts at the same time, in all (see jobs.h) */
     guint workers_per_host; /* … to one host */
     gint64 start_deadline;  /* microseconds for each step; bringing an image has more, by its size */
@@ -24,13 +26,15 @@ typedef struct WeftControlOptions {
     gint64 list_deadline;
     gint64 apply_deadline;
     WeftBackoff backoff;
-    gint64 host_grace;      /* how long a host may be silent before its nodes are replaced */
-    gint64 scan_interval;   /* how often each host and fabric is looked at without a hint */
-    gint64 patrol_interval; /* … and each fabric's ports are read back */
-    gint64 pkey_rest;       /* how long a partition number that was freed is given to nobody */
-    guint starts_max;       /* tries on one host before a node is placed elsewhere */
-    gint64 event_age;       /* events and idempotency keys older than these are dropped */
+    gint64 host_grace;       /* how long a host may be silent before its nodes are replaced */
+    gint64 scan_interval;    /* how often each host and fabric is looked at without a hint */
+    gint64 patrol_interval;  /* … and each fabric's ports are read back */
+    gint64 pkey_rest;        /* how long a partition number that was freed is given to nobody */
+    guint starts_max;        /* tries on one host before a node is placed elsewhere */
+    guint events_per_tenant; /* … its older ones are dropped */
+    gint64 event_age;        /* events and idempotency keys older than these are dropped */
     gint64 request_age;
+    gint64 ended_age;            /* … and records of what has ended on hosts: what is found there later is held */
     gint64 link_idle;            /* how long a stream to a node stays open that nobody uses */
     WeftPathRule path_rule;      /* for clusters with path auto that tell their pattern */
     gboolean templates;          /* nodes are forked from templates, and these are made */
@@ -43,8 +47,10 @@ typedef struct WeftControlOptions {
     gboolean trust_emulator;   /* guests without KVM lose no writes while they are copied: QEMU 9.0 and later, or the lab's */
     gint64 checkpoint_skew;    /* between the first and the last node of a cluster that stops for a checkpoint, at most */
     gint64 expiry_warning;     /* how long before its walltime is over a cluster is told */
+    gint64 clock_bound;        /* what the wall clock may be set by, or be ahead at a start, and still be trusted */
     WeftQueueOptions queue;    /* in which order those that wait get room */
     const char *images;        /* folder of the images' files, by their digest */
+    guint64 reserve;           /* bytes that what is fetched leaves free there */
     gboolean bare;             /* a node whose image is not known starts from nothing: for the fake */
     const guint8 *secret;      /* the site's, WEFT_SECRET_LENGTH bytes; NULL: no node has a seed */
     GBytes *guest;             /* the guest program; NULL: likewise */

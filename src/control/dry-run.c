@@ -1,9 +1,7 @@
 #include "dry-run.h"
 
-#include "clock.h"
 #include "errors.h"
 #include "schedule.h"
-#include "turns.h"
 
 /* Gives equal names equal numbers, from 1 in the order in which they come. */
 static guint
@@ -127,43 +125,62 @@ fit_view(WeftFleet *fleet, const WeftPlaceRequest *request, const WeftPlacement 
                      views);
 }
 
+static GHashTable *
+unite(GHashTable *a, GHashTable *b)
+{
+    GHashTable *both = g_hash_table_new(g_str_hash, g_str_equal), *parts[] = { a, b };
+    for (guint i = 0; i < G_N_ELEMENTS(parts); i++) {
+        GHashTableIter iter;
+        gpointer name;
+        g_hash_table_iter_init(&iter, parts[i]);
+        while (g_hash_table_iter_next(&iter, &name, NULL))
+            g_hash_table_add(both, name);
+    }
+    return both;
+}
+
 /* There is no room now, or it is promised. when: it would start by the queue; WEFT_QUEUE_NEVER: nobody knows. */
 static json_t *
-refusal_view(WeftControl *control, const WeftPlaceRequest *request, gint64 when)
+refusal_view(const WeftDryRun *run, WeftFleet *fleet, WeftPlaceRequest *request, gint64 when)
 {
     g_autoptr(GError) error = NULL;
+    g_autoptr(GHashTable) closed = unite(run->barred, run->kept);
     WeftPlacement placement;
     gboolean could = TRUE;
-    weft_bookings_add(control->turns, request->cluster->tenant, request->avoid);
-    if (weft_place(control->fleet, request, &placement))
+    request->avoid = closed;
+    if (weft_place(fleet, request, &placement))
         weft_error_refuse(&error, WEFT_ERROR_EXHAUSTED,
                           "there is room, which is promised to those before it, or kept by a reservation");
     else
-        could = weft_place_explain_refusal(control->fleet, request, &error);
+        could = weft_place_explain_refusal(fleet, request, &error);
     json_t *start = when == WEFT_QUEUE_NEVER ? json_null() : json_integer(when);
     return json_pack("{s:b, s:b, s:s, s:o, s:[]}", "fits", FALSE, "never", !could, "reason", error->message, "when", start,
                      "why");
 }
 
 json_t *
-weft_dry_run(WeftControl *control, const WeftCluster *cluster)
+weft_dry_run(const WeftDryRun *run, WeftFleet *fleet, const WeftQueueSnapshot *queue)
 {
-    g_autoptr(GHashTable) barred = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    g_autofree char *key = weft_cluster_key(cluster->tenant, cluster->name);
+    const WeftCluster *cluster = run->cluster;
     guint counts[WEFT_GROUPS_MAX] = { 0 };
     for (guint i = 0; i < cluster->groups->len; i++)
         counts[i] = ((const WeftGroup *)cluster->groups->pdata[i])->count;
-    weft_control_add_barred(control, cluster, barred);
-    WeftAsk ask = { .key = key,
-                    .request = { .cluster = cluster, .counts = counts, .avoid = barred, .rule = &control->options.path_rule },
+    WeftAsk ask = { .key = cluster->name,
+                    .request = { .cluster = cluster,
+                                 .counts = counts,
+                                 .avoid = run->barred,
+                                 .rule = run->rule,
+                                 .cancellable = run->cancellable },
                     .since = cluster->created,
                     .priority = cluster->priority,
                     .walltime = (gint64)cluster->walltime * G_USEC_PER_SEC,
                     .preemptible = cluster->preemptible };
     WeftPlacement placement;
-    gint64 now = weft_clock_now(), when = WEFT_QUEUE_NEVER;
-    gboolean found = weft_queue_foresee(control->turns->queue, &ask, now, &placement, &when);
-    if (found && when <= now)
-        return fit_view(control->fleet, &ask.request, &placement);
-    return refusal_view(control, &ask.request, found ? when : WEFT_QUEUE_NEVER);
+    gint64 when = WEFT_QUEUE_NEVER;
+    gboolean found = weft_queue_snapshot_foresee(queue, fleet, &ask, run->now, &placement, &when);
+    if (found && when <= run->now)
+        return fit_view(fleet, &ask.request, &placement);
+    if (g_cancellable_is_cancelled(run->cancellable))
+        return NULL;
+    return refusal_view(run, fleet, &ask.request, found ? when : WEFT_QUEUE_NEVER);
 }

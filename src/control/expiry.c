@@ -1,11 +1,13 @@
 #include "expiry.h"
 
+#include "clock-trust.h"
 #include "clock.h"
 #include "control-private.h"
 #include "errors.h"
 
-#define PAUSE_MAX (60 * G_USEC_PER_SEC) /* the clock on the wall may be set meanwhile */
+#define PAUSE_MAX (60 * G_USEC_PER_SEC)
 #define RETRY_AFTER G_USEC_PER_SEC
+#define HELD_PAUSE G_USEC_PER_SEC /* nothing is done as long as the clock is held */
 
 typedef struct Entry {
     char *key;
@@ -45,7 +47,8 @@ set_timer(WeftExpiry *expiry)
     if (g_sequence_iter_is_end(first))
         return;
     gint64 left = ((const Entry *)g_sequence_get(first))->due - weft_clock_now();
-    expiry->timer = g_timeout_add((guint)(CLAMP(left, 0, PAUSE_MAX) / 1000 + 1), rang, expiry);
+    gint64 least = weft_clock_is_held() ? HELD_PAUSE : 0;
+    expiry->timer = g_timeout_add((guint)(CLAMP(left, least, PAUSE_MAX) / 1000 + 1), rang, expiry);
 }
 
 static void
@@ -133,7 +136,8 @@ rang(gpointer data)
     expiry->timer = 0;
     for (;;) {
         GSequenceIter *first = g_sequence_get_begin_iter(expiry->order);
-        if (g_sequence_iter_is_end(first) || ((const Entry *)g_sequence_get(first))->due > weft_clock_now())
+        if (weft_clock_is_held() || g_sequence_iter_is_end(first) ||
+            ((const Entry *)g_sequence_get(first))->due > weft_clock_now())
             break;
         act(expiry, first);
     }
@@ -171,6 +175,100 @@ weft_expiry_set(WeftExpiry *expiry, const char *key, const WeftClusterStatus *st
     }
     set_timer(expiry);
 }
+
+/* --- another clock --- */
+
+typedef struct Shift {
+    WeftTxn *txn;
+    gint64 since, by;
+} Shift;
+
+/* Records have no times before 1970. */
+static gint64
+moved(const Shift *shift, gint64 time)
+{
+    return MAX(time + shift->by, 1);
+}
+
+static gboolean
+shift_cluster(const Shift *shift, const WeftRecord *record, GError **error)
+{
+    g_autoptr(WeftClusterStatus) status = weft_record_cluster_status(record, error);
+    if (!status || !status->ends || status->placed < shift->since)
+        return status != NULL;
+    status->placed = moved(shift, status->placed);
+    status->ends = moved(shift, status->ends);
+    weft_txn_put_cluster_status(shift->txn, status, record->revision);
+    return TRUE;
+}
+
+static gboolean
+shift_token(const Shift *shift, const WeftRecord *record, GError **error)
+{
+    g_autoptr(WeftToken) token = weft_record_token(record, error);
+    if (!token || !token->expires || token->created < shift->since)
+        return token != NULL;
+    token->created = moved(shift, token->created);
+    token->expires = moved(shift, token->expires);
+    weft_txn_put_token(shift->txn, token, record->revision);
+    return TRUE;
+}
+
+/* One that has not begun names a day of the calendar, and that is right by the clock that is right now. */
+static gboolean
+shift_reservation(const Shift *shift, const WeftRecord *record, GError **error)
+{
+    g_autoptr(WeftReservation) reservation = weft_record_reservation(record, error);
+    if (!reservation || !reservation->begun || reservation->start < shift->since)
+        return reservation != NULL;
+    reservation->start = moved(shift, reservation->start);
+    reservation->end = moved(shift, reservation->end);
+    weft_txn_put_reservation(shift->txn, reservation, record->revision);
+    return TRUE;
+}
+
+/* What began, and has a length: what is left of it is not changed by another clock. */
+static const struct {
+    WeftKind kind;
+    gboolean (*shift)(const Shift *shift, const WeftRecord *record, GError **error);
+} shifted[] = {
+    { WEFT_KIND_CLUSTER_STATUS, shift_cluster },
+    { WEFT_KIND_TOKEN, shift_token },
+    { WEFT_KIND_RESERVATION, shift_reservation },
+};
+
+gboolean
+weft_expiry_shift(WeftExpiry *expiry, WeftTxn *txn, gint64 since, gint64 by, GError **error)
+{
+    Shift shift = { txn, since, by };
+    for (gsize k = 0; k < G_N_ELEMENTS(shifted); k++) {
+        g_autoptr(GPtrArray) records = weft_store_list(expiry->control->store, &(WeftQuery){ .kind = shifted[k].kind }, error);
+        if (!records)
+            return FALSE;
+        for (guint i = 0; i < records->len; i++)
+            if (!shifted[k].shift(&shift, records->pdata[i], error))
+                return FALSE;
+    }
+    return TRUE;
+}
+
+void
+weft_expiry_shifted(WeftExpiry *expiry, gint64 revision)
+{
+    g_autoptr(GList) keys = g_hash_table_get_keys(expiry->by_key);
+    for (GList *link = keys; link; link = link->next) {
+        g_autofree char *key = g_strdup(link->data);
+        g_autoptr(WeftClusterStatus) status = weft_store_load_cluster_status(expiry->control->store, key, NULL, NULL);
+        if (!status)
+            continue;
+        weft_control_end_changed(expiry->control, key, status, revision);
+        weft_expiry_set(expiry, key, status);
+    }
+    g_clear_handle_id(&expiry->timer, g_source_remove);
+    expiry->timer = g_idle_add(rang, expiry);
+}
+
+/* --- life --- */
 
 static gboolean
 load(WeftExpiry *expiry, GError **error)

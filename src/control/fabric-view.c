@@ -22,12 +22,33 @@ struct WeftView {
     gpointer data;
     WeftViewKind kind;
     WeftFabricFacts facts;
-    GPtrArray *listed; /* WeftPartition, while tables are read that should be as they say */
-    GPtrArray *hosts;  /* WeftRecord, for the worker */
-    WeftRecord *import;
+    GPtrArray *listed; /* WeftPartition; NULL: nobody asked for them */
+    GArray *held;      /* gboolean: which of these weft leaves alone */
+    GPtrArray *tables; /* WeftPortTable, a reference of the main thread's; NULL: nobody asked for them */
+    WeftStore *store;  /* the worker's */
     json_t *report;
     GError *error; /* there is nothing to report */
 };
+
+/* thread: main or the worker. What the report is made of. */
+static void
+forget_facts(WeftView *view)
+{
+    WeftFabricFacts *facts = &view->facts;
+    json_decref(facts->manager);
+    g_clear_pointer(&facts->map, weft_fabric_map_free);
+    g_clear_pointer(&facts->hosts, g_ptr_array_unref);
+    g_free(facts->trouble);
+    g_free(facts->options_path);
+    g_free(facts->options);
+    g_free(facts->options_error);
+    json_decref(facts->partitions);
+    json_decref(facts->tables);
+    *facts = (WeftFabricFacts){ 0 };
+    g_clear_pointer(&view->listed, g_ptr_array_unref);
+    g_clear_pointer(&view->held, g_array_unref);
+    g_clear_pointer(&view->store, weft_store_free);
+}
 
 void
 weft_view_free(WeftView *view)
@@ -41,21 +62,17 @@ weft_view_free(WeftView *view)
     }
     g_object_unref(view->cancellable);
     g_clear_error(&view->error);
-    json_decref(view->facts.manager);
-    g_clear_pointer(&view->facts.map, weft_fabric_map_free);
-    g_clear_pointer(&view->facts.hosts, g_ptr_array_unref);
-    g_free(view->facts.trouble);
-    g_free(view->facts.options_path);
-    g_free(view->facts.options);
-    g_free(view->facts.options_error);
-    json_decref(view->facts.partitions);
-    json_decref(view->facts.tables);
-    g_clear_pointer(&view->listed, g_ptr_array_unref);
-    g_clear_pointer(&view->hosts, g_ptr_array_unref);
-    g_clear_pointer(&view->import, weft_record_free);
+    g_clear_pointer(&view->tables, g_ptr_array_unref);
+    forget_facts(view);
     json_decref(view->report);
     g_free(view->fabric);
     g_free(view);
+}
+
+void
+weft_view_cancel(WeftView *view)
+{
+    g_cancellable_cancel(view->cancellable);
 }
 
 /* --- what the store knows --- */
@@ -69,9 +86,12 @@ weft_view_imported(const WeftRecord *record, GError **error)
 
 /* All hosts of the fabric, as they are described. */
 static GPtrArray *
-read_hosts(const GPtrArray *records, const char *fabric, GError **error)
+read_hosts(WeftStore *store, const char *fabric, GError **error)
 {
+    g_autoptr(GPtrArray) records = weft_store_list(store, &(WeftQuery){ .kind = WEFT_KIND_HOST }, error);
     g_autoptr(GPtrArray) hosts = g_ptr_array_new_with_free_func((GDestroyNotify)weft_host_free);
+    if (!records)
+        return NULL;
     for (guint i = 0; i < records->len; i++) {
         g_autoptr(WeftHost) host = weft_record_host(records->pdata[i], error);
         if (!host)
@@ -122,8 +142,25 @@ load_import(WeftView *view)
         return;
     }
     g_clear_pointer(&facts->map, weft_fabric_map_free);
-    view->import = weft_store_get(view->control->store, WEFT_KIND_FABRIC_MAP, view->fabric, &view->error);
-    facts->source = view->import ? "import" : NULL;
+    g_autoptr(WeftRecord) import = weft_store_get(view->store, WEFT_KIND_FABRIC_MAP, view->fabric, &view->error);
+    facts->source = import ? "import" : NULL;
+    facts->map = import ? weft_view_imported(import, &view->error) : NULL;
+}
+
+static void
+name_partitions(WeftView *view)
+{
+    view->facts.partitions = weft_report_owners(view->store, view->fabric, view->listed, &view->error);
+    for (guint i = 0; i < json_array_size(view->facts.partitions); i++)
+        json_object_set_new(json_array_get(view->facts.partitions, i), "held",
+                            json_boolean(g_array_index(view->held, gboolean, i)));
+}
+
+static void
+compare_tables(WeftView *view)
+{
+    const char *way = json_string_value(json_object_get(view->facts.manager, "way"));
+    view->facts.tables = weft_report_tables(view->facts.hosts, view->listed, view->tables, g_strcmp0(way, "pool") != 0);
 }
 
 /* thread: worker. Thousands of hosts, switches and cables take longer than the main thread may be busy. */
@@ -132,12 +169,17 @@ report(GTask *task, gpointer source, gpointer data, GCancellable *cancellable)
 {
     WeftView *view = data;
     WeftFabricFacts *facts = &view->facts;
-    if (view->import)
-        facts->map = weft_view_imported(view->import, &view->error);
+    if (kinds[view->kind].maps)
+        load_import(view);
     if (!view->error)
-        facts->hosts = read_hosts(view->hosts, view->fabric, &view->error);
+        facts->hosts = read_hosts(view->store, view->fabric, &view->error);
+    if (!view->error && view->tables)
+        compare_tables(view);
+    else if (!view->error && view->listed)
+        name_partitions(view);
     if (!view->error)
         view->report = kinds[view->kind].report(facts);
+    forget_facts(view);
     g_task_return_boolean(task, TRUE);
 }
 
@@ -155,11 +197,8 @@ reported(GObject *source, GAsyncResult *result, gpointer data)
 static void
 finish(WeftView *view)
 {
-    WeftStore *store = view->control->store;
-    if (!view->error && kinds[view->kind].maps)
-        load_import(view);
     if (!view->error)
-        view->hosts = weft_store_list(store, &(WeftQuery){ .kind = WEFT_KIND_HOST }, &view->error);
+        view->store = weft_store_reader(view->control->store, &view->error);
     if (view->error) {
         view->viewed(NULL, view->error, view->data);
         return;
@@ -174,12 +213,10 @@ static void
 tables_read(GPtrArray *tables, const GError *error, gpointer data)
 {
     WeftView *view = data;
-    const char *way = json_string_value(json_object_get(view->facts.manager, "way"));
-    g_autoptr(GPtrArray) hosts = weft_fleet_hosts(view->control->fleet, view->fabric);
     if (error)
         view->error = g_error_copy(error);
     else
-        view->facts.tables = weft_report_tables(hosts, view->listed, tables, g_strcmp0(way, "pool") != 0);
+        view->tables = g_ptr_array_ref(tables);
     finish(view);
 }
 
@@ -239,15 +276,20 @@ mapped(const WeftFabricMap *map, const GError *error, gpointer data)
     arrived(view);
 }
 
+/* The partitions are the driver's: they are copied. */
 static void
 keep_partitions(WeftView *view, const GPtrArray *partitions)
 {
     view->listed = g_ptr_array_new_with_free_func((GDestroyNotify)weft_partition_free);
-    for (guint i = 0; i < partitions->len; i++)
-        g_ptr_array_add(view->listed, weft_partition_copy(partitions->pdata[i]));
+    view->held = g_array_new(FALSE, FALSE, sizeof(gboolean));
+    for (guint i = 0; i < partitions->len; i++) {
+        const WeftPartition *partition = partitions->pdata[i];
+        gboolean held = weft_subnets_is_unproved(view->control->subnets, view->fabric, partition->pkey);
+        g_ptr_array_add(view->listed, weft_partition_copy(partition));
+        g_array_append_val(view->held, held);
+    }
 }
 
-/* The partitions are the driver's: they are copied, or the names of their clusters looked up at once. */
 static void
 listed(GPtrArray *partitions, const GError *error, gpointer data)
 {
@@ -255,10 +297,8 @@ listed(GPtrArray *partitions, const GError *error, gpointer data)
     weft_failpoint_edge("list-partitions", "after");
     if (error)
         view->error = g_error_copy(error);
-    else if (kinds[view->kind].reads)
-        keep_partitions(view, partitions);
     else
-        view->facts.partitions = weft_report_owners(view->control->store, view->fabric, partitions, &view->error);
+        keep_partitions(view, partitions);
     arrived(view);
 }
 

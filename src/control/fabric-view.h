@@ -16,6 +16,8 @@ typedef void (*WeftViewed)(json_t *report, const GError *error, gpointer data);
 WeftView *
 weft_view_new(WeftControl *control, WeftViewKind kind, const char *fabric, WeftViewed viewed, gpointer data, GError **error);
 void weft_view_free(WeftView *view);
+/* Nobody waits for it any more: it ends as soon as its driver lets it. */
+void weft_view_cancel(WeftView *view);
 
 /* The map in a record that somebody imported. thread: any; a large one takes long. */
 WeftFabricMap *weft_view_imported(const WeftRecord *record, GError **error);

@@ -1,48 +1,101 @@
 #include "gate.h"
 #include "clock.h"
 #include "doctor.h"
-#include "dry-run.h"
 #include "errors.h"
 #include "fabric-view.h"
+#include "held.h"
+#include "probes.h"
+#include "trials.h"
 #include "turns.h"
-#include "yaml.h"
+#include "watchdog.h"
 
 #include <unistd.h>
 
+#define LOOKS_AT_ONCE 16                               /* of one question: a large cluster does not fill the queue for others */
 #define SESSION_DEADLINE (20 * (gint64)G_USEC_PER_SEC) /* a node that is up answers at once, or something is wrong */
 
-/* Somebody's question, until it is answered. */
+/* Somebody's question, until it is answered or whoever asked has gone. */
 typedef struct Call {
     WeftControl *control;
     GCancellable *cancellable; /* NULL: it cannot be cancelled */
+    gulong on_cancelled;
     WeftGateOpened opened;
     WeftGateReported reported;
     gpointer data;
-    char *subject;    /* the host or the cluster that it is about */
-    guint pending;    /* hosts that have not told yet */
+    char *subject;    /* the host, the node or the cluster that it is about */
+    GPtrArray *hosts; /* names of those to look at that have not been asked; NULL: none */
+    GPtrArray *looks; /* Look, under way */
+    WeftJob *console; /* that is being opened; NULL: none */
+    gboolean linked;  /* the subject's link is asked for a session */
+    gboolean kept;    /* by something that cannot be taken back, and will end it */
+    guint pending;    /* fabrics that have not told yet */
     json_t *report;   /* what is known so far */
     GPtrArray *views; /* WeftView; NULL: none */
     GError *error;    /* to be told later */
     guint idle;
 } Call;
 
+typedef struct Look {
+    Call *call;
+    WeftProbe *probe;
+} Look;
+
 typedef struct Gate {
     WeftGate base;
     WeftControl *control;
+    WeftProbes *probes;
     GHashTable *calls; /* set of Call */
 } Gate;
+
+static Gate *
+gate_of(const Call *call)
+{
+    return (Gate *)call->control->gate;
+}
+
+static void
+stop_listening(Call *call)
+{
+    if (call->on_cancelled)
+        g_signal_handler_disconnect(call->cancellable, call->on_cancelled);
+    call->on_cancelled = 0;
+}
 
 static void
 call_free(gpointer data)
 {
     Call *call = data;
     g_clear_handle_id(&call->idle, g_source_remove);
+    stop_listening(call);
     g_clear_object(&call->cancellable);
+    g_clear_pointer(&call->hosts, g_ptr_array_unref);
+    g_ptr_array_unref(call->looks);
     g_clear_error(&call->error);
     json_decref(call->report);
     g_clear_pointer(&call->views, g_ptr_array_unref);
     g_free(call->subject);
     g_free(call);
+}
+
+/* Whoever asked has gone: what was to be done for it is taken back, and what cannot be taken back ends without it. */
+static void
+call_cancelled(GCancellable *cancellable, Call *call)
+{
+    for (guint i = 0; i < call->looks->len; i++)
+        weft_probe_cancel(((Look *)call->looks->pdata[i])->probe);
+    g_ptr_array_set_size(call->looks, 0);
+    if (call->console && !weft_jobs_withdraw(call->control->jobs, call->console)) {
+        call->console->owner = NULL;
+        g_cancellable_cancel(call->console->cancellable);
+    }
+    if (call->linked)
+        weft_links_forget(call->control->links, call->subject, call);
+    for (guint i = 0; call->views && i < call->views->len; i++)
+        weft_view_cancel(call->views->pdata[i]);
+    if (!call->kept) {
+        g_hash_table_steal(gate_of(call)->calls, call);
+        call_free(call);
+    }
 }
 
 static Call *
@@ -52,6 +105,8 @@ call_new(WeftGate *base, GCancellable *cancellable, gpointer data)
     Call *call = g_new0(Call, 1);
     call->control = gate->control;
     call->cancellable = cancellable ? g_object_ref(cancellable) : NULL;
+    call->on_cancelled = cancellable ? g_signal_connect(cancellable, "cancelled", G_CALLBACK(call_cancelled), call) : 0;
+    call->looks = g_ptr_array_new_with_free_func(g_free);
     call->data = data;
     g_hash_table_add(gate->calls, call);
     return call;
@@ -65,6 +120,15 @@ call_report(WeftGate *base, GCancellable *cancellable, WeftGateReported reported
     return call;
 }
 
+/* An order cannot be called off: what is written is written, also for somebody who has gone. */
+static Call *
+call_order(WeftGate *base, GCancellable *cancellable, WeftGateReported reported, gpointer data)
+{
+    Call *call = call_report(base, cancellable, reported, data);
+    call->kept = TRUE;
+    return call;
+}
+
 static gboolean
 add_view(Call *call, WeftViewKind kind, const char *fabric, WeftViewed done, GError **error)
 {
@@ -73,6 +137,7 @@ add_view(Call *call, WeftViewKind kind, const char *fabric, WeftViewed done, GEr
         call->views = g_ptr_array_new_with_free_func((GDestroyNotify)weft_view_free);
     if (view)
         g_ptr_array_add(call->views, view);
+    call->kept |= view != NULL;
     return view != NULL;
 }
 
@@ -80,8 +145,8 @@ add_view(Call *call, WeftViewKind kind, const char *fabric, WeftViewed done, GEr
 static void
 end(Call *call, int fd, const GError *error)
 {
-    GHashTable *calls = ((Gate *)call->control->gate)->calls;
-    g_hash_table_steal(calls, call);
+    g_hash_table_steal(gate_of(call)->calls, call);
+    stop_listening(call);
     gboolean cancelled = g_cancellable_is_cancelled(call->cancellable);
     if (cancelled && fd >= 0)
         close(fd);
@@ -106,7 +171,7 @@ static void
 end_soon(Call *call, GError *error)
 {
     call->error = error;
-    call->idle = g_idle_add(end_later, call);
+    call->idle = g_idle_add_full(G_PRIORITY_DEFAULT, end_later, call, NULL); /* the reconciler may be busy for long */
 }
 
 /* --- into a node --- */
@@ -120,6 +185,8 @@ connected(int fd, const char *output, const GError *error, gpointer data)
 static void
 console_opened(WeftJob *job, const GError *error)
 {
+    if (!job->owner)
+        return; /* and the descriptor is closed with the job */
     int fd = job->fd;
     job->fd = -1;
     g_autoptr(GError) stopped = NULL;
@@ -133,9 +200,11 @@ open_console(Call *call, const WeftLinkAddress *address)
 {
     WeftJob *job = weft_job_new(WEFT_STEP_OPEN, address->host, address->uri, address->domain);
     job->channel = WEFT_CHANNEL_CONSOLE;
+    job->asked = TRUE;
     job->deadline = call->control->options.list_deadline;
     job->owner = call;
     job->done = console_opened;
+    call->console = job;
     weft_jobs_submit(call->control->jobs, job);
 }
 
@@ -165,26 +234,75 @@ gate_open(WeftGate *gate, const char *node_id, WeftGateKind kind, GCancellable *
     }
     g_autofree char *domain = weft_node_domain(node);
     WeftLinkAddress address = { node->id, domain, host->name, host->uri, node->boot };
-    if (kind == WEFT_GATE_CONSOLE)
+    if (kind == WEFT_GATE_CONSOLE) {
         open_console(call, &address);
-    else
+    } else {
+        call->subject = g_strdup(node->id);
+        call->linked = TRUE;
         weft_links_want(control->links, &address,
                         &(WeftLinkAsk){ .connect = TRUE, .deadline = SESSION_DEADLINE, .done = connected, .data = call });
+    }
+}
+
+/* --- looks --- */
+
+static void
+look_at(Call *call, WeftStepType step, const WeftHost *host, WeftProbed looked)
+{
+    Look *look = g_new0(Look, 1);
+    look->call = call;
+    look->probe = weft_probe_ask(gate_of(call)->probes, step, &(WeftHostAddress){ host->name, host->uri }, looked, look);
+    g_ptr_array_add(call->looks, look);
+}
+
+/* The call of a look that has ended. */
+static Call *
+look_end(Look *look)
+{
+    Call *call = look->call;
+    g_ptr_array_remove_fast(call->looks, look);
+    return call;
 }
 
 /* --- what is missing --- */
 
 static void
-examined(WeftJob *job, const GError *error)
+examined(WeftJob *job, const GError *error, gpointer data)
 {
-    Call *call = job->owner;
+    Call *call = look_end(data);
     const WeftHost *host = weft_fleet_host(call->control->fleet, call->subject);
     g_autoptr(GError) gone = NULL;
     if (!error && !host)
         gone = g_error_new(WEFT_ERROR, WEFT_ERROR_NOT_FOUND, "there is no host %s any more", call->subject);
-    if (!error && host)
+    if (!error && host) {
+        const char *remedy = NULL;
+        g_autofree char *held = weft_hosts_held(call->control->hosts, host->name, &remedy);
         call->report = weft_doctor(host, job->inventory);
+        if (held)
+            weft_doctor_add(json_object_get(call->report, "checks"), "held", WEFT_HEALTH_FAIL, remedy, "%s", held);
+    }
     end(call, -1, error ? error : gone);
+}
+
+#define RECENT (15 * 60 * (gint64)G_USEC_PER_SEC)
+
+/* Does the main loop come round in time? */
+static void
+examine_loop(json_t *checks)
+{
+    WeftWatchdogFigures figures = weft_watchdog_read();
+    if (!figures.last || g_get_real_time() - figures.last > RECENT) {
+        weft_doctor_add(checks, "main loop", WEFT_HEALTH_OK, NULL,
+                        "%" G_GUINT64_FORMAT " slices over %d ms and %" G_GUINT64_FORMAT
+                        " turns over %d ms since weftd started, none lately",
+                        figures.slices, WEFT_SLICE_MAX / 1000, figures.turns, WEFT_TURN_MAX / 1000);
+        return;
+    }
+    weft_doctor_add(checks, "main loop", WEFT_HEALTH_WARN, "look for «main loop» in weftd's log, and report what it names",
+                    "%" G_GUINT64_FORMAT " slices over %d ms and %" G_GUINT64_FORMAT
+                    " turns over %d ms since weftd started, the longest slice %d ms: %s",
+                    figures.slices, WEFT_SLICE_MAX / 1000, figures.turns, WEFT_TURN_MAX / 1000, (int)(figures.longest / 1000),
+                    figures.what);
 }
 
 /* What belongs to no host. */
@@ -192,12 +310,20 @@ static json_t *
 examine_site(const WeftControl *control)
 {
     json_t *checks = json_array();
+    weft_clock_watch_examine(control->clock, checks);
     weft_subnets_examine(control->subnets, checks);
+    if (weft_store_is_full(control->store))
+        weft_doctor_add(checks, "store", WEFT_HEALTH_FAIL,
+                        "make room on the disk of store.path: weft checkpoints ls and weft image ls tell what lies beside it",
+                        "its disk is full: only removals are taken, and what admins ask for");
+    else
+        weft_doctor_add(checks, "store", WEFT_HEALTH_OK, NULL, "there is room on its disk");
     if (control->options.bare)
         weft_doctor_add(checks, "hypervisor", WEFT_HEALTH_WARN, "hypervisor: { driver: libvirt } in weft.yaml",
                         "driver %s: hosts are folders, and nothing runs", control->hv->ops->name);
     else
         weft_doctor_add(checks, "hypervisor", WEFT_HEALTH_OK, NULL, "driver %s", control->hv->ops->name);
+    examine_loop(checks);
     if (control->options.guest)
         weft_doctor_add(checks, "guest program", WEFT_HEALTH_OK, NULL, "%" G_GSIZE_FORMAT " bytes",
                         g_bytes_get_size(control->options.guest));
@@ -243,17 +369,13 @@ gate_doctor(WeftGate *gate, const char *name, GCancellable *cancellable, WeftGat
         end_soon(call, g_error_new(WEFT_ERROR, WEFT_ERROR_NOT_FOUND, "there is no host %s", name));
         return;
     }
-    WeftJob *job = weft_job_new(WEFT_STEP_INSPECT, host->name, host->uri, NULL);
-    job->deadline = control->options.list_deadline;
-    job->owner = call;
-    job->done = examined;
-    weft_jobs_submit(control->jobs, job);
+    look_at(call, WEFT_STEP_INSPECT, host, examined);
 }
 
 /* --- how busy --- */
 
 static void
-add_load(json_t *nodes, const char *cluster, const GPtrArray *domains)
+add_load(json_t *nodes, const char *cluster, const GPtrArray *domains, gint64 time)
 {
     g_autofree char *prefix = g_strdup_printf("%s-", cluster);
     for (guint i = 0; i < domains->len; i++) {
@@ -263,32 +385,48 @@ add_load(json_t *nodes, const char *cluster, const GPtrArray *domains)
             continue;
         json_array_append_new(nodes,
                               json_pack("{s:s, s:f, s:I, s:I}", "id", domain->node, "cpu", (double)domain->cpu_time / 1e9,
-                                        "time", (json_int_t)weft_clock_now(), "memory", (json_int_t)domain->memory));
+                                        "time", (json_int_t)time, "memory", (json_int_t)domain->memory));
     }
 }
 
+static void look_on(Call *call);
+
 /* A host that does not answer leaves its nodes out. */
 static void
-weighed(WeftJob *job, const GError *error)
+weighed(WeftJob *job, const GError *error, gpointer data)
 {
-    Call *call = job->owner;
+    Call *call = look_end(data);
+    gint64 ago = g_get_monotonic_time() - job->ended;
     if (!error)
-        add_load(json_object_get(call->report, "nodes"), call->subject, job->contents->domains);
-    if (--call->pending == 0)
+        add_load(json_object_get(call->report, "nodes"), call->subject, job->contents->domains, weft_clock_now() - ago);
+    look_on(call);
+    if (call->looks->len == 0)
         end(call, -1, NULL);
 }
 
-static GHashTable *
+static void
+look_on(Call *call)
+{
+    while (call->hosts->len > 0 && call->looks->len < LOOKS_AT_ONCE) {
+        g_autofree char *name = g_ptr_array_steal_index_fast(call->hosts, call->hosts->len - 1);
+        const WeftHost *host = weft_fleet_host(call->control->fleet, name);
+        if (host)
+            look_at(call, WEFT_STEP_LIST, host, weighed);
+    }
+}
+
+/* The names of the hosts that have nodes of it, once each. */
+static GPtrArray *
 hosts_of(const WeftControl *control, const char *cluster, GError **error)
 {
     WeftQuery query = { .kind = WEFT_KIND_NODE, .scope = cluster };
     g_autoptr(GPtrArray) records = weft_store_list(control->store, &query, error);
-    g_autoptr(GHashTable) hosts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_autoptr(GPtrArray) hosts = g_ptr_array_new_with_free_func(g_free);
+    g_autoptr(GHashTable) known = g_hash_table_new(g_str_hash, g_str_equal);
     for (guint i = 0; records && i < records->len; i++) {
-        g_autoptr(WeftNode) node = weft_record_node(records->pdata[i], error);
-        if (!node)
-            return NULL;
-        g_hash_table_add(hosts, g_steal_pointer(&node->host));
+        const WeftRecord *node = records->pdata[i];
+        if (g_hash_table_add(known, node->place))
+            g_ptr_array_add(hosts, g_strdup(node->place));
     }
     return records ? g_steal_pointer(&hosts) : NULL;
 }
@@ -302,41 +440,30 @@ gate_load(WeftGate *gate, const char *cluster_id, GCancellable *cancellable, Wef
     call->reported = reported;
     call->subject = g_strdup(cluster_id);
     call->report = json_pack("{s:[]}", "nodes");
-    g_autoptr(GHashTable) hosts = hosts_of(control, cluster_id, &error);
-    GHashTableIter iter;
-    gpointer name;
-    if (hosts)
-        g_hash_table_iter_init(&iter, hosts);
-    while (hosts && g_hash_table_iter_next(&iter, &name, NULL)) {
-        const WeftHost *host = weft_fleet_host(control->fleet, name);
-        if (!host)
-            continue;
-        WeftJob *job = weft_job_new(WEFT_STEP_LIST, host->name, host->uri, NULL);
-        job->deadline = control->options.list_deadline;
-        job->owner = call;
-        job->done = weighed;
-        call->pending++;
-        weft_jobs_submit(control->jobs, job);
-    }
-    if (!call->pending)
+    call->hosts = hosts_of(control, cluster_id, &error);
+    if (call->hosts)
+        look_on(call);
+    if (call->looks->len == 0)
         end_soon(call, error);
 }
 
-/* --- fabrics --- */
+/* --- reports that are made elsewhere --- */
 
 static void
-viewed(json_t *report, const GError *error, gpointer data)
+report_made(json_t *report, const GError *error, gpointer data)
 {
     Call *call = data;
     call->report = json_incref(report);
     end(call, -1, error);
 }
 
+/* --- fabrics --- */
+
 static void
 view(Call *call, WeftViewKind kind, const char *fabric)
 {
     GError *error = NULL;
-    if (!add_view(call, kind, fabric, viewed, &error))
+    if (!add_view(call, kind, fabric, report_made, &error))
         end_soon(call, error);
 }
 
@@ -367,16 +494,12 @@ gate_topology(WeftGate *gate, const char *fabric, GCancellable *cancellable, Wef
 /* --- where it would be --- */
 
 static void
-gate_place(WeftGate *gate, const char *wish, GCancellable *cancellable, WeftGateReported reported, gpointer data)
+gate_place(WeftGate *gate, WeftCluster *cluster, gboolean operator, GCancellable * cancellable, WeftGateReported reported,
+           gpointer data)
 {
-    GError *error = NULL;
     Call *call = call_report(gate, cancellable, reported, data);
-    json_t *json = weft_json_parse(wish, strlen(wish), &error);
-    g_autoptr(WeftCluster) cluster = json ? weft_cluster_from_json(json, &error) : NULL;
-    json_decref(json);
-    if (cluster)
-        call->report = weft_dry_run(call->control, cluster);
-    end_soon(call, error);
+    call->kept = TRUE;
+    weft_trials_ask(call->control->trials, cluster, operator, cancellable, report_made, call);
 }
 
 /* --- who waits --- */
@@ -389,6 +512,80 @@ gate_queue(WeftGate *gate, const char *tenant, GCancellable *cancellable, WeftGa
     end_soon(call, NULL);
 }
 
+/* --- the clock --- */
+
+static void
+gate_clock(WeftGate *gate, const char *nothing, GCancellable *cancellable, WeftGateReported reported, gpointer data)
+{
+    Call *call = call_report(gate, cancellable, reported, data);
+    call->report = weft_clock_watch_view(call->control->clock);
+    end_soon(call, NULL);
+}
+
+static void
+clock_accepted(const GError *error, gpointer data)
+{
+    Call *call = data;
+    call->report = weft_clock_watch_view(call->control->clock);
+    end_soon(call, error ? g_error_copy(error) : NULL);
+}
+
+static void
+gate_accept_clock(WeftGate *gate, const char *word, GCancellable *cancellable, WeftGateReported reported, gpointer data)
+{
+    Call *call = call_order(gate, cancellable, reported, data);
+    json_t *json = json_loads(word, 0, NULL);
+    weft_clock_watch_accept(call->control->clock, json_string_value(json_object_get(json, "who")),
+                            json_integer_value(json_object_get(json, "wall")), clock_accepted, call);
+    json_decref(json);
+}
+
+/* --- what is held --- */
+
+static void
+gate_held(WeftGate *gate, const char *page, GCancellable *cancellable, WeftGateReported reported, gpointer data)
+{
+    Call *call = call_report(gate, cancellable, reported, data);
+    json_auto_t *json = json_loads(page, 0, NULL);
+    call->report = weft_site_held(call->control, json_string_value(json_object_get(json, "after")),
+                                  (guint)json_integer_value(json_object_get(json, "limit")));
+    end_soon(call, NULL);
+}
+
+static void
+ordered(const GError *error, gpointer data)
+{
+    end_soon(data, error ? g_error_copy(error) : NULL);
+}
+
+static void
+give_order(Call *call, const char *text, void (*carry_out)(WeftControl *, const WeftSiteOrder *, WeftSiteDone, gpointer))
+{
+    json_auto_t *json = json_loads(text, 0, NULL);
+    g_autoptr(GPtrArray) keys = g_ptr_array_new();
+    json_t *key;
+    gsize i;
+    json_array_foreach (json_object_get(json, "keys"), i, key)
+        g_ptr_array_add(keys, (gpointer)json_string_value(key));
+    const WeftSiteOrder order = { json_string_value(json_object_get(json, "host")), keys,
+                                  json_string_value(json_object_get(json, "who")),
+                                  json_is_true(json_object_get(json, "dry_run")) };
+    call->report = json_object();
+    carry_out(call->control, &order, ordered, call);
+}
+
+static void
+gate_remove_held(WeftGate *gate, const char *order, GCancellable *cancellable, WeftGateReported reported, gpointer data)
+{
+    give_order(call_order(gate, cancellable, reported, data), order, weft_site_remove);
+}
+
+static void
+gate_adopt_held(WeftGate *gate, const char *order, GCancellable *cancellable, WeftGateReported reported, gpointer data)
+{
+    give_order(call_order(gate, cancellable, reported, data), order, weft_site_adopt);
+}
+
 /* --- life --- */
 
 static const WeftGateOps ops = { .open = gate_open,
@@ -399,7 +596,12 @@ static const WeftGateOps ops = { .open = gate_open,
                                  .tables = gate_tables,
                                  .topology = gate_topology,
                                  .place = gate_place,
-                                 .queue = gate_queue };
+                                 .queue = gate_queue,
+                                 .held = gate_held,
+                                 .remove_held = gate_remove_held,
+                                 .adopt_held = gate_adopt_held,
+                                 .clock = gate_clock,
+                                 .accept_clock = gate_accept_clock };
 
 WeftGate *
 weft_control_gate_new(WeftControl *control)
@@ -407,6 +609,7 @@ weft_control_gate_new(WeftControl *control)
     Gate *gate = g_new0(Gate, 1);
     gate->base.ops = &ops;
     gate->control = control;
+    gate->probes = weft_probes_new(control->jobs, control->options.list_deadline);
     gate->calls = g_hash_table_new_full(NULL, NULL, call_free, NULL);
     return &gate->base;
 }
@@ -418,6 +621,7 @@ weft_control_gate_free(WeftGate *gate)
     if (!self)
         return;
     g_hash_table_unref(self->calls);
+    weft_probes_free(self->probes);
     g_free(self);
 }
 

@@ -10,7 +10,13 @@ weft_watch_free(gpointer data)
     g_clear_handle_id(&host->late, g_source_remove);
     g_hash_table_unref(host->suspects);
     g_hash_table_unref(host->reported);
-    g_hash_table_unref(host->no_rdma);
+    g_ptr_array_unref(host->held);
+    g_hash_table_unref(host->pinned);
+    g_ptr_array_unref(host->confirmed);
+    g_clear_pointer(&host->confirmations, g_hash_table_unref);
+    g_hash_table_unref(host->absent);
+    g_hash_table_unref(host->domains);
+    g_free(host->passive);
     weft_watch_facts_free(host);
     weft_inventory_free(host->inventory);
     weft_rest_clear(&host->inspection);
@@ -31,6 +37,10 @@ remove_host(WeftHosts *hosts, WeftWatch *host)
     host->removed = TRUE;
     weft_watch_update_open(host);
     weft_watch_heard(host);
+    weft_watch_looked_at(host);
+    weft_watch_forget_owner(host);
+    weft_watch_hold(host, NULL);
+    weft_watch_pin_clusters(host, NULL);
     weft_hosts_dequeue(hosts, host);
     if (is_busy(host))
         return;
@@ -59,10 +69,15 @@ add_host(WeftHosts *hosts, const char *name)
     host->since = weft_clock_now();
     host->suspects = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     host->reported = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    host->no_rdma = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    host->domains = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    host->held = g_ptr_array_new_with_free_func((GDestroyNotify)weft_found_free);
+    host->pinned = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    host->confirmed = g_ptr_array_new_with_free_func((GDestroyNotify)weft_found_free);
+    host->absent = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     weft_watch_facts_new(host);
     g_hash_table_insert(hosts->by_name, host->name, host);
     hosts->unheard++;
+    hosts->unlooked++;
     g_ptr_array_add(hosts->round, host);
     weft_hosts_enqueue(hosts, host);
     return host;

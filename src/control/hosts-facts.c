@@ -49,15 +49,6 @@ fact_new(gint64 since, gboolean there, WeftHostNetwork *network)
     return fact;
 }
 
-static WeftHostNetwork *
-network_copy(const WeftHostNetwork *network)
-{
-    WeftHostNetwork *copy = weft_host_network_new(network->vxlan, network->cluster);
-    for (guint i = 0; i < network->peers->len; i++)
-        g_ptr_array_add(copy->peers, g_strdup(network->peers->pdata[i]));
-    return copy;
-}
-
 /* --- what calls bring --- */
 
 void
@@ -65,8 +56,9 @@ weft_hosts_set_network(WeftHosts *hosts, const char *name, guint vxlan, const We
 {
     WeftWatch *host = weft_hosts_find(hosts, name);
     if (host)
-        g_hash_table_insert(host->networks, GUINT_TO_POINTER(vxlan),
-                            fact_new(g_get_monotonic_time(), network != NULL, network ? network_copy(network) : NULL));
+        g_hash_table_insert(
+            host->networks, GUINT_TO_POINTER(vxlan),
+            fact_new(g_get_monotonic_time(), network != NULL, network ? weft_host_network_copy(network) : NULL));
 }
 
 const WeftHostNetwork *
@@ -162,7 +154,7 @@ learn_network(WeftWatch *host, const WeftHostNetwork *seen, GHashTable *old, con
     }
     wake_owner(host, seen->cluster, nodes);
     g_hash_table_remove(old, key);
-    g_hash_table_insert(host->networks, key, fact_new(host->looked, TRUE, network_copy(seen)));
+    g_hash_table_insert(host->networks, key, fact_new(host->looked, TRUE, weft_host_network_copy(seen)));
 }
 
 static void

@@ -48,29 +48,30 @@ rdma_address(const WeftWatch *host)
 const char *
 weft_hosts_rdma(const WeftHosts *hosts, const char *from, const char *to)
 {
+    g_autofree char *way = g_strdup_printf("%s %s", from, to);
     const WeftWatch *here = weft_hosts_find(hosts, from), *there = weft_hosts_find(hosts, to);
-    return rdma_address(here) && there && !g_hash_table_contains(there->no_rdma, from) ? rdma_address(there) : NULL;
+    return rdma_address(here) && !g_hash_table_contains(hosts->no_rdma, way) ? rdma_address(there) : NULL;
 }
 
 /* A try costs the node that moves some seconds: the next one is worth it only when something may have changed. */
 void
 weft_hosts_rdma_failed(WeftHosts *hosts, const char *from, const char *to)
 {
-    WeftWatch *there = weft_hosts_find(hosts, to);
-    if (there)
-        g_hash_table_add(there->no_rdma, g_strdup(from));
+    g_hash_table_add(hosts->no_rdma, g_strdup_printf("%s %s", from, to));
+}
+
+static gboolean
+begins_or_ends_at(gpointer way, gpointer value, gpointer host)
+{
+    const char *to = strchr(way, ' ') + 1;
+    return strcmp(to, host) == 0 || (strlen(host) == (gsize)(to - 1 - (const char *)way) && g_str_has_prefix(way, host));
 }
 
 /* It told anew what it is able to: both what was tried to it and from it may work by now. */
 static void
 forget_failed_rdma(const WeftWatch *host)
 {
-    GHashTableIter iter;
-    gpointer other;
-    g_hash_table_remove_all(host->no_rdma);
-    g_hash_table_iter_init(&iter, host->control->hosts->by_name);
-    while (g_hash_table_iter_next(&iter, NULL, &other))
-        g_hash_table_remove(((WeftWatch *)other)->no_rdma, host->name);
+    g_hash_table_foreach_remove(host->control->hosts->no_rdma, begins_or_ends_at, host->name);
 }
 
 /* --- hardware that nobody described --- */
@@ -172,15 +173,20 @@ weft_watch_mute_text(const WeftWatch *host)
                : NULL;
 }
 
+static void
+ask_again(WeftWatch *host, const char *words, const char *detail)
+{
+    weft_rest_fail(&host->inspection, &host->control->options.backoff, WEFT_DEED_INSPECT, words, detail);
+    host->inspect = TRUE;
+    weft_watch_recheck(host, host->inspection.not_before - g_get_monotonic_time());
+}
+
 /* Nodes that wait for it are woken each time: they go elsewhere in the end. */
 static void
 mute(WeftWatch *host, const WeftJob *job, const GError *error)
 {
-    WeftControl *control = host->control;
     g_autofree char *words = weft_words(WEFT_DEED_INSPECT, error, job->deadline);
-    weft_rest_fail(&host->inspection, &control->options.backoff, WEFT_DEED_INSPECT, words, error->message);
-    host->inspect = TRUE;
-    weft_watch_recheck(host, host->inspection.not_before - g_get_monotonic_time());
+    ask_again(host, words, error->message);
     if (host->inspection.attempts == 1 && !host->inventory) {
         g_warning("host %s does not tell what it is able to, asking again: %s", host->name, error->message);
         g_autofree char *reason = weft_watch_mute_text(host);
@@ -197,10 +203,15 @@ spoke(WeftWatch *host, WeftInventory *inventory)
     gboolean first = !host->inventory;
     if (first && host->inspection.attempts)
         weft_watch_tell_state(host, NULL, NULL);
-    weft_rest_clear(&host->inspection);
+    /* Only a report mends what a killed hook left there, and nobody else may come to that host for long. */
+    if (inventory->hook_error)
+        ask_again(host, "weft-hook does not answer", inventory->hook_error);
+    else
+        weft_rest_clear(&host->inspection);
     weft_inventory_free(host->inventory);
     host->inventory = inventory;
     forget_failed_rdma(host);
+    weft_clock_watch_heard(host->control->clock, host->name, inventory->time);
     weft_watch_tell_devices(host);
     find_bereft(host);
     discover(host);

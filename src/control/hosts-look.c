@@ -1,6 +1,7 @@
 #include "hosts.h"
 
-#include "look.h"
+#define NAMED_MAX 16    /* domains that are not weft's: those that a look finds beside these are counted */
+#define REMOVALS_MAX 64 /* on one host at a time; looks that follow go on with the rest */
 
 /* --- removing what nothing explains --- */
 
@@ -62,7 +63,7 @@ remove_network(WeftWatch *host, const WeftHostNetwork *network)
 {
     WeftControl *control = host->control;
     WeftJob *job = weft_watch_job(host, WEFT_STEP_DISCONNECT, NULL, control->options.stop_deadline, network_removed);
-    job->network = weft_host_network_new(network->vxlan, network->cluster);
+    job->network = weft_host_network_copy(network);
     host->stopping++;
     weft_jobs_submit(control->jobs, job);
 }
@@ -148,11 +149,12 @@ remove_confirmed(WeftWatch *host, const WeftLook *look, GHashTable *suspects)
 {
     gboolean fenced = host->state != WEFT_HOST_UP;
     for (guint i = 0; i < look->stale->len; i++)
-        if (is_confirmed(host, suspects, g_strdup(look->stale->pdata[i])) || fenced)
+        if ((is_confirmed(host, suspects, g_strdup(look->stale->pdata[i])) || fenced) && host->stopping < REMOVALS_MAX)
             destroy_stale(host, look->stale->pdata[i]);
     for (guint i = 0; i < look->networks->len; i++) {
         const WeftHostNetwork *network = look->networks->pdata[i];
-        if (is_confirmed(host, suspects, g_strdup_printf("network %u", network->vxlan)) || fenced)
+        if ((is_confirmed(host, suspects, g_strdup_printf("network %u", network->vxlan)) || fenced) &&
+            host->stopping < REMOVALS_MAX)
             remove_network(host, network);
     }
 }
@@ -169,9 +171,23 @@ static void
 remove_confirmed_memory(WeftWatch *host, const GPtrArray *primed, GHashTable *suspects)
 {
     for (guint i = 0; i < primed->len; i++)
-        if (!weft_templates_knows_primed(host->control->templates, primed->pdata[i]) &&
-            is_confirmed(host, suspects, g_strdup_printf("memory %s", (const char *)primed->pdata[i])) && host->errands == 0)
+        if (is_confirmed(host, suspects, g_strdup_printf("memory %s", (const char *)primed->pdata[i])) && host->errands == 0)
             remove_primed(host, primed->pdata[i]);
+}
+
+static void
+tell_foreign(const WeftWatch *host, const GPtrArray *domains)
+{
+    WeftTxn *txn = weft_txn_new("domain-foreign-seen");
+    for (guint i = 0; i < MIN(domains->len, NAMED_MAX); i++)
+        weft_txn_tell(txn, "foreign-domain", NULL, host->name,
+                      "host %s: domain %s is not weft's and uses resources there; it is left alone", host->name,
+                      (const char *)domains->pdata[i]);
+    if (domains->len > NAMED_MAX)
+        weft_txn_tell(txn, "foreign-domain", NULL, host->name,
+                      "host %s: %u more domains are not weft's and use resources there; they are left alone", host->name,
+                      domains->len - NAMED_MAX);
+    weft_control_commit_quietly(host->control, txn);
 }
 
 /* Tells each once, and remembers those that are still there. */
@@ -179,27 +195,32 @@ static void
 report_foreign(WeftWatch *host, const GPtrArray *domains)
 {
     GHashTable *seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_autoptr(GPtrArray) new = g_ptr_array_new();
     for (guint i = 0; i < domains->len; i++) {
         const char *domain = domains->pdata[i];
         g_hash_table_add(seen, g_strdup(domain));
-        if (g_hash_table_contains(host->reported, domain))
-            continue;
-        WeftTxn *txn = weft_txn_new("domain-foreign-seen");
-        weft_txn_tell(txn, "foreign-domain", NULL, host->name,
-                      "host %s: domain %s is not weft's and uses resources there; it is left alone", host->name, domain);
-        weft_control_commit_quietly(host->control, txn);
+        if (!g_hash_table_contains(host->reported, domain))
+            g_ptr_array_add(new, (gpointer)domain);
     }
+    if (new->len)
+        tell_foreign(host, new);
     g_hash_table_unref(host->reported);
     host->reported = seen;
 }
 
+/* Where the store is an older one, a node may run on another host by now: all are looked at before it is taken for gone. */
 static void
-report_gone(const WeftWatch *host, const GPtrArray *nodes, GHashTable *suspects)
+report_gone(WeftWatch *host, const GPtrArray *nodes, GHashTable *suspects)
 {
+    host->gone_waits = FALSE;
     for (guint i = 0; i < nodes->len; i++) {
         const WeftNode *node = nodes->pdata[i];
         if (!is_confirmed(host, suspects, g_strdup(node->id)))
             continue;
+        if (!weft_hosts_may_miss(host->control->hosts, node->id)) {
+            host->gone_waits = TRUE;
+            continue;
+        }
         weft_control_node_gone(host->control, node, "its domain ended by itself");
         g_hash_table_remove(suspects, node->id); /* once it is started anew, one early look must not be enough */
     }
@@ -235,21 +256,97 @@ find_holders(const WeftWatch *host, const WeftContents *contents, const GPtrArra
     return holders;
 }
 
-gboolean
-weft_watch_act(WeftWatch *host, const WeftContents *contents, const GPtrArray *nodes, gboolean *ret_clean)
+/* --- what was confirmed --- */
+
+/* Keys of what an operator had removed from there, as far as it may be done by now: what was seen to go at the last look, or
+ * after weftd's start all of it. */
+static GPtrArray *
+list_confirmed(const WeftWatch *host)
 {
+    GPtrArray *all = host->known ? NULL : weft_store_confirmed_ends(host->control->store, host->name);
+    if (all)
+        return all;
+    GPtrArray *keys = g_ptr_array_new_with_free_func(g_free);
+    for (guint i = 0; i < host->confirmed->len; i++)
+        g_ptr_array_add(keys, g_strdup(((const WeftFound *)host->confirmed->pdata[i])->key));
+    return keys;
+}
+
+/* A confirmation holds for what was seen then: should the same network or file come back, somebody is asked again. */
+static void
+note_confirmed(WeftWatch *host, GPtrArray *confirmed)
+{
+    g_autoptr(GPtrArray) keys = list_confirmed(host);
+    g_autoptr(GHashTable) still = g_hash_table_new(g_str_hash, g_str_equal);
+    WeftTxn *txn = NULL;
+    for (guint i = 0; i < confirmed->len; i++)
+        g_hash_table_add(still, ((const WeftFound *)confirmed->pdata[i])->key);
+    for (guint i = 0; i < keys->len; i++) {
+        if (g_hash_table_contains(still, keys->pdata[i]))
+            continue;
+        if (!txn)
+            txn = weft_txn_new("confirmations-done");
+        weft_txn_forget_confirmation(txn, host->name, keys->pdata[i]);
+    }
+    if (txn)
+        weft_control_commit_quietly(host->control, txn);
+    g_ptr_array_unref(host->confirmed);
+    host->confirmed = confirmed;
+}
+
+/* Nodes that are recorded there, and have no domain there, nor files: an older store knows of some that have ended since. One
+ * look may have begun before the node was started. */
+static void
+note_absent(WeftWatch *host, const GPtrArray *nodes, GHashTable *suspects)
+{
+    g_hash_table_remove_all(host->absent);
+    for (guint i = 0; i < nodes->len; i++) {
+        const WeftNode *node = nodes->pdata[i];
+        if (!node->target && !g_hash_table_contains(host->domains, node->id) &&
+            is_confirmed(host, suspects, g_strdup_printf("absent %s", node->id)))
+            g_hash_table_add(host->absent, g_strdup(node->id));
+    }
+}
+
+gboolean
+weft_watch_act(WeftWatch *host, const WeftJob *seen, const GPtrArray *nodes, gboolean *ret_clean)
+{
+    const WeftContents *contents = seen->contents;
     g_auto(WeftLook) look = { 0 };
+    g_auto(WeftHostProof) proof = { .store = host->control->store,
+                                    .host = host->name,
+                                    .control = host->control,
+                                    .unknown = seen->unknown,
+                                    .confirmed = weft_watch_confirmations(host) };
     g_autoptr(GHashTable) suspects = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     g_autoptr(GHashTable) holders = find_holders(host, contents, nodes);
-    WeftLookInput input = { contents, nodes, holders, weft_images_wanted(host->control->images) };
+    WeftLookInput input = { .site = host->control->options.site,
+                            .host = host->name,
+                            .contents = contents,
+                            .nodes = nodes,
+                            .holders = holders,
+                            .images = weft_images_wanted(host->control->images),
+                            .proof = weft_host_proof(&proof) };
     weft_look(&input, &look);
-    *ret_clean = look.stale->len == 0 && look.networks->len == 0 && host->stopping == 0;
-    if (host->stopping == 0)
-        remove_confirmed(host, &look, suspects);
-    discard_confirmed(host, look.images, suspects);
-    remove_confirmed_memory(host, contents->primed, suspects);
+    g_hash_table_remove_all(host->domains);
+    for (guint i = 0; i < contents->domains->len; i++) {
+        const WeftDomain *domain = contents->domains->pdata[i];
+        if (domain->node)
+            g_hash_table_add(host->domains, g_strdup(domain->node));
+    }
     report_foreign(host, look.foreign);
-    report_gone(host, look.gone, suspects);
+    note_confirmed(host, g_steal_pointer(&look.confirmed));
+    weft_watch_hold(host, g_steal_pointer(&look.unproved));
+    *ret_clean = look.stale->len == 0 && look.networks->len == 0 && host->stopping == 0;
+    if (weft_watch_is_held(host)) {
+        note_absent(host, nodes, suspects);
+    } else if (!host->adopting) {
+        if (host->stopping == 0)
+            remove_confirmed(host, &look, suspects);
+        discard_confirmed(host, look.images, suspects);
+        remove_confirmed_memory(host, look.memory, suspects);
+        report_gone(host, look.gone, suspects);
+    }
     gboolean again = has_new(suspects, host->suspects);
     g_hash_table_unref(host->suspects);
     host->suspects = g_steal_pointer(&suspects);

@@ -2,6 +2,7 @@
 
 #include "clock.h"
 #include "turns.h"
+#include "watchdog.h"
 
 #define TICK_MILLISECONDS 50
 
@@ -17,6 +18,8 @@ weft_hosts_seen(const WeftHosts *hosts, const char *name)
     const WeftWatch *host = weft_hosts_find(hosts, name);
     if (!host || host->state == WEFT_HOST_LOST)
         return WEFT_SEEN_LOST;
+    if (!host->known || weft_watch_is_held(host))
+        return WEFT_SEEN_HELD;
     if (!host->answered)
         return WEFT_SEEN_SILENT;
     return host->evicting ? WEFT_SEEN_EVICTING : WEFT_SEEN_UP;
@@ -54,11 +57,30 @@ weft_watch_heard(WeftWatch *host)
         weft_turns_begin(host->control->turns);
 }
 
+/* It takes nodes, but for what may be over in a moment. */
+static gboolean
+is_willing(const WeftWatch *host)
+{
+    return host->described && host->inventory && host->state == WEFT_HOST_UP && !host->draining && !host->evicting &&
+           !host->removed;
+}
+
+gboolean
+weft_hosts_may_open(const WeftHosts *hosts, const char *fabric)
+{
+    for (guint i = 0; i < hosts->round->len; i++) {
+        const WeftWatch *host = hosts->round->pdata[i];
+        if (is_willing(host) && !host->open && !host->unsure &&
+            g_str_equal(weft_fleet_host(hosts->control->fleet, host->name)->fabric, fabric))
+            return TRUE;
+    }
+    return FALSE;
+}
+
 void
 weft_watch_update_open(WeftWatch *host)
 {
-    gboolean open = host->answered && host->clean && host->described && host->inventory && host->state == WEFT_HOST_UP &&
-                    !host->draining && !host->evicting && !host->removed;
+    gboolean open = is_willing(host) && host->answered && host->clean;
     weft_fleet_set_open(host->control->fleet, host->name, open);
     if (host->open && !open)
         weft_turns_doubt(host->control->turns);
@@ -199,16 +221,28 @@ set_state(WeftWatch *host, WeftHostState state)
     host->state = state;
 }
 
+void
+weft_watch_set_held(WeftWatch *host, const char *reason)
+{
+    set_state(host, WEFT_HOST_HELD);
+    WeftTxn *txn = weft_txn_new("host-held");
+    put_status(host, txn, reason);
+    weft_txn_tell(txn, "host-held", NULL, host->name, "host %s is left as it is: %s", host->name, reason);
+    commit_status(host, txn);
+}
+
 static void
 set_up(WeftWatch *host)
 {
-    gboolean was_lost = host->state == WEFT_HOST_LOST;
+    gboolean was_lost = host->state == WEFT_HOST_LOST, was_held = host->state == WEFT_HOST_HELD;
     g_autofree char *mute = weft_watch_mute_text(host);
     set_state(host, WEFT_HOST_UP);
     WeftTxn *txn = weft_txn_new("host-up");
     put_status(host, txn, mute);
     if (was_lost)
         weft_txn_tell(txn, "host-returned", NULL, host->name, "host %s is back, and clean", host->name);
+    if (was_held)
+        weft_txn_tell(txn, "host-freed", NULL, host->name, "host %s is held no longer", host->name);
     commit_status(host, txn);
 }
 
@@ -217,6 +251,7 @@ set_lost(WeftWatch *host, const char *reason)
 {
     set_state(host, WEFT_HOST_LOST);
     weft_watch_forget(host);
+    weft_watch_pin_clusters(host, NULL);
     WeftTxn *txn = weft_txn_new("host-lost");
     put_status(host, txn, reason);
     weft_txn_tell(txn, "host-lost", NULL, host->name, "lost, its nodes are replaced: %s", reason);
@@ -225,8 +260,31 @@ set_lost(WeftWatch *host, const char *reason)
     weft_watch_wake_clusters(host, nodes, TRUE);
 }
 
+/* Nodes there are left as they are, and it can be asked; nothing else. */
 static void
-host_answered(WeftWatch *host, const WeftContents *contents)
+host_held(WeftWatch *host, const GPtrArray *nodes)
+{
+    weft_watch_pin_clusters(host, nodes);
+    host->inspect |= !host->answered;
+    host->answered = TRUE;
+    host->clean = FALSE;
+    weft_watch_update_open(host);
+    weft_watch_heard(host);
+    weft_watch_inspect(host);
+}
+
+/* Meanwhile it was told that it does not answer. */
+static void
+tell_held_again(WeftWatch *host, const GPtrArray *nodes)
+{
+    const char *remedy;
+    g_autofree char *reason = weft_hosts_held(host->control->hosts, host->name, &remedy);
+    weft_watch_tell_state(host, reason, NULL);
+    weft_watch_wake_clusters(host, nodes, TRUE);
+}
+
+static void
+host_answered(WeftWatch *host, const WeftJob *look)
 {
     gboolean clean;
     g_autoptr(GPtrArray) nodes = weft_watch_nodes(host);
@@ -234,11 +292,25 @@ host_answered(WeftWatch *host, const WeftContents *contents)
         return;
     gboolean doubted = weft_watch_end_silence(host);
     g_clear_handle_id(&host->recheck, g_source_remove);
-    weft_watch_learn(host, contents, nodes);
-    gboolean again = weft_watch_act(host, contents, nodes, &clean);
+    weft_watch_learn(host, look->contents, nodes);
+    gboolean again = weft_watch_act(host, look, nodes, &clean);
+    if (!host->known)
+        weft_hosts_wake_waiting(host->control->hosts);
+    host->known = TRUE;
+    weft_watch_looked_at(host);
+    if (weft_watch_is_held(host)) {
+        host_held(host, nodes);
+        if (doubted)
+            tell_held_again(host, nodes);
+        if (again)
+            weft_hosts_hint(host->control->hosts, host->name);
+        return;
+    }
     if (host->state != WEFT_HOST_UP && !clean)
         return; /* fenced until they are gone; the end of their removal looks again */
+    weft_watch_pin_clusters(host, NULL);
     gboolean spoke = !host->answered, returned = spoke || doubted || (clean && !host->clean);
+    gboolean freed = host->state == WEFT_HOST_HELD; /* what its clusters wanted to change there has waited */
     host->answered = TRUE;
     host->clean = clean;
     host->inspect |= spoke;
@@ -248,7 +320,7 @@ host_answered(WeftWatch *host, const WeftContents *contents)
     weft_watch_inspect(host);
     weft_watch_ask_guests(host, nodes);
     if (returned) {
-        weft_watch_wake_clusters(host, nodes, host->evicting || host->moving || spoke || doubted);
+        weft_watch_wake_clusters(host, nodes, host->evicting || host->moving || spoke || doubted || freed);
         weft_control_room_changed(host->control);
     }
     if (again)
@@ -274,17 +346,18 @@ weft_watch_recheck(WeftWatch *host, gint64 delay)
 static void
 host_silent(WeftWatch *host, const char *reason)
 {
-    gint64 grace = host->control->options.host_grace;
     host->answered = FALSE;
+    host->granted = FALSE; /* whoever rebooted or repaired it may have given it to another */
     weft_watch_update_open(host);
     weft_watch_heard(host);
+    weft_watch_looked_at(host);
     weft_watch_look_failed(host, reason);
     if (host->state == WEFT_HOST_LOST && !host->unwritten)
         return;
-    if (host->state == WEFT_HOST_LOST || g_get_monotonic_time() - host->silent_since >= grace)
+    if (weft_watch_is_lost(host))
         set_lost(host, reason);
     else
-        weft_watch_recheck(host, grace / 4);
+        weft_watch_recheck(host, host->control->options.host_grace / 4);
 }
 
 /* --- looking --- */
@@ -303,8 +376,10 @@ scanned(WeftJob *job, const GError *error)
         weft_hosts_end_removal(hosts, host);
     else if (error)
         host_silent(host, error->message);
-    else
-        host_answered(host, job->contents);
+    else {
+        weft_watch_claimed(host, job);
+        host_answered(host, job);
+    }
     weft_hosts_launch(hosts);
 }
 
@@ -313,6 +388,8 @@ scan(WeftHosts *hosts, WeftWatch *host)
 {
     WeftControl *control = hosts->control;
     WeftJob *job = weft_watch_job(host, WEFT_STEP_LIST, NULL, control->options.list_deadline, scanned);
+    job->ponder = weft_watch_ponder;
+    weft_watch_claim(host, job);
     host->scanning = TRUE;
     weft_watch_look_begins(host);
     hosts->flying++;
@@ -378,6 +455,7 @@ tick(gpointer data)
 {
     WeftHosts *hosts = data;
     guint64 interval = MAX((guint64)hosts->control->options.scan_interval / 1000, TICK_MILLISECONDS);
+    weft_watchdog_mark("beginning looks at hosts", NULL);
     hosts->due += (guint64)hosts->round->len * TICK_MILLISECONDS;
     for (; hosts->due >= interval && hosts->round->len && !hosts->control->closing; hosts->due -= interval) {
         hosts->next = (hosts->next + 1) % hosts->round->len;
@@ -396,6 +474,9 @@ weft_hosts_new(WeftControl *control, GError **error)
     WeftHosts *hosts = g_new0(WeftHosts, 1);
     hosts->control = control;
     hosts->by_name = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, weft_watch_free);
+    hosts->no_rdma = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    hosts->waiting = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    hosts->held = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     hosts->round = g_ptr_array_new();
     if (!weft_hosts_load(hosts, error)) {
         weft_hosts_free(hosts);
@@ -415,5 +496,8 @@ weft_hosts_free(WeftHosts *hosts)
     g_queue_clear(&hosts->doubtful);
     g_ptr_array_unref(hosts->round);
     g_hash_table_unref(hosts->by_name);
+    g_hash_table_unref(hosts->no_rdma);
+    g_hash_table_unref(hosts->waiting);
+    g_hash_table_unref(hosts->held);
     g_free(hosts);
 }

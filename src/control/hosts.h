@@ -2,6 +2,9 @@
  *
  *     hosts.c            when to look, and what silence means
  *     hosts-look.c       what a look found there
+ *     hosts-proof.c      what the store knows of it
+ *     hosts-held.c       hosts with things that nobody can prove to have ended
+ *     hosts-owner.c      hosts that are another weftd's
  *     hosts-silence.c    what is told of one that does not answer
  *     hosts-facts.c      which networks and images are known to be there
  *     hosts-guests.c     whether guests there have begun anew
@@ -10,6 +13,7 @@
 #pragma once
 
 #include "control-private.h"
+#include "look.h"
 
 typedef struct WeftWatch {
     WeftControl *control;
@@ -19,14 +23,27 @@ typedef struct WeftWatch {
     gboolean moving; /* its nodes are to be moved away … */
     gboolean disrupting;
     gboolean evicting;
-    gboolean described;  /* its hardware is known */
-    WeftHostState state; /* as its status record says */
-    gboolean unwritten;  /* … or should say: it could not be written */
-    gint64 since;        /* of the state */
-    gboolean answered;   /* the last look was answered */
-    gboolean clean;      /* … and nothing stale was there */
-    gboolean open;       /* it takes new nodes */
-    gboolean queued;     /* to be looked at soon */
+    gboolean described;        /* its hardware is known */
+    WeftHostState state;       /* as its status record says */
+    gboolean unwritten;        /* … or should say: it could not be written */
+    gint64 since;              /* of the state */
+    gboolean looked_at;        /* it has answered a look since weftd started, or has not answered one */
+    gboolean known;            /* it has answered one: what is there may be changed */
+    GPtrArray *held;           /* WeftFound: what keeps it from being changed all the same */
+    GPtrArray *confirmed;      /* WeftFound: what is to go from there, as an operator has confirmed */
+    GHashTable *confirmations; /* set of keys, all that the store has; NULL: not read yet */
+    GHashTable *pinned;        /* set of keys of clusters that do not give way as long as it is held */
+    GHashTable *domains;       /* set of ids of nodes that had a domain there at the last look */
+    GHashTable *absent;        /* … of nodes that are recorded there, and had none at the last two */
+    guint adopting;            /* orders to adopt something there that are being written: nothing is removed meanwhile */
+    gboolean granted;          /* it is this weftd's, as far as is known: the host says so before each change */
+    char *passive;             /* why it is not, for people; NULL: it is, or is not known to be another's */
+    gboolean rival;            /* … but another's of this very site: with a copy of this store, or a later one */
+    gboolean gone_waits;       /* a node of it has no domain, and nobody knows yet whether it is elsewhere */
+    gboolean answered;         /* the last look was answered */
+    gboolean clean;            /* … and nothing stale was there */
+    gboolean open;             /* it takes new nodes */
+    gboolean queued;           /* to be looked at soon */
     gboolean scanning;
     gboolean doubted;     /* … as one that did not answer the last time */
     gboolean removed;     /* its description went; what runs there still has to end */
@@ -37,13 +54,13 @@ typedef struct WeftWatch {
     gint64 unanswered;    /* when the first look began that was not answered, or is late; monotonic, 0: it answers */
     gint64 silent_since;  /* when it failed, likewise: the grace time begins */
     char *excuse;         /* … and why */
+    gboolean unsure;      /* most others do not answer either: its nodes are not given up */
     guint recheck;        /* timer while it is silent, or did not tell what it is able to */
     GHashTable *suspects; /* what looked wrong the last time: a second look decides */
     GHashTable *reported; /* domains there that are not weft's, told already */
     GHashTable *networks; /* VXLAN id to Fact of a WeftHostNetwork */
     GHashTable *images;   /* digest to Fact */
     GHashTable *primed;   /* id of memory to fork from to Fact */
-    GHashTable *no_rdma;  /* hosts from which RDMA did not get here */
 
     WeftInventory *inventory; /* NULL: it has not told yet */
     WeftRest inspection;      /* why not */
@@ -64,8 +81,13 @@ struct WeftHosts {
     guint flying;        /* looks under way */
     guint flying_doubted;
     guint timer;
-    guint questions; /* to guests, under way */
-    guint unheard;   /* of which nothing was heard yet */
+    guint questions;     /* to guests, under way */
+    guint unheard;       /* of which nothing was heard yet */
+    guint unlooked;      /* that were not looked at yet */
+    GHashTable *waiting; /* set of keys of clusters that wait until all were */
+    GHashTable *held;    /* id of a node or cluster of which something is held → how often */
+    guint n_rivals;      /* that another weftd of this site has */
+    GHashTable *no_rdma; /* set of "from to": hosts between which RDMA did not get through */
 };
 
 /* hosts.c */
@@ -87,14 +109,64 @@ void weft_watch_tell_state(WeftWatch *host, const char *reason, const char *even
 /* Looks again after a while. */
 void weft_watch_recheck(WeftWatch *host, gint64 delay);
 
-/* hosts-look.c: TRUE when a second look is wanted. clean: nothing stale is there. */
-gboolean weft_watch_act(WeftWatch *host, const WeftContents *contents, const GPtrArray *nodes, gboolean *ret_clean);
+/* Writes that it is held, or what it is held for. */
+void weft_watch_set_held(WeftWatch *host, const char *reason);
+
+/* hosts-held.c: it is held for these from now on, which are taken over; none: it is not. */
+void weft_watch_hold(WeftWatch *host, GPtrArray *found);
+/* Clusters of these nodes could be stopped, but not be saved there: none of them gives way. NULL: it is not held any more. */
+void weft_watch_pin_clusters(WeftWatch *host, const GPtrArray *nodes);
+/* It was looked at, for the first time perhaps. */
+void weft_watch_looked_at(WeftWatch *host);
+/* May its node be given up, or could it be on a host that is held or was not looked at yet? */
+gboolean weft_hosts_may_miss(const WeftHosts *hosts, const char *node_id);
+/* A step that changes a host waits until that was looked at, and is refused where it is held. This is the last of the gates:
+ * whoever submits jobs knows before that there is no point in it. */
+WeftJobVerdict weft_hosts_guard(WeftJob *job, gpointer hosts, GError **error);
+/* The host said that it is another's. */
+void weft_hosts_disowned(const WeftJob *job, gpointer hosts);
+
+static inline gboolean
+weft_watch_is_held(const WeftWatch *host)
+{
+    return host->held->len > 0 || host->passive;
+}
+
+/* hosts-owner.c */
+/* A look claims the host where it is not known to be ours, and this is what came of it. */
+void weft_watch_claim(const WeftWatch *host, WeftJob *look);
+void weft_watch_claimed(WeftWatch *host, const WeftJob *look);
+/* It is not watched any more. */
+void weft_watch_forget_owner(WeftWatch *host);
+
+/* hosts-look.c: a look has seen what is there. TRUE when a second one is wanted. clean: nothing stale is there. */
+gboolean weft_watch_act(WeftWatch *host, const WeftJob *seen, const GPtrArray *nodes, gboolean *ret_clean);
+
+/* hosts-proof.c: what is asked for, once for each look. */
+typedef struct WeftHostProof {
+    WeftStore *store;
+    const char *host;
+    WeftControl *control;  /* NULL: it is asked on another thread, and knows neither memory nor files */
+    GHashTable *unknown;   /* borrowed; NULL: none are known to be */
+    GHashTable *confirmed; /* set of keys of what an operator has confirmed; NULL: to be read */
+} WeftHostProof;
+void weft_host_proof_clear(WeftHostProof *proof);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(WeftHostProof, weft_host_proof_clear)
+WeftProof weft_host_proof(WeftHostProof *proof);
+/* The keys of what was confirmed there, a reference; NULL: they cannot be read now. */
+GHashTable *weft_watch_confirmations(WeftWatch *host);
+/* Asks the store about what a look has seen where that is much, so that the main thread need not.
+ * thread: a worker's; the job's owner is the control. */
+void weft_watch_ponder(WeftJob *look);
 
 /* hosts-silence.c */
 
 void weft_watch_look_begins(WeftWatch *host);
 /* The first time in a row its status tells, and so do the clusters that have nodes there; as when it is late. */
 void weft_watch_look_failed(WeftWatch *host, const char *excuse);
+/* Its grace time is over, and others answered since it fell silent. Else it is asked again: most of those who were asked do not
+ * answer either, and it is likelier that weftd is cut off from all of them. An operator who evicts it gives it up. */
+gboolean weft_watch_is_lost(WeftWatch *host);
 /* It answers. TRUE: something else was told. */
 gboolean weft_watch_end_silence(WeftWatch *host);
 

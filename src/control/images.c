@@ -15,9 +15,9 @@ typedef struct Carry {
     WeftImages *images;
     char *key; /* "HOST DIGEST" */
     char *image;
-    const WeftJob *job; /* NULL: it rests after a failure */
-    guint64 reached;    /* bytes, when it failed last */
-    gboolean damaged;   /* … as weftd's own file is not what it was */
+    WeftJob *job;     /* NULL: it rests after a failure */
+    guint64 reached;  /* bytes, when it failed last */
+    gboolean damaged; /* … as weftd's own file is not what it was */
     WeftRest rest;
     GHashTable *waiting; /* set of keys of clusters */
 } Carry;
@@ -147,6 +147,18 @@ brought(WeftJob *job, const GError *error)
         g_hash_table_remove(images->carries, carry->key);
 }
 
+gboolean
+weft_images_carries(const WeftImages *images, const char *digest)
+{
+    GHashTableIter iter;
+    gpointer value;
+    g_hash_table_iter_init(&iter, images->carries);
+    while (g_hash_table_iter_next(&iter, NULL, &value))
+        if (g_str_has_suffix(((const Carry *)value)->key, digest))
+            return TRUE;
+    return FALSE;
+}
+
 /* Wakes those who wait, so that they show how far it is; what nobody asks about any more is forgotten. */
 static gboolean
 tell(gpointer data)
@@ -181,6 +193,14 @@ weft_images_deadline(const WeftControl *control, guint64 bytes)
     return control->options.start_deadline + (gint64)(bytes / BYTES_PER_MICROSECOND);
 }
 
+void
+weft_images_fetch(const WeftControl *control, WeftJob *job, char *path, guint64 most)
+{
+    job->path = path;
+    job->most = most;
+    job->reserve = control->options.reserve;
+}
+
 gboolean
 weft_images_keep(const WeftControl *control, const WeftJob *job, GError **error)
 {
@@ -189,15 +209,18 @@ weft_images_keep(const WeftControl *control, const WeftJob *job, GError **error)
            weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot name %s: %s", path, g_strerror(errno));
 }
 
+/* Takes the tenant over. */
 static void
-send(Carry *carry, const char *host, const WeftImageFile *file)
+send(Carry *carry, const char *host, const WeftImageFile *file, char *tenant)
 {
     WeftControl *control = carry->images->control;
     WeftJob *job = weft_job_new(WEFT_STEP_BRING, host, weft_fleet_host(control->fleet, host)->uri, NULL);
+    job->site = g_strdup(control->options.site);
     job->file = weft_job_file_copy(file);
     job->path = weft_images_path(control, file->digest);
     job->deadline = weft_images_deadline(control, file->size);
     job->owner = carry;
+    job->tenant = tenant;
     job->done = brought;
     carry->job = job;
     weft_jobs_submit(control->jobs, job);
@@ -235,9 +258,12 @@ weft_images_bring(WeftImages *images, const char *host, const WeftImage *image, 
         if (weft_hosts_has_image(images->control->hosts, host, file->digest))
             continue;
         Carry *carry = carry_get(images, host, file->digest, image->name);
+        g_autofree char *tenant = g_strndup(cluster_key, strcspn(cluster_key, "/"));
         g_hash_table_add(carry->waiting, g_strdup(cluster_key));
-        if (!carry->job && weft_rest_is_over(&carry->rest))
-            send(carry, host, file);
+        if (carry->job)
+            weft_jobs_join(images->control->jobs, carry->job, tenant);
+        else if (weft_rest_is_over(&carry->rest, g_get_monotonic_time()))
+            send(carry, host, file, g_steal_pointer(&tenant));
     }
 }
 

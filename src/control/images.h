@@ -27,11 +27,15 @@ GHashTable *weft_images_wanted(WeftImages *images);
 char *weft_images_path(const WeftControl *control, const char *name);
 /* Time for a step that reads, writes or sends so many bytes. */
 gint64 weft_images_deadline(const WeftControl *control, guint64 bytes);
+/* Lets a job fetch at most so many bytes to the path of that name, which it takes over; weftd's reserve stays free. */
+void weft_images_fetch(const WeftControl *control, WeftJob *job, char *path, guint64 most);
 /* Gives what a job fetched the name of its digest. */
 gboolean weft_images_keep(const WeftControl *control, const WeftJob *job, GError **error);
 
 /* Are all its files there? */
 gboolean weft_images_are_on(const WeftImages *images, const char *host, const WeftImage *image);
+/* Is a file of that digest on its way to a host, or was, and did not get there? */
+gboolean weft_images_carries(const WeftImages *images, const char *digest);
 /* Begins to bring those that are missing; the cluster is woken when one came, failed, or got further. */
 void weft_images_bring(WeftImages *images, const char *host, const WeftImage *image, const char *cluster_key);
 

@@ -3,7 +3,9 @@
 #include "clock.h"
 #include "errors.h"
 #include "failpoint.h"
+#include "job-queue.h"
 #include "wakeup.h"
+#include "watchdog.h"
 
 #include <unistd.h>
 
@@ -29,8 +31,9 @@ const char *const weft_step_words[WEFT_STEPS + 1] = {
     [WEFT_STEP_MOVE] = "move",
 };
 
-/* Looking, talking, doing and carrying have workers of their own: hosts that hang in one hold up no other. */
-typedef enum { LOOK, TALK, DO, CARRY, PURPOSES } Purpose;
+/* Looking, talking, doing and carrying have workers of their own: hosts that hang in one hold up no other. So has what only a
+ * client waits for: no client holds up what weft does by itself. */
+typedef enum { LOOK, TALK, DO, CARRY, ANSWER, PURPOSES } Purpose;
 
 static const Purpose purpose_of[WEFT_STEPS] = {
     [WEFT_STEP_START] = DO,   [WEFT_STEP_STOP] = DO,      [WEFT_STEP_LIST] = LOOK,     [WEFT_STEP_INSPECT] = LOOK,
@@ -43,18 +46,11 @@ static const Purpose purpose_of[WEFT_STEPS] = {
 /* One of so many workers, and of those for one host. */
 static const struct {
     guint all, host;
-} shares[PURPOSES] = { [LOOK] = { 2, 2 }, [TALK] = { 2, 1 }, [DO] = { 1, 1 }, [CARRY] = { 4, 2 } };
-
-/* What goes to one host: so many run, the others wait. */
-typedef struct Lane {
-    guint running;
-    GQueue waiting;
-} Lane;
+} shares[PURPOSES] = { [LOOK] = { 2, 2 }, [TALK] = { 2, 1 }, [DO] = { 1, 1 }, [CARRY] = { 4, 2 }, [ANSWER] = { 2, 2 } };
 
 typedef struct Pool {
     GThreadPool *threads;
-    guint per_host;
-    GHashTable *lanes; /* host to Lane, while it has jobs */
+    WeftJobQueue *queue; /* of those that wait: a thread is free for each that begins */
 } Pool;
 
 struct WeftJobs {
@@ -63,17 +59,13 @@ struct WeftJobs {
     GHashTable *pending; /* set of WeftJob: all that have not ended */
     GSource *wakeup;     /* runs deliver() on the main thread */
     GSource *clock;      /* rings when the first deadline may have passed */
+    WeftJobGuard guard;  /* NULL: everything is allowed */
+    WeftJobDisowned disowned;
+    gpointer guard_data;
+    GQueue waiting; /* for what the guard waits for */
     GMutex mutex;
     GQueue done; /* guarded by the mutex */
 };
-
-static void
-lane_free(gpointer data)
-{
-    Lane *lane = data;
-    g_queue_clear(&lane->waiting);
-    g_free(lane);
-}
 
 void
 weft_job_file_free(WeftImageFile *file)
@@ -90,7 +82,10 @@ weft_job_free(WeftJob *job)
     g_free(job->uri);
     g_free(job->text);
     g_free(job->subject);
+    g_free(job->tenant);
+    g_clear_pointer(&job->others, g_ptr_array_unref);
     g_free(job->path);
+    g_free(job->site);
     g_clear_pointer(&job->seed, g_bytes_unref);
     g_clear_pointer(&job->network, weft_host_network_free);
     g_free(job->primed);
@@ -106,6 +101,9 @@ weft_job_free(WeftJob *job)
     if (job->prepare_free)
         job->prepare_free(job->prepare_data);
     g_clear_pointer(&job->contents, weft_contents_free);
+    g_clear_pointer(&job->unknown, g_hash_table_unref);
+    weft_owner_free(job->record);
+    g_clear_error(&job->claim_error);
     g_clear_pointer(&job->inventory, weft_inventory_free);
     if (job->fd >= 0)
         close(job->fd);
@@ -157,12 +155,15 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
     const WeftHostAddress host = { job->host, job->uri };
     const WeftDomainOrigin origin = { job->saved, job->disk, job->primed, job->paused };
     const WeftStart start = { job->text, job->seed, job->file, job->disk_size, job->saved || job->own ? &origin : NULL };
-    const WeftBring bring = { job->file, job->path, brought, job };
-    const WeftFetch fetch = { job->text, job->path, brought, job };
-    const WeftMove move = {
-        job->text, job->xml, job->move.copy, job->move.stall, job->move.bandwidth, job->rdma, brought, job
-    };
+    const WeftBring bring = { job->file, job->path, job->site, brought, job };
+    const WeftFetch fetch = { job->text, job->path, job->most, job->reserve, brought, job };
+    WeftMove move = job->move;
     WeftImageFile file = { 0 };
+    move.domain = job->text;
+    move.xml = job->xml;
+    move.rdma = job->rdma;
+    move.progress = brought;
+    move.data = job;
 
     weft_failpoint_edge(weft_step_words[job->step], "before");
     switch (job->step) {
@@ -231,19 +232,73 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
     weft_failpoint_edge(weft_step_words[job->step], "after");
 }
 
+static gboolean
+claim_one(WeftHypervisor *hv, WeftJob *job, const char *name, const char *uri)
+{
+    const WeftHostAddress host = { name, uri };
+    g_clear_pointer(&job->record, weft_owner_free);
+    weft_failpoint_edge("claim", "before");
+    gboolean ok = hv->ops->claim(hv, &host, job->claim, job->take, &job->verdict, &job->record, job->cancellable, &job->error);
+    weft_failpoint_edge("claim", "after");
+    return ok && job->verdict == WEFT_OWNER_GRANTED;
+}
+
+/* A look goes on all the same: what is there is shown, and left as it is. */
+static gboolean
+claim_hosts(WeftHypervisor *hv, WeftJob *job)
+{
+    if (!job->claim || (claim_one(hv, job, job->host, job->uri) && (!job->to || claim_one(hv, job, job->to, job->to_uri))))
+        return TRUE;
+    if (job->step == WEFT_STEP_LIST) {
+        job->claim_error = g_steal_pointer(&job->error);
+        return TRUE;
+    }
+    if (!job->error)
+        weft_error_refuse(&job->error, WEFT_ERROR_UNAVAILABLE, "the host is not this weftd's any more");
+    return FALSE;
+}
+
+/* Hosts say what they like, and not always in UTF-8, as records and answers are written. */
+static void
+tidy_text(char **text)
+{
+    if (!*text || g_utf8_validate(*text, -1, NULL))
+        return;
+    char *valid = g_utf8_make_valid(*text, -1);
+    g_free(*text);
+    *text = valid;
+}
+
+static void
+tidy(WeftJob *job)
+{
+    if (job->error)
+        tidy_text(&job->error->message);
+    if (job->claim_error)
+        tidy_text(&job->claim_error->message);
+    tidy_text(&job->moved.rdma_failed);
+    if (job->contents)
+        weft_contents_tidy(job->contents);
+}
+
 static void
 run(gpointer data, gpointer user_data)
 {
     WeftJob *job = data;
     WeftJobs *jobs = user_data;
 
-    if (g_cancellable_is_cancelled(job->cancellable)) {
+    if (job->error) {
+        ; /* it was refused */
+    } else if (g_cancellable_is_cancelled(job->cancellable)) {
         g_set_error(&job->error, WEFT_ERROR, WEFT_ERROR_TIMEOUT, "cancelled");
     } else {
         __atomic_store_n(&job->alive, g_get_monotonic_time(), __ATOMIC_RELAXED);
-        if (!job->prepare || job->prepare(job, &job->error))
+        if ((!job->prepare || job->prepare(job, &job->error)) && claim_hosts(jobs->hv, job))
             call_driver(jobs->hv, job);
     }
+    tidy(job);
+    if (job->ponder && job->contents)
+        job->ponder(job);
     g_mutex_lock(&jobs->mutex);
     g_queue_push_tail(&jobs->done, job);
     g_mutex_unlock(&jobs->mutex);
@@ -292,24 +347,42 @@ name_deadline(WeftJob *job)
     g_set_error(&job->error, WEFT_ERROR, WEFT_ERROR_TIMEOUT, "no answer within %s", limit);
 }
 
-static void
-leave_lane(WeftJobs *jobs, const WeftJob *job)
+static Pool *
+pool_of(WeftJobs *jobs, const WeftJob *job)
 {
-    Pool *pool = &jobs->pools[purpose_of[job->step]];
-    Lane *lane = g_hash_table_lookup(pool->lanes, job->host);
-    WeftJob *next = g_queue_pop_head(&lane->waiting);
-    if (next)
-        g_thread_pool_push(pool->threads, next, NULL);
-    else if (--lane->running == 0)
-        g_hash_table_remove(pool->lanes, job->host);
+    return &jobs->pools[job->asked ? ANSWER : purpose_of[job->step]];
+}
+
+/* It may have waited for long: what was allowed then need not be by now. */
+static gboolean
+may_begin(WeftJobs *jobs, const Pool *pool, WeftJob *job)
+{
+    if (job->error || !jobs->guard || jobs->guard(job, jobs->guard_data, &job->error) != WEFT_JOB_WAITS)
+        return TRUE;
+    weft_job_queue_end(pool->queue, job);
+    g_queue_push_tail(&jobs->waiting, job);
+    return FALSE;
+}
+
+static void
+launch(WeftJobs *jobs, const Pool *pool)
+{
+    for (WeftJob *job; (job = weft_job_queue_begin(pool->queue));)
+        if (may_begin(jobs, pool, job))
+            g_thread_pool_push(pool->threads, job, NULL);
 }
 
 static void
 finish(WeftJobs *jobs, WeftJob *job)
 {
-    leave_lane(jobs, job);
+    Pool *pool = pool_of(jobs, job);
+    weft_job_queue_end(pool->queue, job);
+    launch(jobs, pool);
     g_hash_table_remove(jobs->pending, job);
     name_deadline(job);
+    weft_watchdog_mark(weft_step_words[job->step], job->host);
+    if (jobs->disowned && job->verdict != WEFT_OWNER_GRANTED)
+        jobs->disowned(job, jobs->guard_data);
     job->done(job, job->error);
     weft_job_free(job);
 }
@@ -344,8 +417,7 @@ weft_jobs_new(WeftHypervisor *hv, guint workers, guint workers_per_host)
     jobs->hv = hv;
     for (guint i = 0; i < PURPOSES; i++) {
         guint all = MAX(workers / shares[i].all, 1), host = MAX(workers_per_host / shares[i].host, 1);
-        GHashTable *lanes = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, lane_free);
-        jobs->pools[i] = (Pool){ g_thread_pool_new(run, jobs, (int)all, FALSE, NULL), host, lanes };
+        jobs->pools[i] = (Pool){ g_thread_pool_new(run, jobs, (int)all, FALSE, NULL), weft_job_queue_new(all, host) };
     }
     jobs->pending = g_hash_table_new(NULL, NULL);
     jobs->wakeup = weft_wakeup_new(deliver, jobs);
@@ -354,29 +426,55 @@ weft_jobs_new(WeftHypervisor *hv, guint workers, guint workers_per_host)
     return jobs;
 }
 
-static void
-enter_lane(WeftJobs *jobs, WeftJob *job)
+void
+weft_jobs_guard(WeftJobs *jobs, WeftJobGuard guard, WeftJobDisowned disowned, gpointer data)
 {
-    Pool *pool = &jobs->pools[purpose_of[job->step]];
-    Lane *lane = g_hash_table_lookup(pool->lanes, job->host);
-    if (!lane) {
-        lane = g_new0(Lane, 1);
-        g_hash_table_insert(pool->lanes, g_strdup(job->host), lane);
-    }
-    if (lane->running >= pool->per_host) {
-        g_queue_push_tail(&lane->waiting, job);
+    jobs->guard = guard;
+    jobs->disowned = disowned;
+    jobs->guard_data = data;
+}
+
+static void
+admit(WeftJobs *jobs, WeftJob *job)
+{
+    WeftJobVerdict verdict = jobs->guard ? jobs->guard(job, jobs->guard_data, &job->error) : WEFT_JOB_ALLOWED;
+    if (verdict == WEFT_JOB_WAITS) {
+        g_queue_push_tail(&jobs->waiting, job);
         return;
     }
-    lane->running++;
-    g_thread_pool_push(pool->threads, job, NULL);
+    ring_by(jobs, g_get_monotonic_time() + job->deadline);
+    weft_job_queue_add(pool_of(jobs, job)->queue, job);
+    launch(jobs, pool_of(jobs, job));
+}
+
+void
+weft_jobs_ask_again(WeftJobs *jobs)
+{
+    for (guint n = g_queue_get_length(&jobs->waiting); n; n--)
+        admit(jobs, g_queue_pop_head(&jobs->waiting));
 }
 
 void
 weft_jobs_submit(WeftJobs *jobs, WeftJob *job)
 {
     g_hash_table_add(jobs->pending, job);
-    ring_by(jobs, g_get_monotonic_time() + job->deadline);
-    enter_lane(jobs, job);
+    admit(jobs, job);
+}
+
+void
+weft_jobs_join(WeftJobs *jobs, WeftJob *job, const char *tenant)
+{
+    weft_job_queue_join(pool_of(jobs, job)->queue, job, tenant);
+}
+
+gboolean
+weft_jobs_withdraw(WeftJobs *jobs, WeftJob *job)
+{
+    if (!weft_job_queue_remove(pool_of(jobs, job)->queue, job))
+        return FALSE;
+    g_hash_table_remove(jobs->pending, job);
+    weft_job_free(job);
+    return TRUE;
 }
 
 void
@@ -400,8 +498,9 @@ weft_jobs_free(WeftJobs *jobs)
         weft_job_free(job);
     g_hash_table_unref(jobs->pending);
     for (guint i = 0; i < PURPOSES; i++)
-        g_hash_table_unref(jobs->pools[i].lanes);
+        weft_job_queue_free(jobs->pools[i].queue);
     g_queue_clear(&jobs->done);
+    g_queue_clear(&jobs->waiting);
     g_mutex_clear(&jobs->mutex);
     g_free(jobs);
 }

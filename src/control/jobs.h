@@ -1,5 +1,6 @@
-/* Calls to hosts, on bounded workers: so many in all, so many to one host, each with a deadline. Looking at hosts, opening
- * streams and bringing images have workers of their own, so that none waits for hosts that hang in another.
+/* Calls to hosts, on bounded workers: so many in all, so many to one host, each with a deadline; tenants take turns. Looking at
+ * hosts, opening streams, bringing images and answering clients have workers of their own, so that none waits for hosts that
+ * hang in another.
  *
  * thread: jobs are submitted on the main thread and end by their callback there; only the driver's call itself runs on a
  * worker, between the failpoints "STEP-before" and "STEP-after". */
@@ -41,6 +42,8 @@ typedef struct WeftJob WeftJob;
 typedef void (*WeftJobDone)(WeftJob *job, const GError *error);
 /* On the worker, before the driver is called; may fail in its stead. */
 typedef gboolean (*WeftJobPrepare)(WeftJob *job, GError **error);
+/* On the worker, after a look that was answered. */
+typedef void (*WeftJobPonder)(WeftJob *job);
 
 struct WeftJob {
     WeftStepType step;
@@ -62,12 +65,21 @@ struct WeftJob {
     WeftMove move;            /* … and how: copy, stall and bandwidth … */
     char *rdma;               /* … and over RDMA by which address */
     char *path;               /* of the file to bring, or where it is to be fetched to */
+    guint64 most, reserve;    /* bytes that are fetched, and that stay free here */
+    char *site;               /* whose a file is that is brought */
     WeftHostNetwork *network; /* to connect; of one to disconnect the number counts */
+    const WeftOwner *claim;   /* as whom its host is claimed before it is called; NULL: it is not; borrowed */
+    gboolean take;            /* … from whoever has it */
     WeftChannel channel;
-    gint64 deadline; /* microseconds from the moment that it runs, or that it last told how far it is */
+    char *tenant;      /* whose turn it takes; NULL: weft itself */
+    GPtrArray *others; /* char *, tenants that wait for it as well; NULL: none */
+    gboolean queued;   /* it waits for a worker */
+    gboolean asked;    /* a client waits for it, and nothing else does */
+    gint64 deadline;   /* microseconds from the moment that it runs, or that it last told how far it is */
     WeftJobPrepare prepare;
     gpointer prepare_data;
     GDestroyNotify prepare_free;
+    WeftJobPonder ponder; /* NULL: nothing is to be done there */
     WeftJobDone done;
     gpointer owner; /* the caller's, borrowed */
     char *subject;  /* the caller's: the node that it is about */
@@ -75,7 +87,11 @@ struct WeftJob {
 
     /* The outcome; whoever takes it leaves NULL or -1. */
     WeftContents *contents;
+    GHashTable *unknown; /* … of which the store has nothing: weft_look_unknown(); NULL: it was not asked */
     WeftInventory *inventory;
+    WeftOwnerVerdict verdict; /* of the claim */
+    WeftOwner *record;        /* … and whose the host was; NULL: nobody's */
+    GError *claim_error;      /* why a look could not claim it */
     int fd;
     WeftSaved standstill;   /* of a domain that was saved */
     WeftImageFile *fetched; /* owned */
@@ -99,6 +115,19 @@ WeftJob *weft_job_new(WeftStepType step, const char *host, const char *uri, cons
 /* One that is not submitted after all. */
 void weft_job_free(WeftJob *job);
 void weft_jobs_submit(WeftJobs *jobs, WeftJob *job);
+/* Nobody wants it any more: it is freed, and done() is not called. FALSE: it was given to a worker already, and nothing was
+ * done. */
+gboolean weft_jobs_withdraw(WeftJobs *jobs, WeftJob *job);
+/* This tenant waits for it as well, and must not have to wait for all else that the other one has asked for. */
+void weft_jobs_join(WeftJobs *jobs, WeftJob *job, const char *tenant);
+/* From now on a job is asked for when it is submitted, and once more right before it begins. One that is refused ends with that
+ * error, and its host is not called; one that is to wait is asked for again at weft_jobs_ask_again(). */
+typedef enum { WEFT_JOB_ALLOWED, WEFT_JOB_WAITS, WEFT_JOB_REFUSED } WeftJobVerdict;
+typedef WeftJobVerdict (*WeftJobGuard)(WeftJob *job, gpointer data, GError **error);
+/* A claim was not granted: its host was not called. */
+typedef void (*WeftJobDisowned)(const WeftJob *job, gpointer data);
+void weft_jobs_guard(WeftJobs *jobs, WeftJobGuard guard, WeftJobDisowned disowned, gpointer data);
+void weft_jobs_ask_again(WeftJobs *jobs);
 
 /* Bytes of its file that are on the host. */
 guint64 weft_job_brought(const WeftJob *job);

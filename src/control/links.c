@@ -2,8 +2,11 @@
 
 #include "clock.h"
 #include "errors.h"
+#include "wakeup.h"
+#include "watchdog.h"
 
-#define BOOT_MAX 64 /* characters */
+#define BOOT_MAX 64        /* characters */
+#define DELIVER_SLICE 2000 /* microseconds of wishes before the main loop looks at others */
 
 typedef struct Entry {
     WeftLinks *links;
@@ -24,12 +27,14 @@ typedef struct Entry {
 typedef struct Wish {
     Entry *entry;
     WeftLinkAsk ask;
-    char *input;
+    char *input;               /* the ask's: a copy … */
+    GBytes *more;              /* … and a reference */
     GCancellable *cancellable; /* of the question to the node */
     gboolean asking;
     gboolean late;
     guint timer;
-    guint idle; /* delivers what is there already */
+    GList at; /* its place among those that are due */
+    gboolean due;
 } Wish;
 
 struct WeftLinks {
@@ -39,6 +44,8 @@ struct WeftLinks {
     GHashTable *by_node; /* Entry */
     GHashTable *dying;   /* set of Entry whose job has not ended yet */
     GQueue resting;      /* Entry, open and without wishes, longest unused first */
+    GQueue due;          /* Wish, of links that have greeted, in their order */
+    GSource *deliverer;
     guint sweeper;
 };
 
@@ -94,13 +101,33 @@ end_oldest(WeftLinks *links, gint64 since)
 
 /* --- wishes --- */
 
+/* It is delivered soon: not at once, since whoever asked is in the middle of something. */
+static void
+make_due(Wish *wish)
+{
+    WeftLinks *links = wish->entry->links;
+    wish->at = (GList){ .data = wish };
+    wish->due = TRUE;
+    g_queue_push_tail_link(&links->due, &wish->at);
+    weft_wakeup_ask(links->deliverer);
+}
+
+static void
+leave_due(Wish *wish)
+{
+    if (wish->due)
+        g_queue_unlink(&wish->entry->links->due, &wish->at);
+    wish->due = FALSE;
+}
+
 static void
 wish_free(Wish *wish)
 {
     g_clear_handle_id(&wish->timer, g_source_remove);
-    g_clear_handle_id(&wish->idle, g_source_remove);
+    leave_due(wish);
     g_object_unref(wish->cancellable);
     g_free(wish->input);
+    g_clear_pointer(&wish->more, g_bytes_unref);
     g_free(wish);
 }
 
@@ -142,22 +169,37 @@ answered(const char *output, const GError *error, gpointer data)
         finish(wish, -1, output, error);
 }
 
-static gboolean
-deliver(gpointer data)
+static void
+deliver(Wish *wish)
 {
-    Wish *wish = data;
-    wish->idle = 0;
     g_autoptr(GError) error = NULL;
     if (wish->ask.connect) {
         int fd = weft_link_connect(wish->entry->link, &error);
         finish(wish, fd, NULL, error);
     } else if (wish->ask.kind) {
         wish->asking = TRUE;
-        weft_link_ask(wish->entry->link, wish->ask.kind, wish->input, wish->cancellable, answered, wish);
+        const WeftQuestion question = { wish->ask.kind, wish->input, wish->more };
+        weft_link_ask(wish->entry->link, &question, wish->cancellable, answered, wish);
     } else {
         finish(wish, -1, NULL, NULL);
     }
-    return G_SOURCE_REMOVE;
+}
+
+/* A thousand nodes are told of a thousand at the same time: a few in each turn of the main loop. */
+static void
+deliver_due(gpointer data)
+{
+    WeftLinks *links = data;
+    gint64 end = g_get_monotonic_time() + DELIVER_SLICE;
+    for (Wish *wish; (wish = g_queue_peek_head(&links->due));) {
+        weft_watchdog_mark("what is asked of node", wish->entry->node);
+        leave_due(wish);
+        deliver(wish);
+        if (g_get_monotonic_time() > end) {
+            weft_wakeup_ask(links->deliverer);
+            return;
+        }
+    }
 }
 
 static gboolean
@@ -232,10 +274,8 @@ greeted(WeftLink *link, GHashTable *facts, const GError *error, gpointer data)
     entry->greeted = TRUE;
     entry->boot = g_strdup(boot_of(facts));
     compare_boots(entry);
-    for (GList *item = entry->wishes.head; item; item = item->next) {
-        Wish *wish = item->data;
-        wish->idle = g_idle_add(deliver, wish);
-    }
+    for (GList *item = entry->wishes.head; item; item = item->next)
+        make_due(item->data);
 }
 
 static void
@@ -304,11 +344,29 @@ weft_links_want(WeftLinks *links, const WeftLinkAddress *address, const WeftLink
     wish->entry = entry;
     wish->ask = *ask;
     wish->input = g_strdup(ask->input);
+    wish->more = ask->more ? g_bytes_ref(ask->more) : NULL;
     wish->cancellable = g_cancellable_new();
     wish->timer = g_timeout_add((guint)(ask->deadline / 1000), deadline_passed, wish);
     if (entry->greeted)
-        wish->idle = g_idle_add(deliver, wish);
+        make_due(wish);
     g_queue_push_tail(&entry->wishes, wish);
+}
+
+/* The last wish of a link that has not greeted stays, without anybody: the link is opened to its end, or to that wish's
+ * deadline, and whoever asks next joins in. Hanging up again and again opens no more than one. */
+void
+weft_links_forget(WeftLinks *links, const char *node, gconstpointer data)
+{
+    Entry *entry = g_hash_table_lookup(links->by_node, node);
+    for (GList *item = entry ? entry->wishes.head : NULL; item; item = item->next) {
+        Wish *wish = item->data;
+        if (wish->ask.data != data)
+            continue;
+        wish->ask = (WeftLinkAsk){ .deadline = wish->ask.deadline };
+        if (!wish->asking && (entry->greeted || entry->wishes.length > 1))
+            finish(wish, -1, NULL, NULL);
+        return;
+    }
 }
 
 const char *
@@ -348,6 +406,7 @@ weft_links_new(WeftJobs *jobs, const WeftLinkLimits *limits, const WeftLinkListe
     *links = (WeftLinks){ .jobs = jobs, .limits = *limits, .listener = *listener };
     links->by_node = g_hash_table_new(g_str_hash, g_str_equal);
     links->dying = g_hash_table_new_full(NULL, NULL, entry_free, NULL);
+    links->deliverer = weft_wakeup_new(deliver_due, links);
     links->sweeper = g_timeout_add((guint)MAX(limits->idle / 2000, 10), sweep, links);
     return links;
 }
@@ -377,5 +436,7 @@ weft_links_free(WeftLinks *links)
         entry_bury(entry);
     g_hash_table_unref(links->by_node);
     g_hash_table_unref(links->dying);
+    g_source_destroy(links->deliverer);
+    g_source_unref(links->deliverer);
     g_free(links);
 }

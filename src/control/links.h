@@ -23,6 +23,7 @@ typedef void (*WeftLinkDone)(int fd, const char *output, const GError *error, gp
 typedef struct WeftLinkAsk {
     const char *kind;  /* NULL: nothing but the greeting is wanted */
     const char *input; /* copied */
+    GBytes *more;      /* behind the input, shared; NULL: nothing */
     gboolean connect;  /* a connection for a client (weft_link_connect()) */
     gint64 deadline;   /* microseconds for all of it */
     WeftLinkDone done; /* once, later */
@@ -48,6 +49,8 @@ void weft_links_free(WeftLinks *links);
 
 /* Opens the link where there is none. */
 void weft_links_want(WeftLinks *links, const WeftLinkAddress *address, const WeftLinkAsk *ask);
+/* Whoever asked with this data does not want it any more: neither done() nor free() is called. */
+void weft_links_forget(WeftLinks *links, const char *node, gconstpointer data);
 /* The boot of the guest that its link goes to, or WEFT_BOOT_UNTOLD; NULL: it has not greeted. */
 #define WEFT_BOOT_UNTOLD "?"
 const char *weft_links_boot(const WeftLinks *links, const char *node);

@@ -22,19 +22,25 @@ is_parted(const WeftNodeView *view)
            (!view->node->target || view->parted_there || view->target == WEFT_SEEN_LOST);
 }
 
+static gboolean
+waits_for(WeftSeen host)
+{
+    return host == WEFT_SEEN_SILENT || host == WEFT_SEEN_HELD;
+}
+
 static WeftAction
 plan_stopping(const WeftPlanInput *input, const WeftNodeView *view)
 {
     if (is_gone(view))
         return is_wired(input) && is_parted(view) && !view->busy && !input->cluster->deleted ? WEFT_DO_RELEASE
                                                                                              : WEFT_DO_NOTHING;
-    return view->busy || view->resting ? WEFT_DO_NOTHING : WEFT_DO_STOP;
+    return view->busy || view->resting || view->host == WEFT_SEEN_HELD ? WEFT_DO_NOTHING : WEFT_DO_STOP;
 }
 
 static WeftAction
 plan_failed(const WeftPlanInput *input, const WeftNodeView *view)
 {
-    if (view->busy || view->resting || view->host == WEFT_SEEN_SILENT)
+    if (view->busy || view->resting || waits_for(view->host))
         return WEFT_DO_NOTHING;
     /* It is stopped once it is replaced: a host that cannot even do that holds up nobody. */
     if (view->node->starts >= input->starts_max || view->emptied)
@@ -88,7 +94,7 @@ plan_moving(const WeftNodeView *view)
 {
     if (view->target == WEFT_SEEN_LOST || view->called_off)
         return WEFT_DO_RETURN;
-    gboolean waits = view->busy || view->resting || view->host == WEFT_SEEN_SILENT || view->target == WEFT_SEEN_SILENT;
+    gboolean waits = view->busy || view->resting || waits_for(view->host) || waits_for(view->target);
     return waits ? WEFT_DO_NOTHING : WEFT_DO_MOVE;
 }
 
@@ -99,7 +105,9 @@ plan_node(const WeftPlanInput *input, const WeftNodeView *view, gboolean meet)
     if (phase == WEFT_NODE_STOPPING)
         return plan_stopping(input, view);
     if (phase == WEFT_NODE_LOST)
-        return view->host == WEFT_SEEN_UP ? WEFT_DO_RECOVER : view->resting ? WEFT_DO_NOTHING : WEFT_DO_REPLACE;
+        return view->host == WEFT_SEEN_UP                      ? WEFT_DO_RECOVER
+               : view->resting || view->host == WEFT_SEEN_HELD ? WEFT_DO_NOTHING
+                                                               : WEFT_DO_REPLACE;
     if (view->host == WEFT_SEEN_LOST)
         return WEFT_DO_LOSE;
     if (view->node->target && is_away(view->node))
@@ -154,20 +162,25 @@ is_wanted_phase(const WeftNode *node)
     return node->phase != WEFT_NODE_STOPPING;
 }
 
+static int
+compare_ranks(gconstpointer a, gconstpointer b, gpointer nodes)
+{
+    const WeftNodeView *views = nodes;
+    guint x = views[*(const guint *)a].node->rank, y = views[*(const guint *)b].node->rank;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
 /* The highest ranks go first: a job that counts its nodes from 0 keeps them. */
 static void
 retire_surplus(const WeftPlanInput *input, guint group, guint surplus, WeftAction *actions)
 {
-    while (surplus--) {
-        int highest = -1;
-        for (guint i = 0; i < input->n_nodes; i++) {
-            const WeftNode *node = input->nodes[i].node;
-            if (is_wanted_phase(node) && actions[i] != WEFT_DO_RETIRE && weft_node_group(node, input->cluster) == group &&
-                (highest < 0 || node->rank > input->nodes[highest].node->rank))
-                highest = (int)i;
-        }
-        actions[highest] = WEFT_DO_RETIRE;
-    }
+    g_autoptr(GArray) staying = g_array_new(FALSE, FALSE, sizeof(guint));
+    for (guint i = 0; i < input->n_nodes; i++)
+        if (is_wanted_phase(input->nodes[i].node) && weft_node_group(input->nodes[i].node, input->cluster) == group)
+            g_array_append_val(staying, i);
+    g_array_sort_with_data(staying, compare_ranks, (gpointer)input->nodes);
+    for (guint i = 0; i < surplus; i++)
+        actions[g_array_index(staying, guint, i)] = WEFT_DO_RETIRE;
 }
 
 /* All nodes go before it asks for new ones. */

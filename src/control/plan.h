@@ -12,6 +12,7 @@ typedef enum {
     WEFT_SEEN_UP,
     WEFT_SEEN_LOST,
     WEFT_SEEN_EVICTING, /* up, and to be emptied */
+    WEFT_SEEN_HELD,     /* not looked at yet, or left as it is: nothing is started or ended there */
 } WeftSeen;
 
 typedef struct WeftNodeView {

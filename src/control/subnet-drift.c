@@ -45,6 +45,8 @@ weft_subnet_tell_repair(WeftSubnet *subnet, const char *what)
 static void
 repair(WeftSubnet *subnet, guint pkey, const char *what)
 {
+    if (!weft_subnet_may_change(subnet))
+        return;
     const char *holder = weft_subnet_holder(subnet, pkey);
     WeftSharing *sharing = weft_subnet_sharing(subnet, pkey);
     g_autofree char *message =
@@ -70,13 +72,12 @@ garbage_removed(const GError *error, gpointer data)
 {
     Removal *removal = data;
     if (error) {
-        g_warning("fabric %s: partition 0x%04x (%s) that no cluster explains was not removed: %s",
+        g_warning("fabric %s: partition 0x%04x (%s) of a cluster that has ended was not removed: %s",
                   removal->subnet->fabric->name, removal->pkey, removal->name, error->message);
     } else {
         WeftTxn *txn = weft_txn_new("partition-garbage-removed");
-        weft_txn_tell(txn, "garbage-removed", NULL, NULL,
-                      "fabric %s: partition 0x%04x (%s) that no cluster explains was removed", removal->subnet->fabric->name,
-                      removal->pkey, removal->name);
+        weft_txn_tell(txn, "garbage-removed", NULL, NULL, "fabric %s: partition 0x%04x (%s), which has ended, was removed",
+                      removal->subnet->fabric->name, removal->pkey, removal->name);
         weft_control_commit_quietly(removal->subnet->control, txn);
     }
     g_free(removal->name);
@@ -86,26 +87,10 @@ garbage_removed(const GError *error, gpointer data)
 static void
 remove_garbage(WeftSubnet *subnet, const WeftPartition *partition)
 {
+    if (!weft_subnet_may_change(subnet))
+        return;
     Removal removal = { subnet, partition->pkey, g_strdup(partition->name) };
-    weft_wiring_remove(subnet->wiring, partition->pkey, garbage_removed, g_memdup2(&removal, sizeof removal));
-}
-
-/* The site's own: told once, and its number is never given to a cluster. */
-static void
-respect_foreign(WeftSubnet *subnet, const WeftPartition *partition)
-{
-    weft_subnet_hold(subnet, partition->pkey, WEFT_HELD_BY_SITE);
-    WeftTxn *txn = weft_txn_new("partition-foreign-seen");
-    weft_txn_tell(txn, "foreign-partition", NULL, NULL,
-                  "fabric %s: partition 0x%04x (%s) lies in weft's range and is not weft's; its number is left alone",
-                  subnet->fabric->name, partition->pkey, partition->name);
-    weft_control_commit_quietly(subnet->control, txn);
-}
-
-static gboolean
-is_in_range(const WeftSubnet *subnet, guint pkey)
-{
-    return pkey >= subnet->fabric->pkey_first && pkey <= subnet->fabric->pkey_last;
+    weft_wiring_remove(subnet->wiring, partition->pkey, partition->name, garbage_removed, g_memdup2(&removal, sizeof removal));
 }
 
 /* The first time it only becomes a suspect: what was looked at may have changed meanwhile. */
@@ -118,15 +103,44 @@ is_confirmed(GHashTable *before, GHashTable *suspects, guint pkey)
     return FALSE;
 }
 
+/* Why a partition with one of weft's numbers is left as it is. */
+typedef struct Respect {
+    const char *holder; /* who has its number from now on */
+    const char *event;
+    const char *why;
+} Respect;
+
+/* It is told once, and its number is given to no cluster. A cluster that has the number gets another one, and its nodes are
+ * started again: that needs a second look. */
 static void
-look_at_foreign(WeftSubnet *subnet, const WeftPartition *partition)
+respect(WeftSubnet *subnet, GHashTable *suspects, const WeftPartition *partition, const Respect *as)
 {
     g_autofree char *holder = g_strdup(weft_subnet_holder(subnet, partition->pkey));
-    if (!is_in_range(subnet, partition->pkey) || (holder && !weft_holder_is_cluster(holder)))
+    if (!weft_subnet_may_write(subnet, partition->pkey) || (holder && !weft_holder_is_cluster(holder)) ||
+        (holder && !is_confirmed(subnet->suspects, suspects, partition->pkey)))
         return;
-    respect_foreign(subnet, partition);
+    weft_subnet_hold(subnet, partition->pkey, as->holder, partition->name);
+    WeftTxn *txn = weft_txn_new("partition-foreign-seen");
+    weft_txn_tell(txn, as->event, NULL, NULL, "fabric %s: partition 0x%04x (%s) %s", subnet->fabric->name, partition->pkey,
+                  partition->name, as->why);
+    weft_control_commit_quietly(subnet->control, txn);
     if (holder)
         weft_control_pkey_taken(subnet->control, holder);
+}
+
+/* It carries weft's mark, and no cluster of this store explains it. Without a record that it has ended it may be in use: by
+ * clusters of another site, or of this one that an older store does not know. */
+static void
+look_at_unexplained(WeftSubnet *subnet, GHashTable *suspects, const WeftPartition *partition)
+{
+    static const Respect held = {
+        WEFT_HELD_UNPROVED, "partition-held",
+        "carries weft's mark, but no record says that it has ended; it is left alone: weft fabric release"
+    };
+    if (!weft_subnet_has_ended(subnet, partition))
+        respect(subnet, suspects, partition, &held);
+    else if (is_confirmed(subnet->suspects, suspects, partition->pkey))
+        remove_garbage(subnet, partition);
 }
 
 /* Of a cluster that is wired, or of a shared one: somebody else changed it, or an older manager took over. */
@@ -136,20 +150,29 @@ is_altered(const WeftSubnet *subnet, const WeftPartition *partition)
     const WeftSharing *sharing = weft_subnet_sharing(subnet, partition->pkey);
     g_autoptr(WeftPartition) shared = sharing ? weft_sharing_partition(sharing) : NULL;
     const WeftPartition *expected = g_hash_table_lookup(subnet->expected, GUINT_TO_POINTER(partition->pkey));
+    const char *cluster = weft_partition_cluster(partition->name);
     if (shared)
         return digest_of(shared) != digest_of(partition);
+    /* Members that this store does not know of may be nodes that are held. */
+    if (cluster && (weft_hosts_hold_cluster(subnet->control->hosts, cluster) ||
+                    g_hash_table_contains(subnet->strangers, GUINT_TO_POINTER(partition->pkey))))
+        return FALSE;
     return expected && digest_of(expected) != digest_of(partition);
 }
 
 static void
 look_at_partition(WeftSubnet *subnet, GHashTable *suspects, const WeftPartition *partition)
 {
-    const char *holder = weft_subnet_holder(subnet, partition->pkey);
+    static const Respect foreign = { WEFT_HELD_BY_SITE, "foreign-partition",
+                                     "lies in weft's range and is not weft's; its number is left alone" };
     if (!weft_partition_is_ours(partition->name))
-        look_at_foreign(subnet, partition);
-    else if (!holder && is_confirmed(subnet->suspects, suspects, partition->pkey))
-        remove_garbage(subnet, partition);
-    else if (holder && *holder && is_altered(subnet, partition) && is_confirmed(subnet->suspects, suspects, partition->pkey))
+        respect(subnet, suspects, partition, &foreign);
+    else if (!weft_subnet_may_write(subnet, partition->pkey))
+        g_ptr_array_add(subnet->outside, g_strdup_printf("partition 0x%04x (%s)", partition->pkey, partition->name));
+    else if (g_strcmp0(weft_subnet_held_name(subnet, partition->pkey), partition->name) != 0 ||
+             weft_holder_is_foreign(weft_subnet_holder(subnet, partition->pkey)))
+        look_at_unexplained(subnet, suspects, partition);
+    else if (is_altered(subnet, partition) && is_confirmed(subnet->suspects, suspects, partition->pkey))
         repair(subnet, partition->pkey, "it had other members in the manager");
 }
 
@@ -159,10 +182,10 @@ look_for_missing(WeftSubnet *subnet, GHashTable *suspects, GHashTable *present)
 {
     g_autoptr(GArray) missing = g_array_new(FALSE, FALSE, sizeof(guint));
     GHashTableIter iter;
-    gpointer pkey, holder;
+    gpointer pkey, hold;
     g_hash_table_iter_init(&iter, subnet->pkeys);
-    while (g_hash_table_iter_next(&iter, &pkey, &holder))
-        if (weft_holder_is_cluster(holder) && !g_hash_table_contains(present, pkey) &&
+    while (g_hash_table_iter_next(&iter, &pkey, &hold))
+        if (weft_holder_is_cluster(((const WeftPkeyHold *)hold)->holder) && !g_hash_table_contains(present, pkey) &&
             g_hash_table_contains(subnet->expected, pkey) && is_confirmed(subnet->suspects, suspects, GPOINTER_TO_UINT(pkey)))
             g_array_append_val(missing, (guint){ GPOINTER_TO_UINT(pkey) });
     for (guint i = 0; i < missing->len; i++)
@@ -174,19 +197,19 @@ look_for_missing(WeftSubnet *subnet, GHashTable *suspects, GHashTable *present)
     }
 }
 
-/* A number that the site has given up is free again, after its rest. */
+/* A number that others have given up is free again, after its rest. */
 static void
 forget_foreign(WeftSubnet *subnet, GHashTable *present)
 {
     GHashTableIter iter;
-    gpointer pkey, holder;
+    gpointer pkey, hold;
     gboolean any = FALSE;
     g_hash_table_iter_init(&iter, subnet->pkeys);
-    while (g_hash_table_iter_next(&iter, &pkey, &holder)) {
-        if (*(const char *)holder || g_hash_table_contains(present, pkey))
+    while (g_hash_table_iter_next(&iter, &pkey, &hold)) {
+        if (!weft_holder_is_foreign(((const WeftPkeyHold *)hold)->holder) || g_hash_table_contains(present, pkey))
             continue;
         g_hash_table_iter_remove(&iter);
-        weft_subnet_rest(subnet, GPOINTER_TO_UINT(pkey), weft_clock_now());
+        weft_subnet_rest(subnet, GPOINTER_TO_UINT(pkey), NULL, weft_clock_now());
         any = TRUE;
     }
     if (any)
@@ -211,17 +234,25 @@ count_foreign(WeftSubnet *subnet, const GPtrArray *partitions)
 static void
 look_at_partitions(WeftSubnet *subnet, const GPtrArray *partitions)
 {
-    GHashTable *suspects = g_hash_table_new(NULL, NULL);
-    g_autoptr(GHashTable) present = g_hash_table_new(NULL, NULL);
+    GHashTable *suspects = g_hash_table_new(NULL, NULL), *present = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+    gboolean first = !subnet->surveyed, strangers = g_hash_table_size(subnet->strangers) > 0;
+    g_ptr_array_set_size(subnet->outside, 0);
+    weft_subnet_look_for_strangers(subnet, partitions);
     for (guint i = 0; i < partitions->len; i++) {
         const WeftPartition *partition = partitions->pdata[i];
-        g_hash_table_add(present, GUINT_TO_POINTER(partition->pkey));
+        g_hash_table_insert(present, GUINT_TO_POINTER(partition->pkey), g_strdup(partition->name));
         look_at_partition(subnet, suspects, partition);
     }
     look_for_missing(subnet, suspects, present);
     forget_foreign(subnet, present);
     count_foreign(subnet, partitions);
     subnet->surveyed = TRUE;
+    g_hash_table_unref(subnet->present);
+    subnet->present = present;
+    if (first)
+        weft_control_room_changed(subnet->control);
+    if (first || strangers)
+        weft_hosts_wake_waiting(subnet->control->hosts);
     g_hash_table_unref(subnet->suspects);
     subnet->suspects = suspects;
 }
@@ -330,6 +361,7 @@ patrolled(GPtrArray *tables, const GError *error, gpointer data)
         look_at_ports(subnet, wishes, tables, suspects);
         unsure = weft_subnet_look_for_surplus(subnet, by_port, tables);
     } else {
+        subnet->patrolled = 0;
         g_warning("fabric %s: its ports cannot be read: %s", subnet->fabric->name, error->message);
     }
     unsure |= g_hash_table_size(suspects) > 0;
@@ -343,10 +375,10 @@ static gboolean
 has_clusters(const WeftSubnet *subnet)
 {
     GHashTableIter iter;
-    gpointer holder;
+    gpointer hold;
     g_hash_table_iter_init(&iter, subnet->pkeys);
-    while (g_hash_table_iter_next(&iter, NULL, &holder))
-        if (weft_holder_is_cluster(holder))
+    while (g_hash_table_iter_next(&iter, NULL, &hold))
+        if (weft_holder_is_cluster(((const WeftPkeyHold *)hold)->holder))
             return TRUE;
     return FALSE;
 }

@@ -148,12 +148,40 @@ examine_ports(const WeftSubnet *subnet, const char *check, json_t *checks)
                         "%s%s", (const char *)surplus->pdata[0], surplus->len > 1 ? ", and more" : "");
 }
 
+/* What carries weft's mark, and is left alone. */
+static void
+examine_held(const WeftSubnet *subnet, const char *check, json_t *checks)
+{
+    GHashTableIter iter;
+    gpointer pkey, value;
+    g_hash_table_iter_init(&iter, subnet->pkeys);
+    while (g_hash_table_iter_next(&iter, &pkey, &value)) {
+        const WeftPkeyHold *hold = value;
+        g_autofree char *remedy =
+            g_strdup_printf("if nobody uses it: weft fabric release %s 0x%04x; if this is not the store that it belongs to, "
+                            "stop weftd and give it the right one",
+                            subnet->fabric->name, GPOINTER_TO_UINT(pkey));
+        if (g_str_equal(hold->holder, WEFT_HELD_UNPROVED))
+            weft_doctor_add(checks, check, WEFT_HEALTH_WARN, remedy,
+                            "partition 0x%04x (%s) carries weft's mark, and no record of this store says that it has ended; it "
+                            "is left alone, and its number given to no cluster",
+                            GPOINTER_TO_UINT(pkey), hold->name);
+    }
+    for (guint i = 0; i < subnet->outside->len; i++)
+        weft_doctor_add(
+            checks, check, WEFT_HEALTH_WARN, "if nobody uses it, remove it in the subnet manager's partitions.conf",
+            "%s carries weft's mark outside of weft's numbers, 0x%04x to 0x%04x and what is shared; it is left alone",
+            (const char *)subnet->outside->pdata[i], subnet->fabric->pkey_first, subnet->fabric->pkey_last);
+}
+
 void
 weft_subnet_examine(const WeftSubnet *subnet, json_t *checks)
 {
     g_autofree char *check = g_strdup_printf("fabric %s", subnet->fabric->name);
     examine_manager(subnet, check, checks);
+    weft_subnet_examine_guard(subnet, check, checks);
     examine_ports(subnet, check, checks);
+    examine_held(subnet, check, checks);
     if (subnet->manager && !subnet->manager->enforces)
         weft_doctor_add(checks, check, WEFT_HEALTH_WARN, "let opensm enforce partitions at switches: part_enforce both",
                         "switches do not check partitions: only the hosts' own ports keep clusters apart");

@@ -184,6 +184,7 @@ mapped(const WeftFabricMap *map, const GError *error, gpointer data)
     WeftSubnet *subnet = data;
     weft_failpoint_edge("map", "after");
     weft_call_end(&subnet->map);
+    subnet->mapped = error ? 0 : g_get_monotonic_time();
     if (error)
         g_debug("fabric %s: no map: %s", subnet->fabric->name, error->message);
     gboolean told = map && map->nodes->len > 0;

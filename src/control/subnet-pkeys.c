@@ -2,33 +2,96 @@
 
 #include "clock.h"
 #include "errors.h"
+#include "held.h"
+
+static void
+hold_free(gpointer data)
+{
+    WeftPkeyHold *hold = data;
+    g_free(hold->holder);
+    g_free(hold->name);
+    g_free(hold);
+}
+
+GHashTable *
+weft_subnet_holds_new(void)
+{
+    return g_hash_table_new_full(NULL, NULL, NULL, hold_free);
+}
 
 void
-weft_subnet_hold(WeftSubnet *subnet, guint pkey, const char *holder)
+weft_subnet_hold(WeftSubnet *subnet, guint pkey, const char *holder, const char *name)
 {
-    g_hash_table_insert(subnet->pkeys, GUINT_TO_POINTER(pkey), g_strdup(holder));
+    WeftPkeyHold hold = { g_strdup(holder), g_strdup(name) };
+    g_hash_table_insert(subnet->pkeys, GUINT_TO_POINTER(pkey), g_memdup2(&hold, sizeof hold));
 }
 
 const char *
 weft_subnet_holder(const WeftSubnet *subnet, guint pkey)
 {
-    return g_hash_table_lookup(subnet->pkeys, GUINT_TO_POINTER(pkey));
+    const WeftPkeyHold *hold = g_hash_table_lookup(subnet->pkeys, GUINT_TO_POINTER(pkey));
+    return hold ? hold->holder : NULL;
+}
+
+const char *
+weft_subnet_held_name(const WeftSubnet *subnet, guint pkey)
+{
+    const WeftPkeyHold *hold = g_hash_table_lookup(subnet->pkeys, GUINT_TO_POINTER(pkey));
+    return hold ? hold->name : NULL;
+}
+
+gboolean
+weft_subnet_may_write(const WeftSubnet *subnet, guint pkey)
+{
+    WeftPkeys pkeys = weft_fabric_pkeys(subnet->fabric);
+    return weft_pkeys_contain(&pkeys, pkey) || weft_subnet_rested_name(subnet, pkey);
+}
+
+/* --- numbers that rest --- */
+
+static void
+rest_free(gpointer data)
+{
+    WeftPkeyRest *rest = data;
+    g_free(rest->name);
+    g_free(rest);
+}
+
+GHashTable *
+weft_subnet_rests_new(void)
+{
+    return g_hash_table_new_full(NULL, NULL, NULL, rest_free);
 }
 
 /* A clock that was set back must not make it rest longer than it would from now. */
 void
-weft_subnet_rest(WeftSubnet *subnet, guint pkey, gint64 freed)
+weft_subnet_rest(WeftSubnet *subnet, guint pkey, const char *name, gint64 freed)
 {
-    gint64 until = MIN(freed, weft_clock_now()) + subnet->control->options.pkey_rest;
-    g_hash_table_insert(subnet->resting, GUINT_TO_POINTER(pkey), g_memdup2(&until, sizeof until));
+    WeftPkeyRest rest = { MIN(freed, weft_clock_now()) + subnet->control->options.pkey_rest, g_strdup(name) };
+    g_hash_table_insert(subnet->resting, GUINT_TO_POINTER(pkey), g_memdup2(&rest, sizeof rest));
+}
+
+const char *
+weft_subnet_rested_name(const WeftSubnet *subnet, guint pkey)
+{
+    const WeftPkeyRest *rest = g_hash_table_lookup(subnet->resting, GUINT_TO_POINTER(pkey));
+    return rest ? rest->name : NULL;
+}
+
+gboolean
+weft_subnet_has_ended(const WeftSubnet *subnet, const WeftPartition *partition)
+{
+    const char *id = weft_partition_cluster(partition->name);
+    return g_strcmp0(weft_subnet_rested_name(subnet, partition->pkey), partition->name) == 0 ||
+           (id && weft_store_has_ended(subnet->control->store, WEFT_THING_NETWORK, id));
 }
 
 /* When it may be given to the next; 0: at once. */
 static gint64
 rests_until(const WeftSubnet *subnet, guint pkey, gint64 now)
 {
-    const gint64 *until = g_hash_table_lookup(subnet->resting, GUINT_TO_POINTER(pkey));
-    return until && *until > now ? *until : 0;
+    const WeftPkeyRest *rest = g_hash_table_lookup(subnet->resting, GUINT_TO_POINTER(pkey));
+    return rest && rest->until > now ? rest->until : 0;
 }
 
 static gboolean
@@ -60,14 +123,24 @@ refuse(WeftSubnet *subnet, gint64 first, gint64 now, GError **error)
 }
 
 guint
-weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key, GError **error)
+weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key, const char *cluster_id,
+                       GError **error)
 {
     WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
+    g_autofree char *name = weft_partition_name(cluster_id);
     guint first = subnet->fabric->pkey_first, n = subnet->fabric->pkey_last - first + 1;
     gint64 now = weft_clock_now(), soonest = G_MAXINT64;
+    if (!subnet->surveyed) {
+        weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "which partitions fabric %s has already is not known yet", fabric);
+        return 0;
+    }
+    if (weft_hosts_await_looks(subnet->control->hosts, cluster_key)) {
+        weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "which partition numbers things on hosts have is not known yet");
+        return 0;
+    }
     for (guint i = 0; i < n; i++) {
         guint pkey = first + (subnet->next + i) % n;
-        if (weft_subnet_holder(subnet, pkey))
+        if (weft_subnet_holder(subnet, pkey) || weft_site_holds_number(subnet->control, subnet->fabric, pkey))
             continue;
         gint64 until = rests_until(subnet, pkey, now);
         if (until) {
@@ -75,11 +148,20 @@ weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *clu
             continue;
         }
         subnet->next = (pkey - first + 1) % n;
-        weft_subnet_hold(subnet, pkey, cluster_key);
+        weft_subnet_hold(subnet, pkey, cluster_key, name);
         return pkey;
     }
     refuse(subnet, soonest, now, error);
     return 0;
+}
+
+void
+weft_subnets_adopt_pkey(WeftSubnets *subnets, const char *fabric, guint pkey, const char *cluster_key, const char *cluster_id)
+{
+    WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
+    g_autofree char *name = weft_partition_name(cluster_id);
+    if (subnet)
+        weft_subnet_hold(subnet, pkey, cluster_key, name);
 }
 
 static gboolean
@@ -104,30 +186,54 @@ weft_subnets_return_pkey(WeftSubnets *subnets, const char *fabric, guint pkey)
 void
 weft_subnets_free_pkey(WeftSubnets *subnets, const char *fabric, guint pkey)
 {
-    WeftSubnet *subnet;
+    WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
+    g_autofree char *name = subnet ? g_strdup(weft_subnet_held_name(subnet, pkey)) : NULL;
     if (drop(subnets, fabric, pkey, &subnet))
-        weft_subnet_rest(subnet, pkey, weft_clock_now());
+        weft_subnet_rest(subnet, pkey, name, weft_clock_now());
+}
+
+void
+weft_subnets_leave_pkey(WeftSubnets *subnets, const char *fabric, guint pkey, const char *cluster_id)
+{
+    WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
+    g_autofree char *name = weft_partition_name(cluster_id);
+    if (subnet)
+        weft_subnet_rest(subnet, pkey, name, weft_clock_now());
 }
 
 gboolean
 weft_subnets_is_foreign(const WeftSubnets *subnets, const char *fabric, guint pkey)
 {
-    return g_strcmp0(weft_subnet_holder(weft_subnet_find(subnets, fabric), pkey), WEFT_HELD_BY_SITE) == 0;
+    return weft_holder_is_foreign(weft_subnet_holder(weft_subnet_find(subnets, fabric), pkey));
+}
+
+gboolean
+weft_subnets_is_unproved(const WeftSubnets *subnets, const char *fabric, guint pkey)
+{
+    return g_strcmp0(weft_subnet_holder(weft_subnet_find(subnets, fabric), pkey), WEFT_HELD_UNPROVED) == 0;
 }
 
 /* --- what is written of those that rest --- */
+
+/* What says that it has ended is needed until the fabric has forgotten it. */
+static gboolean
+may_be_there(const WeftSubnet *subnet, gpointer pkey, const char *name)
+{
+    return !subnet->surveyed || subnet->trouble || g_strcmp0(name, g_hash_table_lookup(subnet->present, pkey)) == 0;
+}
 
 void
 weft_subnets_prune(WeftSubnets *subnets, WeftTxn *txn, guint most)
 {
     GHashTableIter each, iter;
-    gpointer value, pkey, until;
+    gpointer value, pkey, rest;
     g_hash_table_iter_init(&each, subnets->by_name);
     while (g_hash_table_iter_next(&each, NULL, &value)) {
         WeftSubnet *subnet = value;
         g_hash_table_iter_init(&iter, subnet->resting);
-        while (most > 0 && g_hash_table_iter_next(&iter, &pkey, &until)) {
-            if (*(gint64 *)until > weft_clock_now())
+        while (most > 0 && g_hash_table_iter_next(&iter, &pkey, &rest)) {
+            const WeftPkeyRest *ended = rest;
+            if (ended->until > weft_clock_now() || (ended->name && may_be_there(subnet, pkey, ended->name)))
                 continue;
             weft_txn_forget_pkey(txn, subnet->fabric->name, GPOINTER_TO_UINT(pkey));
             g_hash_table_iter_remove(&iter);
@@ -136,18 +242,34 @@ weft_subnets_prune(WeftSubnets *subnets, WeftTxn *txn, guint most)
     }
 }
 
+static void
+load_rest(WeftSubnets *subnets, const WeftRecord *record)
+{
+    WeftSubnet *subnet = weft_subnet_find(subnets, record->scope);
+    guint pkey;
+    gint64 freed;
+    g_autofree char *name = NULL;
+    if (subnet && weft_record_pkey_rest(record, &pkey, &name, &freed))
+        weft_subnet_rest(subnet, pkey, name, freed);
+}
+
+void
+weft_subnets_rest_changed(WeftSubnets *subnets, const char *fabric, const char *key)
+{
+    WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
+    g_autoptr(WeftRecord) record = weft_store_get(subnets->control->store, WEFT_KIND_PKEY_REST, key, NULL);
+    if (!subnet || !record)
+        return;
+    load_rest(subnets, record);
+    weft_subnet_survey(subnet);
+}
+
 gboolean
 weft_subnets_load_rests(WeftSubnets *subnets, GError **error)
 {
     WeftQuery query = { .kind = WEFT_KIND_PKEY_REST };
     g_autoptr(GPtrArray) records = weft_store_list(subnets->control->store, &query, error);
-    for (guint i = 0; records && i < records->len; i++) {
-        const WeftRecord *record = records->pdata[i];
-        WeftSubnet *subnet = weft_subnet_find(subnets, record->scope);
-        guint pkey;
-        gint64 freed;
-        if (subnet && weft_record_pkey_rest(record, &pkey, &freed))
-            weft_subnet_rest(subnet, pkey, freed);
-    }
+    for (guint i = 0; records && i < records->len; i++)
+        load_rest(subnets, records->pdata[i]);
     return records != NULL;
 }

@@ -9,6 +9,7 @@
 typedef struct WeftSharing {
     const WeftShared *shared;
     GHashTable *members; /* cluster key to GArray of WeftMember */
+    GArray *strangers;   /* WeftMember, of hosts that have not answered yet or are held, without nodes by the store */
 } WeftSharing;
 
 typedef struct WeftSubnet {
@@ -19,8 +20,8 @@ typedef struct WeftSubnet {
     WeftPorts *ports;
 
     /* subnet-pkeys.c */
-    GHashTable *pkeys;   /* number to who holds it, see below */
-    GHashTable *resting; /* number to the time (gint64 *) until which nobody gets it */
+    GHashTable *pkeys;   /* number to WeftPkeyHold */
+    GHashTable *resting; /* number to WeftPkeyRest */
     guint next;          /* numbers are given in turn */
     guint rested;        /* timer: somebody waits for one that rests */
 
@@ -36,12 +37,18 @@ typedef struct WeftSubnet {
     gboolean surveying;
     gboolean survey_again; /* something happened meanwhile */
     gboolean surveyed;     /* all partitions were seen once, and the site's own are known */
+    GHashTable *present;   /* number to the name of the partition that the manager had of it then */
+    GPtrArray *outside;    /* char *, partitions that carry weft's mark outside of its numbers, for people */
     guint foreign;         /* partitions of the site's own, the default one apart */
     gboolean patrolling;
     gboolean patrol_again; /* something happened meanwhile */
-    gint64 patrolled;      /* monotonic, when the last one began */
+    gint64 patrolled;      /* monotonic, when the last one began; 0: none did, or it could read nothing */
     GPtrArray *silent;     /* char *, ports of clusters that could not be read, for people */
     GPtrArray *open;       /* char *, those that are full members of the default partition */
+
+    /* subnet-guard.c */
+    GHashTable *strangers; /* number of a cluster's partition to the name of a host that has not answered since weftd started or
+                              is held, has a port in it, and no node of the cluster by the store */
 
     /* subnet-surplus.c */
     GHashTable *surplus; /* char *, a key in a port where it does not belong, to how many patrols in a row have seen it */
@@ -54,6 +61,7 @@ typedef struct WeftSubnet {
     /* subnet-map.c */
     WeftCall map;
     gboolean map_again;      /* something happened meanwhile */
+    gint64 mapped;           /* monotonic, when the manager last answered; 0: never, or with an error the last time */
     gboolean map_told;       /* the manager has told one; until then what was imported counts */
     gboolean map_known;      /* what was imported has not changed since it was read */
     GCancellable *importing; /* the last that was read, or is; NULL: none */
@@ -68,13 +76,33 @@ typedef struct WeftSubnet {
     GCancellable *counting; /* NULL: nothing is */
 } WeftSubnet;
 
-/* Who holds a number: a cluster by its key, the site ("") or a shared partition ("/<name>"). */
+/* A number that is in use. Who: a cluster by its key, the site (""), a shared partition ("/<name>"), or a partition that
+ * carries weft's mark while no record says what became of it ("?"): that one is left alone until an operator says so. */
+typedef struct WeftPkeyHold {
+    char *holder;
+    char *name; /* of the partition */
+} WeftPkeyHold;
+
 #define WEFT_HELD_BY_SITE ""
+#define WEFT_HELD_UNPROVED "?"
 static inline gboolean
 weft_holder_is_cluster(const char *holder)
 {
-    return holder && *holder && *holder != '/';
+    return holder && *holder && *holder != '/' && *holder != '?';
 }
+
+/* Whether it is not ours to change: the site's, or of somebody whom no record here knows. */
+static inline gboolean
+weft_holder_is_foreign(const char *holder)
+{
+    return holder && (g_str_equal(holder, WEFT_HELD_BY_SITE) || g_str_equal(holder, WEFT_HELD_UNPROVED));
+}
+
+/* A number whose partition has ended. */
+typedef struct WeftPkeyRest {
+    gint64 until; /* nobody gets it before */
+    char *name;   /* of the partition that had it; NULL: the site's */
+} WeftPkeyRest;
 
 struct WeftSubnets {
     WeftControl *control;
@@ -85,10 +113,20 @@ struct WeftSubnets {
 WeftSubnet *weft_subnet_find(const WeftSubnets *subnets, const char *name);
 
 /* subnet-pkeys.c */
-void weft_subnet_hold(WeftSubnet *subnet, guint pkey, const char *holder);
+GHashTable *weft_subnet_holds_new(void);
+GHashTable *weft_subnet_rests_new(void);
+void weft_subnet_hold(WeftSubnet *subnet, guint pkey, const char *holder, const char *name);
 const char *weft_subnet_holder(const WeftSubnet *subnet, guint pkey); /* NULL: nobody */
-/* It was in use until now. */
-void weft_subnet_rest(WeftSubnet *subnet, guint pkey, gint64 freed);
+/* Of the partition that the holder has there; NULL: nobody holds it. */
+const char *weft_subnet_held_name(const WeftSubnet *subnet, guint pkey);
+/* It was in use until now. name: of its partition; NULL: the site's. */
+void weft_subnet_rest(WeftSubnet *subnet, guint pkey, const char *name, gint64 freed);
+/* Of the partition that had this number last; NULL: not known, or it is long ago. */
+const char *weft_subnet_rested_name(const WeftSubnet *subnet, guint pkey);
+/* Whether the number is one of weft's here: for clusters, shared, or shared until lately. */
+gboolean weft_subnet_may_write(const WeftSubnet *subnet, guint pkey);
+/* Whether a record says that it has ended. */
+gboolean weft_subnet_has_ended(const WeftSubnet *subnet, const WeftPartition *partition);
 gboolean weft_subnets_load_rests(WeftSubnets *subnets, GError **error);
 
 /* subnet-wire.c */
@@ -109,6 +147,15 @@ void weft_subnet_survey(WeftSubnet *subnet);
 /* Reads the tables of all ports of hosts and of what is shared; once more when it is under way. */
 void weft_subnet_patrol(WeftSubnet *subnet);
 void weft_subnet_tell_repair(WeftSubnet *subnet, const char *what);
+
+/* subnet-guard.c */
+/* Nothing is changed by way of its wiring that may not be. */
+void weft_subnet_guard(WeftSubnet *subnet);
+/* May its partitions be changed, as far as that does not depend on which? */
+gboolean weft_subnet_may_change(const WeftSubnet *subnet);
+/* Among all that the manager has. */
+void weft_subnet_look_for_strangers(WeftSubnet *subnet, const GPtrArray *partitions);
+void weft_subnet_examine_guard(const WeftSubnet *subnet, const char *check, json_t *checks);
 
 /* subnet-surplus.c */
 /* Has the manager write the tables again in which keys of weft's numbers are that are not given to the port, where the last

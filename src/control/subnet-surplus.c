@@ -19,10 +19,7 @@ static gboolean
 is_weft_number(const WeftSubnet *subnet, guint number)
 {
     const char *holder = weft_subnet_holder(subnet, number);
-    if (holder)
-        return !g_str_equal(holder, WEFT_HELD_BY_SITE);
-    return (number >= subnet->fabric->pkey_first && number <= subnet->fabric->pkey_last) ||
-           g_hash_table_contains(subnet->resting, GUINT_TO_POINTER(number));
+    return weft_subnet_may_write(subnet, number) && !weft_holder_is_foreign(holder);
 }
 
 /* What is being changed is looked at by whoever changes it, and until all partitions were seen a number that nobody has may be
@@ -70,8 +67,8 @@ write_again(WeftSubnet *subnet, guint number)
         weft_subnet_share_again(subnet, sharing);
     else if (expected)
         weft_wiring_set(subnet->wiring, weft_partition_copy(expected), written, subnet);
-    else
-        weft_wiring_remove(subnet->wiring, number, written, subnet);
+    else if (!g_hash_table_contains(subnet->present, GUINT_TO_POINTER(number)))
+        weft_wiring_remove(subnet->wiring, number, "", written, subnet);
 }
 
 /* --- looking --- */
@@ -112,7 +109,7 @@ gboolean
 weft_subnet_look_for_surplus(WeftSubnet *subnet, GHashTable *given, const GPtrArray *tables)
 {
     /* The keys of a pool are on every port. */
-    if (!subnet->manager || g_str_equal(subnet->manager->way, "pool"))
+    if (!subnet->manager || g_str_equal(subnet->manager->way, "pool") || !weft_subnet_may_change(subnet))
         return FALSE;
     Search search = { .subnet = subnet, .given = given };
     search.found = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);

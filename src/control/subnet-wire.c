@@ -10,6 +10,7 @@ weft_sharing_new(const WeftShared *shared)
     WeftSharing *sharing = g_new0(WeftSharing, 1);
     sharing->shared = shared;
     sharing->members = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_array_unref);
+    sharing->strangers = g_array_new(FALSE, FALSE, sizeof(WeftMember));
     return sharing;
 }
 
@@ -18,6 +19,7 @@ weft_sharing_free(gpointer data)
 {
     WeftSharing *sharing = data;
     g_hash_table_unref(sharing->members);
+    g_array_unref(sharing->strangers);
     g_free(sharing);
 }
 
@@ -66,6 +68,7 @@ weft_sharing_partition(const WeftSharing *sharing)
     g_hash_table_iter_init(&iter, sharing->members);
     while (g_hash_table_iter_next(&iter, NULL, &members))
         add_members(partition, seen, members, sharing->shared->clusters);
+    add_members(partition, seen, sharing->strangers, sharing->shared->clusters);
     return partition;
 }
 
@@ -107,6 +110,8 @@ shared_again(const GError *error, gpointer data)
 void
 weft_subnet_share_again(WeftSubnet *subnet, const WeftSharing *sharing)
 {
+    if (!weft_subnet_may_change(subnet))
+        return;
     weft_wiring_set(subnet->wiring, weft_sharing_partition(sharing), shared_again, subnet);
 }
 
@@ -298,6 +303,13 @@ weft_subnets_verify(WeftSubnets *subnets, const char *fabric, const WeftPartitio
     weft_ports_read(subnet->ports, weft_port_wishes_ports(wire->wishes), TRUE, ports_read, wire);
 }
 
+static void
+remove_own(Wire *wire, const WeftWireOrder *order)
+{
+    g_autofree char *name = weft_partition_name(order->cluster->id);
+    weft_wiring_remove(wire->subnet->wiring, order->pkey, name, applied, wire);
+}
+
 void
 weft_subnets_wire(WeftSubnets *subnets, const WeftWireOrder *order, WeftSubnetWired callback, gpointer data)
 {
@@ -311,5 +323,5 @@ weft_subnets_wire(WeftSubnets *subnets, const WeftWireOrder *order, WeftSubnetWi
     if (order->partition)
         weft_wiring_set(subnet->wiring, order->partition, applied, wire);
     else
-        weft_wiring_remove(subnet->wiring, order->pkey, applied, wire);
+        remove_own(wire, order);
 }

@@ -1,5 +1,6 @@
 #include "errors.h"
 #include "subnet-private.h"
+#include "watchdog.h"
 
 WeftSubnet *
 weft_subnet_find(const WeftSubnets *subnets, const char *name)
@@ -11,6 +12,12 @@ const WeftFabric *
 weft_subnets_fabric(const WeftSubnets *subnets, const char *name)
 {
     return weft_subnet_find(subnets, name)->fabric;
+}
+
+gboolean
+weft_subnets_has_manager(const WeftSubnets *subnets, const char *name)
+{
+    return weft_subnet_find(subnets, name)->manager != NULL;
 }
 
 WeftFabricDriver *
@@ -67,23 +74,31 @@ weft_subnets_examine(const WeftSubnets *subnets, json_t *checks)
         weft_subnet_examine(subnet, checks);
 }
 
-/* Without a hint: who rules and what it has each time, the ports now and then. */
+/* when: 0 where it never succeeded, or failed the last time. */
+static gboolean
+is_due(const WeftSubnet *subnet, gint64 when)
+{
+    return when == 0 || g_get_monotonic_time() - when >= subnet->control->options.patrol_interval;
+}
+
+/* Without a hint: who is master and what it has each time, the map and the ports now and then, and soon where they could not be
+ * read. */
 static gboolean
 look(gpointer data)
 {
     WeftSubnets *subnets = data;
-    gint64 now = g_get_monotonic_time();
     GHashTableIter iter;
     gpointer value;
     g_hash_table_iter_init(&iter, subnets->by_name);
     while (g_hash_table_iter_next(&iter, NULL, &value)) {
         WeftSubnet *subnet = value;
+        weft_watchdog_mark("the look at fabric", subnet->fabric->name);
         weft_subnet_greet(subnet);
         weft_subnet_survey(subnet);
-        if (now - subnet->patrolled >= subnets->control->options.patrol_interval) {
+        if (!subnet->map.cancellable && is_due(subnet, subnet->mapped))
             weft_subnet_read_map(subnet);
+        if (!subnet->patrolling && is_due(subnet, subnet->patrolled))
             weft_subnet_patrol(subnet);
-        }
     }
     return G_SOURCE_CONTINUE;
 }
@@ -102,11 +117,12 @@ subnet_free(gpointer data)
     weft_subnet_forget_import(subnet);
     weft_subnet_end_hops(subnet);
     g_clear_handle_id(&subnet->rested, g_source_remove);
-    GHashTable *const tables[] = { subnet->pkeys,  subnet->resting, subnet->expected, subnet->suspects, subnet->port_suspects,
-                                   subnet->places, subnet->rates,   subnet->leaves,   subnet->surplus };
+    GHashTable *const tables[] = { subnet->pkeys,         subnet->resting, subnet->expected, subnet->suspects,
+                                   subnet->port_suspects, subnet->present, subnet->places,   subnet->rates,
+                                   subnet->leaves,        subnet->surplus, subnet->strangers };
     for (gsize i = 0; i < G_N_ELEMENTS(tables); i++)
         g_hash_table_unref(tables[i]);
-    GPtrArray *const arrays[] = { subnet->wires, subnet->sharings, subnet->silent, subnet->open };
+    GPtrArray *const arrays[] = { subnet->wires, subnet->sharings, subnet->silent, subnet->open, subnet->outside };
     for (gsize i = 0; i < G_N_ELEMENTS(arrays); i++)
         g_ptr_array_unref(arrays[i]);
     weft_manager_free(subnet->manager);
@@ -121,7 +137,8 @@ share(WeftSubnet *subnet)
     for (guint i = 0; i < subnet->fabric->shared->len; i++) {
         const WeftShared *shared = subnet->fabric->shared->pdata[i];
         g_autofree char *holder = g_strconcat("/", shared->name, NULL);
-        weft_subnet_hold(subnet, shared->pkey, holder);
+        g_autofree char *name = weft_partition_shared_name(shared->name);
+        weft_subnet_hold(subnet, shared->pkey, holder, name);
         g_ptr_array_add(subnet->sharings, weft_sharing_new(shared));
     }
 }
@@ -132,15 +149,19 @@ subnet_new(WeftControl *control, WeftFabric *fabric, WeftFabricDriver *driver)
     WeftSubnet *subnet = g_new0(WeftSubnet, 1);
     *subnet = (WeftSubnet){ .control = control, .fabric = fabric, .driver = driver };
     subnet->wiring = weft_wiring_new(fabric->name, driver, control->options.apply_deadline);
+    weft_subnet_guard(subnet);
     subnet->ports = weft_ports_new(driver, control->options.apply_deadline);
     subnet->wires = g_ptr_array_new_with_free_func(weft_wire_free);
     subnet->sharings = g_ptr_array_new_with_free_func(weft_sharing_free);
     subnet->silent = g_ptr_array_new_with_free_func(g_free);
     subnet->open = g_ptr_array_new_with_free_func(g_free);
-    subnet->pkeys = g_hash_table_new_full(NULL, NULL, NULL, g_free);
-    subnet->resting = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+    subnet->pkeys = weft_subnet_holds_new();
+    subnet->resting = weft_subnet_rests_new();
+    subnet->present = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+    subnet->outside = g_ptr_array_new_with_free_func(g_free);
     subnet->expected = g_hash_table_new_full(NULL, NULL, NULL, (GDestroyNotify)weft_partition_free);
     subnet->suspects = g_hash_table_new(NULL, NULL);
+    subnet->strangers = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     subnet->port_suspects = g_hash_table_new(NULL, NULL);
     subnet->surplus = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     subnet->places = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
@@ -181,8 +202,9 @@ load_pkeys(WeftSubnets *subnets, GError **error)
         if (!status)
             return FALSE;
         WeftSubnet *subnet = status->pkey ? weft_subnet_find(subnets, status->fabric) : NULL;
+        g_autofree char *name = weft_partition_name(status->cluster);
         if (subnet)
-            weft_subnet_hold(subnet, status->pkey, record->key);
+            weft_subnet_hold(subnet, status->pkey, record->key, name);
     }
     return records != NULL;
 }

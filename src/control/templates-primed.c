@@ -13,6 +13,7 @@ typedef struct WeftPrimedItem {
     WeftPrimed *record;
     gint64 revision;     /* 0: its commit is under way */
     gboolean busy;       /* a call to its host is under way */
+    WeftJob *job;        /* that makes it; NULL: none does */
     gboolean going;      /* its record is to go, or is being deleted */
     gint64 used;         /* monotonic */
     GHashTable *waiting; /* set of keys of clusters */
@@ -173,6 +174,7 @@ delete_record(WeftPrimedItem *item)
     item->busy = TRUE;
     WeftTxn *txn = weft_txn_new("memory-released");
     weft_txn_delete(txn, WEFT_KIND_PRIMED, item->record->id, item->revision);
+    weft_txn_end(txn, WEFT_THING_MEMORY, item->record->id);
     weft_control_commit(item->templates->control, txn, deleted, item);
 }
 
@@ -242,6 +244,7 @@ primed(WeftJob *job, const GError *error)
     WeftPrimedItem *item = job->owner;
     WeftControl *control = item->templates->control;
     item->busy = FALSE;
+    item->job = NULL;
     if (error) {
         g_autofree char *words = weft_words(WEFT_DEED_FORK, error, job->deadline);
         const Place place = { item->record->template, job->host, item->record->numa, FALSE };
@@ -256,18 +259,21 @@ primed(WeftJob *job, const GError *error)
     wake_waiting(item);
 }
 
+/* Of one that belongs to nobody, whoever waits for it has it in its turn. */
 static void
-begin(WeftPrimedItem *item, const WeftTemplate *template, const char *xml)
+begin(WeftPrimedItem *item, const WeftTemplate *template, const WeftPrimeOrder *order)
 {
     WeftControl *control = item->templates->control;
     const WeftHost *host = weft_fleet_host(control->fleet, item->record->host);
     const WeftImageFile file = weft_template_file(template);
     WeftJob *job = weft_job_new(WEFT_STEP_PRIME, host->name, host->uri, item->record->id);
-    job->xml = g_strdup(xml);
+    job->xml = g_strdup(order->xml);
+    job->tenant = g_strdup(order->node->tenant);
     job->saved = weft_job_file_copy(&file);
     job->deadline = weft_images_deadline(control, file.size);
     job->owner = item;
     job->done = primed;
+    item->job = job;
     item->busy = TRUE;
     weft_jobs_submit(control->jobs, job);
 }
@@ -300,8 +306,15 @@ claim(WeftTemplates *templates, const WeftTemplate *template, const WeftPrimeOrd
     if (!weft_fleet_has_pages(control->fleet, node->host, memory))
         return FALSE;
     WeftPrimed *record = g_new0(WeftPrimed, 1);
-    *record = (WeftPrimed){ weft_id_new(), g_strdup(template->id), template->generation, g_strdup(node->host),
-                            memory->numa,  memory->page_size,      memory->pages,        weft_clock_now() };
+    g_autofree char *id = weft_id_new();
+    *record = (WeftPrimed){ g_strdup_printf("%s-%s", control->options.site, id),
+                            g_strdup(template->id),
+                            template->generation,
+                            g_strdup(node->host),
+                            memory->numa,
+                            memory->page_size,
+                            memory->pages,
+                            weft_clock_now() };
     WeftTxn *txn = weft_txn_new("memory-claimed");
     weft_txn_expect(txn, WEFT_KIND_HOST, node->host, weft_hosts_revision(control->hosts, node->host));
     weft_txn_put_primed(txn, record, weft_fleet_host(control->fleet, node->host));
@@ -362,9 +375,10 @@ weft_templates_prime(WeftTemplates *templates, const WeftPrimeOrder *order, char
     const WeftTemplate *template = weft_templates_find(templates, node->template);
     const WeftRest *memory = rest_of(templates, place_of(node, FALSE));
     const WeftRest *devices = rest_of(templates, place_of(node, weft_node_parts(node) > 0));
-    const WeftRest *rest = weft_rest_is_over(memory) ? devices : memory;
+    gint64 now = g_get_monotonic_time();
+    const WeftRest *rest = weft_rest_is_over(memory, now) ? devices : memory;
     *ret_why = *ret_detail = NULL;
-    if (!weft_rest_is_over(rest))
+    if (!weft_rest_is_over(rest, now))
         return refuse(ret_why, ret_detail, rest->what, rest->detail);
     if (!template || template->state != WEFT_TEMPLATE_READY)
         return refuse(ret_why, ret_detail, "its template is gone", NULL);
@@ -377,12 +391,14 @@ weft_templates_prime(WeftTemplates *templates, const WeftPrimeOrder *order, char
         return claim(templates, template, order) ||
                refuse(ret_why, ret_detail, "its host has no memory to spare for its template", NULL);
     g_hash_table_add(item->waiting, g_strdup(order->cluster_key));
+    if (item->job)
+        weft_jobs_join(templates->control->jobs, item->job, node->tenant);
     if (item->busy || !item->revision)
         return TRUE;
     if (item->going || item->record->generation != template->generation)
         give_back(item);
     else
-        begin(item, template, order->xml);
+        begin(item, template, order);
     return TRUE;
 }
 

@@ -9,6 +9,7 @@ typedef struct WeftTemplateItem {
     gint64 revision;  /* 0: its first commit is under way */
     gboolean writing; /* a commit of it is under way */
     gboolean forked;  /* from, since that was written */
+    char *ending;     /* digest of the file that it had, until the store can prove that this one ended; NULL: none */
 } WeftTemplateItem;
 
 struct WeftTemplates {

@@ -1,5 +1,6 @@
 #include "templates-private.h"
 
+#include "clock-trust.h"
 #include "clock.h"
 #include "domain-xml.h"
 #include "errors.h"
@@ -13,12 +14,14 @@
 #define WRITE_USED_MAX (3600 * (gint64)G_USEC_PER_SEC) /* when it was last used is written that often */
 #define CREATOR "weft"
 #define BEING_MADE "there is no template of its image and shape yet; one is being made"
+#define NO_ROOM "there is no template of its image and shape, and its tenant's quota of templates has no room for one more"
 
 static void
 item_free(gpointer data)
 {
     WeftTemplateItem *item = data;
     weft_template_free(item->record);
+    g_free(item->ending);
     g_free(item);
 }
 
@@ -74,6 +77,9 @@ weft_templates_add_digests(const WeftTemplates *templates, GHashTable *digests)
     g_hash_table_iter_init(&iter, templates->by_id);
     while (g_hash_table_iter_next(&iter, NULL, &item)) {
         const WeftTemplate *record = ((WeftTemplateItem *)item)->record;
+        const char *ending = ((WeftTemplateItem *)item)->ending;
+        if (ending)
+            g_hash_table_add(digests, g_strdup(ending));
         if (record->digest)
             g_hash_table_add(digests, g_strdup(record->digest));
         if (record->disk)
@@ -94,7 +100,7 @@ static void
 written(gint64 revision, const GError *error, gpointer data)
 {
     Written *written = data;
-    if (error && !g_error_matches(error, WEFT_ERROR, WEFT_ERROR_CONFLICT))
+    if (error && error->code != WEFT_ERROR_CONFLICT && error->code != WEFT_ERROR_EXHAUSTED)
         g_warning("template %s: cannot be written: %s", written->id, error->message);
     if (!written->templates->control->closing)
         weft_templates_changed(written->templates, written->id);
@@ -187,10 +193,10 @@ tell_damage(WeftTxn *txn, const char *what, const char *damage)
     weft_txn_put_event(txn, &(WeftEvent){ .type = (char *)"template-damaged", .message = message, .detail = (char *)damage });
 }
 
-/* Takes it over. revision: of a record of its id that is there; WEFT_ABSENT: none is. damage: of that one, for operators; NULL:
- * none. */
+/* Takes it over. tenant: whose node wants it, and who has room for it. revision: of a record of its id that is there;
+ * WEFT_ABSENT: none is. damage: of that one, for operators; NULL: none. */
 static void
-want(WeftTemplates *templates, WeftTemplate *template, gint64 revision, const char *damage)
+want(WeftTemplates *templates, WeftTemplate *template, const WeftTenant *tenant, gint64 revision, const char *damage)
 {
     g_autoptr(GError) error = NULL;
     g_autoptr(WeftCluster) cluster = make_cluster(template, &error);
@@ -199,33 +205,128 @@ want(WeftTemplates *templates, WeftTemplate *template, gint64 revision, const ch
         weft_template_free(template);
         return;
     }
+    g_free(template->tenant);
+    template->tenant = g_strdup(tenant->name);
+    template->size = WEFT_SAVED_LIVE_MAX(template->memory);
     template->generation = next_generation(templates, template);
     template->state = WEFT_TEMPLATE_CAPTURING;
     template->since = weft_clock_now();
     g_autofree char *what = describe(template);
+    const WeftTemplateItem *before = find(templates, template->id);
+    g_autofree char *ending = before ? g_strdup(before->record->digest) : NULL;
     WeftTxn *txn = weft_txn_new("template-wanted");
-    weft_txn_put_template(txn, template, revision);
+    weft_txn_put_template(txn, template, tenant, revision);
+    weft_txn_end(txn, WEFT_THING_IMAGE, ending);
     weft_txn_put_system_cluster(txn, cluster, WEFT_ABSENT);
     if (damage)
         tell_damage(txn, what, damage);
     weft_txn_tell(txn, "template-wanted", NULL, NULL, "%s is wanted, and a node boots for it (%s)", what, template->kind);
-    put(templates, template, revision);
+    put(templates, template, revision)->ending = g_steal_pointer(&ending);
     commit(templates, template->id, txn);
 }
 
 /* Once more, after a while, or since what was captured is damaged. */
 static void
-want_again(WeftTemplates *templates, const WeftTemplateItem *item, const char *damage)
+want_again(WeftTemplates *templates, const WeftTemplateItem *item, const WeftTenant *tenant, const char *damage)
 {
     WeftTemplate *again = weft_template_copy(item->record);
     g_clear_pointer(&again->reason, g_free);
     g_clear_pointer(&again->detail, g_free);
     g_clear_pointer(&again->digest, g_free);
     g_clear_pointer(&again->host, g_free);
-    again->size = 0;
     again->captured = again->used = 0;
     again->failed += damage != NULL;
-    want(templates, again, item->revision, damage);
+    want(templates, again, tenant, item->revision, damage);
+}
+
+static void
+drop(WeftTemplates *templates, const WeftTemplateItem *item, const char *why)
+{
+    g_autofree char *what = describe(item->record);
+    WeftTxn *txn = weft_txn_new("template-dropped");
+    weft_txn_remove_template(txn, item->record, item->revision);
+    end_cluster(templates, txn, item->record->id);
+    weft_txn_tell(txn, "template-dropped", NULL, NULL, "%s was dropped: %s", what, why);
+    commit(templates, item->record->id, txn);
+}
+
+/* --- who pays for it --- */
+
+static gint64
+last_use(const WeftTemplate *template)
+{
+    return MAX(template->used, template->since);
+}
+
+/* What the tenant has, and has not used for longest; NULL: none that could go. One that was made or used just now stays: else
+ * two shapes that take turns would push each other out, and boot a node for it each time. */
+static WeftTemplateItem *
+find_oldest(const WeftTemplates *templates, const char *tenant, const WeftTemplate *but)
+{
+    WeftTemplateItem *oldest = NULL;
+    gint64 before = weft_clock_now() - templates->control->options.template_retry;
+    GHashTableIter iter;
+    gpointer value;
+    g_hash_table_iter_init(&iter, templates->by_id);
+    while (g_hash_table_iter_next(&iter, NULL, &value)) {
+        WeftTemplateItem *item = value;
+        const WeftTemplate *record = item->record;
+        if (record == but || record->source || item->writing || item->forked || record->state == WEFT_TEMPLATE_CAPTURING ||
+            g_strcmp0(record->tenant, tenant) != 0 || last_use(record) > before)
+            continue;
+        if (!oldest || last_use(record) < last_use(oldest->record))
+            oldest = item;
+    }
+    return oldest;
+}
+
+/* Is there room in its quota for a template of so many bytes, if need be in place of others of its own? What is dropped for it
+ * is gone before it is claimed: commits keep their order. own: the record that is there of it; NULL: none. */
+static gboolean
+make_room(WeftTemplates *templates, const WeftTenant *tenant, guint64 bytes, const WeftTemplate *own)
+{
+    WeftStore *store = templates->control->store;
+    guint64 used = 0, count = 0, limit = tenant->quota[WEFT_QUOTA_TEMPLATES];
+    if (!weft_store_quota_used(store, tenant->name, WEFT_QUOTA_TEMPLATES, &used, NULL) ||
+        !weft_store_templates_used(store, tenant->name, &count, NULL) || (limit && bytes > limit))
+        return FALSE;
+    if (own && g_strcmp0(own->tenant, tenant->name) == 0) {
+        used -= MIN(used, weft_template_storage(own));
+        count -= MIN(count, 1);
+    }
+    while (count >= WEFT_TEMPLATES_MAX || (limit && used > limit - bytes)) {
+        const WeftTemplateItem *oldest = find_oldest(templates, tenant->name, own);
+        if (!oldest)
+            return FALSE;
+        used -= MIN(used, weft_template_storage(oldest->record));
+        count--;
+        drop(templates, oldest, "its tenant has no room for as many");
+    }
+    return TRUE;
+}
+
+/* The tenant, where the template can be made for it; NULL: it cannot. */
+static WeftTenant *
+find_payer(WeftTemplates *templates, const char *tenant_name, const WeftTemplate *wanted)
+{
+    g_autoptr(GError) error = NULL;
+    const WeftTemplateItem *there = find(templates, wanted->id);
+    g_autoptr(WeftTenant) tenant = weft_store_load_tenant(templates->control->store, tenant_name, NULL, &error);
+    if (!tenant)
+        g_warning("template %s: %s", wanted->id, error->message);
+    gboolean fits = tenant && make_room(templates, tenant, WEFT_SAVED_LIVE_MAX(wanted->memory), there ? there->record : NULL);
+    return fits ? g_steal_pointer(&tenant) : NULL;
+}
+
+void
+weft_templates_tenant_gone(WeftTemplates *templates, const char *tenant)
+{
+    g_autoptr(GList) items = g_hash_table_get_values(templates->by_id);
+    for (GList *link = items; link; link = link->next) {
+        const WeftTemplateItem *item = link->data;
+        if (!item->record->source && !item->writing && g_strcmp0(item->record->tenant, tenant) == 0)
+            drop(templates, item, "the tenant that it was made for is gone");
+    }
 }
 
 /* --- choosing --- */
@@ -261,9 +362,18 @@ template_of(const WeftTemplates *templates, const WeftNode *node, gboolean runni
     return host ? weft_template_for(&need, ret_why) : NULL;
 }
 
+/* Once more, for the tenant whose node asks now. */
+static void
+try_again(WeftTemplates *templates, const WeftTemplateItem *item, const char *tenant_name)
+{
+    g_autoptr(WeftTenant) tenant = find_payer(templates, tenant_name, item->record);
+    if (tenant)
+        want_again(templates, item, tenant, NULL);
+}
+
 /* Why it is not ready; NULL: it is. */
 static const char *
-check_state(WeftTemplates *templates, const WeftTemplateItem *item)
+check_state(WeftTemplates *templates, const WeftTemplateItem *item, const char *tenant)
 {
     gint64 now = weft_clock_now();
     switch (item->record->state) {
@@ -273,7 +383,7 @@ check_state(WeftTemplates *templates, const WeftTemplateItem *item)
         return BEING_MADE;
     default:
         if (!item->writing && now - item->record->since >= templates->control->options.template_retry)
-            want_again(templates, item, NULL);
+            try_again(templates, item, tenant);
         return "the template of its image and shape could not be made";
     }
 }
@@ -291,10 +401,12 @@ weft_templates_choose(WeftTemplates *templates, const WeftCluster *cluster, cons
     const WeftTemplateItem *item = find(templates, wanted->id);
     g_autofree char *id = g_strdup(wanted->id);
     if (item) {
-        *ret_why = check_state(templates, item);
+        *ret_why = check_state(templates, item, cluster->tenant);
     } else {
-        *ret_why = BEING_MADE;
-        want(templates, g_steal_pointer(&wanted), WEFT_ABSENT, NULL);
+        g_autoptr(WeftTenant) tenant = find_payer(templates, cluster->tenant, wanted);
+        *ret_why = tenant ? BEING_MADE : NO_ROOM;
+        if (tenant)
+            want(templates, g_steal_pointer(&wanted), tenant, WEFT_ABSENT, NULL);
     }
     return *ret_why ? NULL : g_steal_pointer(&id);
 }
@@ -392,7 +504,7 @@ void
 weft_templates_put_private(const WeftTemplates *templates, WeftTxn *txn, const WeftTemplate *template)
 {
     const WeftTemplateItem *item = find(templates, template->id);
-    weft_txn_put_template(txn, template, item ? item->revision : WEFT_ABSENT);
+    weft_txn_put_template(txn, template, NULL, item ? item->revision : WEFT_ABSENT);
 }
 
 void
@@ -401,7 +513,7 @@ weft_templates_end_clone(const WeftTemplates *templates, WeftTxn *txn, const cha
     g_autoptr(GPtrArray) records = weft_templates_of_clone(templates, cluster);
     for (guint i = 0; i < records->len; i++) {
         const WeftTemplate *record = records->pdata[i];
-        weft_txn_delete(txn, WEFT_KIND_TEMPLATE, record->id, find(templates, record->id)->revision);
+        weft_txn_remove_template(txn, record, find(templates, record->id)->revision);
     }
 }
 
@@ -422,7 +534,7 @@ weft_templates_captured(WeftTemplates *templates, const char *id, const char *ho
     weft_primed_forgive(templates, id);
     g_autofree char *what = describe(ready), *size = weft_size_about(ready->size);
     WeftTxn *txn = weft_txn_new("template-captured");
-    weft_txn_put_template(txn, ready, item->revision);
+    weft_txn_put_template(txn, ready, NULL, item->revision);
     end_cluster(templates, txn, id);
     weft_txn_tell(txn, "template-captured", NULL, host, "%s, generation %" G_GUINT64_FORMAT ", is ready: %s", what,
                   ready->generation, size);
@@ -440,6 +552,7 @@ weft_templates_failed(WeftTemplates *templates, const char *id, const char *reas
     failed->since = weft_clock_now();
     failed->failed++;
     g_clear_pointer(&failed->digest, g_free);
+    failed->size = 0;
     g_free(failed->reason);
     g_free(failed->detail);
     failed->reason = g_strdup(reason);
@@ -450,7 +563,8 @@ weft_templates_failed(WeftTemplates *templates, const char *id, const char *reas
         failed->source ? g_strdup_printf("%s failed: %s", what, reason)
                        : g_strdup_printf("%s failed: %s; nodes boot, and after %s it is tried again", what, reason, retry);
     WeftTxn *txn = weft_txn_new("template-failed");
-    weft_txn_put_template(txn, failed, item->revision);
+    weft_txn_put_template(txn, failed, NULL, item->revision);
+    weft_txn_end(txn, WEFT_THING_IMAGE, item->record->digest);
     end_cluster(templates, txn, id);
     weft_txn_put_event(txn, &(WeftEvent){ .type = (char *)"template-failed", .message = message, .detail = failed->detail });
     commit(templates, id, txn);
@@ -464,23 +578,14 @@ weft_templates_damaged(WeftTemplates *templates, const char *id, const char *det
     const WeftTemplateItem *item = find(templates, id);
     if (!item || item->writing || item->record->state != WEFT_TEMPLATE_READY)
         return;
-    if (item->record->failed || item->record->source)
+    gboolean once = !item->record->failed && !item->record->source && item->record->tenant;
+    g_autoptr(WeftTenant) tenant = once ? find_payer(templates, item->record->tenant, item->record) : NULL;
+    if (!tenant)
         weft_templates_failed(templates, id,
                               item->record->failed ? "what was captured is damaged, once more" : "what was captured is damaged",
                               detail);
     else
-        want_again(templates, item, detail ? detail : "");
-}
-
-static void
-drop(WeftTemplates *templates, const WeftTemplateItem *item, const char *why)
-{
-    g_autofree char *what = describe(item->record);
-    WeftTxn *txn = weft_txn_new("template-dropped");
-    weft_txn_delete(txn, WEFT_KIND_TEMPLATE, item->record->id, item->revision);
-    end_cluster(templates, txn, item->record->id);
-    weft_txn_tell(txn, "template-dropped", NULL, NULL, "%s was dropped: %s", what, why);
-    commit(templates, item->record->id, txn);
+        want_again(templates, item, tenant, detail ? detail : "");
 }
 
 /* --- from time to time --- */
@@ -499,7 +604,7 @@ watch_capture(WeftTemplates *templates, const WeftTemplateItem *item)
         weft_templates_failed(templates, id, "somebody ended the cluster that made it", NULL);
     } else if (status && status->phase == WEFT_CLUSTER_FAILED) {
         weft_templates_failed(templates, id, status->reason ? status->reason : "its node cannot start", status->detail);
-    } else if (status && status->placed && now - status->placed > limit) {
+    } else if (status && status->placed && now - status->placed > limit && !weft_clock_is_held()) {
         g_autofree char *told = weft_duration_format(limit);
         g_autofree char *reason = g_strdup_printf("it took longer than %s%s%s", told, status->reason ? ": " : "",
                                                   status->reason ? status->reason : "");
@@ -518,7 +623,7 @@ write_used(WeftTemplates *templates, WeftTemplateItem *item)
     used->used = now;
     used->failed = 0;
     WeftTxn *txn = weft_txn_new("template-used");
-    weft_txn_put_template(txn, used, item->revision);
+    weft_txn_put_template(txn, used, NULL, item->revision);
     commit(templates, used->id, txn);
 }
 
@@ -527,7 +632,6 @@ tend_item(WeftTemplates *templates, WeftTemplateItem *item)
 {
     WeftControl *control = templates->control;
     const WeftTemplate *record = item->record;
-    gint64 last = MAX(record->used, record->since);
     const WeftImage *image = weft_images_find(control->images, record->image);
     if (item->writing || record->source) /* its clone decides what becomes of it */
         return;
@@ -537,7 +641,7 @@ tend_item(WeftTemplates *templates, WeftTemplateItem *item)
         drop(templates, item, "nodes have another guest program by now");
     else if (record->state == WEFT_TEMPLATE_CAPTURING)
         watch_capture(templates, item);
-    else if (!item->forked && weft_clock_now() - last > control->options.template_age)
+    else if (!item->forked && !weft_clock_is_held() && weft_clock_now() - last_use(record) > control->options.template_age)
         drop(templates, item, "nobody has used it for long");
     else if (record->state == WEFT_TEMPLATE_READY)
         write_used(templates, item);

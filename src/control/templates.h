@@ -27,6 +27,8 @@ void weft_templates_free(WeftTemplates *templates);
 
 /* The record of a template changed or went. */
 void weft_templates_changed(WeftTemplates *templates, const char *id);
+/* What was made for it goes, too. */
+void weft_templates_tenant_gone(WeftTemplates *templates, const char *tenant);
 /* Adds the digests of their saved files to a set that owns its texts. */
 void weft_templates_add_digests(const WeftTemplates *templates, GHashTable *digests);
 /* NULL: there is none of that id. Borrowed until something changes. */

@@ -30,7 +30,7 @@ void
 weft_turns_hold(WeftTurns *turns, const WeftWork *work)
 {
     const WeftCluster *cluster = work->cluster;
-    gint64 now = weft_clock_now();
+    gint64 now = weft_clock_now(), granted = work->grant ? work->grant->when : now;
     g_autoptr(GArray) seats = g_array_new(FALSE, FALSE, sizeof(WeftSeat));
     for (guint i = 0; i < work->nodes->len; i++)
         add_seat(turns, ((const WeftNodeWork *)work->nodes->pdata[i])->node, seats);
@@ -41,14 +41,14 @@ weft_turns_hold(WeftTurns *turns, const WeftWork *work)
                       .tenant = cluster->tenant,
                       .priority = cluster->priority,
                       .preemptible = cluster->preemptible,
-                      .since = work->status && work->status->placed ? work->status->placed : now,
+                      .since = work->status && work->status->placed ? work->status->placed : granted,
                       .end = end_of(work, now),
                       .seats = (const WeftSeat *)(gpointer)seats->data,
                       .n = seats->len };
     if (seats->len)
-        weft_queue_hold(turns->queue, &hold);
+        weft_queue_worker_hold(turns->worker, &hold);
     else
-        weft_queue_release(turns->queue, work->key);
+        weft_queue_worker_tell(turns->worker, weft_queue_release, work->key);
     weft_turns_wake(turns);
     weft_turns_moved(turns, work);
 }
@@ -142,6 +142,39 @@ add_stored(WeftStore *store, const char *key, GHashTable *hosts)
     }
 }
 
+static void
+add_hosts_of(const WeftTurns *turns, const char *key, GHashTable *hosts)
+{
+    const WeftWork *work = g_hash_table_lookup(turns->control->works, key);
+    if (work && work->nodes)
+        add_loaded(work, hosts);
+    else
+        add_stored(turns->control->store, key, hosts);
+}
+
+void
+weft_turns_pin(WeftTurns *turns, const char *key, gboolean pinned)
+{
+    weft_queue_worker_tell(turns->worker, pinned ? weft_queue_pin : weft_queue_unpin, key);
+    weft_turns_wake(turns);
+    if (!pinned)
+        weft_bookings_clear_again(turns);
+}
+
+gboolean
+weft_turns_can_stop(WeftTurns *turns, const char *key)
+{
+    g_autoptr(GHashTable) hosts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    add_hosts_of(turns, key, hosts);
+    GHashTableIter iter;
+    gpointer name;
+    g_hash_table_iter_init(&iter, hosts);
+    while (g_hash_table_iter_next(&iter, &name, NULL))
+        if (weft_hosts_seen(turns->control->hosts, name) == WEFT_SEEN_HELD)
+            return FALSE;
+    return TRUE;
+}
+
 void
 weft_turns_add_apart(WeftTurns *turns, const WeftCluster *cluster, GHashTable *hosts)
 {
@@ -149,11 +182,6 @@ weft_turns_add_apart(WeftTurns *turns, const WeftCluster *cluster, GHashTable *h
         return;
     g_autofree char *key = weft_cluster_key(cluster->tenant, cluster->name);
     g_autoptr(GPtrArray) related = list_related(turns, key, cluster->apart);
-    for (guint i = 0; i < related->len; i++) {
-        const WeftWork *other = g_hash_table_lookup(turns->control->works, related->pdata[i]);
-        if (other && other->nodes)
-            add_loaded(other, hosts);
-        else
-            add_stored(turns->control->store, related->pdata[i], hosts);
-    }
+    for (guint i = 0; i < related->len; i++)
+        add_hosts_of(turns, related->pdata[i], hosts);
 }

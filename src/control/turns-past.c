@@ -18,7 +18,7 @@ struct WeftPast {
 static void
 set_share(WeftTurns *turns, const WeftTenant *tenant)
 {
-    weft_queue_set_share(turns->queue, tenant->name, tenant->share);
+    weft_queue_worker_set_share(turns->worker, tenant->name, tenant->share);
 }
 
 static void
@@ -28,7 +28,7 @@ charge(WeftPast *past, const WeftUsage *usage)
     if (!born || usage->start < *born || usage->end < past->from || usage->end > past->to)
         return;
     double seconds = (double)(usage->end - usage->start) / G_USEC_PER_SEC;
-    weft_queue_charge(past->turns->queue, usage->tenant, seconds * usage->cores, usage->end);
+    weft_queue_worker_charge(past->turns->worker, usage->tenant, seconds * usage->cores, usage->end);
 }
 
 /* FALSE: there is no more, or it cannot be read. */

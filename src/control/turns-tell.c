@@ -2,41 +2,22 @@
 
 #include "clock.h"
 #include "text.h"
+#include "wakeup.h"
 #include "work.h"
 
-#define TELL_SLICE 5000                   /* microseconds that telling may take at a time */
-#define TELL_PAUSE 50                     /* milliseconds, then it goes on */
+#define LOOKS_MAX 128                     /* in one errand */
+#define TELL_PAUSE 100                    /* milliseconds, then it goes on */
 #define SWEEP_INTERVAL G_USEC_PER_SEC     /* how often the first ones are looked at */
 #define STALE_AFTER (60 * G_USEC_PER_SEC) /* what is scarce is looked at again, for those that look at it */
 #define SWEEP_FIRST 128                   /* … of those that wait */
 #define VIEW_MAX 1000                     /* items of a list */
-#define VIEW_EXPLAINED 20                 /* … that are looked at anew for it */
 
 /* --- why --- */
 
-/* Looks at every host: not for everything, and not each time. */
-static void
-explain(WeftTurns *turns, WeftWaiter *waiter)
-{
-    g_autoptr(GError) error = NULL;
-    WeftPlaceRequest request = weft_waiter_request(waiter);
-    weft_place_explain_refusal(turns->control->fleet, &request, &error);
-    g_free(waiter->refusal);
-    waiter->refusal = error ? g_strdup(error->message) : NULL;
-    waiter->explained = g_get_monotonic_time();
-}
-
 static gboolean
-is_stale(const WeftWaiter *waiter, gint64 after)
+is_older(gint64 time, gint64 than)
 {
-    return !waiter->explained || g_get_monotonic_time() - waiter->explained > after;
-}
-
-/* Of a kind of which the refusal tells more. */
-static gboolean
-is_about_room(WeftWaitWhy why)
-{
-    return why == WEFT_WAIT_ROOM || why == WEFT_WAIT_NEVER;
+    return !time || g_get_monotonic_time() - time > than;
 }
 
 static char *
@@ -75,27 +56,37 @@ reason_of(const WeftWaiter *waiter, const WeftWait *wait, gboolean place)
 static gboolean
 try_shunned(WeftTurns *turns, WeftWaiter *waiter, WeftWaitWhy why)
 {
-    if (!waiter->shuns || !is_about_room(why))
+    if (!waiter->shuns || !weft_wait_is_about_room(why))
         return FALSE;
     waiter->shuns = FALSE;
     weft_waiter_review(turns, waiter);
     return TRUE;
 }
 
+static void
+note_refusal(WeftWaiter *waiter, const WeftQueueLook *look)
+{
+    g_free(waiter->refusal);
+    waiter->refusal = g_strdup(look->refusal);
+    waiter->explained = g_get_monotonic_time();
+    waiter->viewed = FALSE;
+}
+
 /* What changed since it was told; a promise that moves is not told. */
 static void
-tell(WeftTurns *turns, WeftWaiter *waiter)
+tell(WeftTurns *turns, WeftWaiter *waiter, const WeftQueueLook *look)
 {
-    const WeftWait *wait = weft_queue_wait(turns->queue, waiter->work->key);
+    const WeftWait *wait = &look->wait;
     weft_waiter_move(waiter, NULL);
-    if (!wait || try_shunned(turns, waiter, wait->why))
+    waiter->wait = *wait;
+    if (look->explained)
+        note_refusal(waiter, look);
+    if (try_shunned(turns, waiter, wait->why))
         return;
-    gboolean stale = is_about_room(wait->why) && is_stale(waiter, STALE_AFTER);
-    if (wait->why == waiter->told && !stale)
+    if (wait->why == waiter->told && !(look->explained && is_older(waiter->spoken, STALE_AFTER)))
         return;
-    if (is_about_room(wait->why))
-        explain(turns, waiter);
     waiter->told = wait->why;
+    waiter->spoken = g_get_monotonic_time();
     g_autofree char *reason = reason_of(waiter, wait, FALSE);
     weft_work_waits(waiter->work, reason);
 }
@@ -105,17 +96,33 @@ static void
 sweep(WeftTurns *turns)
 {
     gint64 now = g_get_monotonic_time();
-    if (now - turns->swept < SWEEP_INTERVAL)
+    const GPtrArray *lines = turns->last ? turns->last->lines : NULL;
+    if (!lines || now - turns->swept < SWEEP_INTERVAL)
         return;
-    g_autoptr(GPtrArray) order = weft_queue_order(turns->queue);
-    guint n = turns->sweep_all ? order->len : MIN(order->len, SWEEP_FIRST);
+    guint n = turns->sweep_all ? lines->len : MIN(lines->len, SWEEP_FIRST);
     turns->swept = now;
     turns->sweep_all = FALSE;
     for (guint i = 0; i < n; i++) {
-        WeftWaiter *waiter = g_hash_table_lookup(turns->by_key, order->pdata[i]);
-        if (!waiter->list)
+        WeftWaiter *waiter = weft_turns_find(turns, ((const WeftQueueLine *)lines->pdata[i])->ask);
+        if (waiter && !waiter->list)
             weft_waiter_move(waiter, &turns->untold);
     }
+}
+
+GPtrArray *
+weft_turns_list_looks(WeftTurns *turns)
+{
+    GPtrArray *looks = g_ptr_array_new();
+    sweep(turns);
+    for (const GList *link = turns->untold.head; link && looks->len < LOOKS_MAX; link = link->next) {
+        const WeftWaiter *waiter = link->data;
+        WeftQueueLook *look = g_new0(WeftQueueLook, 1);
+        look->key = g_strdup(waiter->work->key);
+        look->told = waiter->told;
+        look->stale = is_older(waiter->explained, waiter->viewed ? SWEEP_INTERVAL : STALE_AFTER);
+        g_ptr_array_add(looks, look);
+    }
+    return looks;
 }
 
 static gboolean
@@ -123,17 +130,20 @@ tell_on(gpointer data)
 {
     WeftTurns *turns = data;
     turns->teller = 0;
-    weft_turns_tell(turns);
+    turns->wanted = TRUE;
+    weft_wakeup_ask(turns->control->pump);
     return G_SOURCE_REMOVE;
 }
 
 void
-weft_turns_tell(WeftTurns *turns)
+weft_turns_tell(WeftTurns *turns, const WeftErrand *errand)
 {
-    gint64 end = g_get_monotonic_time() + TELL_SLICE;
-    sweep(turns);
-    for (WeftWaiter *waiter; (waiter = g_queue_peek_head(&turns->untold)) && g_get_monotonic_time() < end;)
-        tell(turns, waiter);
+    for (guint i = 0; i < errand->looks->len; i++) {
+        const WeftQueueLook *look = errand->looks->pdata[i];
+        WeftWaiter *waiter = look->ask ? weft_turns_find(turns, look->ask) : NULL;
+        if (waiter)
+            tell(turns, waiter, look);
+    }
     gboolean more = turns->untold.length > 0;
     if (!turns->teller && g_hash_table_size(turns->by_key))
         turns->teller = g_timeout_add(more ? TELL_PAUSE : SWEEP_INTERVAL / 1000, tell_on, turns);
@@ -170,23 +180,54 @@ wait_view(const WeftWaiter *waiter, const WeftWait *wait)
     return view;
 }
 
+/* Whoever reads it finds what was known last. What is old by now is found out again, for whoever reads it next. */
+static void
+add_view(WeftTurns *turns, WeftWaiter *waiter, const WeftWait *wait, json_t *items)
+{
+    json_array_append_new(items, wait_view(waiter, wait));
+    if (json_array_size(items) > SWEEP_FIRST || !weft_wait_is_about_room(wait->why) ||
+        !is_older(waiter->explained, SWEEP_INTERVAL))
+        return;
+    waiter->viewed = turns->wanted = TRUE;
+    if (!waiter->list)
+        weft_waiter_move(waiter, &turns->untold);
+}
+
+/* Those that asked since come last, behind so many. */
+static void
+add_new(WeftTurns *turns, GHashTable *listed, guint behind, const char *tenant, json_t *items)
+{
+    GHashTableIter iter;
+    gpointer value;
+    WeftWait wait = { .place = behind };
+    g_hash_table_iter_init(&iter, turns->by_key);
+    while (g_hash_table_iter_next(&iter, NULL, &value) && json_array_size(items) < VIEW_MAX) {
+        WeftWaiter *waiter = value;
+        if (g_hash_table_contains(listed, waiter))
+            continue;
+        wait.place++;
+        if (!tenant || strcmp(waiter->work->cluster->tenant, tenant) == 0)
+            add_view(turns, waiter, &wait, items);
+    }
+}
+
 static json_t *
 list_waiting(WeftTurns *turns, const char *tenant)
 {
     json_t *items = json_array();
-    guint explained = 0;
-    g_autoptr(GPtrArray) order = weft_queue_order(turns->queue);
-    for (guint i = 0; i < order->len && json_array_size(items) < VIEW_MAX; i++) {
-        WeftWaiter *waiter = g_hash_table_lookup(turns->by_key, order->pdata[i]);
-        if (tenant && strcmp(waiter->work->cluster->tenant, tenant) != 0)
+    const GPtrArray *lines = turns->last ? turns->last->lines : NULL;
+    g_autoptr(GHashTable) listed = g_hash_table_new(NULL, NULL);
+    for (guint i = 0; lines && i < lines->len && json_array_size(items) < VIEW_MAX; i++) {
+        WeftWaiter *waiter = g_hash_table_lookup(turns->by_key, ((const WeftQueueLine *)lines->pdata[i])->ask->key);
+        if (!waiter)
             continue;
-        const WeftWait *wait = weft_queue_wait(turns->queue, order->pdata[i]);
-        if (is_about_room(wait->why) && is_stale(waiter, SWEEP_INTERVAL) && explained < VIEW_EXPLAINED) {
-            explain(turns, waiter);
-            explained++;
-        }
-        json_array_append_new(items, wait_view(waiter, wait));
+        g_hash_table_add(listed, waiter);
+        if (!tenant || strcmp(waiter->work->cluster->tenant, tenant) == 0)
+            add_view(turns, waiter, &waiter->wait, items);
     }
+    add_new(turns, listed, lines ? lines->len : 0, tenant, items);
+    if (turns->wanted)
+        weft_wakeup_ask(turns->control->pump);
     return items;
 }
 
@@ -194,7 +235,7 @@ json_t *
 weft_turns_view(WeftTurns *turns, const char *tenant)
 {
     json_t *items = list_waiting(turns, tenant);
-    return json_pack("{s:o, s:i, s:{s:I, s:I, s:I, s:I}}", "items", items, "waiting", (int)weft_queue_length(turns->queue),
+    return json_pack("{s:o, s:i, s:{s:I, s:I, s:I, s:I}}", "items", items, "waiting", (int)g_hash_table_size(turns->by_key),
                      "statistics", "runs", (json_int_t)turns->runs, "started", (json_int_t)turns->started, "preempted",
                      (json_int_t)turns->preempted, "microseconds", (json_int_t)turns->spent);
 }

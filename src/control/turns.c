@@ -1,10 +1,13 @@
 #include "turns.h"
 
 #include "clock.h"
+#include "trials.h"
 #include "wakeup.h"
+#include "watchdog.h"
 #include "work.h"
 
-#define SHARE_OF_TIME 10                /* one part in so many of the main thread's time is the queue's */
+#define SHARE_OF_TIME 2                 /* one part in so many of a processor's time is the queue's */
+#define CARRY_SLICE (5 * 1000)          /* microseconds for which decisions are carried out at a time */
 #define PAUSE_MIN (10 * 1000)           /* microseconds */
 #define PAUSE_MAX (60 * G_USEC_PER_SEC) /* the clock on the wall may be set meanwhile */
 
@@ -121,8 +124,9 @@ put(WeftTurns *turns, WeftWaiter *waiter)
                     .priority = work->cluster->priority,
                     .walltime = walltime_of(work),
                     .preemptible = work->cluster->preemptible };
-    weft_queue_withdraw(turns->queue, work->key);
-    weft_queue_put(turns->queue, &ask);
+    waiter->serial = ++turns->serial;
+    waiter->wait.why = WEFT_WAIT_NEW;
+    weft_queue_worker_put(turns->worker, &ask, waiter->serial);
     weft_waiter_move(waiter, &turns->fresh);
     weft_turns_wake(turns);
 }
@@ -146,7 +150,7 @@ weft_turns_withdraw(WeftTurns *turns, const WeftWork *work)
 {
     if (!g_hash_table_contains(turns->by_key, work->key))
         return;
-    weft_queue_withdraw(turns->queue, work->key);
+    weft_queue_worker_tell(turns->worker, weft_queue_withdraw, work->key);
     g_hash_table_remove(turns->by_key, work->key);
     weft_turns_wake(turns);
 }
@@ -164,43 +168,88 @@ weft_waiter_review(WeftTurns *turns, WeftWaiter *waiter)
     g_autoptr(GHashTable) avoid = list_avoided(waiter);
     if (is_same_set(avoid, waiter->avoid))
         return;
-    GHashTable *old = waiter->avoid;
+    g_hash_table_unref(waiter->avoid);
     waiter->avoid = g_steal_pointer(&avoid);
     put(turns, waiter);
-    g_hash_table_unref(old);
 }
 
 /* --- what the queue decides --- */
 
-/* The ask that the queue goes on with points into the turn: it goes when the queue has been gone through. */
-static gboolean
-start(const WeftAsk *ask, const WeftPlacement *placement, gpointer data)
+WeftWaiter *
+weft_turns_find(const WeftTurns *turns, const WeftQueueAsk *ask)
 {
-    WeftTurns *turns = data;
-    g_autoptr(GError) error = NULL;
     WeftWaiter *waiter = g_hash_table_lookup(turns->by_key, ask->key);
-    WeftWork *work = waiter->work;
-    if (!weft_work_grant(work, placement, &error)) {
-        g_free(waiter->refused);
-        waiter->refused = g_strdup(error->message);
-        return FALSE;
-    }
-    g_hash_table_steal(turns->by_key, work->key);
-    g_ptr_array_add(turns->granted, waiter);
-    turns->started++;
-    weft_turns_hold(turns, work);
-    return TRUE;
+    return waiter && waiter->serial == ask->serial ? waiter : NULL;
+}
+
+/* What it was given has been taken since, or its hosts have gone: it is as if it had been placed, and lost its hosts again.
+ * Only this one is looked at anew, in its old place. */
+static gboolean
+holds(WeftTurns *turns, const WeftDecision *decision)
+{
+    const WeftPlacement *placement = &decision->placement;
+    if (weft_fleet_accepts(turns->control->fleet, turns->answer->fleet, placement->seats, placement->n,
+                           decision->ask->ask.request.cluster->id))
+        return TRUE;
+    g_debug("cluster %s: the places that were found for it are taken by now, others are looked for", decision->ask->key);
+    return FALSE;
 }
 
 static void
-preempt(const char *victim, const WeftAsk *ask, gpointer data)
+carry_start(WeftTurns *turns, WeftDecision *decision)
 {
-    WeftTurns *turns = data;
-    turns->preempted++;
-    weft_control_preempt(turns->control, victim, "it gave way to a cluster that goes before it, and waits for room again");
+    g_autoptr(GError) error = NULL;
+    WeftWaiter *waiter = weft_turns_find(turns, decision->ask);
+    WeftWork *work = waiter ? waiter->work : NULL;
+    if (waiter && holds(turns, decision) && weft_work_grant(work, decision, &error)) {
+        g_hash_table_remove(turns->by_key, work->key);
+        turns->started++;
+        weft_turns_hold(turns, work);
+        return;
+    }
+    weft_queue_worker_tell(turns->worker, weft_queue_take_back, decision->ask->key);
+    weft_turns_wake(turns);
+    if (!waiter)
+        return;
+    put(turns, waiter);
+    if (!error)
+        return;
+    weft_queue_worker_tell(turns->worker, weft_queue_refuse, work->key);
+    g_free(waiter->refused);
+    waiter->refused = g_strdup(error->message);
 }
 
-static const WeftQueueOps ops = { start, preempt };
+static void
+carry_preemption(WeftTurns *turns, const WeftDecision *decision)
+{
+    gboolean wanted = weft_turns_find(turns, decision->ask) != NULL;
+    if (!wanted || !weft_turns_can_stop(turns, decision->victim)) {
+        weft_queue_worker_tell(turns->worker, weft_queue_spare, decision->victim);
+        if (!wanted)
+            weft_turns_wake(turns);
+        return;
+    }
+    turns->preempted++;
+    weft_control_preempt(turns->control, decision->victim,
+                         "it gave way to a cluster that goes before it, and waits for room again");
+}
+
+/* For a while; TRUE: all of it is done. */
+static gboolean
+carry_out(WeftTurns *turns)
+{
+    const GPtrArray *decisions = turns->answer->decisions;
+    gint64 end = weft_clock_thread() + CARRY_SLICE;
+    while (turns->carried < decisions->len && weft_clock_thread() < end) {
+        WeftDecision *decision = decisions->pdata[turns->carried++];
+        weft_watchdog_mark("a decision of the queue about", decision->ask->key);
+        if (decision->kind == WEFT_DECIDE_START)
+            carry_start(turns, decision);
+        else
+            carry_preemption(turns, decision);
+    }
+    return turns->carried == decisions->len;
+}
 
 /* --- when it is gone through --- */
 
@@ -228,7 +277,7 @@ weft_turns_is_awaited(const WeftTurns *turns)
     g_hash_table_iter_init(&iter, turns->by_key);
     while (g_hash_table_iter_next(&iter, NULL, &value)) {
         const WeftWaiter *waiter = value;
-        if (!waiter->work->cluster->capture && waiter->list != &turns->fresh)
+        if (!waiter->work->cluster->capture && waiter->wait.why != WEFT_WAIT_NEW)
             return TRUE;
     }
     return FALSE;
@@ -257,53 +306,110 @@ weft_turns_wake(WeftTurns *turns)
 void
 weft_turns_doubt(WeftTurns *turns)
 {
-    weft_queue_doubt(turns->queue);
+    weft_queue_worker_doubt(turns->worker);
     turns->sweep_all = TRUE;
     weft_turns_wake(turns);
 }
 
+/* How things stand now; those that asked for something else meanwhile are new. */
 static void
-make_nodes(WeftTurns *turns)
+note_waits(WeftTurns *turns, const WeftErrand *errand)
 {
-    for (guint i = 0; i < turns->granted->len; i++) {
-        const WeftWaiter *waiter = turns->granted->pdata[i];
-        WeftPlaceRequest request = weft_waiter_request(waiter);
-        weft_work_make_nodes(waiter->work, &request);
+    for (guint i = 0; i < errand->lines->len; i++) {
+        const WeftQueueLine *line = errand->lines->pdata[i];
+        WeftWaiter *waiter = weft_turns_find(turns, line->ask);
+        if (waiter)
+            waiter->wait = line->wait;
     }
-    g_ptr_array_set_size(turns->granted, 0);
 }
 
-static gint64
-go_through(WeftTurns *turns, gint64 now)
+static void
+answered(WeftErrand *errand, gpointer data)
 {
-    gint64 begin = g_get_monotonic_time();
-    gint64 next = weft_queue_run(turns->queue, now, &ops, turns);
-    gint64 took = g_get_monotonic_time() - begin;
-    make_nodes(turns);
-    turns->changed = FALSE;
-    turns->runs++;
-    turns->spent += took;
-    turns->not_before = begin + took * SHARE_OF_TIME;
-    return next;
+    WeftTurns *turns = data;
+    if (turns->control->closing) {
+        weft_errand_free(errand);
+        return;
+    }
+    turns->answer = errand;
+    turns->carried = 0;
+    turns->runs += errand->run;
+    turns->spent += errand->took;
+    turns->not_before = g_get_monotonic_time() + errand->took * (SHARE_OF_TIME - 1);
+    if (errand->next != WEFT_QUEUE_NEVER)
+        look_again_in(turns, errand->next - weft_clock_now());
+    note_waits(turns, errand);
+    weft_wakeup_ask(turns->control->pump);
+}
+
+/* All that was decided has been carried out, and can be told. */
+static void
+finish(WeftTurns *turns)
+{
+    weft_errand_free(turns->last);
+    turns->last = g_steal_pointer(&turns->answer);
+    weft_watchdog_mark("words for those that wait", NULL);
+    weft_turns_tell(turns, turns->last);
+    g_ptr_array_set_size(turns->last->decisions, 0);
+    g_ptr_array_set_size(turns->last->looks, 0);
+    weft_watchdog_mark("the order of hosts", NULL);
+    weft_fleet_prepare(turns->control->fleet);
+    weft_watchdog_mark("dry runs that waited", NULL);
+    weft_trials_go_on(turns->control->trials);
+}
+
+static void
+begin_errand(WeftTurns *turns, gboolean run)
+{
+    if (run) {
+        turns->changed = FALSE;
+        for (GList *link; (link = g_queue_peek_head_link(&turns->fresh));)
+            weft_waiter_move(link->data, &turns->untold);
+    }
+    turns->wanted = FALSE;
+    weft_queue_worker_begin(turns->worker, weft_clock_now(), run, weft_turns_list_looks(turns));
 }
 
 void
 weft_turns_run(WeftTurns *turns)
 {
-    gint64 pause = turns->not_before - g_get_monotonic_time();
-    if (!turns->changed || !turns->began || turns->control->closing)
+    if (turns->control->closing)
         return;
-    if (pause > 0) {
-        look_again_in(turns, pause);
+    if (turns->answer && !carry_out(turns)) {
+        weft_wakeup_ask(turns->control->pump);
         return;
     }
-    gint64 now = weft_clock_now(), next = go_through(turns, now);
-    if (next != WEFT_QUEUE_NEVER)
-        look_again_in(turns, next - now);
-    for (GList *link; (link = g_queue_peek_head_link(&turns->fresh));)
-        weft_waiter_move(link->data, &turns->untold);
-    weft_turns_tell(turns);
-    weft_fleet_prepare(turns->control->fleet);
+    if (turns->answer)
+        finish(turns);
+    if (weft_queue_worker_is_busy(turns->worker))
+        return;
+    gint64 pause = turns->not_before - g_get_monotonic_time();
+    gboolean due = turns->changed && turns->began;
+    if (due && pause > 0)
+        look_again_in(turns, pause);
+    if ((due && pause <= 0) || turns->wanted)
+        begin_errand(turns, due && pause <= 0);
+}
+
+/* --- for dry runs --- */
+
+guint64
+weft_turns_await_moment(WeftTurns *turns)
+{
+    if (turns->last && !turns->answer && weft_queue_worker_is_current(turns->worker)) {
+        weft_fleet_snapshot_unref(turns->last->fleet); /* nothing that the queue knows of has changed, but hosts may have */
+        turns->last->fleet = weft_fleet_snapshot(turns->control->fleet);
+        return turns->last->number;
+    }
+    turns->wanted = TRUE;
+    weft_wakeup_ask(turns->control->pump);
+    return weft_queue_worker_next(turns->worker);
+}
+
+const WeftErrand *
+weft_turns_moment(const WeftTurns *turns)
+{
+    return turns->last;
 }
 
 /* --- the start --- */
@@ -354,9 +460,8 @@ weft_turns_new(WeftControl *control)
 {
     WeftTurns *turns = g_new0(WeftTurns, 1);
     turns->control = control;
-    turns->queue = weft_queue_new(control->fleet, &control->options.queue);
+    turns->worker = weft_queue_worker_new(control->fleet, &control->options.queue, answered, turns);
     turns->by_key = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, waiter_free);
-    turns->granted = g_ptr_array_new_with_free_func(waiter_free);
     turns->aparts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_ptr_array_unref);
     return turns;
 }
@@ -372,8 +477,9 @@ weft_turns_free(WeftTurns *turns)
     weft_past_free(turns->past);
     weft_bookings_free(turns->bookings);
     g_hash_table_unref(turns->by_key);
-    g_ptr_array_unref(turns->granted);
     g_hash_table_unref(turns->aparts);
-    weft_queue_free(turns->queue);
+    weft_queue_worker_free(turns->worker);
+    weft_errand_free(turns->answer);
+    weft_errand_free(turns->last);
     g_free(turns);
 }

@@ -1,6 +1,7 @@
 /* Whose turn it is: the queue of schedule.h's queue inside the reconciler. Whoever wants new nodes asks here, and is granted
  * places when its turn comes; what it holds is told as it changes. All of it follows from the store: nothing is kept that a
- * restart would lose but promises, which are made anew. thread: main.
+ * restart would lose but promises, which are made anew. The queue itself is on a worker (queue-worker.h): a decision is carried
+ * out only if it still holds then. thread: main.
  *
  *     turns.c         who asks, when the queue is gone through, and what it decides
  *     turns-hold.c    what runs, and who must be apart from whom
@@ -11,11 +12,13 @@
 #pragma once
 
 #include "control-private.h"
-#include "queue.h"
+#include "queue-worker.h"
 
 /* A cluster that waits for places. Lives while its work is loaded. */
 typedef struct WeftWaiter {
     WeftWork *work;
+    guint64 serial; /* of what it asks for now: a decision about another one is void */
+    WeftWait wait;  /* as it was known last; WEFT_WAIT_NEW: not at all */
     guint counts[WEFT_GROUPS_MAX];
     GHashTable *avoid; /* names (char *) of hosts where it cannot be now */
     gboolean shuns;    /* … among them those that failed it */
@@ -24,8 +27,10 @@ typedef struct WeftWaiter {
     GList link;        /* in one of the lists below */
     GQueue *list;      /* … which; NULL: in none */
     WeftWaitWhy told;
+    gboolean viewed;  /* somebody has read why, and may do so again */
     char *refusal;    /* why there is no place for it, as of then */
     gint64 explained; /* monotonic; 0: never */
+    gint64 spoken;    /* … when it was last told */
     char *refused;    /* why it could not start although there is room; NULL: it was not tried */
 } WeftWaiter;
 
@@ -34,13 +39,17 @@ typedef struct WeftPast WeftPast;
 
 struct WeftTurns {
     WeftControl *control;
-    WeftQueue *queue;
+    WeftQueueWorker *worker;
     GHashTable *by_key; /* WeftWaiter */
+    guint64 serial;     /* of the latest ask */
     GHashTable *aparts; /* cluster key to GPtrArray of names, of those that must be apart from others */
     GQueue fresh;       /* WeftWaiter that the queue has not looked at yet */
     GQueue untold;      /* … of which it is to be told why they wait */
-    GPtrArray *granted; /* WeftWaiter that got their places in the run under way */
+    WeftErrand *answer; /* whose decisions are being carried out; NULL: none is */
+    guint carried;      /* … so many of them */
+    WeftErrand *last;   /* what the queue looked like then; NULL: nobody knows yet */
     gboolean changed;   /* since the queue was gone through */
+    gboolean wanted;    /* something waits for an errand, whether the queue is gone through or not */
     gboolean began;     /* what is to be known at the start is known */
     gboolean late;      /* … or it took too long */
     guint unread;       /* clusters that were there at the start, and have not been looked at */
@@ -53,7 +62,7 @@ struct WeftTurns {
     WeftPast *past;
     WeftBookings *bookings;
     guint64 runs, started, preempted;
-    gint64 spent; /* microseconds */
+    gint64 spent; /* microseconds of the worker */
 };
 
 WeftTurns *weft_turns_new(WeftControl *control);
@@ -80,8 +89,14 @@ void weft_turns_kind_known(WeftTurns *turns);
 void weft_turns_wake(WeftTurns *turns);
 /* Hosts or fabrics did. */
 void weft_turns_doubt(WeftTurns *turns);
-/* Goes through the queue where that is due. */
+/* Has the queue gone through where that is due, and carries out what it decided. */
 void weft_turns_run(WeftTurns *turns);
+
+/* Fleet and queue of one moment, for dry runs. Those of an errand of that number are of a later moment than this call; the
+ * errand is asked for. */
+guint64 weft_turns_await_moment(WeftTurns *turns);
+/* The latest there is; NULL: none yet. Borrowed. */
+const WeftErrand *weft_turns_moment(const WeftTurns *turns);
 
 /* turns-hold.c */
 
@@ -91,6 +106,10 @@ void weft_turns_hold(WeftTurns *turns, const WeftWork *work);
 void weft_turns_note_wish(WeftTurns *turns, const char *key, const WeftCluster *cluster);
 /* Adds the names of hosts with nodes of clusters that it must be apart from; hosts owns its names. */
 void weft_turns_add_apart(WeftTurns *turns, const WeftCluster *cluster, GHashTable *hosts);
+/* May that cluster give way now? One with a node on a held host could be stopped, but not be saved. */
+gboolean weft_turns_can_stop(WeftTurns *turns, const char *key);
+/* … and until it is told otherwise, as often. */
+void weft_turns_pin(WeftTurns *turns, const char *key, gboolean pinned);
 /* Nodes of that cluster came or went: who must be apart from it is told. */
 void weft_turns_moved(WeftTurns *turns, const WeftWork *work);
 
@@ -105,8 +124,10 @@ void weft_turns_tenant_changed(WeftTurns *turns, const char *name);
 
 /* turns-tell.c */
 
-/* Tells those that are to be told, for a short time; the others later. */
-void weft_turns_tell(WeftTurns *turns);
+/* Those of whom the next errand is to find out why they wait (WeftQueueLook). */
+GPtrArray *weft_turns_list_looks(WeftTurns *turns);
+/* Tells those that were looked at; the others later. */
+void weft_turns_tell(WeftTurns *turns, const WeftErrand *errand);
 /* As WeftGateOps.queue has it. */
 json_t *weft_turns_view(WeftTurns *turns, const char *tenant);
 
@@ -114,6 +135,8 @@ json_t *weft_turns_view(WeftTurns *turns, const char *tenant);
 
 gboolean weft_bookings_load(WeftTurns *turns, GError **error);
 void weft_bookings_free(WeftBookings *bookings);
+/* Clusters that could not be saved may be now: those on hosts of reservations that have begun are sent away. */
+void weft_bookings_clear_again(WeftTurns *turns);
 /* The record of a reservation changed. */
 void weft_bookings_changed(WeftTurns *turns);
 /* Adds the names of hosts that are kept from that tenant now; hosts owns its names. */
@@ -121,6 +144,8 @@ void weft_bookings_add(const WeftTurns *turns, const char *tenant, GHashTable *h
 /* Adds deletions of those that are over. */
 void weft_bookings_prune(WeftTurns *turns, WeftTxn *txn);
 
+/* Who asked for that; NULL: it has gone, or wants something else now. */
+WeftWaiter *weft_turns_find(const WeftTurns *turns, const WeftQueueAsk *ask);
 /* For both: the lists of turns. */
 void weft_waiter_move(WeftWaiter *waiter, GQueue *list);
 /* When it began to wait. */

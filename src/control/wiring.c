@@ -2,12 +2,14 @@
 
 #include "call.h"
 #include "clock.h"
+#include "errors.h"
 #include "failpoint.h"
 
 /* A wish that waits or is being applied. */
 typedef struct Wish {
     guint pkey;
     WeftPartition *partition; /* NULL: to be removed */
+    char *name;               /* of the one to be removed */
     WeftWired callback;
     gpointer data;
     struct Wish *older; /* replaced by this one before it was sent */
@@ -21,7 +23,11 @@ struct WeftWiring {
     GQueue waiting;    /* Wish, one for each number */
     GPtrArray *flying; /* Wish, being applied; NULL: none */
     WeftCall apply;
-    guint alone;           /* so many go one by one: a batch failed, and one bad wish must not hold up the others */
+    guint alone;       /* so many go one by one: a batch failed, and one bad wish must not hold up the others */
+    WeftWiringMay may; /* NULL: always */
+    WeftWiringOvertaken overtaken;
+    gpointer guard_data;
+    GError *conflict;      /* the change under way is in conflict: with another's partition, or a later generation? */
     WeftSurveyed surveyed; /* NULL: no survey is under way */
     gpointer survey_data;
     WeftCall survey;
@@ -36,6 +42,7 @@ wish_free(gpointer data)
     if (wish->older)
         wish_free(wish->older);
     weft_partition_free(wish->partition);
+    g_free(wish->name);
     g_free(wish);
 }
 
@@ -59,19 +66,61 @@ put_back(WeftWiring *wiring, GPtrArray *wishes)
 }
 
 static void
+answer_all(const GPtrArray *wishes, const GError *error)
+{
+    for (guint i = 0; i < wishes->len; i++)
+        answer(wishes->pdata[i], error);
+}
+
+/* one_by_one: it may have failed because of one of its wishes. */
+static void
+finish(WeftWiring *wiring, const GError *error, gboolean one_by_one)
+{
+    g_autoptr(GPtrArray) wishes = g_steal_pointer(&wiring->flying);
+    if (error && wishes->len > 1 && one_by_one)
+        put_back(wiring, wishes);
+    else
+        answer_all(wishes, error);
+    send(wiring);
+}
+
+/* Another weftd on this fabric, of a site with numbers of its own, or one that has no right to be there: whoever still has its
+ * hosts goes on after it. */
+static void
+asked_generation(const WeftManager *manager, const GError *error, gpointer data)
+{
+    WeftWiring *wiring = data;
+    weft_failpoint_edge("greet", "after");
+    weft_call_end(&wiring->apply);
+    g_autoptr(GError) conflict = g_steal_pointer(&wiring->conflict);
+    gboolean late = manager && manager->generation > wiring->generation;
+    if (late) {
+        wiring->generation = manager->generation;
+        conflict->code = WEFT_ERROR_BUSY;
+        g_prefix_error(
+            &conflict,
+            "somebody else has changed fabric %s; hosts are asked whose they are, then it is tried again: ", wiring->fabric);
+        if (wiring->overtaken)
+            wiring->overtaken(wiring->guard_data);
+    }
+    finish(wiring, conflict, !late);
+}
+
+static void
 applied(const GError *error, gpointer data)
 {
     WeftWiring *wiring = data;
     weft_failpoint_edge("apply", "after");
 
     weft_call_end(&wiring->apply);
-    g_autoptr(GPtrArray) wishes = g_steal_pointer(&wiring->flying);
-    if (error && wishes->len > 1)
-        put_back(wiring, wishes);
-    else
-        for (guint i = 0; i < wishes->len; i++)
-            answer(wishes->pdata[i], error);
-    send(wiring);
+    if (!g_error_matches(error, WEFT_ERROR, WEFT_ERROR_CONFLICT)) {
+        finish(wiring, error, TRUE);
+        return;
+    }
+    wiring->conflict = g_error_copy(error);
+    weft_call_begin(&wiring->apply, wiring->deadline);
+    weft_failpoint_edge("greet", "before");
+    wiring->driver->ops->greet(wiring->driver, wiring->apply.cancellable, asked_generation, wiring);
 }
 
 static WeftFabricChange *
@@ -88,16 +137,32 @@ gather(WeftWiring *wiring)
         if (wish->partition)
             g_ptr_array_add(change->set, weft_partition_copy(wish->partition));
         else
-            g_array_append_val(change->removed, (guint16){ (guint16)wish->pkey });
+            weft_fabric_change_remove(change, wish->pkey, wish->name);
     }
     return change;
 }
 
 static void
+refuse_waiting(WeftWiring *wiring, const GError *error)
+{
+    g_autoptr(GPtrArray) wishes = g_ptr_array_new_with_free_func(wish_free);
+    Wish *wish;
+    while ((wish = g_queue_pop_head(&wiring->waiting)))
+        g_ptr_array_add(wishes, wish);
+    wiring->alone = 0;
+    answer_all(wishes, error);
+}
+
+static void
 send(WeftWiring *wiring)
 {
+    g_autoptr(GError) error = NULL;
     if (wiring->flying || g_queue_is_empty(&wiring->waiting))
         return;
+    if (wiring->may && !wiring->may(wiring->guard_data, &error)) {
+        refuse_waiting(wiring, error);
+        return;
+    }
     WeftFabricChange *change = gather(wiring);
     weft_call_begin(&wiring->apply, wiring->deadline);
     weft_failpoint_edge("apply", "before");
@@ -129,13 +194,13 @@ add(WeftWiring *wiring, Wish wish)
 void
 weft_wiring_set(WeftWiring *wiring, WeftPartition *partition, WeftWired callback, gpointer data)
 {
-    add(wiring, (Wish){ partition->pkey, partition, callback, data, NULL });
+    add(wiring, (Wish){ .pkey = partition->pkey, .partition = partition, .callback = callback, .data = data });
 }
 
 void
-weft_wiring_remove(WeftWiring *wiring, guint pkey, WeftWired callback, gpointer data)
+weft_wiring_remove(WeftWiring *wiring, guint pkey, const char *name, WeftWired callback, gpointer data)
 {
-    add(wiring, (Wish){ pkey, NULL, callback, data, NULL });
+    add(wiring, (Wish){ .pkey = pkey, .name = g_strdup(name), .callback = callback, .data = data });
 }
 
 /* --- looking --- */
@@ -186,6 +251,14 @@ weft_wiring_new(const char *fabric, WeftFabricDriver *driver, gint64 deadline)
 }
 
 void
+weft_wiring_guard(WeftWiring *wiring, WeftWiringMay may, WeftWiringOvertaken overtaken, gpointer data)
+{
+    wiring->may = may;
+    wiring->overtaken = overtaken;
+    wiring->guard_data = data;
+}
+
+void
 weft_wiring_free(WeftWiring *wiring)
 {
     if (!wiring)
@@ -194,6 +267,7 @@ weft_wiring_free(WeftWiring *wiring)
     weft_call_end(&wiring->survey);
     g_clear_pointer(&wiring->flying, g_ptr_array_unref);
     g_queue_clear_full(&wiring->waiting, wish_free);
+    g_clear_error(&wiring->conflict);
     g_free(wiring->fabric);
     g_free(wiring);
 }

@@ -84,6 +84,8 @@ weft_words(WeftDeed deed, const GError *error, gint64 deadline)
     }
     case WEFT_ERROR_INVALID:
         return g_strdup(words[deed].wrong);
+    case WEFT_ERROR_EXHAUSTED:
+        return g_strdup_printf("%s: a disk has no room for it", words[deed].other);
     default:
         return g_strdup(words[deed].other);
     }

@@ -7,6 +7,7 @@
  * lost. */
 #include "clock.h"
 #include "errors.h"
+#include "size.h"
 #include "text.h"
 #include "work.h"
 
@@ -25,6 +26,7 @@ typedef struct Capture {
     char *host;
     char *domain;
     guint64 memory;
+    guint64 most[2]; /* bytes that its file and its own disk may have */
     gboolean own_disk;
     Step step;
     gboolean busy;
@@ -139,6 +141,7 @@ fail(WeftWork *work, const char *why, const char *detail)
     for (guint i = 0; i < records->len; i++) {
         g_autoptr(WeftTemplate) failed = weft_template_copy(records->pdata[i]);
         failed->state = WEFT_TEMPLATE_FAILED;
+        failed->size = failed->disk_size = 0;
         failed->since = weft_clock_now();
         g_free(failed->reason);
         g_free(failed->detail);
@@ -227,6 +230,7 @@ check_source(const WeftWork *work, const Source *source, gboolean *ret_later)
 static void
 make_private(const WeftWork *work, const WeftNode *node, WeftTemplate *record)
 {
+    const WeftGroup *group = work->cluster->groups->pdata[0]; /* a clone has nodes of one shape */
     g_free(record->id);
     record->id = weft_template_private_id(work->cluster->id, node->rank);
     record->generation = 1;
@@ -235,6 +239,8 @@ make_private(const WeftWork *work, const WeftNode *node, WeftTemplate *record)
     record->rank = node->rank;
     record->cluster = g_strdup(work->cluster->id);
     record->tenant = g_strdup(work->cluster->tenant);
+    record->size = WEFT_SAVED_LIVE_MAX(record->memory);
+    record->disk_size = weft_work_own_disk(work, node) ? WEFT_SAVED_MAX(group->disk ? group->disk : WEFT_IMAGE_SIZE_MAX) : 0;
 }
 
 /* What they are put aside as: WeftTemplate. NULL: they cannot, and why. */
@@ -260,6 +266,23 @@ describe(const WeftWork *work, const Source *source, char **ret_why)
     return g_steal_pointer(&records);
 }
 
+/* The claims of the transaction decide; this is for a reason that helps. */
+static gboolean
+check_storage(const WeftWork *work, const WeftTenant *tenant, const GPtrArray *records, char **ret_why)
+{
+    guint64 used = 0, more = 0, limit = tenant->quota[WEFT_QUOTA_STORAGE];
+    for (guint i = 0; i < records->len; i++)
+        more += weft_template_storage(records->pdata[i]);
+    if (!limit || !weft_store_quota_used(work->control->store, tenant->name, WEFT_QUOTA_STORAGE, &used, NULL) ||
+        (used <= limit && more <= limit - used))
+        return TRUE;
+    g_autofree char *used_text = weft_size_format(used), *limit_text = weft_size_format(limit);
+    g_autofree char *more_text = weft_size_format(more);
+    *ret_why = g_strdup_printf("its tenant's storage has no room for the memory of its nodes: %s of %s in use, up to %s more",
+                               used_text, limit_text, more_text);
+    return FALSE;
+}
+
 /* The other cluster must not have begun something else meanwhile. */
 static void
 begin(WeftWork *work, const Source *source)
@@ -267,7 +290,8 @@ begin(WeftWork *work, const Source *source)
     g_autofree char *why = NULL;
     g_autofree char *key = weft_cluster_key(source->cluster->tenant, source->cluster->name);
     g_autoptr(GPtrArray) records = describe(work, source, &why);
-    if (!records) {
+    g_autoptr(WeftTenant) tenant = weft_store_load_tenant(work->control->store, work->cluster->tenant, NULL, NULL);
+    if (!records || (tenant && !check_storage(work, tenant, records, &why))) {
         doom(work, why, NULL);
         return;
     }
@@ -275,7 +299,7 @@ begin(WeftWork *work, const Source *source)
     weft_txn_expect(txn, WEFT_KIND_CLUSTER_STATUS, key, source->status_revision);
     weft_txn_expect(txn, WEFT_KIND_CLUSTER, work->key, work->cluster_revision);
     for (guint i = 0; i < records->len; i++)
-        weft_txn_put_template(txn, records->pdata[i], WEFT_ABSENT);
+        weft_txn_put_template(txn, records->pdata[i], tenant, WEFT_ABSENT);
     weft_work_commit(work, txn);
 }
 
@@ -385,7 +409,8 @@ step_job(const WeftWork *work, const Capture *capture)
     WeftJob *job = weft_job_new(fetches ? WEFT_STEP_FETCH : WEFT_STEP_DISCARD, capture->host, uri, file);
     if (fetches) {
         g_autofree char *name = g_strconcat(capture->template, suffix, NULL);
-        job->path = weft_images_path(work->control, name);
+        weft_images_fetch(work->control, job, weft_images_path(work->control, name),
+                          capture->most[capture->step == FETCH_DISK]);
     }
     return job;
 }
@@ -397,6 +422,7 @@ take_step(WeftWork *work, Capture *capture)
     job->deadline = weft_images_deadline(work->control, capture->memory);
     job->done = step_ended;
     job->owner = work;
+    job->tenant = g_strdup(work->cluster->tenant);
     job->subject = g_strdup(capture->node);
     capture->busy = TRUE;
     g_hash_table_insert(work->jobs, g_strdup(capture->node), job->cancellable);
@@ -423,6 +449,7 @@ capture_new(const WeftWork *work, const WeftTemplate *record, const WeftNode *no
                           .host = g_strdup(node->host),
                           .domain = weft_node_domain(node),
                           .memory = weft_node_memory(node),
+                          .most = { record->size, record->disk_size },
                           .own_disk = weft_work_own_disk(work, node) != NULL };
     return capture;
 }
@@ -528,8 +555,12 @@ go_on(WeftWork *work)
             fail(work, why, detail);
             return;
         }
-        if (capture->busy || capture->step == DONE || !weft_rest_is_over(&capture->rest))
+        if (capture->busy || capture->step == DONE)
             continue;
+        if (!weft_rest_is_over(&capture->rest, work->now)) {
+            weft_work_wake_at(work, capture->rest.not_before);
+            continue;
+        }
         if (capture->step < CLEAN && !is_there(work, capture)) {
             g_autofree char *why = g_strdup_printf("%s went, or was started anew, before its memory was saved", capture->label);
             fail(work, why, NULL);

@@ -62,8 +62,10 @@ weft_work_tell_cold(const WeftWork *work, WeftTxn *txn, WeftNodeWork *item)
 gboolean
 weft_work_is_primed(const WeftWork *work, const WeftNode *node)
 {
+    if (!node->template || weft_templates_primed(work->control->templates, node))
+        return TRUE;
     const WeftNodeWork *item = weft_work_find(work, node->id);
-    return !node->template || (item && item->whole) || weft_templates_primed(work->control->templates, node);
+    return item && item->whole;
 }
 
 void
@@ -231,7 +233,8 @@ saved(WeftJob *job, const GError *error)
     g_autofree char *domain = weft_node_domain(item->node);
     g_autofree char *file = g_strconcat(domain, WEFT_SAVED_SUFFIX, NULL);
     WeftJob *next = capture_job(work, item, WEFT_STEP_FETCH, file, fetched);
-    next->path = weft_images_path(work->control, file);
+    weft_images_fetch(work->control, next, weft_images_path(work->control, file),
+                      WEFT_SAVED_LIVE_MAX(weft_node_memory(item->node)));
     weft_work_submit(work, item, next);
 }
 

@@ -73,12 +73,6 @@ weft_freeze_free(WeftFreeze *freeze)
     g_free(freeze);
 }
 
-static gboolean
-has_files(const WeftCheckpoint *checkpoint)
-{
-    return weft_checkpoint_file(checkpoint, 0) != NULL;
-}
-
 static WeftFreeze *
 freeze_new(const WeftCheckpoint *checkpoint)
 {
@@ -86,7 +80,7 @@ freeze_new(const WeftCheckpoint *checkpoint)
     freeze->name = g_strdup(checkpoint->name);
     freeze->shares = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, share_free);
     if (checkpoint->state == WEFT_CHECKPOINT_SAVED)
-        freeze->stage = has_files(checkpoint) ? KEEP : RECORD;
+        freeze->stage = weft_checkpoint_has_files(checkpoint) ? KEEP : RECORD;
     return freeze;
 }
 
@@ -287,6 +281,15 @@ begin_go_on(WeftWork *work, WeftNodeWork *item)
     weft_work_go_on(work, item, talked);
 }
 
+/* Bytes of the file that is fetched. */
+static guint64
+most_of(const WeftWork *work, const WeftNodeWork *item)
+{
+    const WeftGroup *group = work->cluster->groups->pdata[weft_node_group(item->node, work->cluster)];
+    guint64 disk = group->disk ? group->disk : WEFT_IMAGE_SIZE_MAX;
+    return WEFT_SAVED_MAX(work->freeze->stage == FETCH_DISK ? disk : weft_node_memory(item->node));
+}
+
 static void
 call(WeftWork *work, WeftNodeWork *item, const Deed *deed)
 {
@@ -297,7 +300,8 @@ call(WeftWork *work, WeftNodeWork *item, const Deed *deed)
     gboolean carries = deed->step == WEFT_STEP_SAVE || deed->step == WEFT_STEP_FETCH || deed->step == WEFT_STEP_DISCARD;
     job->deadline = weft_images_deadline(work->control, carries ? weft_node_memory(item->node) : 0);
     job->goes_on = TRUE;
-    job->path = deed->step == WEFT_STEP_FETCH ? weft_images_path(work->control, text) : NULL;
+    if (deed->step == WEFT_STEP_FETCH)
+        weft_images_fetch(work->control, job, weft_images_path(work->control, text), most_of(work, item));
     job->done = called;
     weft_work_submit(work, item, job);
 }
@@ -345,10 +349,10 @@ run_stage(WeftWork *work)
         if (share->done > freeze->stage || !has_part(work, item))
             continue;
         all = FALSE;
-        if (!weft_rest_is_over(&share->rest))
+        if (!weft_rest_is_over(&share->rest, work->now))
             weft_work_wake_at(work, share->rest.not_before);
         if (share->running || g_hash_table_contains(work->jobs, item->node->id) ||
-            weft_work_is_stilling(work, item->node->id) || !weft_rest_is_over(&share->rest) ||
+            weft_work_is_stilling(work, item->node->id) || !weft_rest_is_over(&share->rest, work->now) ||
             (deed->talk && !weft_hosts_inventory(work->control->hosts, item->node->host, NULL)))
             continue; /* its host's first word, too, wakes the cluster */
         share->running = freeze->stage + 1;
@@ -461,7 +465,7 @@ advance(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revision)
     WeftFreeze *freeze = work->freeze;
     for (;;) {
         gboolean unwritten = (freeze->stage == RECORD && checkpoint->state != WEFT_CHECKPOINT_SAVED) ||
-                             (freeze->stage == KEEP && !freeze->reason && !has_files(checkpoint));
+                             (freeze->stage == KEEP && !freeze->reason && !weft_checkpoint_has_files(checkpoint));
         if (freeze->stage == END || unwritten)
             return record(work, checkpoint, revision);
         if (!is_skipped(freeze, checkpoint) && !run_stage(work))
@@ -482,7 +486,7 @@ weft_work_freeze(WeftWork *work)
     if (!work->freeze)
         work->freeze = freeze_new(checkpoint);
     const char *obstacle = checkpoint->state == WEFT_CHECKPOINT_WANTED ? find_obstacle(work) : NULL;
-    if (has_files(checkpoint)) {
+    if (weft_checkpoint_has_files(checkpoint)) {
         work->freeze->stage = work->cluster->deleted ? END : work->freeze->stage;
     } else if (work->cluster->deleted) {
         fail(work, "the cluster was removed meanwhile", NULL);
@@ -491,7 +495,7 @@ weft_work_freeze(WeftWork *work)
         fail(work, "a node of it failed, moved or was to go meanwhile; wait until it is ready, and try again", NULL);
     } else if (obstacle) {
         fail(work, obstacle, NULL);
-    } else if (checkpoint->state == WEFT_CHECKPOINT_WANTED && !are_kinds_known(work)) {
+    } else if (checkpoint->state == WEFT_CHECKPOINT_WANTED && (!are_kinds_known(work) || !weft_work_know_host_keys(work))) {
         return FALSE;
     }
     return advance(work, checkpoint, revision);
@@ -520,7 +524,7 @@ weft_work_freeze_away(WeftWork *work, const char **ret_why)
     wanted->created = weft_clock_now();
     wanted->hidden = TRUE;
     WeftTxn *txn = weft_txn_new("checkpoint-wanted");
-    weft_txn_put_checkpoint(txn, wanted, WEFT_ABSENT);
+    weft_txn_put_checkpoint(txn, wanted, NULL, WEFT_ABSENT);
     weft_work_commit(work, txn);
     return TRUE;
 }

@@ -4,6 +4,7 @@
 
 #include "clock.h"
 #include "errors.h"
+#include "id.h"
 #include "schedule.h"
 #include "turns.h"
 
@@ -163,7 +164,8 @@ gboolean
 weft_work_leaves(const WeftWork *work, const WeftNodeWork *item)
 {
     const WeftNode *node = item->node;
-    return node->phase == WEFT_NODE_READY && !node->target && !weft_work_is_freezing(work) && weft_rest_is_over(&item->leave) &&
+    return node->phase == WEFT_NODE_READY && !node->target && !weft_work_is_freezing(work) &&
+           weft_rest_is_over(&item->leave, work->now) &&
            (weft_work_wish(work, node) || (weft_work_is_emptied(work, node) && !node->reason));
 }
 
@@ -359,6 +361,8 @@ leave(WeftWork *work, WeftNodeWork *item, WeftNode *there)
     WeftTxn *txn = weft_txn_new("move-begun");
     const WeftMoveWish *asked = weft_work_wish(work, node);
     g_autoptr(WeftMoveWish) own = asked ? NULL : wish_new(work, node);
+    g_free(there->placement);
+    there->placement = weft_id_new();
     node->target = there;
     node->still = weft_work_needs_still(node);
     item->dirty = item->claims = item->departing = TRUE;
@@ -377,6 +381,14 @@ leave(WeftWork *work, WeftNodeWork *item, WeftNode *there)
     return TRUE;
 }
 
+/* Soon after a start hosts and subnet managers have not all answered: that there is no place says nothing then. */
+static gboolean
+knows_places(const WeftWork *work)
+{
+    return !weft_hosts_await_looks(work->control->hosts, work->key) &&
+           weft_subnets_has_manager(work->control->subnets, work->status->fabric);
+}
+
 gboolean
 weft_work_leave(WeftWork *work, const WeftPlan *plan)
 {
@@ -390,7 +402,8 @@ weft_work_leave(WeftWork *work, const WeftPlan *plan)
         const WeftMoveWish *wish = weft_work_wish(work, item->node);
         if (item->node->shm || work->cluster->shm)
             return refuse(work, item, UNMOVABLE_SHM, TRUE);
-        gboolean full = weft_control_is_cloned(work->control, work->cluster->id) || is_busy(work->control, item->node->host);
+        gboolean full = !knows_places(work) || weft_control_is_cloned(work->control, work->cluster->id) ||
+                        is_busy(work->control, item->node->host);
         WeftNode *there = full ? NULL : find_place(work, item->node, wish, &error);
         if (there && is_busy(work->control, there->host)) {
             g_clear_pointer(&there, weft_node_free);
@@ -398,7 +411,8 @@ weft_work_leave(WeftWork *work, const WeftPlan *plan)
         }
         if (there)
             return leave(work, item, there);
-        if (full) { /* the end of another move wakes it, or a host that tells something new */
+        gboolean unsure = wish && weft_hosts_may_open(work->control->hosts, work->status->fabric);
+        if (full || unsure) { /* the end of another move wakes it, or a host that tells something new */
             weft_rest_wait(&item->leave, &work->control->options.backoff);
             item->awaits = TRUE;
             weft_work_set_waiting(work, TRUE);

@@ -164,7 +164,8 @@ begin_move(WeftWork *work, WeftNodeWork *item)
     job->to_uri = g_strdup(to->uri);
     job->move = (WeftMove){ .copy = choose_copy(work, item),
                             .stall = options->migration_stall,
-                            .bandwidth = options->migration_bandwidth };
+                            .bandwidth = options->migration_bandwidth,
+                            .patience = options->start_deadline / 2 }; /* so it has ended before the call has to */
     if (weft_copy_takes_rdma(job->move.copy))
         job->rdma = g_strdup(weft_hosts_rdma(work->control->hosts, job->host, job->to));
     item->moving = job;
@@ -238,8 +239,7 @@ looked(WeftJob *job, const GError *error)
 static void
 look_here(WeftWork *work, WeftNodeWork *item)
 {
-    gboolean rests = item->rest.not_before > g_get_monotonic_time();
-    if (!rests && !item->stays && !g_hash_table_contains(work->jobs, item->node->id))
+    if (weft_rest_is_over(&item->rest, work->now) && !item->stays && !g_hash_table_contains(work->jobs, item->node->id))
         weft_work_submit(work, item, job_here(work, item, WEFT_STEP_RESUME, looked));
 }
 

@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+/* Each of a thousand hosts has all the others as peers: a step compares and tells so many, which takes some milliseconds. */
+#define PEERS_AT_ONCE 32768
+
 /* Which hosts should have what follows from where the nodes are: all that have nodes which are to stay know each other. A host
  * whose last node has stopped forgets the network before that node is released, so that no host has one which no node
  * explains. */
@@ -124,11 +127,12 @@ gather_peers(WeftWork *work)
 
 /* NULL: nothing. */
 static WeftHostNetwork *
-wish_for(const WeftWork *work, const WeftJoin *join)
+wish_for(WeftWork *work, const WeftJoin *join)
 {
     if (!join->members)
         return NULL;
-    WeftHostNetwork *network = weft_host_network_new(work->status->vxlan, work->cluster->id);
+    work->compared += work->peers->len;
+    WeftHostNetwork *network = weft_host_network_new(work->status->vxlan, work->cluster->id, work->control->options.site);
     g_autofree char *own = address_of(work, join->host);
     for (guint i = 0; i < work->peers->len; i++)
         if (strcmp(work->peers->pdata[i], own) != 0)
@@ -138,19 +142,31 @@ wish_for(const WeftWork *work, const WeftJoin *join)
 
 /* A thousand hosts with a thousand peers each are compared once, not at each look. */
 static gboolean
-is_right(const WeftWork *work, WeftJoin *join)
+is_right(WeftWork *work, WeftJoin *join)
 {
     guint64 serial;
     const WeftHostNetwork *has = weft_hosts_network(work->control->hosts, join->host, work->status->vxlan, &serial);
     if (!join->members)
         return !has;
-    if (join->epoch == work->epoch && join->serial == serial && has)
+    if (!has)
+        return FALSE;
+    if (join->epoch == work->epoch && join->serial == serial)
         return join->right;
     g_autoptr(WeftHostNetwork) wish = wish_for(work, join);
     join->epoch = work->epoch;
     join->serial = serial;
-    join->right = has && weft_host_network_equal(has, wish);
+    join->right = weft_host_network_equal(has, wish);
     return join->right;
+}
+
+/* The next step goes on. */
+static gboolean
+had_enough(WeftWork *work)
+{
+    if (work->compared < PEERS_AT_ONCE)
+        return FALSE;
+    weft_work_wake(work);
+    return TRUE;
 }
 
 void
@@ -166,13 +182,14 @@ weft_work_survey(WeftWork *work)
         gather_peers(work);
     work->epoch = epoch;
     work->connected = TRUE;
+    work->compared = 0;
     GHashTableIter iter;
     gpointer value;
     g_hash_table_iter_init(&iter, work->joins);
-    while (g_hash_table_iter_next(&iter, NULL, &value)) {
+    while (work->connected && g_hash_table_iter_next(&iter, NULL, &value)) {
         WeftJoin *join = value;
         if (is_present(work, join) && join->members)
-            work->connected &= !join->busy && is_right(work, join);
+            work->connected = !join->busy && is_right(work, join) && !had_enough(work);
     }
 }
 
@@ -225,7 +242,8 @@ told(WeftJob *job, const GError *error)
 static void
 doubt(const WeftWork *work, const WeftJoin *join)
 {
-    g_autoptr(WeftHostNetwork) something = weft_host_network_new(work->status->vxlan, work->cluster->id);
+    g_autoptr(WeftHostNetwork) something =
+        weft_host_network_new(work->status->vxlan, work->cluster->id, work->control->options.site);
     g_ptr_array_add(something->peers, g_strdup("")); /* no wish is like that */
     weft_hosts_set_network(work->control->hosts, join->host, something->vxlan, something);
 }
@@ -237,9 +255,10 @@ tell(WeftWork *work, WeftJoin *join)
     WeftHostNetwork *wish = wish_for(work, join);
     const WeftHost *host = weft_fleet_host(control->fleet, join->host);
     WeftJob *job = weft_job_new(wish ? WEFT_STEP_CONNECT : WEFT_STEP_DISCONNECT, join->host, host->uri, NULL);
-    job->network = wish ? wish : weft_host_network_new(work->status->vxlan, work->cluster->id);
+    job->network = wish ? wish : weft_host_network_new(work->status->vxlan, work->cluster->id, work->control->options.site);
     job->deadline = control->options.connect_deadline;
     job->owner = work;
+    job->tenant = g_strdup(work->cluster->tenant);
     job->done = told;
     if (wish)
         doubt(work, join);
@@ -260,18 +279,18 @@ weft_work_connect(WeftWork *work)
 {
     if (!work->status || !work->status->vxlan)
         return;
-    gint64 now = g_get_monotonic_time();
+    work->compared = 0;
     GHashTableIter iter;
     gpointer value;
     g_hash_table_iter_init(&iter, work->joins);
-    while (g_hash_table_iter_next(&iter, NULL, &value)) {
+    while (g_hash_table_iter_next(&iter, NULL, &value) && !had_enough(work)) {
         WeftJoin *join = value;
         if (!can_be_told(work, join) || is_right(work, join))
             continue;
-        if (join->rest.not_before > now)
-            weft_work_wake_at(work, join->rest.not_before);
-        else
+        if (weft_rest_is_over(&join->rest, work->now))
             tell(work, join);
+        else
+            weft_work_wake_at(work, join->rest.not_before);
     }
 }
 

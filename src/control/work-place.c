@@ -6,6 +6,8 @@
 #include "turns.h"
 #include "work.h"
 
+#define REPLACE_SLICE 5000 /* microseconds in which a step looks for places of lost nodes, each for some 1000 */
+
 /* A placement on its way into a transaction. */
 typedef struct Placing {
     WeftWork *work;
@@ -27,12 +29,17 @@ weft_work_has_rank(const WeftWork *work, guint rank)
     return FALSE;
 }
 
-static guint
-free_rank(const WeftWork *work, guint from)
+/* Set of the ranks (as pointers) of those that stay: a thousand new ones ask each for the next free one. */
+static GHashTable *
+list_ranks(const WeftWork *work)
 {
-    while (weft_work_has_rank(work, from))
-        from++;
-    return from;
+    GHashTable *ranks = g_hash_table_new(NULL, NULL);
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNode *node = ((const WeftNodeWork *)work->nodes->pdata[i])->node;
+        if (node->phase != WEFT_NODE_STOPPING)
+            g_hash_table_add(ranks, GUINT_TO_POINTER(node->rank));
+    }
+    return ranks;
 }
 
 static void
@@ -52,6 +59,7 @@ give_identity(WeftWork *work, WeftNode *node, guint rank)
     node->id = weft_node_id(work->cluster->id, work->status->next_serial++);
     node->rank = rank;
     node->phase = WEFT_NODE_CLAIMED;
+    node->placement = weft_id_new();
     node->since = weft_clock_now();
     node->mac = weft_mac_format(weft_random_u64());
     for (guint i = 0; i < node->devices->len; i++) {
@@ -203,31 +211,26 @@ weft_work_like(const WeftWork *work)
 }
 
 gboolean
-weft_work_grant(WeftWork *work, const WeftPlacement *placement, GError **error)
+weft_work_grant(WeftWork *work, WeftDecision *decision, GError **error)
 {
     WeftControl *control = work->control;
+    const WeftPlacement *placement = &decision->placement;
     const char *fabric = weft_fleet_host(control->fleet, weft_fleet_name(control->fleet, placement->seats[0].host))->fabric;
-    WeftGrant grant = { .placement = *placement, .when = weft_clock_now() };
+    WeftGrant grant = { .placement = *placement, .when = decision->when };
     if (!work->status || !work->status->pkey) {
-        grant.pkey = weft_subnets_take_pkey(control->subnets, fabric, work->key, error);
+        grant.pkey = weft_subnets_take_pkey(control->subnets, fabric, work->key, work->cluster->id, error);
         if (!grant.pkey)
             return FALSE;
     }
-    grant.fabric = g_strdup(fabric);
-    grant.placement.seats = g_memdup2(placement->seats, placement->n * sizeof *placement->seats);
     weft_fleet_take_seats(control->fleet, placement->seats, placement->n, work->cluster->id);
+    grant.fabric = g_strdup(fabric);
+    grant.nodes = g_steal_pointer(&decision->nodes);
+    decision->placement.seats = NULL;
+    for (guint i = 0; i < grant.nodes->len; i++)
+        name_cluster(work, grant.nodes->pdata[i]);
     work->grant = g_memdup2(&grant, sizeof grant);
     weft_work_wake(work);
     return TRUE;
-}
-
-void
-weft_work_make_nodes(WeftWork *work, const WeftPlaceRequest *request)
-{
-    WeftGrant *grant = work->grant;
-    grant->nodes = weft_placement_nodes(work->control->fleet, request, &grant->placement);
-    for (guint i = 0; i < grant->nodes->len; i++)
-        name_cluster(work, grant->nodes->pdata[i]);
 }
 
 static void
@@ -296,10 +299,15 @@ claim_granted(Placing *placing)
     GPtrArray *nodes = work->grant->nodes;
     guint next = 0;
     settle_partition(work);
+    g_autoptr(GHashTable) taken = list_ranks(work);
     for (guint i = 0; i < nodes->len; i++) {
         guint rank = weft_work_saved_rank(work, nodes->pdata[i]);
-        if (rank == WEFT_NODES_MAX)
-            rank = next = free_rank(work, next);
+        if (rank == WEFT_NODES_MAX) {
+            while (g_hash_table_contains(taken, GUINT_TO_POINTER(next)))
+                next++;
+            rank = next;
+        }
+        g_hash_table_add(taken, GUINT_TO_POINTER(rank));
         claim(placing, nodes->pdata[i], rank);
     }
     g_ptr_array_set_free_func(nodes, NULL);
@@ -407,7 +415,7 @@ start_anew(WeftWork *work)
         if (phase != WEFT_NODE_UP && phase != WEFT_NODE_READY && !(phase == WEFT_NODE_CLAIMED && begun))
             continue;
         weft_work_interrupt(work, item);
-        weft_work_set_phase(work, item, WEFT_NODE_FAILED, "its partition's number turned out to be the site's own", NULL);
+        weft_work_set_phase(work, item, WEFT_NODE_FAILED, "its partition's number turned out to be another partition's", NULL);
     }
 }
 
@@ -415,9 +423,10 @@ void
 weft_work_renumber(WeftWork *work)
 {
     WeftClusterStatus *status = work->status;
-    guint pkey = weft_subnets_take_pkey(work->control->subnets, status->fabric, work->key, NULL);
+    guint pkey = weft_subnets_take_pkey(work->control->subnets, status->fabric, work->key, work->cluster->id, NULL);
     if (!pkey)
         return;
+    work->pkey_left = status->pkey;
     set_pkey(work, pkey);
     status->generation++;
     work->status_dirty = TRUE;
@@ -481,6 +490,22 @@ replace(Placing *placing, WeftNodeWork *item)
     weft_work_retire(work, item);
 }
 
+/* A few of many that were lost together: the next step goes on, before the fabric is told of any. */
+static void
+replace_some(Placing *placing, const WeftPlan *plan, guint n)
+{
+    gint64 end = g_get_monotonic_time() + REPLACE_SLICE;
+    for (guint i = 0; i < n; i++) {
+        if (plan->actions[i] != WEFT_DO_REPLACE)
+            continue;
+        replace(placing, placing->work->nodes->pdata[i]);
+        if (g_get_monotonic_time() > end) {
+            weft_work_wake(placing->work);
+            return;
+        }
+    }
+}
+
 gboolean
 weft_work_place(WeftWork *work, const WeftPlan *plan)
 {
@@ -494,9 +519,7 @@ weft_work_place(WeftWork *work, const WeftPlan *plan)
     weft_work_set_waiting(work, weft_work_has_homeless(work));
     place_missing(&placing, plan);
     guint granted = placing.placed;
-    for (guint i = 0; i < n; i++)
-        if (plan->actions[i] == WEFT_DO_REPLACE)
-            replace(&placing, work->nodes->pdata[i]);
+    replace_some(&placing, plan, n);
     if (placing.placed == 0)
         return FALSE;
     if (placing.placed > granted)

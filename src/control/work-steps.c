@@ -1,6 +1,7 @@
 #include "discover.h"
 #include "domain-xml.h"
 #include "errors.h"
+#include "node-mark.h"
 #include "seed.h"
 #include "work.h"
 
@@ -54,7 +55,8 @@ fork_failed(WeftWork *work, WeftNodeWork *item, const WeftMishap *mishap)
 }
 
 /* A host that cannot be reached gets a few tries before its node looks for another; so does a stream that somebody else has.
- * One that cannot run it as it is gets no other: what its hosts are able to may differ. */
+ * One that cannot run it as it is gets no other, nor one whose disk is full: what other hosts are able to, and have, may
+ * differ. */
 void
 weft_work_start_failed(WeftWork *work, WeftNodeWork *item, const WeftMishap *mishap)
 {
@@ -75,7 +77,7 @@ weft_work_start_failed(WeftWork *work, WeftNodeWork *item, const WeftMishap *mis
         return;
     g_autofree char *reason = g_strdup_printf("%s (try %u)", words, item->rest.attempts);
     item->refused = code == WEFT_ERROR_INVALID;
-    if (unreached || item->refused) {
+    if (unreached || item->refused || code == WEFT_ERROR_EXHAUSTED) {
         weft_work_host_failed(work, item, item->refused ? words : reason, detail);
         return;
     }
@@ -89,6 +91,7 @@ void
 weft_work_submit(WeftWork *work, WeftNodeWork *item, WeftJob *job)
 {
     job->owner = work;
+    job->tenant = g_strdup(item->node->tenant);
     job->subject = g_strdup(item->node->id);
     g_hash_table_insert(work->jobs, g_strdup(item->node->id), job->cancellable);
     weft_jobs_submit(work->control->jobs, job);
@@ -246,10 +249,8 @@ weft_work_shared_keys(const WeftWork *work)
 static Birth *
 birth_new(const WeftWork *work, const WeftNode *node)
 {
-    json_t *json = weft_node_to_json(node);
-    Birth birth = { weft_node_from_json(json, NULL), weft_cluster_copy(work->cluster), work->status->pkey,
-                    &work->control->options, weft_work_shared_keys(work) };
-    json_decref(json);
+    Birth birth = { weft_node_copy(node), weft_cluster_copy(work->cluster), work->status->pkey, &work->control->options,
+                    weft_work_shared_keys(work) };
     return g_memdup2(&birth, sizeof birth);
 }
 
@@ -306,6 +307,9 @@ define(WeftWork *work, const WeftNode *node, const Definition *definition, GErro
     WeftDomainSpec spec = {
         .node = node, .host = complete ? complete : host, .pkey = work->status->pkey, .vxlan = work->status->vxlan
     };
+    g_autofree char *record = definition->what == WHOLE ? weft_node_mark_write(node, work->cluster, work->status, image) : NULL;
+    spec.site = control->options.site;
+    spec.record = record;
     g_autoptr(GArray) shared = weft_work_shared_keys(work);
     spec.shared = shared;
     spec.image = image;

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define NODES_AT_ONCE 128 /* that a step reads, each in some 20 to 50 microseconds */
+
 static void
 node_work_free(gpointer data)
 {
@@ -16,6 +18,7 @@ node_work_free(gpointer data)
     g_free(item->unforked);
     g_free(item->unforked_detail);
     weft_rest_clear(&item->leave);
+    weft_node_free(item->given_up);
     weft_node_free(item->before);
     g_free(item->unmoved);
     g_free(item->unmoved_detail);
@@ -24,12 +27,19 @@ node_work_free(gpointer data)
     g_free(item);
 }
 
-WeftNodeWork *
-weft_work_add(WeftWork *work, WeftNode *node, gint64 revision)
+static WeftNodeWork *
+node_work_new(WeftNode *node, gint64 revision)
 {
     WeftNodeWork *item = g_new0(WeftNodeWork, 1);
     item->node = node;
     item->revision = revision;
+    return item;
+}
+
+WeftNodeWork *
+weft_work_add(WeftWork *work, WeftNode *node, gint64 revision)
+{
+    WeftNodeWork *item = node_work_new(node, revision);
     g_ptr_array_add(work->nodes, item);
     return item;
 }
@@ -120,6 +130,7 @@ weft_work_unload(WeftWork *work)
     g_clear_pointer(&work->cluster, weft_cluster_free);
     g_clear_pointer(&work->status, weft_cluster_status_free);
     g_clear_pointer(&work->nodes, g_ptr_array_unref);
+    g_clear_pointer(&work->reading, g_ptr_array_unref);
     work->status_revision = 0;
     work->status_dirty = FALSE;
     weft_work_set_waiting(work, FALSE);
@@ -137,21 +148,32 @@ load_status(WeftWork *work, GError **error)
     return FALSE;
 }
 
+/* Some of them. Nobody but its work changes them, or else it begins again (weft_control_reload()). *ret_all: these were the
+ * last. */
 static gboolean
-load_nodes(WeftWork *work, GError **error)
+read_nodes(WeftWork *work, const char *cluster_id, gboolean *ret_all, GError **error)
 {
-    WeftQuery query = { .kind = WEFT_KIND_NODE, .scope = work->cluster->id };
+    const WeftNodeWork *last = work->reading ? work->reading->pdata[work->reading->len - 1] : NULL;
+    if (last && strcmp(last->node->cluster, cluster_id) != 0) {
+        g_clear_pointer(&work->reading, g_ptr_array_unref);
+        last = NULL;
+    }
+    WeftQuery query = {
+        .kind = WEFT_KIND_NODE, .scope = cluster_id, .after = last ? last->node->id : NULL, .limit = NODES_AT_ONCE
+    };
     g_autoptr(GPtrArray) records = weft_store_list(work->control->store, &query, error);
     if (!records)
         return FALSE;
-    work->nodes = g_ptr_array_new_with_free_func(node_work_free);
+    if (!work->reading)
+        work->reading = g_ptr_array_new_with_free_func(node_work_free);
     for (guint i = 0; i < records->len; i++) {
         const WeftRecord *record = records->pdata[i];
         WeftNode *node = weft_record_node(record, error);
         if (!node)
             return FALSE;
-        weft_work_add(work, node, record->revision);
+        g_ptr_array_add(work->reading, node_work_new(node, record->revision));
     }
+    *ret_all = records->len < NODES_AT_ONCE;
     return TRUE;
 }
 
@@ -168,6 +190,7 @@ try_anew(WeftWork *work)
         ((WeftNodeWork *)work->nodes->pdata[i])->refused = FALSE;
 }
 
+/* Until all its nodes are read it is as if it were not loaded. */
 static gboolean
 load(WeftWork *work, GError **error)
 {
@@ -175,20 +198,26 @@ load(WeftWork *work, GError **error)
     if (!cluster)
         return FALSE;
     /* Only the wish is new: what is known of the nodes stays. A cluster of the same name that is another one is loaded anew. */
-    gboolean same = work->cluster && strcmp(work->cluster->id, cluster->id) == 0;
+    gboolean same = work->cluster && strcmp(work->cluster->id, cluster->id) == 0, all = TRUE;
     if (same)
         leave_queue(work);
-    else
+    else if (work->cluster)
         weft_work_unload(work);
+    if (!same && !read_nodes(work, cluster->id, &all, error))
+        return FALSE;
+    if (!all)
+        return TRUE;
     g_clear_pointer(&work->cluster, weft_cluster_free);
     work->cluster = g_steal_pointer(&cluster);
+    if (!same) {
+        if (!load_status(work, error))
+            return FALSE;
+        work->nodes = g_steal_pointer(&work->reading);
+        work->wishes_stale = TRUE;
+    }
     if (work->wish_stale)
         try_anew(work);
     work->wish_stale = FALSE;
-    if (!same && (!load_status(work, error) || !load_nodes(work, error)))
-        return FALSE;
-    if (!same)
-        work->wishes_stale = TRUE;
     weft_turns_note_wish(work->control->turns, work->key, work->cluster);
     weft_turns_hold(work->control->turns, work);
     return TRUE;
@@ -200,8 +229,10 @@ weft_work_refresh(WeftWork *work)
     if (work->cluster && !work->wish_stale)
         return WEFT_WORK_LOADED;
     g_autoptr(GError) error = NULL;
-    if (load(work, &error))
-        return WEFT_WORK_LOADED;
+    if (load(work, &error)) {
+        weft_work_wake(work);
+        return WEFT_WORK_READ;
+    }
     weft_work_unload(work);
     if (g_error_matches(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
         weft_turns_note_wish(work->control->turns, work->key, NULL);
@@ -218,7 +249,9 @@ weft_work_refresh(WeftWork *work)
 static WeftSeen
 host_seen(const WeftWork *work, const WeftNode *node)
 {
-    WeftSeen seen = weft_hosts_seen(work->control->hosts, node->host);
+    WeftSeen seen = weft_hosts_seen_of(work->control->hosts, node);
+    if (seen == WEFT_SEEN_HELD)
+        weft_hosts_await_looks(work->control->hosts, work->key);
     gboolean moving = weft_hosts_is_moving(work->control->hosts, node->host, NULL);
     if (!moving || (seen != WEFT_SEEN_EVICTING && seen != WEFT_SEEN_UP))
         return seen;
@@ -236,7 +269,7 @@ view_of(const WeftWork *work, const WeftNodeWork *item)
         .node = node,
         .host = host_seen(work, node),
         .busy = g_hash_table_contains(work->jobs, node->id),
-        .resting = item->rest.not_before > g_get_monotonic_time(),
+        .resting = !weft_rest_is_over(&item->rest, work->now),
         .started = item->started,
         .stopped = item->stopped,
         .prepared = node->phase != WEFT_NODE_CLAIMED || weft_work_is_prepared(work, node),
@@ -430,7 +463,10 @@ update_reason(WeftWork *work)
         text = weft_rest_text(trouble);
         detail = g_strdup(trouble->detail);
     } else if (!tell_silence(work, &text, &detail) && !well) {
-        weft_work_tell_preparing(work, &text, &detail);
+        if (!weft_work_may_wire(work))
+            text = weft_subnets_why_not_wire(work->control->subnets, work->status->fabric, work->status->pkey);
+        if (!text)
+            weft_work_tell_preparing(work, &text, &detail);
         if (!text)
             weft_work_tell_moving(work, &text);
         if (!text)
@@ -496,6 +532,10 @@ put_status(WeftWork *work, WeftTxn *txn)
     if (work->status->phase == WEFT_CLUSTER_READY && work->status->origin)
         weft_work_thawed(work, txn);
     weft_txn_put_cluster_status(txn, work->status, work->status_revision ? work->status_revision : WEFT_ABSENT);
+    /* A manager with older partitions may bring it back under that number: then it has ended there. */
+    g_autofree char *partition = weft_partition_name(work->cluster->id);
+    if (work->pkey_left)
+        weft_txn_rest_pkey(txn, work->status->fabric, work->pkey_left, partition, weft_clock_now());
     work->status_dirty = FALSE;
     work->status_writing = TRUE;
     if (work->told_phase == (int)work->status->phase)
@@ -536,6 +576,8 @@ take_over(WeftWork *work, gint64 revision)
     if (work->status && work->status->phase == WEFT_CLUSTER_PREEMPTED)
         work->preempt = NULL;
     weft_expiry_set(work->control->expiry, work->key, work->finishing ? NULL : work->status);
+    if (work->pkey_left && work->status)
+        weft_subnets_leave_pkey(work->control->subnets, work->status->fabric, work->pkey_left, work->cluster->id);
     if (work->finishing)
         weft_subnets_free_pkey(work->control->subnets, work->status ? work->status->fabric : NULL,
                                work->status ? work->status->pkey : 0);
@@ -598,7 +640,22 @@ committed(gint64 revision, const GError *error, gpointer data)
     if (work->finishing && !error)
         bury(work);
     work->finishing = work->pkey_new = work->status_writing = FALSE;
+    work->pkey_left = 0;
     weft_work_wake(work);
+}
+
+/* A status that is being written meets a conflict, and is read again. */
+void
+weft_control_end_changed(WeftControl *control, const char *cluster_key, const WeftClusterStatus *status, gint64 revision)
+{
+    WeftWork *work = g_hash_table_lookup(control->works, cluster_key);
+    if (!work || !work->status || work->status->ends == status->ends)
+        return;
+    work->status->placed = status->placed;
+    work->status->ends = status->ends;
+    if (!work->status_writing)
+        work->status_revision = revision;
+    weft_turns_hold(control->turns, work);
 }
 
 static void
@@ -624,6 +681,23 @@ put_claims(const WeftWork *work, WeftTxn *txn, const WeftNodeWork *item)
         share_lanes(work, txn, there);
 }
 
+/* Stays that ended with this commit, so that what is left of them may be removed: those of a host that was given up, and the
+ * end of a move where the node is not. */
+static void
+end_stays(WeftTxn *txn, WeftNodeWork *item)
+{
+    if (item->given_up)
+        weft_txn_end_placements(txn, item->given_up);
+    g_clear_pointer(&item->given_up, weft_node_free);
+    if (!item->before)
+        return;
+    g_autoptr(WeftNode) left = weft_node_moved(item->before);
+    if (g_strcmp0(left->placement, item->node->placement) == 0)
+        weft_txn_end_stay(txn, item->before);
+    else
+        weft_txn_end_stay(txn, left);
+}
+
 void
 weft_work_commit(WeftWork *work, WeftTxn *txn)
 {
@@ -631,6 +705,7 @@ weft_work_commit(WeftWork *work, WeftTxn *txn)
         WeftNodeWork *item = work->nodes->pdata[i];
         if (!item->dirty || item->leaving || item->revision == 0)
             continue;
+        end_stays(txn, item);
         if (item->claims)
             put_claims(work, txn, item);
         else

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define DOUBLINGS_MAX 5 /* of the tries before the next node is moved */
+#define KEYS_AT_ONCE 32 /* host keys that a step derives, each in some 0.1 ms */
 
 static void
 begin(WeftWork *work, const WeftNodeWork *item, const WeftLinkAsk *ask)
@@ -111,50 +112,74 @@ compare_ranks(gconstpointer a, gconstpointer b)
     return x < y ? -1 : x > y;
 }
 
-/* Derived once for each node, as it takes its time with a thousand of them. NULL: there is no secret, or no key of it. */
-static const char *
-host_key(const WeftControl *control, WeftNodeWork *item)
+/* Derived once for each node, and a few of a thousand in each step. FALSE: it is the next step's turn. */
+static gboolean
+know_host_key(WeftWork *work, WeftNodeWork *item)
 {
+    const guint8 *secret = work->control->options.secret;
+    if (item->node->host_key || item->host_key || !secret)
+        return TRUE;
+    if (work->derived == KEYS_AT_ONCE)
+        return FALSE;
     g_autoptr(GError) error = NULL;
-    if (item->node->host_key)
-        return item->node->host_key;
-    if (!item->host_key && control->options.secret)
-        item->host_key = weft_host_key_derive(control->options.secret, item->node->id, &error);
-    if (error)
+    work->derived++;
+    item->host_key = weft_host_key_derive(secret, item->node->id, &error);
+    if (error) {
         g_warning("node %s: %s", item->node->id, error->message);
-    return item->host_key;
+        item->host_key = g_strdup(""); /* once is enough */
+    }
+    return TRUE;
 }
 
-static char *
-list_members(const WeftWork *work)
+gboolean
+weft_work_know_host_keys(WeftWork *work)
+{
+    for (guint i = 0; i < work->nodes->len; i++)
+        if (!know_host_key(work, work->nodes->pdata[i])) {
+            weft_work_wake(work);
+            return FALSE;
+        }
+    return TRUE;
+}
+
+const char *
+weft_work_host_key(const WeftNodeWork *item)
+{
+    const char *key = item->node->host_key ? item->node->host_key : item->host_key;
+    return key && *key ? key : NULL;
+}
+
+/* NULL: not all host keys are known yet. */
+static GBytes *
+list_members(WeftWork *work)
 {
     g_autoptr(GPtrArray) items = g_ptr_array_new(), nodes = g_ptr_array_new(), leaves = g_ptr_array_new();
     g_autoptr(GPtrArray) host_keys = g_ptr_array_new();
     for (guint i = 0; i < work->nodes->len; i++) {
-        WeftNodePhase phase = ((const WeftNodeWork *)work->nodes->pdata[i])->node->phase;
-        if (phase == WEFT_NODE_UP || phase == WEFT_NODE_READY)
-            g_ptr_array_add(items, work->nodes->pdata[i]);
+        WeftNodeWork *item = work->nodes->pdata[i];
+        if (item->node->phase != WEFT_NODE_UP && item->node->phase != WEFT_NODE_READY)
+            continue;
+        if (!know_host_key(work, item))
+            return NULL;
+        g_ptr_array_add(items, item);
     }
     g_ptr_array_sort(items, compare_ranks);
     for (guint i = 0; i < items->len; i++) {
-        WeftNodeWork *item = items->pdata[i];
+        const WeftNodeWork *item = items->pdata[i];
         g_ptr_array_add(nodes, item->node);
         g_ptr_array_add(leaves, (char *)weft_fleet_leaf(work->control->fleet, item->node->host));
-        g_ptr_array_add(host_keys, (char *)host_key(work->control, item));
+        g_ptr_array_add(host_keys, (char *)weft_work_host_key(item));
     }
-    return weft_roster_members(nodes, leaves, host_keys);
+    char *text = weft_roster_members(nodes, leaves, host_keys);
+    return g_bytes_new_take(text, strlen(text));
 }
 
-/* A thousand nodes are told of a thousand: what is the same for all is made once. */
+/* The guest program must have given up before we do: it knows better who does not answer. */
 static char *
-roster_for(WeftWork *work, const WeftNode *self)
+head_for(const WeftWork *work, const WeftNode *self)
 {
-    if (!work->members)
-        work->members = list_members(work);
-    g_autofree char *roster = weft_roster_format(work->status->generation, self->rank, work->members);
-    /* The guest program must have given up before we do: it knows better who does not answer. */
     gint64 seconds = work->control->options.meet_deadline / G_USEC_PER_SEC;
-    return g_strdup_printf("%swithin %" G_GINT64_FORMAT "\n", roster, MAX(seconds - seconds / 4, 1));
+    return weft_roster_head(work->status->generation, self->rank, (guint)MAX(seconds - seconds / 4, 1));
 }
 
 static void
@@ -307,11 +332,19 @@ weft_work_meet(WeftWork *work, WeftNodeWork *item)
         weft_work_capture(work, item);
         return;
     }
-    g_autofree char *roster = roster_for(work, item->node);
+    /* A thousand nodes are told of a thousand: what is the same for all is made once. */
+    if (!work->members && work->derived < KEYS_AT_ONCE)
+        work->members = list_members(work);
+    if (!work->members) {
+        weft_work_wake(work);
+        return;
+    }
+    g_autofree char *head = head_for(work, item->node);
     gint64 deadline = work->control->options.meet_deadline;
     begin(work, item,
           &(WeftLinkAsk){ .kind = "meet",
-                          .input = roster,
+                          .input = head,
+                          .more = work->members,
                           .deadline = deadline,
                           .done = answered,
                           .data = talk_new(work, item->node, deadline),

@@ -352,8 +352,7 @@ weft_work_forget_frozen(const WeftWork *work, WeftTxn *txn)
     const WeftCheckpoint *hidden = weft_checkpoints_hidden(work->control->checkpoints, work->cluster, &revision);
     if (!hidden)
         return;
-    g_autofree char *key = weft_cluster_key(hidden->tenant, hidden->name);
-    weft_txn_delete(txn, WEFT_KIND_CHECKPOINT, key, revision);
+    weft_txn_remove_checkpoint(txn, hidden, revision);
 }
 
 void

@@ -74,11 +74,19 @@ weft_work_partition(const WeftWork *work)
     return partition;
 }
 
+gboolean
+weft_work_may_wire(const WeftWork *work)
+{
+    const WeftClusterStatus *status = work->status;
+    return weft_subnets_may_wire(work->control->subnets, status ? status->fabric : NULL, status ? status->pkey : 0,
+                                 work->cluster->id);
+}
+
 void
 weft_work_wire(WeftWork *work)
 {
     WeftClusterStatus *status = work->status;
-    if (work->wiring || !weft_rest_is_over(&work->wire))
+    if (work->wiring || !weft_rest_is_over(&work->wire, work->now))
         return;
     WeftWireOrder order = { status->fabric, work->cluster, status->pkey, NULL };
     if (!work->cluster->deleted)

@@ -1,10 +1,12 @@
 #include "work.h"
 
 #include "clock.h"
+#include "id.h"
 #include "turns.h"
 #include "wakeup.h"
 
-#define STEPS_AT_ONCE 64 /* then others get their turn */
+#define STEPS_AT_ONCE 64 /* then others get their turn, */
+#define STEPS_TIME 4000  /* … or after so many microseconds of processor time: definitions of large nodes are long */
 
 /* --- waking --- */
 
@@ -49,7 +51,7 @@ weft_work_free(WeftWork *work)
     weft_rest_clear(&work->wire);
     weft_rest_clear(&work->place);
     weft_freeze_free(work->freeze);
-    g_free(work->members);
+    g_clear_pointer(&work->members, g_bytes_unref);
     g_free(work->key);
     g_free(work);
 }
@@ -88,6 +90,16 @@ void
 weft_control_wake(WeftControl *control, const char *cluster_key)
 {
     weft_work_wake(work_get(control, cluster_key));
+}
+
+void
+weft_control_wake_all(WeftControl *control)
+{
+    GHashTableIter iter;
+    gpointer work;
+    g_hash_table_iter_init(&iter, control->works);
+    while (g_hash_table_iter_next(&iter, NULL, &work))
+        weft_work_wake(work);
 }
 
 void
@@ -183,6 +195,15 @@ weft_control_pkey_taken(WeftControl *control, const char *cluster_key)
     weft_work_wake(work);
 }
 
+void
+weft_control_reload(WeftControl *control, const char *cluster_key)
+{
+    WeftWork *work = g_hash_table_lookup(control->works, cluster_key);
+    if (work && !work->committing) /* else its commit fails, and it is read again for that */
+        weft_work_unload(work);
+    weft_control_wake(control, cluster_key);
+}
+
 gboolean
 weft_control_is_working(WeftControl *control, const char *cluster_key)
 {
@@ -263,6 +284,26 @@ hear_reports(WeftWork *work)
     work->pkey_taken = FALSE;
 }
 
+static void
+renew(char **placement)
+{
+    g_free(*placement);
+    *placement = weft_id_new();
+}
+
+/* What runs there, or on the way there, has ended for good, whatever becomes of the node: it is another stay from now on.
+ * Should this store ever be an older one, what the next stay started is not taken for this. */
+static void
+give_up_stay(WeftNodeWork *item)
+{
+    json_auto_t *json = weft_node_to_json(item->node);
+    g_clear_pointer(&item->given_up, weft_node_free);
+    item->given_up = weft_node_from_json(json, NULL);
+    renew(&item->node->placement);
+    if (item->node->target)
+        renew(&item->node->target->placement);
+}
+
 /* Changes the node's phase as planned; TRUE when the partition's members change with it. */
 static gboolean
 mark(WeftWork *work, WeftNodeWork *item, WeftAction action)
@@ -273,12 +314,14 @@ mark(WeftWork *work, WeftNodeWork *item, WeftAction action)
         return TRUE;
     case WEFT_DO_LOSE:
         weft_work_interrupt(work, item);
+        give_up_stay(item);
         weft_work_set_phase(work, item, WEFT_NODE_LOST, "its host is lost", NULL);
         return TRUE;
     case WEFT_DO_RECOVER:
         weft_work_set_phase(work, item, WEFT_NODE_FAILED, "its host was lost and came back", NULL);
         return TRUE;
     case WEFT_DO_RETRY:
+        give_up_stay(item);
         weft_work_set_phase(work, item, WEFT_NODE_CLAIMED, NULL, NULL);
         item->node->starts++;
         if (item->node->target)
@@ -380,10 +423,12 @@ finish(WeftWork *work)
     weft_work_end_clone(work, txn);
     if (work->status_revision)
         weft_txn_delete(txn, WEFT_KIND_CLUSTER_STATUS, work->key, work->status_revision);
+    g_autofree char *partition = weft_partition_name(work->cluster->id);
     if (work->status && work->status->pkey)
-        weft_txn_rest_pkey(txn, work->status->fabric, work->status->pkey, now);
+        weft_txn_rest_pkey(txn, work->status->fabric, work->status->pkey, partition, now);
     weft_work_forget_frozen(work, txn);
     weft_txn_delete(txn, WEFT_KIND_CLUSTER, work->key, work->cluster_revision);
+    weft_txn_end(txn, WEFT_THING_NETWORK, work->cluster->id);
     weft_txn_tell(txn, "cluster-deleted", work->cluster, NULL, "everything it held is free");
     work->finishing = TRUE;
     weft_work_commit(work, txn);
@@ -426,12 +471,15 @@ static void
 run_steps(WeftWork *work, const WeftPlan *plan)
 {
     guint steps = 0;
-    g_clear_pointer(&work->members, g_free);
+    gint64 end = 0;
+    g_clear_pointer(&work->members, g_bytes_unref);
     for (guint i = 0; i < work->nodes->len; i++) {
         if (plan->actions[i] < WEFT_DO_PREPARE || (work->fatal && plan->actions[i] != WEFT_DO_STOP))
             continue;
         /* Preparing is only asking, and makes no node busy: counted, the first that wait for their image would be all. */
-        if (plan->actions[i] != WEFT_DO_PREPARE && ++steps > STEPS_AT_ONCE) {
+        if (steps == 0)
+            end = weft_clock_thread() + STEPS_TIME;
+        if (plan->actions[i] != WEFT_DO_PREPARE && (++steps > STEPS_AT_ONCE || weft_clock_thread() > end)) {
             weft_work_wake(work);
             return;
         }
@@ -443,16 +491,16 @@ run_steps(WeftWork *work, const WeftPlan *plan)
 static void
 rest_until_first(WeftWork *work)
 {
-    gint64 now = g_get_monotonic_time(), first = G_MAXINT64;
+    gint64 first = G_MAXINT64;
     gint64 times[] = { work->wire.not_before, work->place.not_before };
     for (guint i = 0; i < G_N_ELEMENTS(times); i++)
-        if (times[i] > now)
+        if (times[i] > work->now)
             first = MIN(first, times[i]);
     for (guint i = 0; i < work->nodes->len; i++) {
         const WeftNodeWork *item = work->nodes->pdata[i];
         gint64 rests[] = { item->rest.not_before, item->leave.not_before };
         for (guint r = 0; r < G_N_ELEMENTS(rests); r++)
-            if (rests[r] > now)
+            if (rests[r] > work->now)
                 first = MIN(first, rests[r]);
     }
     if (first < G_MAXINT64)
@@ -557,9 +605,13 @@ act(WeftWork *work, const WeftPlan *plan)
         (!work->fatal && weft_work_place(work, plan)) || release(work, plan) || weft_work_leave(work, plan))
         return;
     /* Only what is recorded: a generation that the store does not know of could be given again to other members. */
-    if (plan->wire && !work->status_dirty)
-        weft_work_wire(work);
-    weft_work_connect(work);
+    if (!weft_work_may_wire(work)) {
+        weft_hosts_await_free(work->control->hosts, work->key);
+    } else {
+        if (plan->wire && !work->status_dirty)
+            weft_work_wire(work);
+        weft_work_connect(work);
+    }
     run_steps(work, plan);
     rest_until_first(work);
     /* Most find their places at once: then nobody needs to be told that they waited. */
@@ -571,9 +623,11 @@ void
 weft_work_step(WeftWork *work)
 {
     work->awake = FALSE;
+    work->derived = 0;
+    work->now = g_get_monotonic_time();
     if (work->committing)
         return; /* its end wakes us */
-    if (work->write_not_before > g_get_monotonic_time()) {
+    if (work->write_not_before > work->now) {
         weft_work_wake_at(work, work->write_not_before);
         return;
     }
@@ -582,6 +636,7 @@ weft_work_step(WeftWork *work)
         if (is_idle(work))
             forget(work);
         return;
+    case WEFT_WORK_READ:
     case WEFT_WORK_LATER:
         return;
     case WEFT_WORK_LOADED:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "control-private.h"
+#include "queue-worker.h"
 #include "rest.h"
 #include "templates.h"
 
@@ -26,6 +27,7 @@ typedef struct WeftNodeWork {
     char *unforked_detail; /* the driver's words, for operators; NULL: none */
     gboolean claims;       /* what it holds is another than in its record */
     gboolean departing;    /* the commit under way claims its target … */
+    WeftNode *given_up;    /* as it was before its stay ended and another began, until that is written; NULL: none did */
     WeftNode *before;      /* … or ends its move: as it was; NULL: no such is under way */
     WeftRest leave;        /* why it could not leave its host, which is being emptied */
     gboolean awaits;       /* … and that there is no room for it, or that others move just now */
@@ -45,7 +47,7 @@ typedef struct WeftNodeWork {
     gboolean gone_over;   /* it was too late to call that off */
     gboolean copied;      /* what it shared with its template became its own, and no event told yet */
     gboolean whole;       /* a clone that could not share memory: it reads all of it for itself */
-    char *host_key;       /* the public key of its ssh server, for the others; NULL: nobody asked yet */
+    char *host_key;       /* the public key of its ssh server, for the others; "": it has none; NULL: nobody asked yet */
 } WeftNodeWork;
 
 /* A host that failed the cluster, and is passed over for a while. */
@@ -57,7 +59,7 @@ typedef struct WeftShun {
 /* Places that were granted, and are not in the store yet. They are taken in the fleet. */
 typedef struct WeftGrant {
     WeftPlacement placement; /* with seats of its own */
-    GPtrArray *nodes;        /* WeftNode, in the order of the seats; NULL while the queue is gone through */
+    GPtrArray *nodes;        /* WeftNode, in the order of the seats */
     char *fabric;            /* of its hosts, which may go meanwhile */
     guint pkey;              /* its partition's number from now on; 0: it has one */
     gint64 when;
@@ -89,7 +91,8 @@ struct WeftWork {
     gint64 cluster_revision;
     WeftClusterStatus *status; /* NULL: not yet placed nor queued */
     gint64 status_revision;
-    GPtrArray *nodes; /* WeftNodeWork */
+    GPtrArray *nodes;   /* WeftNodeWork */
+    GPtrArray *reading; /* … those that were read, while others are still to be; NULL: none */
 
     GHashTable *jobs;                      /* node id to GCancellable, borrowed: what runs; outlives a reload */
     GPtrArray *wishes;                     /* WeftMoveWish: which of its nodes are to be moved */
@@ -102,7 +105,9 @@ struct WeftWork {
     GHashTable *stills;                    /* node id to what is being brought to rest, or goes on (work-still.c); likewise */
     GPtrArray *captures;                   /* nodes that it is cloned from, while they are saved (work-clone.c); NULL: none */
     GPtrArray *peers;                      /* char *, addresses of the hosts with members, sorted */
-    char *members;                         /* the roster's lines of all who are up, while steps are begun; NULL: to be made */
+    gsize compared;                        /* … of these, in this step, for all its hosts */
+    guint derived;                         /* host keys, in this step */
+    GBytes *members;                       /* the roster's lines of all who are up, while steps are begun; NULL: to be made */
     guint64 look;                          /* counts surveys of the hosts */
     guint64 epoch;                         /* a digest of which hosts have members, and of their descriptions */
     gboolean connected;                    /* all of them have the network as they should */
@@ -119,6 +124,7 @@ struct WeftWork {
     gboolean status_dirty;
     gboolean status_writing;
     gboolean pkey_new;   /* the commit under way brings its partition number */
+    guint pkey_left;     /* … and gives up this one, which another partition has; 0: none */
     gboolean finishing;  /* the commit under way is its last */
     gboolean awake;      /* in the queue */
     gboolean wish_stale; /* the wish's record changed since it was read */
@@ -132,6 +138,7 @@ struct WeftWork {
     guint64 wiring_generation; /* what the fabric is being told */
     WeftRest wire;
     WeftRest place;
+    gint64 now;              /* monotonic: when this step began; whatever rests then has a timer when it ends */
     gint64 write_not_before; /* the store refused a write: nothing is done until then */
     guint timer;
     gint64 timer_at;
@@ -139,9 +146,10 @@ struct WeftWork {
 
 /* work-store.c: reading, changing and writing its records. */
 
-typedef enum { WEFT_WORK_LOADED, WEFT_WORK_GONE, WEFT_WORK_LATER } WeftLoad;
+typedef enum { WEFT_WORK_LOADED, WEFT_WORK_READ, WEFT_WORK_GONE, WEFT_WORK_LATER } WeftLoad;
 
-/* Brings what is in memory up to the store. LATER: the store cannot be read now; it wakes again by itself. */
+/* Brings what is in memory up to the store. READ: that took its time, and the next step goes on. LATER: the store cannot be
+ * read now. Both wake it again. */
 WeftLoad weft_work_refresh(WeftWork *work);
 void weft_work_unload(WeftWork *work);
 /* Adds all that differs from its record, and the phase that follows, and commits. */
@@ -167,11 +175,9 @@ void weft_work_set_waiting(WeftWork *work, gboolean waiting);
 
 /* work-place.c: finding room. TRUE when a commit is under way. */
 gboolean weft_work_place(WeftWork *work, const WeftPlan *plan);
-/* Its turn has come: it may have these places, which are taken for it; they are claimed as soon as can be. EXHAUSTED: it
- * cannot, since no partition number is free. */
-gboolean weft_work_grant(WeftWork *work, const WeftPlacement *placement, GError **error);
-/* Makes nodes of what it was granted, when all others have had their turn. */
-void weft_work_make_nodes(WeftWork *work, const WeftPlaceRequest *request);
+/* Its turn has come: it may have these places, which are taken for it; they are claimed as soon as can be. Takes over what the
+ * decision holds. EXHAUSTED: it cannot, since no partition number is free. */
+gboolean weft_work_grant(WeftWork *work, WeftDecision *decision, GError **error);
 /* It does not want them any more. */
 void weft_work_revoke(WeftWork *work);
 /* Adds names of hosts that failed it to a set that owns them; FALSE: none has. */
@@ -190,6 +196,8 @@ void weft_work_renumber(WeftWork *work);
 
 /* work-wire.c: the partition in the fabric. */
 void weft_work_wire(WeftWork *work);
+/* … and whether that, and its networks on hosts, may be touched just now. */
+gboolean weft_work_may_wire(const WeftWork *work);
 /* What the fabric should have of it. */
 WeftPartition *weft_work_partition(const WeftWork *work);
 
@@ -383,6 +391,10 @@ void weft_work_ask(WeftWork *work, WeftNodeWork *item, const WeftWorkAsk *ask);
 void weft_work_come_up(WeftWork *work, WeftNodeWork *item);
 void weft_work_greet(WeftWork *work, WeftNodeWork *item);
 void weft_work_meet(WeftWork *work, WeftNodeWork *item);
+/* Derives a few of those that are missing; FALSE: not all, and the next step goes on. */
+gboolean weft_work_know_host_keys(WeftWork *work);
+/* NULL: there is no secret, or no key of it, or it is not derived yet. */
+const char *weft_work_host_key(const WeftNodeWork *item);
 
 /* work-tell.c: where the time goes, told with whatever is committed next. */
 

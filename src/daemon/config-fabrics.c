@@ -100,8 +100,7 @@ read_manager(const WeftFabric *fabric, json_t *json, const char *where, GError *
     if (!json)
         return g_steal_pointer(&manager);
     manager->json = json_incref(json);
-    manager->options.pool_first = fabric->pkey_first;
-    manager->options.pool_last = fabric->pkey_last;
+    manager->options.pool = weft_fabric_pkeys(fabric);
     WeftFields f;
     weft_fields_begin(&f, json, "%s.manager", where);
     manager->opensm = weft_fields_word(&f, "driver", drivers, -1) == 1;
@@ -116,12 +115,14 @@ read_manager(const WeftFabric *fabric, json_t *json, const char *where, GError *
 }
 
 WeftFabricDriver *
-weft_config_make_fabric(const WeftConfigManager *manager, const char *world, GError **error)
+weft_config_make_fabric(const WeftConfigManager *manager, const WeftPkeys *pkeys, const char *world, GError **error)
 {
+    WeftOpensmOptions options = manager->options;
+    options.pkeys = *pkeys;
     if (manager->opensm)
-        return weft_fabric_opensm_new(&manager->options, error);
+        return weft_fabric_opensm_new(&options, error);
     g_autofree char *below = g_build_filename(world, manager->fabric, NULL);
-    return weft_fabric_fake_new(manager->world ? manager->world : below, error);
+    return weft_fabric_fake_new(manager->world ? manager->world : below, pkeys, error);
 }
 
 /* --- entries --- */

@@ -26,5 +26,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftConfigManager, weft_config_manager_free)
 gboolean weft_config_add_fabric(GPtrArray *fabrics, GPtrArray *managers, json_t *item, const char *where, GError **error);
 gboolean weft_config_add_shared(GPtrArray *fabrics, json_t *item, const char *where, GError **error);
 
-/* world: folder of the fakes of all fabrics. */
-WeftFabricDriver *weft_config_make_fabric(const WeftConfigManager *manager, const char *world, GError **error);
+/* pkeys: the numbers that it may write. world: folder of the fakes of all fabrics. */
+WeftFabricDriver *
+weft_config_make_fabric(const WeftConfigManager *manager, const WeftPkeys *pkeys, const char *world, GError **error);

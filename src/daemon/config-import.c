@@ -18,6 +18,7 @@ typedef struct Change {
     gboolean evicting;
     WeftHost *found; /* a host whose hardware was read from it, as the file does not describe it; NULL: it does */
     gint64 created;  /* of a tenant, likewise */
+    json_t *retired; /* of a fabric: what was shared until now */
 } Change;
 
 /* What is to be done, all of it checked before any of it is done. */
@@ -39,6 +40,7 @@ change_clear(gpointer data)
     Change *change = data;
     g_free(change->key);
     weft_host_free(change->found);
+    json_decref(change->retired);
 }
 
 static void
@@ -186,16 +188,49 @@ change_host(Plan *plan, const Old *old, json_t *new, GError **error)
 
 /* --- fabrics --- */
 
+static guint
+number_of(const json_t *json, const char *field)
+{
+    const char *text = text_of(json, field);
+    return text ? (guint)g_ascii_strtoull(text, NULL, 16) : 0;
+}
+
+static gboolean
+is_shared(const json_t *fabric, const json_t *one)
+{
+    size_t i;
+    json_t *shared;
+    json_array_foreach (json_object_get(fabric, "shared"), i, shared)
+        if (number_of(shared, "pkey") == number_of(one, "pkey") &&
+            g_strcmp0(text_of(shared, "name"), text_of(one, "name")) == 0)
+            return TRUE;
+    return FALSE;
+}
+
+/* What is shared no more has ended: it is removed, although its number is not weft's from now on. */
 static json_t *
 encode_fabric(gconstpointer object, const Old *old, Change *change)
 {
-    return weft_fabric_to_json(object);
+    json_t *new = weft_fabric_to_json(object), *shared;
+    size_t i;
+    change->retired = json_array();
+    json_array_foreach (old ? json_object_get(old->json, "shared") : NULL, i, shared)
+        if (!is_shared(new, shared))
+            json_array_append(change->retired, shared);
+    return new;
 }
 
 static void
 put_fabric(WeftTxn *txn, const Change *change)
 {
-    weft_txn_put_fabric(txn, change->object, change->expected);
+    const WeftFabric *fabric = change->object;
+    size_t i;
+    json_t *shared;
+    weft_txn_put_fabric(txn, fabric, change->expected);
+    json_array_foreach (change->retired, i, shared) {
+        g_autofree char *name = weft_partition_shared_name(text_of(shared, "name"));
+        weft_txn_rest_pkey(txn, fabric->name, number_of(shared, "pkey"), name, weft_clock_now());
+    }
 }
 
 /* A record of that kind whose fabric is the given one; NULL without an error: none. */
@@ -247,6 +282,25 @@ remove_fabric(Plan *plan, const Old *old, GError **error)
            check_fabric_unused(plan, name, WEFT_KIND_CLUSTER_STATUS, NULL, what, error);
 }
 
+/* Its partition could be neither changed nor removed any more. */
+static gboolean
+check_range(Plan *plan, const char *fabric, json_t *new, GError **error)
+{
+    guint first = number_of(new, "pkey_first"), last = number_of(new, "pkey_last");
+    g_autoptr(GPtrArray) records = weft_store_list(plan->store, &(WeftQuery){ .kind = WEFT_KIND_CLUSTER_STATUS }, error);
+    for (guint i = 0; records && i < records->len; i++) {
+        const WeftRecord *record = records->pdata[i];
+        json_auto_t *status = json_loads(record->value, 0, NULL);
+        guint pkey = (guint)json_integer_value(json_object_get(status, "pkey"));
+        if (pkey && (pkey < first || pkey > last) && g_strcmp0(text_of(status, "fabric"), fabric) == 0)
+            return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
+                                     "fabric %s: pkey_first to pkey_last, 0x%04x to 0x%04x, leaves out 0x%04x of cluster %s; "
+                                     "widen it, or remove the cluster first",
+                                     fabric, first, last, pkey, record->key);
+    }
+    return records != NULL;
+}
+
 /* A number that a cluster has cannot become everybody's. */
 static gboolean
 check_shared(Plan *plan, const char *fabric, json_t *new, GError **error)
@@ -259,9 +313,8 @@ check_shared(Plan *plan, const char *fabric, json_t *new, GError **error)
         g_autoptr(WeftRecord) holder = weft_store_holder_of_pkey(plan->store, fabric, pkey, &failed);
         if (holder && holder->kind == WEFT_KIND_CLUSTER_STATUS)
             g_set_error(&failed, WEFT_ERROR, WEFT_ERROR_CONFLICT,
-                        "shared: P_Key 0x%04x of \"%s\" is that of cluster %s; choose another, best outside of what clusters "
-                        "get (pkey_first to pkey_last)",
-                        pkey, text_of(item, "name"), holder->key);
+                        "shared: P_Key 0x%04x of \"%s\" is that of cluster %s; choose another", pkey, text_of(item, "name"),
+                        holder->key);
         if (failed) {
             g_propagate_error(error, failed);
             return FALSE;
@@ -306,7 +359,7 @@ change_fabric(Plan *plan, const Old *old, json_t *new, GError **error)
     if (!json_equal(json_object_get(old->json, "vxlan_base"), json_object_get(new, "vxlan_base")) &&
         !check_fabric_unused(plan, name, WEFT_KIND_CLUSTER_STATUS, NULL, "vxlan_base changed in the file", error))
         return FALSE;
-    if (!check_shared(plan, name, new, error))
+    if (!check_range(plan, name, new, error) || !check_shared(plan, name, new, error))
         return FALSE;
     return !lanes_shrink(old->json, new) || check_fabric_unused(plan, name, WEFT_KIND_CLUSTER_STATUS, has_guarantee,
                                                                 "a lane of it went or shrank in the file", error);
@@ -530,6 +583,7 @@ plan_section(Plan *plan, const Section *section, GError **error)
     g_autoptr(GPtrArray) records = weft_store_list(plan->store, &query, error);
     g_autoptr(GHashTable) olds = records ? index_records(records, error) : NULL;
     g_autoptr(GArray) puts = g_array_new(FALSE, FALSE, sizeof(Change));
+    g_array_set_clear_func(puts, change_clear);
     if (!olds)
         return FALSE;
     const GPtrArray *objects = G_STRUCT_MEMBER(GPtrArray *, plan->config, section->offset);
@@ -543,6 +597,7 @@ plan_section(Plan *plan, const Section *section, GError **error)
     if (!plan_removals(plan, section, olds, error))
         return FALSE;
     g_array_append_vals(plan->changes, puts->data, puts->len);
+    g_array_set_clear_func(puts, NULL); /* what they own is the plan's now */
     return TRUE;
 }
 

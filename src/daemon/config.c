@@ -40,6 +40,8 @@ typedef struct Weight {
 
 #define WEIGHT_MAX 1e9
 #define DEPTH_MAX 100000
+#define RESERVE (64ULL << 20)
+#define RESERVE_MAX (1ULL << 40)
 
 #define AT(member) offsetof(WeftConfig, member)
 
@@ -51,6 +53,10 @@ static const Number api_numbers[] = {
     { "requests_burst",          AT(api.requests_burst),          1, 1000000 },
     { "streams",                 AT(api.streams),                 1, 100000 },
     { "sessions",                AT(api.sessions),                1, 100000 },
+    { "processor_per_tenant",    AT(api.processor_per_tenant),    1, 100 },
+    { "trials",                  AT(api.trials),                  1, 1000 },
+    { "questions",               AT(api.questions),               1, 10000 },
+    { "uploads",                 AT(api.uploads),                 1, 10000 },
     { NULL },
 };
 
@@ -63,6 +69,7 @@ static const Number control_numbers[] = {
     { "workers",          AT(control.workers),          1, 1024 },
     { "workers_per_host", AT(control.workers_per_host), 1, 1024 },
     { "starts_max",       AT(control.starts_max),       1, 1000 },
+    { "events_per_tenant", AT(control.events_per_tenant), 100, 10000000 },
     { "moves_per_host",   AT(control.moves_per_host),   1, 1024 },
     { NULL },
 };
@@ -84,8 +91,10 @@ static const Duration control_durations[] = {
     { "pkey_rest",      AT(control.pkey_rest) },
     { "event_age",      AT(control.event_age) },
     { "request_age",    AT(control.request_age) },
+    { "ended_age",      AT(control.ended_age) },
     { "link_idle",      AT(control.link_idle) },
     { "expiry_warning", AT(control.expiry_warning) },
+    { "clock_bound",    AT(control.clock_bound) },
     { "migration_stall", AT(control.migration_stall) },
     { "template_age",   AT(control.template_age) },
     { "template_retry", AT(control.template_retry) },
@@ -177,6 +186,7 @@ static void
 read_store(WeftFields *f, WeftConfig *config)
 {
     read_path(f, "path", &config->store_path);
+    config->reserve = weft_fields_size(f, "reserve", 0, RESERVE_MAX, config->reserve);
 }
 
 /* Their files lie beside the store. */
@@ -291,6 +301,15 @@ read_section(WeftFields *top, const char *name, void (*read)(WeftFields *, WeftC
 
 /* --- what the site has --- */
 
+/* Of tenants that do not name their own, in the file and through the API. */
+static void
+read_tenant_defaults(WeftFields *top, WeftConfig *config)
+{
+    json_t *object = weft_fields_object(top, "tenant_defaults");
+    if (object)
+        weft_quotas_from_json(object, "tenant_defaults", config->api.quotas, &top->error);
+}
+
 typedef gboolean (*AddItem)(WeftConfig *config, json_t *item, const char *where, GError **error);
 
 static gboolean
@@ -315,7 +334,7 @@ add_hosts(WeftConfig *config, json_t *item, const char *where, GError **error)
 static gboolean
 add_tenant(WeftConfig *config, json_t *item, const char *where, GError **error)
 {
-    WeftTenant *tenant = weft_tenant_from_json(item, where, error);
+    WeftTenant *tenant = weft_tenant_from_spec(item, config->api.quotas, where, error);
     if (!tenant)
         return FALSE;
     tenant->origin = WEFT_ORIGIN_CONFIG;
@@ -476,6 +495,7 @@ share(WeftConfig *config)
 {
     gboolean fake = g_str_equal(config->hypervisor, "fake");
     config->control.images = config->api.images;
+    config->api.reserve = config->control.reserve = config->reserve;
     config->control.bare = fake;
     config->api.check_images = !fake;
 }
@@ -499,6 +519,7 @@ read_all(WeftConfig *config, json_t *json, GError **error)
         add_default_fabric(config);
     read_list(&top, "shared", FABRICS_MAX * WEFT_SHARED_MAX, add_shared, config);
     read_list(&top, "hosts", WEFT_HOSTS_MAX, add_hosts, config);
+    read_tenant_defaults(&top, config);
     read_list(&top, "tenants", WEFT_TENANTS_MAX, add_tenant, config);
     read_list(&top, "principals", PRINCIPALS_MAX, add_principal, config);
     share(config);
@@ -517,6 +538,8 @@ config_new(void)
     config->control = weft_control_defaults;
     config->control.queue = weft_queue_defaults;
     config->api = weft_api_defaults;
+    memcpy(config->api.quotas, weft_quota_defaults, sizeof config->api.quotas);
+    config->reserve = RESERVE;
     config->api.socket_path = g_strdup(weft_api_defaults.socket_path);
     config->fabrics = g_ptr_array_new_with_free_func((GDestroyNotify)weft_fabric_free);
     config->managers = g_ptr_array_new_with_free_func((GDestroyNotify)weft_config_manager_free);

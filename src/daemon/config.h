@@ -13,6 +13,7 @@
 
 typedef struct WeftConfig {
     char *store_path;       /* SQLite file */
+    guint64 reserve;        /* bytes that are kept for it on its disk */
     char *guest;            /* the guest program; NULL: where it is installed or was built */
     char *secret;           /* file of the site's secret */
     char *hypervisor;       /* driver: "libvirt" or "fake" */

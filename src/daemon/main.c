@@ -1,18 +1,26 @@
 /* weftd: configuration, wiring, main loop; nothing else. */
 #include "api.h"
+#include "backup.h"
+#include "clock-watch.h"
 #include "config.h"
 #include "control.h"
 #include "errors.h"
 #include "fake-fabric.h"
 #include "fake-hypervisor.h"
 #include "file.h"
+#include "id.h"
 #include "keys.h"
 #include "libvirt-hypervisor.h"
+#include "owner.h"
+#include "records.h"
+#include "site-record.h"
 #include "sqlite.h"
+#include "watchdog.h"
 
 #include <errno.h>
 #include <glib-unix.h>
 #include <locale.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <systemd/sd-daemon.h>
@@ -20,6 +28,9 @@
 typedef struct Options {
     char *config;
     char *dump;
+    char *restore;
+    char *passphrase_file;
+    gboolean force;
     gboolean check;
     gboolean routes;
     gboolean version;
@@ -30,6 +41,8 @@ typedef struct Options {
 typedef struct Daemon {
     WeftConfig *config;
     WeftStore *store;
+    WeftSiteRecord *site;
+    WeftOwner *owner;
     guint8 secret[WEFT_SECRET_LENGTH];
     GBytes *guest;
     WeftHypervisor *hv;
@@ -50,6 +63,8 @@ daemon_clear(Daemon *self)
     g_free(self->discover);
     weft_hypervisor_free(self->hv);
     g_clear_pointer(&self->guest, g_bytes_unref);
+    weft_owner_free(self->owner);
+    weft_site_record_free(self->site);
     weft_store_free(self->store);
     weft_config_free(self->config);
 }
@@ -65,10 +80,13 @@ share_descriptors(WeftConfig *config)
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         g_warning("cannot raise the number of open files: %s", g_strerror(errno));
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || config->api.connections <= limit.rlim_cur / 2)
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return;
-    config->api.connections = (guint)(limit.rlim_cur / 2);
-    g_message("%u connections at a time, half of the files that may be open (ulimit -n)", config->api.connections);
+    gboolean fewer = weft_api_fit_descriptors(&config->api, limit.rlim_cur);
+    g_message("%u connections at a time%s; clients take at most %u of the %" G_GUINT64_FORMAT
+              " files that may be open (ulimit -n)",
+              config->api.connections, fewer ? ", fewer than configured" : "", weft_api_descriptors(&config->api),
+              (guint64)limit.rlim_cur);
 }
 
 /* As it was installed, or beside us in the build folder. */
@@ -136,6 +154,31 @@ static const struct {
     { "fake", make_fake },
 };
 
+/* What was shared until lately has to be removed yet. */
+static gboolean
+add_retired(WeftStore *store, const char *fabric, WeftPkeys *pkeys, GError **error)
+{
+    WeftQuery query = { .kind = WEFT_KIND_PKEY_REST, .scope = fabric };
+    g_autoptr(GPtrArray) records = weft_store_list(store, &query, error);
+    for (guint i = 0; records && i < records->len; i++) {
+        guint pkey;
+        gint64 freed;
+        g_autofree char *name = NULL;
+        if (weft_record_pkey_rest(records->pdata[i], &pkey, &name, &freed) && !weft_pkeys_contain(pkeys, pkey))
+            weft_pkeys_add(pkeys, pkey, pkey);
+    }
+    return records != NULL;
+}
+
+static WeftFabricDriver *
+make_fabric(const Daemon *self, const WeftConfigManager *manager, const WeftFabric *fabric, GError **error)
+{
+    WeftPkeys pkeys = weft_fabric_pkeys(fabric);
+    if (!add_retired(self->store, fabric->name, &pkeys, error))
+        return NULL;
+    return weft_config_make_fabric(manager, &pkeys, self->config->fabric_world, error);
+}
+
 static gboolean
 make_drivers(Daemon *self, GError **error)
 {
@@ -151,7 +194,8 @@ make_drivers(Daemon *self, GError **error)
     for (guint i = 0; i < config->fabrics->len; i++) {
         WeftConfigManager *manager = config->managers->pdata[i];
         manager->options.discover = self->discover;
-        WeftFabricDriver *driver = weft_config_make_fabric(manager, config->fabric_world, error);
+        manager->options.pool = weft_fabric_pkeys(config->fabrics->pdata[i]);
+        WeftFabricDriver *driver = make_fabric(self, manager, config->fabrics->pdata[i], error);
         if (!driver) {
             g_prefix_error(error, "fabric %s: ", manager->fabric);
             return FALSE;
@@ -163,18 +207,55 @@ make_drivers(Daemon *self, GError **error)
     return TRUE;
 }
 
+/* Which installation this is: a copy of the store on another machine, or in another folder, is another one. */
+static char *
+name_instance(const char *store_path, GError **error)
+{
+    g_autofree char *machine = NULL;
+    g_autofree char *whole = realpath(store_path, NULL);
+    if (!whole) {
+        weft_error_refuse(error, WEFT_ERROR_FAILED, "store %s: %s", store_path, g_strerror(errno));
+        return NULL;
+    }
+    if (!g_file_get_contents("/etc/machine-id", &machine, NULL, NULL))
+        machine = g_strdup(g_get_host_name());
+    g_autofree char *text = g_strdup_printf("%s\n%s", g_strstrip(machine), whole);
+    g_autofree char *sum = g_compute_checksum_for_string(G_CHECKSUM_SHA256, text, -1);
+    return g_strdup_printf("0%.*s", WEFT_ID_LENGTH - 1, sum);
+}
+
+static gboolean
+begin_epoch(Daemon *self, GError **error)
+{
+    g_autofree char *instance = name_instance(self->config->store_path, error);
+    g_autofree char *run = weft_id_new();
+    if (!instance || !weft_store_begin_epoch(self->store, self->site, instance, run, error))
+        return FALSE;
+    self->owner = weft_owner_new(self->site->id, instance, self->site->epoch, run);
+    self->owner->former = weft_site_record_former(self->site, instance);
+    self->config->control.owner = self->owner;
+    self->config->api.run = self->owner->run;
+    return TRUE;
+}
+
 static gboolean
 daemon_start(Daemon *self, GError **error)
 {
     WeftConfig *config = self->config;
-    self->store = weft_store_sqlite_open(config->store_path, error);
-    if (!self->store || !weft_config_import(config, self->store, error) || !load_births(self, error) ||
-        !make_drivers(self, error))
+    self->store = weft_store_sqlite_open(config->store_path, config->reserve, error);
+    if (!self->store || !weft_clock_watch_begin(self->store, config->control.clock_bound, error))
         return FALSE;
+    self->site = weft_store_site(self->store, error);
+    if (!self->site || !begin_epoch(self, error) || !weft_config_import(config, self->store, error) ||
+        !load_births(self, error) || !make_drivers(self, error))
+        return FALSE;
+    config->control.site = self->site->id;
+    g_message("store %s of site %s", config->store_path, self->site->id);
     self->control = weft_control_new(self->store, self->hv, self->fabrics, &config->control, error);
     if (!self->control)
         return FALSE;
     config->api.gate = weft_control_gate(self->control);
+    config->api.backup = (WeftBackupSite){ config->store_path, self->site->id, self->secret, sizeof self->secret };
     self->api = weft_api_new(self->store, &config->api, error);
     return self->api != NULL;
 }
@@ -186,9 +267,18 @@ stop(gpointer data)
     return G_SOURCE_CONTINUE;
 }
 
+/* glibc puts off joining small pieces of memory that were freed until somebody, on any thread, needs a large one. After a large
+ * answer that is a tenth of a second, and it is the main thread as often as not. They are joined as they are freed. */
+static void
+keep_memory_joined(void)
+{
+    mallopt(M_MXFAST, 0);
+}
+
 static gboolean
 serve(const Options *options, GError **error)
 {
+    keep_memory_joined();
     g_auto(Daemon) daemon = { .config = weft_config_load(options->config, error) };
     if (!daemon.config)
         return FALSE;
@@ -209,10 +299,32 @@ serve(const Options *options, GError **error)
     else
         g_message("listening on %s", daemon.config->api.socket_path);
     sd_notify(0, "READY=1");
+    weft_watchdog_start();
     g_main_loop_run(loop);
     sd_notify(0, "STOPPING=1");
     g_message("stopping");
     return TRUE;
+}
+
+static gboolean
+restore(const Options *options, GError **error)
+{
+    g_autoptr(WeftConfig) config = weft_config_load(options->config, error);
+    char *passphrase = config ? weft_passphrase_get(options->passphrase_file, FALSE, error) : NULL;
+    if (!passphrase)
+        return FALSE;
+    WeftRestoreWish wish = { .backup = options->restore,
+                             .store = config->store_path,
+                             .secret = config->secret,
+                             .images = config->api.images,
+                             .secret_length = WEFT_SECRET_LENGTH,
+                             .passphrase = passphrase,
+                             .force = options->force };
+    g_autoptr(GString) report = g_string_new(NULL);
+    gboolean ok = weft_restore(&wish, report, error);
+    fputs(report->str, stdout);
+    weft_passphrase_free(passphrase);
+    return ok;
 }
 
 static gboolean
@@ -237,6 +349,8 @@ run(const Options *options, GError **error)
         return print_json(weft_api_routes());
     if (options->dump)
         return print_json(weft_store_sqlite_dump(options->dump, error));
+    if (options->restore)
+        return restore(options, error);
     return serve(options, error);
 }
 
@@ -251,6 +365,11 @@ main(int argc, char **argv)
         { "check", 0, 0, G_OPTION_ARG_NONE, &options.check, "Check the configuration and exit", NULL },
         { "routes", 0, 0, G_OPTION_ARG_NONE, &options.routes, "Print the API's routes as JSON and exit", NULL },
         { "dump", 0, 0, G_OPTION_ARG_FILENAME, &options.dump, "Print what the store holds as JSON and exit", "STORE" },
+        { "restore", 0, 0, G_OPTION_ARG_FILENAME, &options.restore, "Bring store and secret back from a backup and exit",
+          "FILE" },
+        { "passphrase-file", 0, 0, G_OPTION_ARG_FILENAME, &options.passphrase_file,
+          "File whose first line is the backup's passphrase (it is asked for)", "FILE" },
+        { "force", 0, 0, G_OPTION_ARG_NONE, &options.force, "Move a store and secret that are there aside", NULL },
         { "verbose", 'v', 0, G_OPTION_ARG_NONE, &options.verbose, "Log every change", NULL },
         { "version", 0, 0, G_OPTION_ARG_NONE, &options.version, "Print the version and exit", NULL },
         { 0 },
@@ -277,5 +396,7 @@ main(int argc, char **argv)
     }
     g_free(options.config);
     g_free(options.dump);
+    g_free(options.restore);
+    g_free(options.passphrase_file);
     return status;
 }

@@ -10,6 +10,7 @@ typedef struct Blocking {
     WeftFabricDriverOps ops; /* the table of base: every driver of this kind has its own name */
     const WeftBlockingOps *calls;
     gpointer self;
+    WeftPkeys pkeys;
     GThreadPool *pool; /* of one thread */
     GQueue tasks;      /* Task, those without an answer; thread: main */
     GMutex turn;       /* held by the call under way */
@@ -56,7 +57,9 @@ struct Task {
 static gpointer
 run_apply(Task *task)
 {
-    return GINT_TO_POINTER(task->fabric->calls->apply(task->fabric->self, task->change, task->cancellable, &task->error));
+    const Blocking *fabric = task->fabric;
+    return GINT_TO_POINTER(weft_fabric_change_check(task->change, &fabric->pkeys, &task->error) &&
+                           fabric->calls->apply(fabric->self, task->change, task->cancellable, &task->error));
 }
 
 static gpointer
@@ -68,7 +71,11 @@ run_list(Task *task)
 static gpointer
 run_greet(Task *task)
 {
-    return task->fabric->calls->greet(task->fabric->self, task->cancellable, &task->error);
+    const Blocking *fabric = task->fabric;
+    WeftManager *manager = fabric->calls->greet(fabric->self, task->cancellable, &task->error);
+    if (manager && !fabric->calls->generation(fabric->self, &manager->generation, task->cancellable, NULL))
+        manager->generation = 0;
+    return manager;
 }
 
 static gpointer
@@ -328,7 +335,7 @@ blocking_free(WeftFabricDriver *fabric)
 }
 
 WeftFabricDriver *
-weft_blocking_new(const WeftBlockingOps *ops, gpointer self)
+weft_blocking_new(const WeftBlockingOps *ops, gpointer self, const WeftPkeys *pkeys)
 {
     Blocking *blocking = g_new0(Blocking, 1);
     blocking->ops = (WeftFabricDriverOps){
@@ -345,6 +352,7 @@ weft_blocking_new(const WeftBlockingOps *ops, gpointer self)
     blocking->base.ops = &blocking->ops;
     blocking->calls = ops;
     blocking->self = self;
+    blocking->pkeys = *pkeys;
     /* Not exclusive: such a pool is given threads of GLib's own, which cannot fail here. */
     blocking->pool = g_thread_pool_new(task_run, NULL, 1, FALSE, NULL);
     g_mutex_init(&blocking->turn);

@@ -12,7 +12,7 @@ typedef struct WeftBlockingOps {
     WeftManager *(*greet)(gpointer self, GCancellable *cancellable, GError **error);
     WeftFabricMap *(*map)(gpointer self, GCancellable *cancellable, GError **error);
     GPtrArray *(*verify)(gpointer self, const GArray *port_guids, GCancellable *cancellable, GError **error);
-    /* thread: main. */
+    /* thread: main as well, when weftd starts. */
     gboolean (*generation)(gpointer self, guint64 *ret_generation, GCancellable *cancellable, GError **error);
     /* thread: main. From now on, or no more, weft_blocking_tell() what happens; when it returns from "no more", nothing is
      * told. */
@@ -21,8 +21,8 @@ typedef struct WeftBlockingOps {
     void (*free)(gpointer self);
 } WeftBlockingOps;
 
-/* Takes self over. */
-WeftFabricDriver *weft_blocking_new(const WeftBlockingOps *ops, gpointer self);
+/* Takes self over. A change that touches other numbers than these does not reach it. */
+WeftFabricDriver *weft_blocking_new(const WeftBlockingOps *ops, gpointer self, const WeftPkeys *pkeys);
 
 /* thread: any. Nothing happens when nobody listens. */
 void weft_blocking_tell(WeftFabricDriver *fabric, WeftFabricEvent event, const char *detail);

@@ -1,12 +1,14 @@
 #include "fabric.h"
 
+#include "errors.h"
+
 WeftFabricChange *
 weft_fabric_change_new(guint64 generation)
 {
     WeftFabricChange *change = g_new0(WeftFabricChange, 1);
     change->generation = generation;
     change->set = g_ptr_array_new_with_free_func((GDestroyNotify)weft_partition_free);
-    change->removed = g_array_new(FALSE, FALSE, sizeof(guint16));
+    change->removed = g_array_new(FALSE, FALSE, sizeof(WeftPartitionRemoval));
     return change;
 }
 
@@ -18,6 +20,36 @@ weft_fabric_change_free(WeftFabricChange *change)
     g_clear_pointer(&change->set, g_ptr_array_unref);
     g_clear_pointer(&change->removed, g_array_unref);
     g_free(change);
+}
+
+void
+weft_fabric_change_remove(WeftFabricChange *change, guint pkey, const char *name)
+{
+    WeftPartitionRemoval removal = { .pkey = pkey };
+    g_strlcpy(removal.name, name, sizeof removal.name);
+    g_array_append_val(change->removed, removal);
+}
+
+static gboolean
+check_number(const WeftPkeys *pkeys, guint pkey, GError **error)
+{
+    if (weft_pkeys_contain(pkeys, pkey))
+        return TRUE;
+    g_autofree char *own = weft_pkeys_format(pkeys);
+    return weft_error_refuse(error, WEFT_ERROR_INVALID,
+                             "P_Key 0x%04x is not one of weft's own on this fabric, %s, and is left alone", pkey, own);
+}
+
+gboolean
+weft_fabric_change_check(const WeftFabricChange *change, const WeftPkeys *pkeys, GError **error)
+{
+    for (guint i = 0; i < change->set->len; i++)
+        if (!check_number(pkeys, ((const WeftPartition *)change->set->pdata[i])->pkey, error))
+            return FALSE;
+    for (guint i = 0; i < change->removed->len; i++)
+        if (!check_number(pkeys, g_array_index(change->removed, WeftPartitionRemoval, i).pkey, error))
+            return FALSE;
+    return TRUE;
 }
 
 WeftPortTable *

@@ -7,17 +7,25 @@
 
 #include "map.h"
 #include "partition.h"
+#include "pkeys.h"
 
 #include <gio/gio.h>
 #include <glib.h>
 
 typedef struct WeftFabricDriver WeftFabricDriver;
 
-/* A change of weft's partitions: those in set get exactly these members, those in removed (P_Key numbers) go. */
+typedef struct WeftPartitionRemoval {
+    guint pkey;
+    char name[WEFT_PARTITION_NAME_MAX + 1]; /* of the partition that goes; "": none is there, and ports are to forget the key */
+} WeftPartitionRemoval;
+
+/* A change of weft's partitions: those in set get exactly these members, those in removed go. A partition is known by its
+ * number and its name: where the number has a partition of another name already, of whomever, the change is refused (CONFLICT).
+ */
 typedef struct WeftFabricChange {
     guint64 generation; /* grows with each change; a driver refuses one that is older than what it applied (CONFLICT) */
     GPtrArray *set;     /* WeftPartition */
-    GArray *removed;    /* guint16 */
+    GArray *removed;    /* WeftPartitionRemoval */
 } WeftFabricChange;
 
 /* A P_Key table as it was read from a port. */
@@ -44,6 +52,7 @@ typedef struct WeftManager {
     gboolean enforces;       /* switches check partitions at hosts' ports */
     gboolean keeps_indices;  /* P_Keys keep their place in the ports' tables, also over its restarts */
     char *routing;           /* engine in use, "minhop"; NULL: not known */
+    guint64 generation;      /* of the last change that it has seen, of whomever; 0: not known */
 } WeftManager;
 
 void weft_manager_free(WeftManager *manager);
@@ -62,6 +71,10 @@ WeftFabricChange *weft_fabric_change_new(guint64 generation);
 void weft_fabric_change_free(WeftFabricChange *change);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftFabricChange, weft_fabric_change_free)
 
+void weft_fabric_change_remove(WeftFabricChange *change, guint pkey, const char *name);
+/* INVALID: it touches a number that is not weft's. */
+gboolean weft_fabric_change_check(const WeftFabricChange *change, const WeftPkeys *pkeys, GError **error);
+
 typedef void (*WeftFabricApplied)(const GError *error, gpointer data);
 /* partitions: WeftPartition by number, the site's own as well; NULL with an error. Borrowed. */
 typedef void (*WeftFabricListed)(GPtrArray *partitions, const GError *error, gpointer data);
@@ -72,8 +85,9 @@ typedef void (*WeftFabricGreeted)(const WeftManager *manager, const GError *erro
 
 typedef struct WeftFabricDriverOps {
     const char *name;
-    /* All of the change or nothing of it; ends when the ports have it. Idempotent. A partition of that number that is not
-     * weft's is CONFLICT, and removing one that is not there is success. Takes the change over. */
+    /* All of the change or nothing of it; ends when the ports have it. Idempotent. A number of another partition is CONFLICT,
+     * one that is not among those that the driver was given is INVALID, and removing one that is not there is success. Takes
+     * the change over. */
     void (*apply)(WeftFabricDriver *fabric, WeftFabricChange *change, GCancellable *cancellable, WeftFabricApplied callback,
                   gpointer data);
     void (*list)(WeftFabricDriver *fabric, GCancellable *cancellable, WeftFabricListed callback, gpointer data);

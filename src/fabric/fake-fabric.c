@@ -7,8 +7,10 @@
 #include "file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glib-unix.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
@@ -33,18 +35,43 @@ pass(FakeFabric *fake, const char *op, GCancellable *cancellable, GError **error
     return !g_cancellable_is_cancelled(cancellable) || weft_error_refuse(error, WEFT_ERROR_TIMEOUT, "%s was cancelled", op);
 }
 
+/* One at a time of all processes, as a subnet manager has it: what another one is about to do looks like what a killed one left
+ * undone. The file is never removed. */
+static int
+lock_world(const FakeFabric *fake, GError **error)
+{
+    g_autofree char *path = g_build_filename(fake->folder, "lock", NULL);
+    int fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0 && flock(fd, LOCK_EX) == 0)
+        return fd;
+    weft_error_refuse(error, WEFT_ERROR_FAILED, "%s: %s", path, g_strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
 static gboolean
 fake_apply(gpointer self, const WeftFabricChange *change, GCancellable *cancellable, GError **error)
 {
     FakeFabric *fake = self;
-    return pass(fake, "apply", cancellable, error) && weft_fake_world_apply(&fake->world, change, error);
+    int lock = pass(fake, "apply", cancellable, error) ? lock_world(fake, error) : -1;
+    if (lock < 0)
+        return FALSE;
+    gboolean ok = weft_fake_world_apply(&fake->world, change, error);
+    close(lock);
+    return ok;
 }
 
 static GPtrArray *
 fake_list(gpointer self, GCancellable *cancellable, GError **error)
 {
     FakeFabric *fake = self;
-    return pass(fake, "list", cancellable, error) ? weft_fake_world_list(&fake->world, error) : NULL;
+    int lock = pass(fake, "list", cancellable, error) ? lock_world(fake, error) : -1;
+    if (lock < 0)
+        return NULL;
+    GPtrArray *partitions = weft_fake_world_list(&fake->world, error);
+    close(lock);
+    return partitions;
 }
 
 static WeftManager *
@@ -155,15 +182,20 @@ static const WeftBlockingOps fake_ops = {
 };
 
 WeftFabricDriver *
-weft_fabric_fake_new(const char *world, GError **error)
+weft_fabric_fake_new(const char *world, const WeftPkeys *pkeys, GError **error)
 {
     FakeFabric *fake = g_new0(FakeFabric, 1);
     fake->folder = g_strdup(world);
-    fake->inotify = -1;
-    if (!weft_fake_world_open(&fake->world, world, error)) {
+    fake->inotify = fake->world.watch = -1;
+    g_mkdir_with_parents(world, 0755); /* what fails here is told by the next that needs it */
+    int lock = lock_world(fake, error);
+    gboolean ok = lock >= 0 && weft_fake_world_open(&fake->world, world, error);
+    if (lock >= 0)
+        close(lock);
+    if (!ok) {
         fake_free(fake);
         return NULL;
     }
-    fake->driver = weft_blocking_new(&fake_ops, fake);
+    fake->driver = weft_blocking_new(&fake_ops, fake, pkeys);
     return fake->driver;
 }

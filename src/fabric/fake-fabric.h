@@ -14,4 +14,5 @@
 
 #include "fabric.h"
 
-WeftFabricDriver *weft_fabric_fake_new(const char *world, GError **error);
+/* pkeys: the numbers that it may write. */
+WeftFabricDriver *weft_fabric_fake_new(const char *world, const WeftPkeys *pkeys, GError **error);

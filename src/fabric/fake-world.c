@@ -163,7 +163,7 @@ format_pending(const WeftFabricChange *change)
     GString *text = g_string_new(NULL);
     g_string_append_printf(text, "generation %" G_GUINT64_FORMAT "\n", change->generation);
     for (guint i = 0; i < change->removed->len; i++)
-        g_string_append_printf(text, "remove 0x%04x\n", g_array_index(change->removed, guint16, i));
+        g_string_append_printf(text, "remove 0x%04x\n", g_array_index(change->removed, WeftPartitionRemoval, i).pkey);
     for (guint i = 0; i < change->set->len; i++) {
         const WeftPartition *partition = g_ptr_array_index(change->set, i);
         g_string_append_printf(text, "set 0x%04x\n", partition->pkey);
@@ -368,7 +368,7 @@ weft_fake_world_generation(WeftFakeWorld *world, guint64 *ret_generation, GError
 }
 
 static gboolean
-check_ours(WeftFakeWorld *world, guint pkey, GError **error)
+check_name(WeftFakeWorld *world, guint pkey, const char *name, GError **error)
 {
     g_autoptr(GError) failed = NULL;
     g_autoptr(WeftPartition) there = read_partition(world, pkey, &failed);
@@ -376,11 +376,10 @@ check_ours(WeftFakeWorld *world, guint pkey, GError **error)
         g_propagate_error(error, g_steal_pointer(&failed));
         return FALSE;
     }
-    if (!there || weft_partition_is_ours(there->name))
+    if (!there || g_str_equal(there->name, name))
         return TRUE;
-    g_set_error(error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
-                "partition 0x%04x is the site's own (\"%s\"); take it out of the range that weft may use", pkey, there->name);
-    return FALSE;
+    return weft_error_refuse(error, WEFT_ERROR_CONFLICT, "P_Key 0x%04x is that of another partition, \"%s\", and is left alone",
+                             pkey, there->name);
 }
 
 static gboolean
@@ -396,11 +395,13 @@ check_change(WeftFakeWorld *world, const WeftFabricChange *change, GError **erro
         return FALSE;
     }
     for (guint i = 0; i < change->set->len; i++) {
-        if (!check_ours(world, ((const WeftPartition *)g_ptr_array_index(change->set, i))->pkey, error))
+        const WeftPartition *partition = change->set->pdata[i];
+        if (!check_name(world, partition->pkey, partition->name, error))
             return FALSE;
     }
     for (guint i = 0; i < change->removed->len; i++) {
-        if (!check_ours(world, g_array_index(change->removed, guint16, i), error))
+        const WeftPartitionRemoval *removal = &g_array_index(change->removed, WeftPartitionRemoval, i);
+        if (!check_name(world, removal->pkey, removal->name, error))
             return FALSE;
     }
     return TRUE;

@@ -69,9 +69,9 @@ malloc(size_t size)
 void
 free(void *ptr)
 {
-    struct piece *piece = (struct piece *)ptr - 1;
     if (!ptr)
         return;
+    struct piece *piece = (struct piece *)ptr - 1;
     piece->next = unused[piece->size];
     unused[piece->size] = piece;
 }

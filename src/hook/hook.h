@@ -13,7 +13,7 @@
  *     <network>
  *       <name>weft-10001</name>
  *       <metadata>
- *         <weft:network xmlns:weft="NAMESPACE" cluster="4k2m8w9x1a2b" vxlan="10001">
+ *         <weft:network xmlns:weft="NAMESPACE" cluster="4k2m8w9x1a2b" vxlan="10001" site="7t…">
  *           <weft:peer address="n2.example.org"/>
  *         </weft:network>
  *       </metadata>
@@ -47,6 +47,14 @@
  * And "weft-own-<node id>-<anything>": how many bytes of the memory that it was forked with that node has for itself by now is
  * the answer, "weft-hook: own 1048576".
  *
+ * And "weft-owner-<anything>": whose the host is. The metadata names who asks, as owner.h writes it, and whether it is taken
+ * from whoever has it:
+ *
+ *     <weft:owner xmlns:weft="NAMESPACE" claim="SITE INSTANCE EPOCH RUN" take="yes"/>
+ *
+ * The record is in WEFT_OWNER_PATH, which outlives a reboot, and is compared and set under a lock. The answer is "weft-hook:
+ * owner granted|stale|foreign RECORD" with the record as it was before, "-" where there was none.
+ *
  * Memory that domains are forked from is a file on the host: huge pages where the domain wants them, else /dev/shm. A domain's
  * metadata says with which file it is to be started, and whether it makes or shares it:
  *
@@ -69,10 +77,14 @@
 #define WEFT_NETWORK_PROBE "weft-probe"
 #define WEFT_NETWORK_SEAL "weft-seal-"
 #define WEFT_NETWORK_OWN "weft-own-"
+#define WEFT_NETWORK_OWNER "weft-owner"
 /* What comes before the answer to it, and what the other answers are. */
 #define WEFT_HOOK_REPORT "weft-hook: report"
 #define WEFT_HOOK_SEALED "weft-hook: sealed"
 #define WEFT_HOOK_OWN "weft-hook: own "
+#define WEFT_HOOK_OWNER "weft-hook: owner "
+/* Whose the host is. */
+#define WEFT_OWNER_PATH "/var/lib/weft/owner"
 /* Memory to fork from. */
 #define WEFT_MEMORY_NAMESPACE "https://weft.dev/xmlns/memory/1"
 #define WEFT_MEMORY_MAKE "make"

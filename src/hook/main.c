@@ -1,3 +1,4 @@
+#include "claim.h"
 #include "errors.h"
 #include "file.h"
 #include "hook.h"
@@ -54,6 +55,7 @@ static const Op network_ops[] = {
 };
 static const Op probe_ops[] = { { "start", report, FALSE }, { NULL } };
 static const Op seal_ops[] = { { "start", weft_hook_seal_network, FALSE }, { NULL } };
+static const Op owner_ops[] = { { "start", weft_claim_tell, FALSE }, { NULL } };
 static const Op own_ops[] = { { "start", weft_own_tell, FALSE }, { NULL } };
 
 typedef struct Kind {
@@ -100,6 +102,8 @@ find_question(const char *name)
         return probe_ops;
     if (g_str_has_prefix(name, WEFT_NETWORK_OWN))
         return own_ops;
+    if (g_str_has_prefix(name, WEFT_NETWORK_OWNER))
+        return owner_ops;
     return g_str_has_prefix(name, WEFT_NETWORK_SEAL) ? seal_ops : NULL;
 }
 

@@ -242,7 +242,9 @@ static gboolean
 read_children(WeftHookNode *node, const xmlNode *element, GError **error)
 {
     for (const xmlNode *part = element->children; part; part = part->next) {
-        if (part->type != XML_ELEMENT_NODE || weft_xml_is(part, "cluster") || weft_xml_is(part, "gpu"))
+        /* These say nothing that a host is to do; the record is for weftd to read again. */
+        if (part->type != XML_ELEMENT_NODE || weft_xml_is(part, "cluster") || weft_xml_is(part, "gpu") ||
+            weft_xml_is(part, "record"))
             continue;
         gboolean ok;
         if (weft_xml_is(part, "partition"))
@@ -410,11 +412,12 @@ weft_hook_network_read(const char *name, const char *xml, GError **error)
     if (!element || !get_number(element, "vxlan", 10, VXLAN_MAX, &vxlan, error))
         return NULL;
     g_autofree char *cluster = weft_xml_get(element, "cluster");
+    g_autofree char *site = weft_xml_get(element, "site");
     g_autofree char *expected = g_strdup_printf(WEFT_NETWORK_PREFIX "%" G_GUINT64_FORMAT, vxlan);
     if (vxlan == 0 || !g_str_equal(name, expected)) {
         refuse(element, "vxlan", expected, "the number in the network's name", error);
         return NULL;
     }
-    g_autoptr(WeftHostNetwork) network = weft_host_network_new((guint)vxlan, cluster);
+    g_autoptr(WeftHostNetwork) network = weft_host_network_new((guint)vxlan, cluster, site);
     return read_peers(network, element, error) ? g_steal_pointer(&network) : NULL;
 }

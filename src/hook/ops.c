@@ -266,6 +266,9 @@ weft_hook_prepare(const WeftHook *hook, const char *domain, const char *xml, GEr
     if (!node || !weft_state_lock(hook, error))
         return FALSE;
     sweep(hook);
+    /* Else another may have started it again meanwhile. */
+    if (!weft_state_check_asked(domain, error))
+        return FALSE;
     if (!check(hook, node, error) || !check_others(hook, node, is_taken_back, error))
         return FALSE;
     /* Whatever it had before it has not now: it is about to start. */

@@ -13,7 +13,7 @@ weft_doctor_add(json_t *checks, const char *check, WeftHealth health, const char
 {
     va_list args;
     va_start(args, format);
-    g_autofree char *found = g_strdup_vprintf(format, args);
+    g_autofree char *text = g_strdup_vprintf(format, args), *found = g_utf8_make_valid(text, -1);
     va_end(args);
     json_array_append_new(checks, json_pack("{s:s, s:s, s:s, s:s?}", "check", check, "state", health_words[health], "found",
                                             found, "remedy", health == WEFT_HEALTH_OK ? NULL : remedy));

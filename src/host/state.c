@@ -98,13 +98,39 @@ new_holder(void)
     return g_strdup_printf("%" G_GINT64_FORMAT " %" G_GUINT64_FORMAT, parent, start_of(parent));
 }
 
-/* Whoever ran this program does not listen any more: it is gone, and another is the parent of what it left. Asked after the
- * parent was looked up, so that it was the right one. */
+/* Nobody has the other end of the pipe. */
 static gboolean
-is_forsaken(void)
+is_broken(int pipe)
 {
-    struct pollfd errors = { .fd = STDERR_FILENO };
-    return poll(&errors, 1, 0) == 1 && (errors.revents & POLLERR);
+    struct pollfd end = { .fd = pipe };
+    return poll(&end, 1, 0) == 1 && (end.revents & POLLERR);
+}
+
+/* TRUE also where that cannot be told; but a first process that is hidden from us is not the one who ran us. */
+static gboolean
+has_pipe(gint64 pid, int pipe)
+{
+    g_autofree char *own = g_strdup_printf("/proc/self/fd/%d", pipe),
+                    *folder = g_strdup_printf("/proc/%" G_GINT64_FORMAT "/fd", pid);
+    g_autofree char *name = g_file_read_link(own, NULL);
+    g_autoptr(GDir) dir = name && g_str_has_prefix(name, "pipe:") ? g_dir_open(folder, 0, NULL) : NULL;
+    gboolean found = !dir;
+    for (const char *file; !found && (file = g_dir_read_name(dir));) {
+        g_autoptr(GError) error = NULL;
+        g_autofree char *path = g_build_filename(folder, file, NULL);
+        g_autofree char *theirs = g_file_read_link(path, &error);
+        found = theirs ? g_str_equal(theirs, name) : pid != 1 && !g_error_matches(error, G_FILE_ERROR, G_FILE_ERROR_NOENT);
+    }
+    return found;
+}
+
+/* What a parent that was killed had forked and not yet executed has its end of the pipe for a moment: that is not the one who
+ * listens. */
+gboolean
+weft_state_check_asked(const char *name, GError **error)
+{
+    gboolean forsaken = is_broken(STDERR_FILENO) || !has_pipe(getppid(), STDERR_FILENO);
+    return !forsaken || weft_error_refuse(error, WEFT_ERROR_FAILED, "%s: whoever asked for it is gone", name);
 }
 
 gboolean
@@ -142,9 +168,8 @@ gboolean
 weft_state_put(const WeftHook *hook, WeftRecordKind kind, const char *name, const char *text, gboolean done, GError **error)
 {
     g_autofree char *holder = done ? g_strdup(DONE) : new_holder();
-    if (!done && is_forsaken())
-        return weft_error_refuse(error, WEFT_ERROR_FAILED, "%s: whoever asked for it is gone", name);
-    return write_record(hook, kind, name, holder, text, error);
+    /* After the parent was looked up, so that it was the right one. */
+    return (done || weft_state_check_asked(name, error)) && write_record(hook, kind, name, holder, text, error);
 }
 
 void

@@ -28,6 +28,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftRecord, weft_record_free)
 /* One hook at a time works on this host; the lock goes with the process. Gives up after some time. */
 gboolean weft_state_lock(const WeftHook *hook, GError **error);
 
+/* FALSE: whoever ran this program does not listen any more. It is gone, and another is the parent of what it left. */
+gboolean weft_state_check_asked(const char *name, GError **error);
+
 /* done: the domain runs, and from now on it is its process that tells whether it is alive. Else the caller's parent does. */
 gboolean
 weft_state_put(const WeftHook *hook, WeftRecordKind kind, const char *name, const char *text, gboolean done, GError **error);

@@ -31,6 +31,16 @@ read_device(WeftDomainFacts *facts, const xmlNode *device)
     add_use(facts, "guid", guid);
 }
 
+/* As it is written: blanks around a name are not libvirt's to forgive. */
+static char *
+content_of(const xmlNode *node)
+{
+    xmlChar *text = xmlNodeGetContent(node);
+    char *copy = g_strdup((const char *)text);
+    xmlFree(text);
+    return copy;
+}
+
 static void
 read_mark(WeftDomainFacts *facts, const xmlNode *metadata)
 {
@@ -40,9 +50,13 @@ read_mark(WeftDomainFacts *facts, const xmlNode *metadata)
     if (!mark)
         return;
     facts->node = weft_xml_get(mark, "id");
+    facts->site = weft_xml_get(mark, "site");
+    facts->placement = weft_xml_get(mark, "placement");
     for (const xmlNode *node = mark->children; node; node = node->next) {
         if (is_marked(node, "device"))
             read_device(facts, node);
+        if (is_marked(node, "record") && !facts->record)
+            facts->record = content_of(node);
         if (is_marked(node, "gpu")) {
             g_autofree char *name = weft_xml_get(node, "name");
             add_use(facts, "gpu", name);
@@ -59,16 +73,6 @@ read_pins(WeftDomainFacts *facts, const xmlNode *cputune)
             add_use(facts, "cpu", cpu);
         }
     }
-}
-
-/* As it is written: blanks around a name are not libvirt's to forgive. */
-static char *
-content_of(const xmlNode *node)
-{
-    xmlChar *text = xmlNodeGetContent(node);
-    char *copy = g_strdup((const char *)text);
-    xmlFree(text);
-    return copy;
 }
 
 static WeftDomainFacts *
@@ -125,6 +129,9 @@ weft_domain_facts_free(WeftDomainFacts *facts)
         return;
     g_free(facts->name);
     g_free(facts->node);
+    g_free(facts->site);
+    g_free(facts->placement);
+    g_free(facts->record);
     g_clear_pointer(&facts->uses, g_ptr_array_unref);
     g_free(facts);
 }

@@ -121,12 +121,18 @@ write_metadata(WeftXml *xml, const WeftDomainSpec *spec)
     weft_xml_attribute(xml, "hostname", hostname);
     weft_xml_attribute(xml, "path", weft_path_words[node->path]);
     weft_xml_attribute(xml, "mac", node->mac);
+    if (spec->site)
+        weft_xml_attribute(xml, "site", spec->site);
+    if (spec->site && node->placement)
+        weft_xml_attribute(xml, "placement", node->placement);
     weft_xml_empty(xml, "weft:cluster", "id", node->cluster, "name", node->cluster_name);
     write_partition(xml, spec);
     for (guint i = 0; i < node->devices->len; i++)
         write_device_mark(xml, spec, node->devices->pdata[i]);
     for (guint i = 0; i < node->gpus->len; i++)
         write_gpu_mark(xml, spec, node->gpus->pdata[i]);
+    if (spec->record)
+        weft_xml_element(xml, "weft:record", spec->record);
     weft_xml_end(xml);
     weft_xml_end(xml);
 }

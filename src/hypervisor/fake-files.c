@@ -17,7 +17,9 @@ gboolean
 weft_fake_fail(GError **error, const char *doing, const char *what)
 {
     int saved = errno;
-    g_set_error(error, WEFT_ERROR, WEFT_ERROR_FAILED, "fake hypervisor: %s %s: %s", doing, what, g_strerror(saved));
+    gboolean full = saved == ENOSPC || saved == EDQUOT;
+    g_set_error(error, WEFT_ERROR, full ? WEFT_ERROR_EXHAUSTED : WEFT_ERROR_FAILED, "fake hypervisor: %s %s: %s", doing, what,
+                g_strerror(saved));
     return FALSE;
 }
 
@@ -180,4 +182,32 @@ weft_fake_files(const WeftFakeFolder *folder, GError **error)
     closedir(stream);
     g_ptr_array_sort(files, compare_texts);
     return g_steal_pointer(&files);
+}
+
+/* --- whose they are --- */
+
+gboolean
+weft_fake_mark_make(const WeftFakeFolder *pool, const char *subject, const char *site, const char *placement, GError **error)
+{
+    if (!site)
+        return TRUE;
+    g_autofree char *name = weft_file_mark_name(subject, site, placement);
+    int fd = openat(pool->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return weft_fake_fail(error, "writing", name);
+    close(fd);
+    return TRUE;
+}
+
+gboolean
+weft_fake_marks_remove(const WeftFakeFolder *pool, const char *subject, GError **error)
+{
+    g_autoptr(GPtrArray) files = weft_fake_files(pool, error);
+    gboolean ok = files != NULL;
+    for (guint i = 0; ok && i < files->len; i++) {
+        g_autoptr(WeftFileMark) mark = weft_file_mark_read(files->pdata[i]);
+        if (mark && g_str_equal(mark->subject, subject))
+            ok = weft_fake_remove(pool, files->pdata[i], "", error);
+    }
+    return ok;
 }

@@ -6,11 +6,12 @@
 
 #include <string.h>
 
-/* A domain's file begins with what its definition says of it, "<!--fake NODE USE USE …-->", so that looking at a host's other
- * domains parses no XML. A file that a test dropped there lacks the line and is parsed. */
+/* A domain's file begins with what its definition says of it, "<!--fake NODE SITE PLACEMENT RECORD USE USE …-->", so that
+ * looking at a host's other domains parses no XML. A file that a test dropped there lacks the line and is parsed. */
 #define HEAD "<!--fake "
 #define TAIL "-->\n"
 #define NOBODY "-"
+#define MARKS 4 /* words before what it uses */
 
 typedef gboolean (*Visit)(const WeftFakeFolder *host, const char *domain, WeftDomainState state, gpointer data, GError **error);
 
@@ -20,7 +21,10 @@ static GString *
 with_head(const WeftDomainFacts *facts, const char *xml)
 {
     GString *text = g_string_new(HEAD);
-    g_string_append(text, facts->node ? facts->node : NOBODY);
+    g_autofree char *record = facts->record ? g_uri_escape_string(facts->record, NULL, FALSE) : NULL;
+    const char *const marks[MARKS] = { facts->node, facts->site, facts->placement, record };
+    for (guint i = 0; i < MARKS; i++)
+        g_string_append_printf(text, "%s%s", i ? " " : "", marks[i] ? marks[i] : NOBODY);
     for (guint i = 0; i < facts->uses->len; i++)
         g_string_append_printf(text, " %s", (const char *)g_ptr_array_index(facts->uses, i));
     g_string_append(text, TAIL);
@@ -35,9 +39,14 @@ without_head(const char *text)
     return tail ? tail + strlen(TAIL) : text;
 }
 
-/* NULL for a text that nobody can read: a domain, but not ours, and of which nothing is known. */
-static WeftDomainFacts *
-facts_of(const char *domain, const char *text)
+static char *
+mark_word(char **words, guint i)
+{
+    return g_strv_length(words) < MARKS || g_str_equal(words[i], NOBODY) ? NULL : g_uri_unescape_string(words[i], NULL);
+}
+
+WeftDomainFacts *
+weft_fake_facts(const char *domain, const char *text)
 {
     const char *xml = without_head(text);
     if (xml == text)
@@ -47,9 +56,12 @@ facts_of(const char *domain, const char *text)
     g_auto(GStrv) words = g_strsplit(head, " ", -1);
     WeftDomainFacts *facts = g_new0(WeftDomainFacts, 1);
     facts->name = g_strdup(domain);
-    facts->node = g_strcmp0(words[0], NOBODY) == 0 ? NULL : g_strdup(words[0]);
+    facts->node = mark_word(words, 0);
+    facts->site = mark_word(words, 1);
+    facts->placement = mark_word(words, 2);
+    facts->record = mark_word(words, 3);
     facts->uses = g_ptr_array_new_with_free_func(g_free);
-    for (guint i = 1; words[0] && words[i]; i++)
+    for (guint i = MARKS; i < g_strv_length(words); i++)
         g_ptr_array_add(facts->uses, g_strdup(words[i]));
     return facts;
 }
@@ -119,7 +131,7 @@ check_beside(const WeftFakeFolder *host, const char *domain, WeftDomainState sta
         return TRUE;
     g_autofree char *file = g_strconcat(domain, WEFT_FAKE_RUNNING, NULL);
     g_autofree char *text = weft_fake_read(host, file, WEFT_DOMAIN_XML_MAX, NULL);
-    g_autoptr(WeftDomainFacts) theirs = text ? facts_of(domain, text) : NULL;
+    g_autoptr(WeftDomainFacts) theirs = text ? weft_fake_facts(domain, text) : NULL;
     for (guint i = 0; theirs && i < theirs->uses->len; i++) {
         const char *twice = clash(ours, g_ptr_array_index(theirs->uses, i));
         if (twice) {
@@ -218,7 +230,7 @@ remove_files(const WeftFakeFolder *pool, const char *domain, GError **error)
     for (guint i = 0; i < G_N_ELEMENTS(domain_files); i++)
         if (!weft_fake_remove(pool, domain, domain_files[i], error))
             return FALSE;
-    return TRUE;
+    return weft_fake_marks_remove(pool, domain, error);
 }
 
 /* A definition that names no file of the pool needs none. */
@@ -250,8 +262,10 @@ remove_made_files(const WeftFakeFolder *pool, const char *domain, const WeftStar
     if (runs)
         return;
     weft_fake_remove(pool, domain, WEFT_SEED_SUFFIX, NULL);
-    if (!keeps_disk(start))
-        weft_fake_remove(pool, domain, WEFT_DISK_SUFFIX, NULL);
+    if (keeps_disk(start))
+        return;
+    weft_fake_remove(pool, domain, WEFT_DISK_SUFFIX, NULL);
+    weft_fake_marks_remove(pool, domain, NULL);
 }
 
 /* As on a real host: the files come first, and go where the domain does not run. */
@@ -265,6 +279,7 @@ start_with_files(const char *world, const WeftFakeFolder *host, const WeftDomain
     if (!weft_fake_folder_lock(world, host->host, WEFT_FAKE_POOL, &pool, error))
         return FALSE;
     gboolean ok = (!start->origin || begin_with_origin(world, host, facts->name, start, error)) &&
+                  weft_fake_mark_make(&pool, facts->name, facts->site, facts->placement, error) &&
                   write_files(&pool, facts->name, start, error) && start_locked(host, facts, start->xml, error);
     remove_made_files(&pool, facts->name, start, ok);
     weft_fake_folder_close(&pool);
@@ -347,6 +362,8 @@ end_with_hook(const WeftFakeHypervisor *hv, const WeftFakeFolder *host, const ch
         return;
     weft_fake_hook_end(hv, host->host, domain, without_head(text));
     json_decref(weft_fake_hook_report(hv, host->host, &problem));
+    if (problem)
+        weft_fake_devices_changed(hv->world, host->host);
 }
 
 static gboolean
@@ -375,14 +392,30 @@ fake_stop(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain
 
 /* --- list --- */
 
+/* facts NULL: only its name is known. */
 static void
-add_domain(GPtrArray *domains, const char *name, char *node, WeftDomainState state)
+add_domain(GPtrArray *domains, const char *name, WeftDomainFacts *facts, WeftDomainState state)
 {
     WeftDomain *domain = g_new0(WeftDomain, 1);
     domain->name = g_strdup(name);
-    domain->node = node;
     domain->state = state;
+    if (facts) {
+        domain->node = g_steal_pointer(&facts->node);
+        domain->site = g_steal_pointer(&facts->site);
+        domain->placement = g_steal_pointer(&facts->placement);
+        domain->record = g_steal_pointer(&facts->record);
+    }
     g_ptr_array_add(domains, domain);
+}
+
+/* What only a name tells of. */
+static void
+add_remains(GPtrArray *domains, const char *name)
+{
+    add_domain(domains, name, NULL, WEFT_DOMAIN_STOPPED);
+    WeftDomain *domain = g_ptr_array_index(domains, domains->len - 1);
+    if (g_str_has_prefix(name, WEFT_DOMAIN_PREFIX))
+        domain->node = g_strdup(name + strlen(WEFT_DOMAIN_PREFIX));
 }
 
 static gboolean
@@ -397,8 +430,8 @@ list_domain(const WeftFakeFolder *host, const char *name, WeftDomainState state,
     }
     if (!text) /* stopped meanwhile */
         return TRUE;
-    g_autoptr(WeftDomainFacts) facts = facts_of(name, text);
-    add_domain(domains, name, facts ? g_steal_pointer(&facts->node) : NULL, state);
+    g_autoptr(WeftDomainFacts) facts = weft_fake_facts(name, text);
+    add_domain(domains, name, facts, state);
     return TRUE;
 }
 
@@ -418,11 +451,12 @@ list_halted(const WeftFakeFolder *host, GPtrArray *domains, GError **error)
     if (!weft_fake_list_halted(host, names, error))
         return FALSE;
     for (guint i = 0; i < names->len; i++) {
-        const char *name = g_ptr_array_index(names, i);
+        const char *file = g_ptr_array_index(names, i);
+        g_autofree char *name = g_strndup(file, (gsize)(strrchr(file, '.') - file));
+        g_autofree char *text = weft_fake_read(host, file, WEFT_DOMAIN_XML_MAX, NULL);
+        g_autoptr(WeftDomainFacts) facts = text ? weft_fake_facts(name, text) : NULL;
         if (!knows_domain(domains, name))
-            add_domain(domains, name,
-                       g_str_has_prefix(name, WEFT_DOMAIN_PREFIX) ? g_strdup(name + strlen(WEFT_DOMAIN_PREFIX)) : NULL,
-                       WEFT_DOMAIN_HALTED);
+            add_domain(domains, name, facts, WEFT_DOMAIN_HALTED);
     }
     return TRUE;
 }
@@ -434,7 +468,8 @@ owner_of(const char *file)
     for (guint i = 0; i < G_N_ELEMENTS(domain_files); i++)
         if (g_str_has_suffix(file, domain_files[i]))
             return g_strndup(file, strlen(file) - strlen(domain_files[i]));
-    return NULL;
+    g_autoptr(WeftFileMark) mark = weft_file_mark_read(file);
+    return mark && mark->placement ? g_strdup(mark->subject) : NULL;
 }
 
 static gboolean
@@ -448,12 +483,13 @@ list_pool(const char *world, const char *host, WeftContents *contents, GError **
         const char *file = files->pdata[i];
         const char *digest = weft_fake_image_digest(file);
         g_autofree char *domain = owner_of(file);
+        WeftFileMark *mark = weft_file_mark_read(file);
+        if (mark)
+            g_ptr_array_add(contents->marks, mark);
         if (digest)
             g_ptr_array_add(contents->images, g_strdup(digest));
         else if (domain && !knows_domain(contents->domains, domain))
-            add_domain(contents->domains, domain,
-                       g_str_has_prefix(domain, WEFT_DOMAIN_PREFIX) ? g_strdup(domain + strlen(WEFT_DOMAIN_PREFIX)) : NULL,
-                       WEFT_DOMAIN_STOPPED);
+            add_remains(contents->domains, domain);
     }
     weft_fake_folder_close(&pool);
     return files != NULL;
@@ -503,6 +539,17 @@ fake_free(WeftHypervisor *hv)
     g_free(hv);
 }
 
+/* As weft-hook does it on a host, with the same code. */
+static gboolean
+fake_claim(WeftHypervisor *hv, const WeftHostAddress *host, const WeftOwner *claim, gboolean take,
+           WeftOwnerVerdict *ret_verdict, WeftOwner **ret_record, GCancellable *cancellable, GError **error)
+{
+    const char *world = ((WeftFakeHypervisor *)hv)->world;
+    g_autofree char *path = g_build_filename(world, host->name, "owner", NULL);
+    return weft_fake_pass(world, host->name, "claim", cancellable, error) &&
+           weft_owner_claim(path, claim, take, ret_verdict, ret_record, error);
+}
+
 static const WeftHypervisorOps fake_ops = {
     .name = "fake",
     .start = fake_start,
@@ -512,6 +559,7 @@ static const WeftHypervisorOps fake_ops = {
     .discard = weft_fake_discard,
     .connect = weft_fake_connect,
     .disconnect = weft_fake_disconnect,
+    .claim = fake_claim,
     .inspect = weft_fake_inspect,
     .open = fake_open,
     .save = weft_fake_save,

@@ -22,6 +22,7 @@
  *                                      changed, a line "HOST"; told when the file is written
  *     WORLD/hookless                   guests have no hooks that they run before they come to rest
  *     WORLD/apart                      hosts whose guests do not reach each other, a line "HOST HOST" each
+ *     WORLD/HOST/owner                 whose the host is (see owner.h)
  *     WORLD/HOST/root                  the root of the host's files, where a hook is used: its /sys and /run
  *
  * Hosts need not be prepared: a folder appears with the first domain. Two nodes that use the same core, VF or GUID of a host

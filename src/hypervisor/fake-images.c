@@ -143,8 +143,8 @@ weft_fake_bring(WeftHypervisor *hv, const WeftHostAddress *host, const WeftBring
         return FALSE;
     g_autofree char *name = weft_image_file_name(bring->file->digest);
     Copy copy = { .world = world, .host = host->name, .bring = bring, .cancellable = cancellable, .from = -1, .to = -1 };
-    gboolean ok = weft_fake_exists(&pool, name, "");
-    if (!ok) {
+    gboolean ok = weft_fake_mark_make(&pool, name, bring->site, NULL, error);
+    if (ok && !weft_fake_exists(&pool, name, "")) {
         copy.from = open(bring->path, O_RDONLY | O_CLOEXEC);
         ok = copy.from < 0 ? weft_fake_fail(error, "opening", bring->path) : bring_part(&copy, &pool, error);
     }
@@ -181,7 +181,8 @@ weft_fake_discard(WeftHypervisor *hv, const WeftHostAddress *host, const char *d
     if (!weft_digest_check(digest, error) || !weft_fake_folder_open(world, host->name, WEFT_FAKE_POOL, &pool, error))
         return FALSE;
     g_autofree char *name = weft_image_file_name(digest);
-    gboolean ok = weft_fake_remove(&pool, name, PART, error) && weft_fake_remove(&pool, name, "", error);
+    gboolean ok = weft_fake_remove(&pool, name, PART, error) && weft_fake_remove(&pool, name, "", error) &&
+                  weft_fake_marks_remove(&pool, name, error);
     weft_fake_folder_close(&pool);
     return ok;
 }

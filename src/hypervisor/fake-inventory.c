@@ -80,6 +80,14 @@ read_inventory(json_t *json, const char *host, GError **error)
     return inventory;
 }
 
+/* Its file "clock" says by how many seconds it is wrong. */
+static gint64
+read_wall_clock(const WeftFakeFolder *folder)
+{
+    g_autofree char *wrong = folder->fd < 0 ? NULL : weft_fake_read(folder, "clock", FILE_MAX, NULL);
+    return g_get_real_time() + (wrong ? g_ascii_strtoll(wrong, NULL, 10) * (gint64)G_USEC_PER_SEC : 0);
+}
+
 WeftInventory *
 weft_fake_inspect(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable *cancellable, GError **error)
 {
@@ -90,6 +98,7 @@ weft_fake_inspect(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable 
         !weft_fake_folder_open(world, host->name, "", &folder, error))
         return NULL;
     g_autofree char *text = folder.fd < 0 ? NULL : weft_fake_read(&folder, "inventory.json", FILE_MAX, &failed);
+    gint64 time = read_wall_clock(&folder);
     weft_fake_folder_close(&folder);
     if (failed) {
         g_propagate_error(error, g_steal_pointer(&failed));
@@ -110,5 +119,7 @@ weft_fake_inspect(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable 
     }
     if (inventory && !text)
         add_usual_devices(inventory->hardware);
+    if (inventory)
+        inventory->time = time;
     return inventory;
 }

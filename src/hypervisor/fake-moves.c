@@ -82,6 +82,7 @@ carry_files(const Hosts *hosts, const char *domain, GError **error)
     return weft_fake_layer_drop(&hosts->from_pool, domain, error) &&
            carry_file(&hosts->from_pool, &hosts->to_pool, domain, WEFT_SEED_SUFFIX, error) &&
            carry_file(&hosts->from_pool, &hosts->to_pool, domain, WEFT_DISK_SUFFIX, error) &&
+           weft_fake_marks_remove(&hosts->from_pool, domain, error) &&
            carry_file(&hosts->from, &hosts->to, domain, WEFT_FAKE_BLANK, error) &&
            carry_file(&hosts->from, &hosts->to, domain, WEFT_FAKE_PLUGGED, error) &&
            weft_fake_note_move(&hosts->to, domain, error) &&
@@ -122,8 +123,10 @@ depart(const Hosts *hosts, const WeftMove *move, GError **error)
     if (weft_fake_exists(&hosts->from, move->domain, WEFT_FAKE_PAUSED))
         return weft_error_refuse(error, WEFT_ERROR_INVALID, "host %s: domain %s is paused; resume it first", hosts->from.host,
                                  move->domain);
-    return weft_fake_check_parted(&hosts->from, move->domain, error) &&
+    g_autoptr(WeftDomainFacts) facts = weft_domain_xml_read(move->xml, error);
+    return facts && weft_fake_check_parted(&hosts->from, move->domain, error) &&
            weft_fake_images_check(&hosts->to_pool, move->xml, error) &&
+           weft_fake_mark_make(&hosts->to_pool, move->domain, facts->site, facts->placement, error) &&
            weft_fake_put(&hosts->to, move->xml, WEFT_FAKE_IN, error) &&
            rename_file(&hosts->from, move->domain, WEFT_FAKE_RUNNING, WEFT_FAKE_OUT, error);
 }
@@ -219,7 +222,7 @@ weft_fake_list_halted(const WeftFakeFolder *host, GPtrArray *names, GError **err
                              : g_str_has_suffix(file, WEFT_FAKE_IN) ? WEFT_FAKE_IN
                                                                     : NULL;
         if (suffix)
-            g_ptr_array_add(names, g_strndup(file, strlen(file) - strlen(suffix)));
+            g_ptr_array_add(names, g_strdup(file));
     }
     return files != NULL;
 }

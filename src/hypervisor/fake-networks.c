@@ -1,4 +1,4 @@
-/* A network's file is named after its VXLAN id; its first line is the cluster, the others are the peers. */
+/* A network's file is named after its VXLAN id; its first line is the cluster and the site, the others are the peers. */
 #include "fake-private.h"
 
 #define FILE_MAX (1024 * 1024)
@@ -19,8 +19,8 @@ weft_fake_connect(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHos
         !weft_fake_folder_lock(world, host->name, WEFT_FAKE_NETWORKS, &folder, error))
         return FALSE;
     g_autofree char *file = file_name(network->vxlan);
-    g_autoptr(GString) text = g_string_new(network->cluster);
-    g_string_append_c(text, '\n');
+    g_autoptr(GString) text = g_string_new(NULL);
+    g_string_append_printf(text, "%s%s%s\n", network->cluster, network->site ? " " : "", network->site ? network->site : "");
     for (guint i = 0; i < network->peers->len; i++)
         g_string_append_printf(text, "%s\n", (const char *)network->peers->pdata[i]);
     gboolean ok = weft_fake_replace(&folder, file, text->str, text->len, error);
@@ -51,7 +51,8 @@ read_network(const WeftFakeFolder *folder, const char *file, GError **error)
         !(text = weft_fake_read(folder, file, FILE_MAX, error)))
         return NULL;
     g_auto(GStrv) lines = g_strsplit(g_strchomp(text), "\n", -1);
-    WeftHostNetwork *network = weft_host_network_new((guint)vxlan, lines[0] ? lines[0] : "");
+    g_auto(GStrv) mark = g_strsplit(lines[0] ? lines[0] : "", " ", 2);
+    WeftHostNetwork *network = weft_host_network_new((guint)vxlan, mark[0] ? mark[0] : "", mark[0] ? mark[1] : NULL);
     for (guint i = 1; lines[0] && lines[i]; i++)
         g_ptr_array_add(network->peers, g_strdup(lines[i]));
     return network;

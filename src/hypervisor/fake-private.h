@@ -1,6 +1,7 @@
 /* What the files of the fake hypervisor share (see fake-hypervisor.h). thread: any, unless told otherwise. */
 #pragma once
 
+#include "domain-xml.h"
 #include "hypervisor.h"
 
 typedef struct WeftFakeGuests WeftFakeGuests;
@@ -42,6 +43,10 @@ gboolean weft_fake_replace(const WeftFakeFolder *folder, const char *file, const
 /* Success also when it is not there. */
 gboolean weft_fake_remove(const WeftFakeFolder *folder, const char *name, const char *suffix, GError **error);
 gboolean weft_fake_exists(const WeftFakeFolder *folder, const char *name, const char *suffix);
+/* The empty file that says whose the subject's files are; site NULL: nobody says. And away with all of them. */
+gboolean
+weft_fake_mark_make(const WeftFakeFolder *pool, const char *subject, const char *site, const char *placement, GError **error);
+gboolean weft_fake_marks_remove(const WeftFakeFolder *pool, const char *subject, GError **error);
 /* Names of files, sorted; hidden ones are none. */
 GPtrArray *weft_fake_files(const WeftFakeFolder *folder, GError **error);
 
@@ -120,10 +125,13 @@ gboolean weft_fake_measure(WeftHypervisor *hv, const WeftHostAddress *host, cons
                            GCancellable *cancellable, GError **error);
 gboolean weft_fake_move(WeftHypervisor *hv, const WeftHostAddress *from, const WeftHostAddress *to, const WeftMove *move,
                         WeftMoved *ret_moved, GCancellable *cancellable, GError **error);
-/* Names of domains that stand still between two hosts. */
+/* Names of the files of domains that stand still between two hosts. */
 gboolean weft_fake_list_halted(const WeftFakeFolder *host, GPtrArray *names, GError **error);
 
 /* --- fake-hypervisor.c --- */
+/* What a domain's file says of it. NULL for a text that nobody can read: a domain, but not ours, and of which nothing is known.
+ */
+WeftDomainFacts *weft_fake_facts(const char *domain, const char *text);
 /* Writes a domain's file as that of a running one is written, under this suffix; nothing of it may be another's. */
 gboolean weft_fake_put(const WeftFakeFolder *host, const char *xml, const char *suffix, GError **error);
 
@@ -161,6 +169,8 @@ char *weft_fake_apart(const char *world, const char *host, const char *domain);
 /* thread: main. Tells of reboots from now on. */
 WeftFakeReboots *weft_fake_reboots_new(const char *world, WeftFakeGuests *guests, WeftHostChanged changed, gpointer data);
 void weft_fake_reboots_free(WeftFakeReboots *reboots);
+/* Has it told that the host's devices changed. */
+void weft_fake_devices_changed(const char *world, const char *host);
 
 /* --- fake-guest.c: one thread that answers for all guests, and consoles that echo --- */
 WeftFakeGuests *weft_fake_guests_new(const char *world);

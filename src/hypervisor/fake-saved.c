@@ -3,9 +3,12 @@
 
 #include "domain-xml.h"
 #include "errors.h"
+#include "file.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define CHUNK 65536
@@ -95,7 +98,9 @@ write_saved(const WeftFakeFolder *host, const WeftFakeFolder *pool, const char *
     g_autofree char *now = devices_of(host, domain, running);
     g_autofree char *text = g_strdup_printf(SAVED "%s\n%s\n%s", domain, now, running);
     *ret_size = strlen(text);
-    return lay_over(pool, domain, goes_on, error) && weft_fake_replace(pool, file, text, strlen(text), error);
+    g_autoptr(WeftDomainFacts) facts = weft_fake_facts(domain, running);
+    return (!facts || weft_fake_mark_make(pool, domain, facts->site, facts->placement, error)) &&
+           lay_over(pool, domain, goes_on, error) && weft_fake_replace(pool, file, text, strlen(text), error);
 }
 
 gboolean
@@ -137,8 +142,16 @@ copy_whole(const Fetching *fetching, guint64 *ret_size, GError **error)
     gssize n;
     *ret_size = 0;
     while ((n = read(fetching->from, bytes, sizeof bytes)) > 0) {
-        if (write(fetching->to, bytes, (gsize)n) != n) {
-            weft_fake_fail(error, "writing", fetching->fetch->path);
+        if (fetching->fetch->most && *ret_size + (guint64)n > fetching->fetch->most) {
+            weft_error_refuse(error, WEFT_ERROR_INVALID,
+                              "file %s has more than the %" G_GUINT64_FORMAT " bytes that it may have", fetching->fetch->name,
+                              fetching->fetch->most);
+            return NULL;
+        }
+        if (!weft_file_write(fetching->to, bytes, (gsize)n)) {
+            gboolean full = errno == ENOSPC || errno == EDQUOT;
+            weft_error_refuse(error, full ? WEFT_ERROR_EXHAUSTED : WEFT_ERROR_FAILED, "file %s: %s", fetching->fetch->path,
+                              g_strerror(errno));
             return NULL;
         }
         if (g_cancellable_is_cancelled(fetching->cancellable)) {
@@ -158,16 +171,33 @@ copy_whole(const Fetching *fetching, guint64 *ret_size, GError **error)
 }
 
 static gboolean
+check_room(const Fetching *fetching, GError **error)
+{
+    struct stat info;
+    g_autofree char *folder = g_path_get_dirname(fetching->fetch->path);
+    if (fstat(fetching->from, &info) < 0)
+        return weft_fake_fail(error, "reading", fetching->fetch->name);
+    if (weft_file_check_room(folder, (guint64)info.st_size, fetching->fetch->reserve, error))
+        return TRUE;
+    g_prefix_error(error, "volume %s: ", fetching->fetch->name);
+    return FALSE;
+}
+
+static gboolean
 fetch_file(Fetching *fetching, WeftImageFile *ret_file, GError **error)
 {
+    if (!check_room(fetching, error))
+        return FALSE;
     fetching->to = open(fetching->fetch->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
     if (fetching->to < 0)
         return weft_fake_fail(error, "writing", fetching->fetch->path);
     guint64 size;
     char *digest = copy_whole(fetching, &size, error);
     close(fetching->to);
-    if (!digest)
+    if (!digest) {
+        unlink(fetching->fetch->path);
         return FALSE;
+    }
     *ret_file = (WeftImageFile){ .digest = digest, .size = size, .format = WEFT_DISK_RAW };
     return TRUE;
 }

@@ -1,7 +1,9 @@
 #include "fake-private.h"
 #include "protocol.h"
 
+#include <fcntl.h>
 #include <glib-unix.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <unistd.h>
@@ -91,6 +93,17 @@ weft_fake_reboots_free(WeftFakeReboots *reboots)
     close(reboots->inotify);
     g_free(reboots->world);
     g_free(reboots);
+}
+
+void
+weft_fake_devices_changed(const char *world, const char *host)
+{
+    g_autofree char *path = g_build_filename(world, REBOOTS, NULL);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return;
+    dprintf(fd, "%s\n", host);
+    close(fd);
 }
 
 /* --- who does not reach whom --- */

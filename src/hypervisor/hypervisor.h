@@ -10,6 +10,7 @@
 #include "host.h"
 #include "image.h"
 #include "network.h"
+#include "owner.h"
 
 #include <gio/gio.h>
 #include <glib.h>
@@ -26,6 +27,21 @@ typedef struct WeftHypervisor WeftHypervisor;
 #define WEFT_LAYER_SUFFIX ".layer"
 #define WEFT_SAVED_SUFFIX ".saved"
 
+/* Whose files these are is told by an empty one beside them, "<subject>.<site>[.<placement>].mark", which comes before the
+ * first of them and goes after the last: the subject is a domain's name, or "image-<digest>". */
+#define WEFT_MARK_SUFFIX ".mark"
+typedef struct WeftFileMark {
+    char *subject;
+    char *site;
+    char *placement; /* NULL: an image's */
+} WeftFileMark;
+
+char *weft_file_mark_name(const char *subject, const char *site, const char *placement);
+/* NULL: it is not the name of one. */
+WeftFileMark *weft_file_mark_read(const char *name);
+void weft_file_mark_free(WeftFileMark *mark);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftFileMark, weft_file_mark_free)
+
 typedef enum {
     WEFT_DOMAIN_RUNNING,
     WEFT_DOMAIN_STOPPED,
@@ -34,10 +50,14 @@ typedef enum {
 
 typedef struct WeftDomain {
     char *name;
-    char *node; /* weft's mark: the node's id; NULL for a domain that is not ours */
+    char *node;      /* weft's mark: the node's id; NULL for a domain that is not weft's */
+    char *site;      /* … of which site; NULL: it does not say, or only files are left, of which WeftContents.marks tells */
+    char *placement; /* … which stay of the node it is */
+    char *record;    /* … and weft_node_mark_write() of it; NULL: it does not say */
     WeftDomainState state;
     guint64 cpu_time; /* nanoseconds so far; 0: unknown */
     guint64 memory;   /* bytes resident; 0: unknown */
+    char *number;     /* the caller's: which partition its record names; "": none; NULL: it was not read for that */
 } WeftDomain;
 
 void weft_domain_free(WeftDomain *domain);
@@ -50,11 +70,14 @@ typedef struct WeftContents {
     GPtrArray *images;   /* char *, digests of the images that are there whole, sorted */
     GPtrArray *networks; /* WeftHostNetwork, weft's, sorted by VXLAN id */
     GPtrArray *primed;   /* char *, ids of the memories to fork from that are there whole, sorted */
+    GPtrArray *marks;    /* WeftFileMark: whose the files are that lie there */
 } WeftContents;
 
 WeftContents *weft_contents_new(void);
 void weft_contents_free(WeftContents *contents);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftContents, weft_contents_free)
+/* What weft makes has names of UTF-8; whatever else a host has is not weft's, and is told of by a name that can be written. */
+void weft_contents_tidy(WeftContents *contents);
 
 /* Where a call goes: a host by name and the URI that it is reached by. */
 typedef struct WeftHostAddress {
@@ -82,7 +105,7 @@ typedef struct WeftStart {
 
 /* Memory to fork from. */
 typedef struct WeftPrime {
-    const char *id;             /* the caller's name for it: letters, digits and "-" */
+    const char *id;             /* the caller's name for it, and its mark: letters, digits and "-" */
     const char *xml;            /* a definition as for a start, with the size and the NUMA node that it is to have */
     const WeftImageFile *saved; /* which was brought */
 } WeftPrime;
@@ -97,6 +120,8 @@ typedef struct WeftSaved {
 typedef struct WeftFetch {
     const char *name;                                             /* in the pool */
     const char *path;                                             /* where weftd is to have it; what is there is replaced */
+    guint64 most;                                                 /* bytes that it may have, whatever its host says; 0: any */
+    guint64 reserve;                                              /* bytes that stay free where it comes to */
     void (*progress)(guint64 done, guint64 total, gpointer data); /* as with WeftBring */
     gpointer data;
 } WeftFetch;
@@ -122,6 +147,7 @@ typedef struct WeftMove {
     WeftCopy copy;
     gint64 stall;      /* microseconds that it may stand still */
     guint64 bandwidth; /* bytes a second; 0: as fast as can be */
+    gint64 patience;   /* microseconds that the other end has to notice that a post-copy broke */
     const char *rdma;  /* the other host's address that RDMA goes by; NULL: over TCP */
     void (*progress)(guint64 done, guint64 total, gpointer data); /* bytes of memory; as with WeftBring */
     gpointer data;
@@ -144,6 +170,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(WeftMoved, weft_moved_clear)
 typedef struct WeftBring {
     const WeftImageFile *file;                                    /* digest and size */
     const char *path;                                             /* where weftd has it */
+    const char *site;                                             /* whose it is; NULL: nobody says */
     void (*progress)(guint64 done, guint64 total, gpointer data); /* on the worker, now and then; NULL: nobody asks */
     gpointer data;
 } WeftBring;
@@ -188,6 +215,10 @@ typedef struct WeftHypervisorOps {
     gboolean (*disconnect)(WeftHypervisor *hv, const WeftHostAddress *host, guint vxlan, GCancellable *cancellable,
                            GError **error);
     /* The host's hardware and what it is able to. */
+    /* Whether the host is the claimant's, or becomes it now; take: from whoever has it. Before anything is changed there, and
+     * again before each change. ret_record: whose it was; NULL: nobody's. */
+    gboolean (*claim)(WeftHypervisor *hv, const WeftHostAddress *host, const WeftOwner *claim, gboolean take,
+                      WeftOwnerVerdict *ret_verdict, WeftOwner **ret_record, GCancellable *cancellable, GError **error);
     WeftInventory *(*inspect)(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable *cancellable, GError **error);
     /* A descriptor, non-blocking and the caller's, that carries a domain's byte stream: its end is the stream's end. NOT_FOUND
      * when the domain is not running, BUSY when somebody else has it. The guest need not have opened its side yet. */
@@ -199,7 +230,8 @@ typedef struct WeftHypervisorOps {
      * is gone. What was broken off leaves no file, and the domain running. INVALID: it has devices of its host. */
     gboolean (*save)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, gboolean goes_on,
                      WeftSaved *ret_saved, GCancellable *cancellable, GError **error);
-    /* Brings a file of the pool to weftd; returns when it is there, whole, and tells its digest and size. */
+    /* Brings a file of the pool to weftd; returns when it is there, whole, and tells its digest and size. INVALID: it has more
+     * bytes than it may have, or than its host said before; EXHAUSTED: there is no room for it here. Nothing of it stays. */
     gboolean (*fetch)(WeftHypervisor *hv, const WeftHostAddress *host, const WeftFetch *fetch, WeftImageFile *ret_file,
                       GCancellable *cancellable, GError **error);
     /* Makes memory to fork from; success also when it is there whole. */

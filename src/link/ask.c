@@ -1,18 +1,20 @@
 /* weftd's own questions to a guest program. */
 #include "link-private.h"
 
+#include "clock.h"
 #include "errors.h"
 
 #include <string.h>
 
 #define OUTPUT_MAX WEFT_WINDOW /* so that no window need ever be given for more */
 #define ANSWER_MAX 500
+#define PARTS 2
 
 struct WeftAsk {
     WeftSession session;
-    char *input;
-    gsize length;
-    gsize sent;
+    GBytes *input[PARTS]; /* what is to be sent, one after the other */
+    guint part;           /* … of which this one is being sent */
+    gsize sent;           /* … so far */
     GString *output;
     GSource *cancelled; /* NULL: nobody can */
     guint later;        /* it failed before it began */
@@ -32,7 +34,8 @@ weft_ask_free(WeftAsk *ask)
     if (ask->later)
         g_source_remove(ask->later);
     g_string_free(ask->output, TRUE);
-    g_free(ask->input);
+    for (guint i = 0; i < PARTS; i++)
+        g_bytes_unref(ask->input[i]);
     g_free(ask);
 }
 
@@ -125,7 +128,7 @@ deliver(WeftSession *session, const struct weft_frame *frame, const guint8 *payl
         break;
     case WEFT_FRAME_REFUSE:
         text = last_line((const char *)payload, frame->length);
-        fail(ask, WEFT_ERROR_INVALID, text);
+        fail(ask, WEFT_ERROR_INVALID, *text ? text : "the node refused it, and did not say why");
         break;
     default:
         break;
@@ -143,11 +146,18 @@ weft_ask_resume(WeftAsk *ask)
 {
     WeftSession *session = &ask->session;
     while (session->id != 0 && !session->link->full && !session->eof) {
-        gsize n = MIN(MIN(ask->length - ask->sent, session->may_send), WEFT_FRAME_MAX);
-        if (n == 0 && ask->sent < ask->length)
+        gsize length;
+        const guint8 *bytes = g_bytes_get_data(ask->input[ask->part], &length);
+        if (ask->sent == length && ask->part + 1 < PARTS) {
+            ask->part++;
+            ask->sent = 0;
+            continue;
+        }
+        gsize n = MIN(MIN(length - ask->sent, session->may_send), WEFT_FRAME_MAX);
+        if (n == 0 && ask->sent < length)
             return;
         session->eof = n == 0;
-        weft_session_send(session, n ? WEFT_FRAME_DATA : WEFT_FRAME_EOF, ask->input + ask->sent, n);
+        weft_session_send(session, n ? WEFT_FRAME_DATA : WEFT_FRAME_EOF, n ? bytes + ask->sent : NULL, n);
         session->may_send -= n;
         ask->sent += n;
     }
@@ -157,21 +167,20 @@ weft_ask_resume(WeftAsk *ask)
 static void
 open_session(WeftAsk *ask, const char *kind)
 {
-    g_autofree char *text = g_strdup_printf("%s\nnow=%" G_GINT64_FORMAT, kind, g_get_real_time());
+    g_autofree char *text = g_strdup_printf("%s\nnow=%" G_GINT64_FORMAT, kind, weft_clock_now());
     gsize length = strlen(text) + 1;
     text[strlen(kind)] = '\0';
     weft_session_begin(&ask->session, text, length);
 }
 
 void
-weft_link_ask(WeftLink *link, const char *kind, const char *input, GCancellable *cancellable, WeftLinkAnswered answered,
-              gpointer data)
+weft_link_ask(WeftLink *link, const WeftQuestion *question, GCancellable *cancellable, WeftLinkAnswered answered, gpointer data)
 {
     static const WeftSessionOps ops = { deliver, session_ended };
     WeftAsk *ask = g_new0(WeftAsk, 1);
     ask->session = (WeftSession){ .ops = &ops, .link = link };
-    ask->input = g_strdup(input ? input : "");
-    ask->length = strlen(ask->input);
+    ask->input[0] = g_bytes_new(question->input, question->input ? strlen(question->input) : 0);
+    ask->input[1] = question->more ? g_bytes_ref(question->more) : g_bytes_new(NULL, 0);
     ask->output = g_string_new(NULL);
     ask->answered = answered;
     ask->data = data;
@@ -185,6 +194,6 @@ weft_link_ask(WeftLink *link, const char *kind, const char *input, GCancellable 
         ask->later = g_idle_add(too_early, ask);
         return;
     }
-    open_session(ask, kind);
+    open_session(ask, question->kind);
     weft_ask_resume(ask);
 }

@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 typedef struct WeftGate WeftGate;
+struct WeftCluster; /* of model/cluster.h */
 
 typedef enum {
     WEFT_GATE_SESSION, /* frames, one session (weft_link_connect()) */
@@ -55,7 +56,8 @@ typedef struct WeftGateOps {
     /* For placement and for Slurm: { "fabric", "source", "leaves": [ { "switch", "hosts": [ name, … ], "distances": [ cables to
      * each of the leaves ] }, … ], "slurm": the text of a topology.conf }. */
     void (*topology)(WeftGate *gate, const char *fabric, GCancellable *cancellable, WeftGateReported reported, gpointer data);
-    /* Where a cluster would be placed now; nothing is taken. wish: its record, as text:
+    /* Where a cluster would be placed now; nothing is taken. It is computed on a worker, and no more once it is cancelled.
+     * cluster: taken over. operator: one asks, who does not wait for the tenant's.
      *
      *     { "fits", "never": not even if nothing else were there, "reason": why it does not fit, or null,
      *       "when": microseconds as of weft_clock_now() at which it would start by the queue, at the latest; null: now, or
@@ -65,8 +67,9 @@ typedef struct WeftGateOps {
      *         "numa", "page_size", "pages" }, … ], "devices": [ { "rail", "hca", "vf" or null, "guid": null }, … ], "gpu_ids":
      * [ … ] }, … ] }
      *
-     * From leaves on only where it fits. */
-    void (*place)(WeftGate *gate, const char *wish, GCancellable *cancellable, WeftGateReported reported, gpointer data);
+     * From leaves on only where it fits; and "spent": microseconds of a worker's processor time. */
+    void (*place)(WeftGate *gate, struct WeftCluster *cluster, gboolean operator, GCancellable * cancellable,
+                  WeftGateReported reported, gpointer data);
     /* Who waits for room, in their order; tenant NULL: of all, else of this one only, at the places that they have among all:
      *
      *     { "items": [ { "place": from 1, "id", "name", "tenant", "nodes", "cores", "priority", "preemptible", "since",
@@ -74,6 +77,26 @@ typedef struct WeftGateOps {
      *           weft_wait_words, "reason": in words for the tenant, "when": it is promised to start, or null }, … ],
      *       "waiting": of all, "statistics": { "runs", "started", "preempted", "microseconds" } since weftd started } */
     void (*queue)(WeftGate *gate, const char *tenant, GCancellable *cancellable, WeftGateReported reported, gpointer data);
+    /* What is on hosts with weft's mark, and without a record that this store ended it:
+     *
+     *     { "items": [ { "host", "since": microseconds as of weft_clock_now(), "kind": "node", "network", "image" or "memory",
+     * "id", "name", "key": all that its mark says, "site" or null, "placement" or null, "running", "tenant" or null, "cluster"
+     * or null, "node" or null: by its mark }, … ], "next" or null }
+     *
+     * page: { "after": the "next" of the one before or null, "limit": so many at most } as text. */
+    void (*held)(WeftGate *gate, const char *page, GCancellable *cancellable, WeftGateReported reported, gpointer data);
+    /* Has things that are held removed, or nodes that are held adopted. order: { "host", "keys": [ … ], "who", "dry_run" } as
+     * text. The report is {}. CONFLICT, INVALID or EXHAUSTED: one of them cannot be, and nothing happens. */
+    void (*remove_held)(WeftGate *gate, const char *order, GCancellable *cancellable, WeftGateReported reported, gpointer data);
+    void (*adopt_held)(WeftGate *gate, const char *order, GCancellable *cancellable, WeftGateReported reported, gpointer data);
+    /* Whether the clock of weftd's machine is trusted; nothing is a NULL:
+     *
+     *     { "state": "trusted|jumped|held", "time": what weft goes by, "wall": what that clock says (microseconds),
+     *       "hosts": { "wall", "time", "neither": so many hosts agree with either } } */
+    void (*clock)(WeftGate *gate, const char *nothing, GCancellable *cancellable, WeftGateReported reported, gpointer data);
+    /* It is right. word: { "who": a name, "wall": what they were shown (microseconds) } as text. Reports as clock does.
+     * CONFLICT: it was set since. */
+    void (*accept_clock)(WeftGate *gate, const char *word, GCancellable *cancellable, WeftGateReported reported, gpointer data);
 } WeftGateOps;
 
 struct WeftGate {

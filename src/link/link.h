@@ -24,11 +24,17 @@ void weft_link_free(WeftLink *link);
  * an error: BUSY when the node has WEFT_SESSIONS_MAX, UNAVAILABLE before the greeting and after the loss. */
 int weft_link_connect(WeftLink *link, GError **error);
 
-/* weftd's own question: opens a session of this kind, sends input and EOF, and gathers its output (at most 64 KiB).
+typedef struct WeftQuestion {
+    const char *kind;
+    const char *input; /* copied; NULL: nothing */
+    GBytes *more;      /* behind the input, shared with whoever asks the same of others; NULL: nothing */
+} WeftQuestion;
+
+/* weftd's own question: opens a session of its kind, sends the input and EOF, and gathers its output (at most 64 KiB).
  * Answers once, later. error: UNAVAILABLE before the greeting and when the link is lost, TIMEOUT when cancelled, FAILED with
  * the output's last line when it did not exit with 0 (then output is there, too), INVALID when it was refused. */
 typedef void (*WeftLinkAnswered)(const char *output, const GError *error, gpointer data);
-void weft_link_ask(WeftLink *link, const char *kind, const char *input, GCancellable *cancellable, WeftLinkAnswered answered,
+void weft_link_ask(WeftLink *link, const WeftQuestion *question, GCancellable *cancellable, WeftLinkAnswered answered,
                    gpointer data);
 
 /* How many sessions are open: a link that nobody uses may be closed. */

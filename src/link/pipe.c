@@ -1,6 +1,8 @@
 #include "pipe.h"
 
+#include "clock.h"
 #include "errors.h"
+#include "watchdog.h"
 
 #include <errno.h>
 #include <glib-unix.h>
@@ -9,6 +11,7 @@
 
 #define READ_MAX 32768 /* at a time: others have their turn in between */
 #define TURNS 16       /* then the rest of the main loop has its own */
+#define SLICE 4000     /* microseconds of processor time of the main thread: what is sent to a large cluster is long */
 
 /* All pipes wait in one epoll, and it alone is a source of the main loop: hundreds of sources would cost time in every round,
  * whatever happens. Made with the first pipe, for ever. */
@@ -108,7 +111,9 @@ static gboolean
 dispatch(GSource *source, GSourceFunc callback, gpointer data)
 {
     struct epoll_event event;
-    for (guint i = 0; i < TURNS && epoll_wait(poller_fd, &event, 1, 0) == 1; i++) {
+    gint64 end = weft_clock_thread() + SLICE;
+    weft_watchdog_mark("links to nodes", NULL);
+    for (guint i = 0; i < TURNS && weft_clock_thread() < end && epoll_wait(poller_fd, &event, 1, 0) == 1; i++) {
         WeftPipe *pipe = g_rc_box_acquire(event.data.ptr);
         serve(pipe, event.events);
         g_rc_box_release_full(pipe, clear);

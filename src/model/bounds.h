@@ -18,12 +18,17 @@
 #define WEFT_PAGE_SIZES_MAX 4
 #define WEFT_CORE_CPUS_MAX 8 /* hardware threads of one core */
 #define WEFT_SSH_KEYS_MAX 32
+#define WEFT_SITE_KEYS_MAX 256 /* things that one order to adopt or remove names; each is read on the main thread */
 #define WEFT_SSH_KEY_MAX 2048
 #define WEFT_USER_DATA_MAX (64 << 10)
 #define WEFT_IMAGE_SIZE_MAX (1ULL << 42)
 #define WEFT_DISK_MIN (1ULL << 20) /* a node's own disk */
 #define WEFT_SHM_MIN (1ULL << 20)
-#define WEFT_SHM_MAX (256ULL << 20) /* it is no node's memory, and so not counted as any */
+#define WEFT_SHM_MAX (256ULL << 20)
+/* What saving a node takes: memory that stands still, or a disk's layer, with heads and tables; memory of a node that runs on,
+ * of which pages that it writes to are saved again. A host that says that there is more is not believed. */
+#define WEFT_SAVED_MAX(bytes) ((bytes) + (bytes) / 64 + (64ULL << 20))
+#define WEFT_SAVED_LIVE_MAX(bytes) WEFT_SAVED_MAX(2 * (bytes))
 #define WEFT_LABELS_MAX 16
 #define WEFT_APART_MAX 16 /* clusters with which one shares no host */
 #define WEFT_PRIORITY_MIN (-1000)
@@ -36,7 +41,9 @@
 #define WEFT_RESERVATIONS_MAX 1000
 #define WEFT_HOSTS_MAX 100000
 #define WEFT_TENANTS_MAX 10000
-#define WEFT_SHARED_MAX 16        /* shared partitions of a fabric, and of a cluster */
-#define WEFT_SERVERS_MAX 4096     /* ports of one shared partition that are the site's own */
-#define WEFT_PORT_PKEYS_MAX 65535 /* places in a port's table of P_Keys */
+#define WEFT_ANSWERS_MAX (64ULL << 20) /* bytes of a tenant's answers that are kept under idempotency keys */
+#define WEFT_TEMPLATES_MAX 16          /* that one tenant's nodes have made */
+#define WEFT_SHARED_MAX 16             /* shared partitions of a fabric, and of a cluster */
+#define WEFT_SERVERS_MAX 4096          /* ports of one shared partition that are the site's own */
+#define WEFT_PORT_PKEYS_MAX 65535      /* places in a port's table of P_Keys */
 #define WEFT_QUOTA_MAX (1ULL << 60)

@@ -73,11 +73,17 @@ weft_checkpoint_node_new(void)
     return node;
 }
 
+GPtrArray *
+weft_checkpoint_nodes_new(void)
+{
+    return g_ptr_array_new_with_free_func(node_free);
+}
+
 WeftCheckpoint *
 weft_checkpoint_new(void)
 {
     WeftCheckpoint *checkpoint = g_new0(WeftCheckpoint, 1);
-    checkpoint->nodes = g_ptr_array_new_with_free_func(node_free);
+    checkpoint->nodes = weft_checkpoint_nodes_new();
     return checkpoint;
 }
 
@@ -197,16 +203,21 @@ weft_checkpoint_to_json(const WeftCheckpoint *checkpoint)
 /* --- its files --- */
 
 const WeftImageFile *
-weft_checkpoint_file(const WeftCheckpoint *checkpoint, guint n)
+weft_checkpoint_next_file(const WeftCheckpoint *checkpoint, guint *at)
 {
-    for (guint i = 0; i < checkpoint->nodes->len; i++) {
-        const WeftCheckpointNode *node = checkpoint->nodes->pdata[i];
-        const WeftImageFile *files[] = { node->saved, node->disk };
-        for (guint f = 0; f < G_N_ELEMENTS(files); f++)
-            if (files[f] && n-- == 0)
-                return files[f];
+    while (*at < 2 * checkpoint->nodes->len) {
+        const WeftCheckpointNode *node = checkpoint->nodes->pdata[*at / 2];
+        const WeftImageFile *file = (*at)++ % 2 == 0 ? node->saved : node->disk;
+        if (file)
+            return file;
     }
     return NULL;
+}
+
+gboolean
+weft_checkpoint_has_files(const WeftCheckpoint *checkpoint)
+{
+    return weft_checkpoint_next_file(checkpoint, &(guint){ 0 }) != NULL;
 }
 
 guint64
@@ -214,9 +225,23 @@ weft_checkpoint_size(const WeftCheckpoint *checkpoint)
 {
     guint64 size = 0;
     const WeftImageFile *file;
-    for (guint i = 0; (file = weft_checkpoint_file(checkpoint, i)); i++)
+    for (guint at = 0; (file = weft_checkpoint_next_file(checkpoint, &at));)
         size += file->size;
     return size;
+}
+
+guint64
+weft_checkpoint_storage(const WeftCheckpoint *checkpoint)
+{
+    guint64 most = 0;
+    if (checkpoint->state == WEFT_CHECKPOINT_FAILED || weft_checkpoint_has_files(checkpoint))
+        return weft_checkpoint_size(checkpoint);
+    for (guint i = 0; i < checkpoint->wish->groups->len; i++) {
+        const WeftGroup *group = checkpoint->wish->groups->pdata[i];
+        guint64 disk = group->disk ? WEFT_SAVED_MAX(group->disk) : 0;
+        most += group->count * (WEFT_SAVED_MAX(group->memory) + disk);
+    }
+    return most;
 }
 
 /* --- what it is --- */
@@ -242,8 +267,28 @@ weft_checkpoint_hidden_name(const char *cluster_id)
 WeftCheckpoint *
 weft_checkpoint_copy(const WeftCheckpoint *checkpoint)
 {
-    json_auto_t *json = weft_checkpoint_to_json(checkpoint);
-    return weft_checkpoint_from_json(json, NULL);
+    WeftCheckpoint *copy = g_memdup2(checkpoint, sizeof *copy);
+    weft_codec_own(checkpoint_fields, copy);
+    copy->wish = weft_cluster_copy(checkpoint->wish);
+    copy->nodes = g_ptr_array_ref(checkpoint->nodes);
+    return copy;
+}
+
+WeftCheckpointNode *
+weft_checkpoint_node_copy(const WeftCheckpointNode *node)
+{
+    WeftCheckpointNode *copy = g_memdup2(node, sizeof *copy);
+    weft_codec_own(node_fields, copy);
+    copy->guids = g_array_copy(node->guids);
+    copy->saved = copy->disk = NULL;
+    return copy;
+}
+
+void
+weft_checkpoint_set_nodes(WeftCheckpoint *checkpoint, GPtrArray *nodes)
+{
+    g_ptr_array_unref(checkpoint->nodes);
+    checkpoint->nodes = nodes;
 }
 
 const char *

@@ -41,7 +41,7 @@ typedef struct WeftCheckpoint {
     char *name;        /* unique within its tenant */
     char *cluster;     /* id of the cluster that it is of */
     WeftCluster *wish; /* of that cluster then, all of it */
-    GPtrArray *nodes;  /* WeftCheckpointNode, by rank; of all nodes */
+    GPtrArray *nodes;  /* WeftCheckpointNode, by rank; of all nodes; copies share them */
     char *kind;        /* of the hosts: weft_inventory_kind() */
     char *creator;     /* principal */
     gint64 created;
@@ -67,8 +67,11 @@ WeftCheckpointNode *weft_checkpoint_node_new(void);
 
 /* Bytes of all its files. */
 guint64 weft_checkpoint_size(const WeftCheckpoint *checkpoint);
-/* The first, second … of its files; NULL: there are no more. */
-const WeftImageFile *weft_checkpoint_file(const WeftCheckpoint *checkpoint, guint n);
+/* … and of what is kept for it: while it is made, the most that its files may have; none where it failed. */
+guint64 weft_checkpoint_storage(const WeftCheckpoint *checkpoint);
+/* The next of its files; NULL: there are no more. at: 0 at first, and then what it left there. */
+const WeftImageFile *weft_checkpoint_next_file(const WeftCheckpoint *checkpoint, guint *at);
+gboolean weft_checkpoint_has_files(const WeftCheckpoint *checkpoint);
 
 /* Is somebody at work on it? */
 gboolean weft_checkpoint_is_being_made(const WeftCheckpoint *checkpoint);
@@ -77,6 +80,12 @@ const WeftCheckpointNode *weft_checkpoint_node(const WeftCheckpoint *checkpoint,
 /* What weft names one that it makes for itself. */
 #define WEFT_CHECKPOINT_HIDDEN "preempted-"
 char *weft_checkpoint_hidden_name(const char *cluster_id);
+/* With the same nodes: there may be a thousand, so they are shared, and whoever changes some makes others in their place. */
 WeftCheckpoint *weft_checkpoint_copy(const WeftCheckpoint *checkpoint);
+/* Without files. */
+WeftCheckpointNode *weft_checkpoint_node_copy(const WeftCheckpointNode *node);
+/* Takes them over instead of those that it has. */
+void weft_checkpoint_set_nodes(WeftCheckpoint *checkpoint, GPtrArray *nodes);
+GPtrArray *weft_checkpoint_nodes_new(void);
 /* Why a node cannot be put aside, in words for its tenant, static; NULL: it can. */
 const char *weft_checkpoint_obstacle(const WeftCluster *cluster, const WeftNode *node);

@@ -499,7 +499,7 @@ weft_cluster_copy(const WeftCluster *cluster)
     copy->ssh_keys = g_ptr_array_copy(cluster->ssh_keys, copy_text, NULL);
     copy->shared = g_ptr_array_copy(cluster->shared, copy_text, NULL);
     copy->apart = g_ptr_array_copy(cluster->apart, copy_text, NULL);
-    copy->traffic = g_array_copy(cluster->traffic);
+    copy->traffic = g_array_ref(cluster->traffic); /* large, and never changed once it is read */
     GHashTableIter iter;
     gpointer name, value;
     g_hash_table_iter_init(&iter, cluster->labels);
@@ -548,7 +548,8 @@ weft_cluster_demand(const WeftCluster *cluster, guint64 *ret_demand)
         guint64 count = group->count;
         ret_demand[WEFT_QUOTA_NODES] += count;
         ret_demand[WEFT_QUOTA_CORES] += count * group->cores;
-        ret_demand[WEFT_QUOTA_MEMORY] += count * group->memory;
+        ret_demand[WEFT_QUOTA_MEMORY] += count * (group->memory + cluster->shm);
+        ret_demand[WEFT_QUOTA_STORAGE] += count * group->disk;
         ret_demand[WEFT_QUOTA_GPUS] += count * group->gpus;
         if (!(cluster->bridged && group->path == WEFT_PATH_AUTO))
             ret_demand[WEFT_QUOTA_VFS] += count * group->rails;

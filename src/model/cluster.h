@@ -126,7 +126,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftCluster, weft_cluster_free)
 /* Whose keys its nodes have: a cluster's id. */
 const char *weft_cluster_keys(const WeftCluster *cluster);
 guint weft_cluster_count(const WeftCluster *cluster); /* nodes wished for, over all groups */
-/* What the wish takes of each quota (WEFT_QUOTAS numbers). A whole HCA counts as a virtual function. */
+/* What the wish takes of each quota (WEFT_QUOTAS numbers). A whole HCA counts as a virtual function; memory that nodes share is
+ * counted as if each were on a host of its own. */
 void weft_cluster_demand(const WeftCluster *cluster, guint64 *ret_demand);
 /* Changes the wished count of one group (NULL: the only one). INVALID where that is ambiguous, unknown or out of range. */
 gboolean weft_cluster_scale(WeftCluster *cluster, const char *name, guint count, GError **error);

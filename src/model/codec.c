@@ -84,12 +84,24 @@ number(const WeftCodecField *field, gconstpointer value)
     }
 }
 
+/* Reasons are told in words of hosts and drivers, which may be anything: a record is written all the same. */
+static json_t *
+write_text(const char *text)
+{
+    if (!text)
+        return NULL;
+    if (g_utf8_validate(text, -1, NULL))
+        return json_string_nocheck(text);
+    g_autofree char *valid = g_utf8_make_valid(text, -1);
+    return json_string_nocheck(valid);
+}
+
 static json_t *
 write_field(const WeftCodecField *field, gconstpointer value)
 {
     switch (field->kind) {
     case WEFT_CODEC_TEXT:
-        return *(char *const *)value ? json_string_nocheck(*(char *const *)value) : NULL;
+        return write_text(*(char *const *)value);
     case WEFT_CODEC_BOOL:
         return *(const gboolean *)value ? json_true() : NULL;
     case WEFT_CODEC_INT:

@@ -5,7 +5,7 @@
 
 const char *const weft_origin_words[] = { "api", "config", NULL };
 const char *const weft_hca_driver_words[] = { "mlx4", "mlx5", NULL };
-const char *const weft_host_state_words[] = { "unknown", "up", "lost", NULL };
+const char *const weft_host_state_words[] = { "unknown", "up", "lost", "held", NULL };
 
 static const WeftCodecField host_fields[] = {
     WEFT_FIELD(WeftHost, name, TEXT, .grammar = WEFT_GRAMMAR_HOST, .what = "host name"),
@@ -212,10 +212,17 @@ weft_host_to_json(const WeftHost *host)
     return json;
 }
 
+WeftHost *
+weft_host_share(WeftHost *host)
+{
+    g_atomic_int_inc(&host->shares);
+    return host;
+}
+
 void
 weft_host_free(WeftHost *host)
 {
-    if (!host)
+    if (!host || g_atomic_int_add(&host->shares, -1) > 0)
         return;
     g_clear_pointer(&host->labels, g_hash_table_unref);
     g_clear_pointer(&host->cores, g_array_unref);

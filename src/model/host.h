@@ -69,6 +69,7 @@ typedef struct WeftHost {
     gboolean moving;     /* and its nodes are to be moved elsewhere while they run … */
     gboolean disrupting; /* … also where what they have open on their fabric devices breaks */
     gboolean evicting;   /* and its nodes, or those of them that cannot be moved, are to be re-created elsewhere */
+    gint shares;         /* references beside the first; thread: any */
 } WeftHost;
 
 /* where is the path for messages ("hosts[3]"). The same form is read from the configuration, the API and the store:
@@ -93,6 +94,9 @@ json_t *weft_host_to_json(const WeftHost *host);
 /* Its lists are there and empty, and own what they hold. */
 WeftHost *weft_host_new(void);
 WeftHca *weft_hca_new(void);
+/* One more owner of a host that nobody changes any more. thread: any. */
+WeftHost *weft_host_share(WeftHost *host);
+/* The last owner's call frees it. thread: any. */
 void weft_host_free(WeftHost *host);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftHost, weft_host_free)
 
@@ -117,6 +121,7 @@ typedef enum {
     WEFT_HOST_UNKNOWN, /* not yet asked */
     WEFT_HOST_UP,
     WEFT_HOST_LOST, /* unreachable for longer than the grace time: its nodes are replaced */
+    WEFT_HOST_HELD, /* it has things with weft's mark that this store cannot prove to have ended: it is left as it is */
     WEFT_HOST_STATES
 } WeftHostState;
 extern const char *const weft_host_state_words[];
@@ -145,6 +150,7 @@ typedef struct WeftInventory {
     gboolean iommu;     /* as libvirt says */
     json_t *hook;       /* what weft-hook says of the host (see hook.h); NULL: it is not installed or did not answer */
     char *hook_error;   /* why not; NULL: it answered */
+    gint64 time;        /* of its wall clock, microseconds since 1970; 0: not known */
 } WeftInventory;
 
 WeftInventory *weft_inventory_new(void);

@@ -118,6 +118,14 @@ check_qcow2(const Head *head, GError **error)
     return check_features(qcow2.features, error) && check_tables(&qcow2, head->file->size, error);
 }
 
+guint64
+weft_image_capacity(const WeftImageFile *file, const guint8 *bytes, gsize length)
+{
+    Qcow2 qcow2 = { 0 };
+    gboolean known = file->format == WEFT_DISK_QCOW2 && read_header(&(Head){ file, bytes, length }, &qcow2, NULL);
+    return known ? qcow2.size : file->size;
+}
+
 gboolean
 weft_image_layer_check(const char *base, const guint8 *bytes, gsize length, GError **error)
 {

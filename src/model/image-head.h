@@ -16,6 +16,9 @@
 gboolean
 weft_image_head_check(WeftImagePart part, const WeftImageFile *file, const guint8 *bytes, gsize length, GError **error);
 
+/* Bytes of the disk as a node sees it: a qcow2 tells, any other is as large as its file. */
+guint64 weft_image_capacity(const WeftImageFile *file, const guint8 *bytes, gsize length);
+
 #define WEFT_LAYER_HEAD_LENGTH 65536 /* likewise */
 
 /* INVALID where it is no qcow2 that is laid over this file, by its path, or over none, and leads to no other. */

@@ -9,11 +9,13 @@
 /* What a host needs to know of it. Equal descriptions are the same network: nothing has to be done. */
 typedef struct WeftHostNetwork {
     guint vxlan;
-    char *cluster;    /* id: weft's mark */
+    char *cluster;    /* id: weft's mark … */
+    char *site;       /* … of which site; NULL: it does not say */
     GPtrArray *peers; /* char *, addresses or names of the other hosts of the cluster, sorted, without this host */
 } WeftHostNetwork;
 
-WeftHostNetwork *weft_host_network_new(guint vxlan, const char *cluster);
+WeftHostNetwork *weft_host_network_new(guint vxlan, const char *cluster, const char *site);
+WeftHostNetwork *weft_host_network_copy(const WeftHostNetwork *network);
 void weft_host_network_free(WeftHostNetwork *network);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftHostNetwork, weft_host_network_free)
 gboolean weft_host_network_equal(const WeftHostNetwork *a, const WeftHostNetwork *b);

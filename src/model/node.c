@@ -14,6 +14,7 @@ static const WeftCodecField node_fields[] = {
     WEFT_FIELD(WeftNode, rank, UINT),
     WEFT_FIELD(WeftNode, group, TEXT),
     WEFT_FIELD(WeftNode, host, TEXT),
+    WEFT_FIELD(WeftNode, placement, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, mac, TEXT),
     WEFT_FIELD(WeftNode, hostname, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, host_key, TEXT, WEFT_OPTIONAL),
@@ -43,6 +44,7 @@ static const WeftCodecField node_fields[] = {
 /* Where it is being moved to. */
 static const WeftCodecField target_fields[] = {
     WEFT_FIELD(WeftNode, host, TEXT),
+    WEFT_FIELD(WeftNode, placement, TEXT, WEFT_OPTIONAL),
     {},
 };
 
@@ -263,6 +265,36 @@ weft_node_to_json(const WeftNode *node)
     return json;
 }
 
+static gpointer
+copy_device(gconstpointer source, gpointer data)
+{
+    const WeftDevice *device = source;
+    WeftDevice *copy = g_memdup2(device, sizeof *device);
+    copy->hca = g_strdup(device->hca);
+    return copy;
+}
+
+static gpointer
+copy_text(gconstpointer text, gpointer data)
+{
+    return g_strdup(text);
+}
+
+WeftNode *
+weft_node_copy(const WeftNode *node)
+{
+    if (!node)
+        return NULL;
+    WeftNode *copy = g_memdup2(node, sizeof *node);
+    weft_codec_own(node_fields, copy);
+    copy->cores = g_array_copy(node->cores);
+    copy->memory = g_array_copy(node->memory);
+    copy->devices = g_ptr_array_copy(node->devices, copy_device, NULL);
+    copy->gpus = g_ptr_array_copy(node->gpus, copy_text, NULL);
+    copy->target = weft_node_copy(node->target);
+    return copy;
+}
+
 void
 weft_node_free(WeftNode *node)
 {
@@ -281,6 +313,7 @@ swap_places(WeftNode *a, WeftNode *b)
 {
     WeftNode first = *a;
     a->host = b->host, b->host = first.host;
+    a->placement = b->placement, b->placement = first.placement;
     a->cores = b->cores, b->cores = first.cores;
     a->memory = b->memory, b->memory = first.memory;
     a->devices = b->devices, b->devices = first.devices;
@@ -290,8 +323,7 @@ swap_places(WeftNode *a, WeftNode *b)
 WeftNode *
 weft_node_moved(const WeftNode *node)
 {
-    json_auto_t *json = weft_node_to_json(node);
-    WeftNode *moved = weft_node_from_json(json, NULL);
+    WeftNode *moved = weft_node_copy(node);
     g_autoptr(WeftNode) left = g_steal_pointer(&moved->target);
     swap_places(moved, left);
     return moved;

@@ -28,6 +28,7 @@ typedef struct WeftNode {
     guint rank; /* unique among the cluster's nodes that are not stopping */
     char *group;
     char *host;
+    char *placement;    /* weft_id_new(): of this stay on this host, which its mark there carries; NULL: unknown */
     GArray *cores;      /* guint16, ids of the host's cores, ascending */
     GArray *memory;     /* WeftMemory */
     GPtrArray *devices; /* WeftDevice, by rail */
@@ -67,6 +68,7 @@ void weft_device_free(WeftDevice *device);
 
 WeftNode *weft_node_from_json(json_t *json, GError **error);
 json_t *weft_node_to_json(const WeftNode *node);
+WeftNode *weft_node_copy(const WeftNode *node);
 void weft_node_free(WeftNode *node);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftNode, weft_node_free)
 

@@ -94,10 +94,17 @@ weft_partition_shared_name(const char *name)
     return g_strconcat(SHARED_MARK, name, NULL);
 }
 
+const char *
+weft_partition_cluster(const char *name)
+{
+    const char *id = g_str_has_prefix(name, MARK) ? name + strlen(MARK) : NULL;
+    return id && weft_id_is_valid(id) ? id : NULL;
+}
+
 gboolean
 weft_partition_is_ours(const char *name)
 {
     if (g_str_has_prefix(name, SHARED_MARK))
         return weft_name_check(name + strlen(SHARED_MARK), "name", NULL);
-    return g_str_has_prefix(name, MARK) && weft_id_is_valid(name + strlen(MARK));
+    return weft_partition_cluster(name) != NULL;
 }

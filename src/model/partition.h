@@ -13,6 +13,8 @@ typedef struct WeftMember {
     int index; /* wished index in the P_Key table of the virtual port, else of the port; -1: any */
 } WeftMember;
 
+#define WEFT_PARTITION_NAME_MAX 31 /* what opensm keeps of one */
+
 typedef struct WeftPartition {
     guint pkey;      /* 15 bits */
     char *name;      /* weft_partition_name(), or the site's own */
@@ -36,3 +38,5 @@ gboolean weft_partition_equal(const WeftPartition *a, const WeftPartition *b);
 char *weft_partition_name(const char *cluster_id);
 char *weft_partition_shared_name(const char *name);
 gboolean weft_partition_is_ours(const char *name);
+/* The cluster's id in a name, borrowed from it; NULL: no cluster's. */
+const char *weft_partition_cluster(const char *name);

@@ -182,6 +182,12 @@ weft_template_for(const WeftTemplateNeed *need, const char **ret_why)
     return template;
 }
 
+guint64
+weft_template_storage(const WeftTemplate *template)
+{
+    return template->state == WEFT_TEMPLATE_FAILED ? 0 : template->size + template->disk_size;
+}
+
 gboolean
 weft_template_is_of(const WeftTemplate *template, const WeftImage *image)
 {

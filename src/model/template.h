@@ -35,18 +35,18 @@ typedef struct WeftTemplate {
     char *detail; /* the driver's words, for operators; NULL: none */
     guint failed; /* so often since a node was forked from it, or in a row: it failed, or was damaged */
     char *digest; /* of its saved file; NULL: it has none */
-    guint64 size; /* bytes of that file */
+    guint64 size; /* bytes of that file; while it is captured, the most that they may be */
     char *host;   /* where it was captured; NULL: it was not */
     gint64 captured;
-    gint64 used; /* when a node was last forked from it, or it was captured */
+    gint64 used;  /* when a node was last forked from it, or it was captured */
+    char *tenant; /* whose node wanted it, and who pays for its bytes; NULL: nobody */
     /* One that was made of a running node, for its clones alone: */
-    char *source;  /* the node's id; NULL: it is an image's, and for all */
-    guint rank;    /* … and rank */
-    char *cluster; /* id of the cluster that is cloned from it */
-    char *tenant;
-    gint64 paused; /* microseconds that the source stood still */
-    char *disk;    /* digest of its own disk of the same moment, a layer over its image; NULL: it has none */
-    guint64 disk_size;
+    char *source;      /* the node's id; NULL: it is an image's, and for all */
+    guint rank;        /* … and rank */
+    char *cluster;     /* id of the cluster that is cloned from it */
+    gint64 paused;     /* microseconds that the source stood still */
+    char *disk;        /* digest of its own disk of the same moment, a layer over its image; NULL: it has none */
+    guint64 disk_size; /* as size */
 } WeftTemplate;
 
 WeftTemplate *weft_template_from_json(json_t *json, GError **error);
@@ -68,6 +68,8 @@ typedef struct WeftTemplateNeed {
 /* What a node would be forked from: image, shape and kind of host, with its id; nothing is known of it yet. NULL: the node
  * cannot be forked from any template; why is told for its tenant. */
 WeftTemplate *weft_template_for(const WeftTemplateNeed *need, const char **ret_why);
+/* Bytes that are kept for it, or may be. */
+guint64 weft_template_storage(const WeftTemplate *template);
 /* Is its image still what it was captured from? */
 gboolean weft_template_is_of(const WeftTemplate *template, const WeftImage *image);
 /* What a node of that rank is put aside as for a clone, "<cluster id>-<rank>". */

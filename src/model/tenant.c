@@ -2,12 +2,30 @@
 
 #include "codec.h"
 
+#include <string.h>
+
 #define SHARE 1.0 /* unless told */
 
 const char *const weft_quota_words[WEFT_QUOTAS + 1] = {
-    [WEFT_QUOTA_CLUSTERS] = "clusters", [WEFT_QUOTA_NODES] = "nodes", [WEFT_QUOTA_CORES] = "cores",
-    [WEFT_QUOTA_MEMORY] = "memory",     [WEFT_QUOTA_GPUS] = "gpus",   [WEFT_QUOTA_VFS] = "vfs",
+    [WEFT_QUOTA_CLUSTERS] = "clusters", [WEFT_QUOTA_NODES] = "nodes",         [WEFT_QUOTA_CORES] = "cores",
+    [WEFT_QUOTA_MEMORY] = "memory",     [WEFT_QUOTA_GPUS] = "gpus",           [WEFT_QUOTA_VFS] = "vfs",
+    [WEFT_QUOTA_STORAGE] = "storage",   [WEFT_QUOTA_TEMPLATES] = "templates",
 };
+
+/* Cores, memory and devices are the queue's to share out; these numbers only keep one tenant from filling the store. What is
+ * kept on disks has no queue, and so a limit that is met. */
+const guint64 weft_quota_defaults[WEFT_QUOTAS] = {
+    [WEFT_QUOTA_CLUSTERS] = 1000,      [WEFT_QUOTA_NODES] = 10000,
+    [WEFT_QUOTA_CORES] = 100000,       [WEFT_QUOTA_MEMORY] = 256ULL << 40,
+    [WEFT_QUOTA_GPUS] = 10000,         [WEFT_QUOTA_VFS] = 10000,
+    [WEFT_QUOTA_STORAGE] = 4ULL << 40, [WEFT_QUOTA_TEMPLATES] = 128ULL << 30,
+};
+
+gboolean
+weft_quota_is_size(WeftQuota quota)
+{
+    return quota == WEFT_QUOTA_MEMORY || quota == WEFT_QUOTA_STORAGE || quota == WEFT_QUOTA_TEMPLATES;
+}
 
 const char *const weft_role_words[WEFT_ROLES + 1] = {
     [WEFT_ROLE_VIEWER] = "viewer",
@@ -44,40 +62,56 @@ static const WeftCodecField token_fields[] = {
     {},
 };
 
-/* No limit is written by leaving it out, or as null: 0 could as well mean that nothing is allowed. */
+/* No limit is written as null: 0 could as well mean that nothing is allowed. */
 static guint64
 read_limit(WeftFields *f, WeftQuota quota)
 {
     const guint64 none = G_MAXINT64;
     const char *word = weft_quota_words[quota];
-    guint64 limit = quota == WEFT_QUOTA_MEMORY ? weft_fields_size(f, word, 0, WEFT_QUOTA_MAX, none)
-                                               : weft_fields_uint(f, word, 0, WEFT_QUOTA_MAX, none);
+    guint64 limit = weft_quota_is_size(quota) ? weft_fields_size(f, word, 0, WEFT_QUOTA_MAX, none)
+                                              : weft_fields_uint(f, word, 0, WEFT_QUOTA_MAX, none);
     if (limit == 0)
         weft_fields_fail(f, word, "must be at least 1, is 0; write null for no limit");
     return limit == none ? 0 : limit;
+}
+
+gboolean
+weft_quotas_from_json(json_t *json, const char *where, guint64 *quotas, GError **error)
+{
+    WeftFields f;
+    weft_fields_begin(&f, json, "%s", where);
+    for (guint i = 0; i < WEFT_QUOTAS; i++) {
+        guint64 limit = read_limit(&f, i);
+        if (json_object_get(json, weft_quota_words[i]))
+            quotas[i] = limit;
+    }
+    return weft_fields_end(&f, error);
 }
 
 static void
 read_quota(WeftFields *parent, WeftTenant *tenant)
 {
     json_t *object = weft_fields_object(parent, "quota");
-    if (!object)
-        return;
     g_autofree char *path = weft_fields_path(parent, "quota");
-    WeftFields f;
-    weft_fields_begin(&f, object, "%s", path);
-    for (guint i = 0; i < WEFT_QUOTAS; i++)
-        tenant->quota[i] = read_limit(&f, i);
-    weft_fields_end(&f, &parent->error);
+    if (object && !parent->error)
+        weft_quotas_from_json(object, path, tenant->quota, &parent->error);
 }
 
 WeftTenant *
 weft_tenant_from_json(json_t *json, const char *where, GError **error)
 {
+    static const guint64 none[WEFT_QUOTAS] = { 0 };
+    return weft_tenant_from_spec(json, none, where, error);
+}
+
+WeftTenant *
+weft_tenant_from_spec(json_t *json, const guint64 *defaults, const char *where, GError **error)
+{
     g_autoptr(WeftTenant) tenant = g_new0(WeftTenant, 1);
     WeftFields f;
     weft_fields_begin(&f, json, "%s", where);
     weft_codec_read(&f, tenant_fields, tenant);
+    memcpy(tenant->quota, defaults, sizeof tenant->quota);
     read_quota(&f, tenant);
     tenant->share = weft_fields_real(&f, "share", WEFT_SHARE_MIN, WEFT_SHARE_MAX, SHARE);
     return weft_fields_end(&f, error) ? g_steal_pointer(&tenant) : NULL;

@@ -6,7 +6,8 @@
 #include <glib.h>
 #include <jansson.h>
 
-/* 0 means: no limit. The words are those of weft_quota_words, in the store as claims "tenant/T/WORD". */
+/* 0 means: no limit. The words are those of weft_quota_words, in the store as claims "tenant/T/WORD". Templates are a cache:
+ * whoever has no room for another one loses the one that was not used for longest. */
 typedef enum {
     WEFT_QUOTA_CLUSTERS,
     WEFT_QUOTA_NODES,
@@ -14,9 +15,14 @@ typedef enum {
     WEFT_QUOTA_MEMORY,
     WEFT_QUOTA_GPUS,
     WEFT_QUOTA_VFS,
+    WEFT_QUOTA_STORAGE,   /* bytes of nodes' own disks, of checkpoints, and of what clones are made of */
+    WEFT_QUOTA_TEMPLATES, /* bytes of templates that were made since its nodes wanted them */
     WEFT_QUOTAS
 } WeftQuota;
 extern const char *const weft_quota_words[WEFT_QUOTAS + 1];
+/* What a new tenant has where neither it nor the site says otherwise. */
+extern const guint64 weft_quota_defaults[WEFT_QUOTAS];
+gboolean weft_quota_is_size(WeftQuota quota); /* bytes, written as 8G */
 
 typedef struct WeftTenant {
     char *name;
@@ -29,6 +35,10 @@ typedef struct WeftTenant {
 
 /* { "name": "acme", "quota": { "nodes": 64, "memory": "1T" }, "priority_max": 100, "share": 2.5, "origin": "api" } */
 WeftTenant *weft_tenant_from_json(json_t *json, const char *where, GError **error);
+/* A new one: quotas that are not named are these (WEFT_QUOTAS numbers), null is said for no limit. */
+WeftTenant *weft_tenant_from_spec(json_t *json, const guint64 *defaults, const char *where, GError **error);
+/* { "nodes": 64, "memory": "1T", "gpus": null }: what is not named stays. */
+gboolean weft_quotas_from_json(json_t *json, const char *where, guint64 *quotas, GError **error);
 json_t *weft_tenant_to_json(const WeftTenant *tenant);
 void weft_tenant_free(WeftTenant *tenant);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftTenant, weft_tenant_free)

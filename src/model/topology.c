@@ -95,8 +95,26 @@ weft_fabric_add_shared(WeftFabric *fabric, WeftShared *shared, GError **error)
                                      "\"%s\" and \"%s\" have the same P_Key 0x%04x; give one another", other->name,
                                      shared->name, shared->pkey);
     }
+    if (shared->pkey >= fabric->pkey_first && shared->pkey <= fabric->pkey_last)
+        return weft_error_refuse(
+            error, WEFT_ERROR_INVALID,
+            "P_Key 0x%04x of \"%s\" lies among those of clusters on fabric %s, 0x%04x to 0x%04x; choose one "
+            "outside, or change pkey_first and pkey_last",
+            shared->pkey, shared->name, fabric->name, fabric->pkey_first, fabric->pkey_last);
     g_ptr_array_add(fabric->shared, g_steal_pointer(&mine));
     return TRUE;
+}
+
+WeftPkeys
+weft_fabric_pkeys(const WeftFabric *fabric)
+{
+    WeftPkeys pkeys = { 0 };
+    weft_pkeys_add(&pkeys, fabric->pkey_first, fabric->pkey_last);
+    for (guint i = 0; i < fabric->shared->len; i++) {
+        guint pkey = ((const WeftShared *)fabric->shared->pdata[i])->pkey;
+        weft_pkeys_add(&pkeys, pkey, pkey);
+    }
+    return pkeys;
 }
 
 const WeftShared *
@@ -124,8 +142,8 @@ weft_shared_key(const WeftShared *shared)
 
 static const WeftCodecField fields[] = {
     WEFT_FIELD(WeftFabric, name, TEXT, .grammar = WEFT_GRAMMAR_NAME, .what = "fabric name"),
-    WEFT_FIELD(WeftFabric, pkey_first, PKEY, WEFT_OPTIONAL, .fallback = WEFT_PKEY_FIRST, .max = WEFT_PKEY_LAST),
-    WEFT_FIELD(WeftFabric, pkey_last, PKEY, WEFT_OPTIONAL, .fallback = WEFT_PKEY_LAST, .max = WEFT_PKEY_LAST),
+    WEFT_FIELD(WeftFabric, pkey_first, PKEY, WEFT_OPTIONAL, .fallback = WEFT_PKEYS_FIRST, .max = WEFT_PKEY_LAST),
+    WEFT_FIELD(WeftFabric, pkey_last, PKEY, WEFT_OPTIONAL, .fallback = WEFT_PKEYS_LAST, .max = WEFT_PKEY_LAST),
     WEFT_FIELD(WeftFabric, guid_prefix, GUID, WEFT_OPTIONAL, .fallback = GUID_PREFIX),
     WEFT_FIELD(WeftFabric, vxlan_base, UINT, WEFT_OPTIONAL, .fallback = VXLAN_BASE, .max = VXLAN_LAST - WEFT_PKEY_LAST),
     WEFT_FIELD(WeftFabric, port_pkeys, UINT, WEFT_OPTIONAL, .fallback = PORT_PKEYS, .min = 2, .max = WEFT_PORT_PKEYS_MAX),

@@ -3,12 +3,10 @@
 
 #include "lane.h"
 #include "partition.h"
+#include "pkeys.h"
 
 #include <glib.h>
 #include <jansson.h>
-
-#define WEFT_PKEY_FIRST 0x0001 /* partition numbers are 15 bits; 0x7fff is the default partition */
-#define WEFT_PKEY_LAST 0x7ffe
 
 /* A partition that clusters may ask for beside their own: the site's storage, for instance. */
 typedef struct WeftShared {
@@ -21,7 +19,7 @@ typedef struct WeftShared {
 
 typedef struct WeftFabric {
     char *name;
-    guint pkey_first; /* the range that weft may use */
+    guint pkey_first; /* of clusters; what is shared lies outside */
     guint pkey_last;
     guint64 guid_prefix; /* upper 24 bits of the virtual functions' GUIDs, the lower 40 zero */
     guint vxlan_base;    /* VXLAN id of a partition is vxlan_base + its number */
@@ -30,7 +28,7 @@ typedef struct WeftFabric {
     GPtrArray *shared;   /* WeftShared */
 } WeftFabric;
 
-/* { "name": "ib0", "pkey_first": "0x0001", "pkey_last": "0x7ffe", "guid_prefix": "0x0277650000000000", "vxlan_base": 10000,
+/* { "name": "ib0", "pkey_first": "0x1000", "pkey_last": "0x1fff", "guid_prefix": "0x0277650000000000", "vxlan_base": 10000,
  *   "port_pkeys": 128,
  *   "shared": [ { "name": "storage", "pkey": "0x7001", "clusters": "limited", "servers": ["0x…"], "tenants": ["acme"] } ] }
  * and "qos" as in lane.h. All but the name may be left out; these are what they are then, and nothing is shared or promised. Of
@@ -44,13 +42,16 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftFabric, weft_fabric_free)
 WeftShared *weft_shared_from_json(json_t *json, const char *where, GError **error);
 void weft_shared_free(WeftShared *shared);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftShared, weft_shared_free)
-/* Adds it, unless the fabric has one of its name or its number: INVALID. Takes it over. */
+/* Adds it, unless the fabric has one of its name or its number, or the number is one for clusters: INVALID. Takes it over. */
 gboolean weft_fabric_add_shared(WeftFabric *fabric, WeftShared *shared, GError **error);
 /* NULL: none of that name. */
 const WeftShared *weft_fabric_shared(const WeftFabric *fabric, const char *name);
 gboolean weft_shared_allows(const WeftShared *shared, const char *tenant);
 /* The P_Key that a cluster's port has of it, with the bit of full membership where it is one. */
 guint weft_shared_key(const WeftShared *shared);
+
+/* All numbers that weft may write there: those of clusters, and of what is shared. */
+WeftPkeys weft_fabric_pkeys(const WeftFabric *fabric);
 
 /* A GUID of a virtual function from the fabric's prefix and 40 random bits; never 0. */
 guint64 weft_fabric_guid(const WeftFabric *fabric, guint64 random);

@@ -89,14 +89,42 @@ weft_traffic_read_matrix(WeftFields *f, guint n, GArray *traffic)
         }
 }
 
-static gboolean
-read_pair(json_t *item, GArray *traffic)
+/* --- as it is stored --- */
+
+static void
+append_number(GByteArray *bytes, guint32 number)
 {
-    json_int_t a, b, weight;
-    if (json_unpack(item, "[I,I,I!]", &a, &b, &weight) != 0 || a < 0 || a >= b || b >= WEFT_NODES_MAX || weight < 1 ||
-        weight > G_MAXUINT32)
+    for (; number > 0x7f; number >>= 7)
+        g_byte_array_append(bytes, &(guint8){ (guint8)(number | 0x80) }, 1);
+    g_byte_array_append(bytes, &(guint8){ (guint8)number }, 1);
+}
+
+/* FALSE: there is none, or 32 bits do not hold it. */
+static gboolean
+take_number(const guint8 **at, const guint8 *end, guint32 *ret_number)
+{
+    guint64 number = 0;
+    for (guint shift = 0; *at < end && shift < 35; shift += 7) {
+        guint8 byte = *(*at)++;
+        number |= (guint64)(byte & 0x7f) << shift;
+        *ret_number = (guint32)number;
+        if (!(byte & 0x80))
+            return number <= G_MAXUINT32;
+    }
+    return FALSE;
+}
+
+static gboolean
+take_pair(const guint8 **at, const guint8 *end, guint64 *position, GArray *traffic)
+{
+    guint32 step, weight;
+    if (!take_number(at, end, &step) || !take_number(at, end, &weight))
         return FALSE;
-    WeftTraffic pair = { (guint16)a, (guint16)b, (guint32)weight };
+    *position += step;
+    guint64 a = *position / WEFT_NODES_MAX, b = *position % WEFT_NODES_MAX;
+    if (step == 0 || a >= b || weight == 0 || traffic->len == WEFT_TRAFFIC_MAX)
+        return FALSE;
+    WeftTraffic pair = { (guint16)a, (guint16)b, weight };
     g_array_append_val(traffic, pair);
     return TRUE;
 }
@@ -104,11 +132,14 @@ read_pair(json_t *item, GArray *traffic)
 void
 weft_traffic_read(WeftFields *f, GArray *traffic)
 {
-    json_t *array = weft_fields_array(f, "traffic", WEFT_TRAFFIC_MAX), *item;
-    gsize i;
-    json_array_foreach (array, i, item)
-        if (!read_pair(item, traffic)) {
-            weft_fields_fail(f, "traffic", "item %zu must be [rank, higher rank, weight]", i);
+    const char *text = weft_fields_string(f, "traffic", NULL);
+    gsize length = 0;
+    g_autofree guint8 *bytes = text ? g_base64_decode(text, &length) : NULL;
+    guint64 position = 0;
+    const guint8 *end = bytes ? bytes + length : NULL;
+    for (const guint8 *at = bytes; at < end;)
+        if (!take_pair(&at, end, &position, traffic)) {
+            weft_fields_fail(f, "traffic", "is damaged behind pair %u", traffic->len);
             return;
         }
 }
@@ -116,10 +147,16 @@ weft_traffic_read(WeftFields *f, GArray *traffic)
 json_t *
 weft_traffic_write(const GArray *traffic)
 {
-    json_t *array = json_array();
+    g_autoptr(GByteArray) bytes = g_byte_array_new();
+    guint last = 0;
     for (guint i = 0; i < traffic->len; i++) {
         const WeftTraffic *pair = &g_array_index(traffic, WeftTraffic, i);
-        json_array_append_new(array, json_pack("[i,i,I]", pair->a, pair->b, (json_int_t)pair->weight));
+        guint position = (guint)pair->a * WEFT_NODES_MAX + pair->b;
+        g_assert(position > last);
+        append_number(bytes, position - last);
+        append_number(bytes, pair->weight);
+        last = position;
     }
-    return array;
+    g_autofree char *text = g_base64_encode(bytes->data, bytes->len);
+    return json_string_nocheck(text);
 }

@@ -23,7 +23,6 @@ typedef enum { NOBODY, SITE, WEFT } Owner;
 typedef struct {
     WeftOsm *weft;
     WeftFabricChange *change;
-    gboolean whole;
     WeftManagedFile *file; /* until it is written */
     WeftManagedStamp stamp;
     guint8 *owners;        /* by number: Owner, in the file as it was */
@@ -106,6 +105,16 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Job, clear_job)
 
 /* --- may it be? --- */
 
+/* Whoever asks, and whatever it believes to own. */
+static gboolean
+check_numbers(const Job *job, GError **error)
+{
+    if (weft_fabric_change_check(job->change, &job->weft->pkeys, error))
+        return TRUE;
+    g_prefix_error(error, "event_plugin_options pkeys= of this opensm: ");
+    return FALSE;
+}
+
 static gboolean
 check_manager(const WeftOsm *weft, GError **error)
 {
@@ -166,15 +175,16 @@ is_ours(const Job *job, const osm_prtn_t *partition)
     return owner == WEFT || (owner == NOBODY && weft_partition_is_ours(partition->name));
 }
 
-/* A number that opensm has from elsewhere: the site's partition may have no number in the file, and got one. */
+/* A number that opensm has from elsewhere: the site's partition may have no number in the file, and got one; or one of weft's
+ * that this file does not have. */
 static gboolean
-check_owner(const Job *job, const WeftPartition *wish, GError **error)
+check_owner(const Job *job, guint pkey, const char *name, GError **error)
 {
-    const osm_prtn_t *there = weft_partitions_find(job->weft->osm, wish->pkey);
-    if (!there || g_str_equal(there->name, wish->name) || is_ours(job, there))
+    const osm_prtn_t *there = weft_partitions_find(job->weft->osm, pkey);
+    if (!there || g_str_equal(there->name, name) || job->owners[pkey] == WEFT)
         return TRUE;
-    return weft_error_refuse(error, WEFT_ERROR_CONFLICT, "P_Key 0x%04x is the site's partition \"%s\" in opensm; take another",
-                             wish->pkey, there->name);
+    return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
+                             "P_Key 0x%04x is that of another partition, \"%s\", in opensm; take another", pkey, there->name);
 }
 
 /* lock: held. */
@@ -184,9 +194,11 @@ check_job(const Job *job, GError **error)
     const osm_opensm_t *osm = job->weft->osm;
     if (!check_manager(job->weft, error))
         return FALSE;
-    for (guint i = 0; i < job->change->set->len; i++)
-        if (!check_members(osm, job->change->set->pdata[i], error) || !check_owner(job, job->change->set->pdata[i], error))
+    for (guint i = 0; i < job->change->set->len; i++) {
+        WeftPartition *wish = job->change->set->pdata[i];
+        if (!check_members(osm, wish, error) || !check_owner(job, wish->pkey, wish->name, error))
             return FALSE;
+    }
     return TRUE;
 }
 
@@ -200,17 +212,6 @@ note_gone(GArray *gone, GHashTable *seen, guint pkey)
         g_array_append_val(gone, number);
 }
 
-static void
-note_rest(const Job *job, GArray *gone, GHashTable *seen)
-{
-    const cl_qmap_t *all = &job->weft->osm->subn.prtn_pkey_tbl;
-    for (cl_map_item_t *item = cl_qmap_head(all); item != cl_qmap_end(all); item = cl_qmap_next(item)) {
-        const osm_prtn_t *partition = (const osm_prtn_t *)item;
-        if (is_ours(job, partition))
-            note_gone(gone, seen, cl_ntoh16(partition->pkey));
-    }
-}
-
 /* Of what opensm has. lock: held. */
 static GArray *
 find_gone(const Job *job)
@@ -220,13 +221,11 @@ find_gone(const Job *job)
     for (guint i = 0; i < job->change->set->len; i++)
         g_hash_table_add(seen, GUINT_TO_POINTER(((WeftPartition *)job->change->set->pdata[i])->pkey));
     for (guint i = 0; i < job->change->removed->len; i++) {
-        guint pkey = g_array_index(job->change->removed, guint16, i);
-        const osm_prtn_t *there = weft_partitions_find(job->weft->osm, pkey);
-        if (there && is_ours(job, there))
-            note_gone(gone, seen, pkey);
+        const WeftPartitionRemoval *removal = &g_array_index(job->change->removed, WeftPartitionRemoval, i);
+        const osm_prtn_t *there = weft_partitions_find(job->weft->osm, removal->pkey);
+        if (there && is_ours(job, there) && check_owner(job, removal->pkey, removal->name, NULL))
+            note_gone(gone, seen, removal->pkey);
     }
-    if (job->whole)
-        note_rest(job, gone, seen);
     return gone;
 }
 
@@ -238,7 +237,6 @@ make_plan(Job *job, GError **error)
         .change = job->change,
         .gone = job->gone,
         .lagging = job->weft->applier->lagging,
-        .whole = job->whole,
         .also = job->ports,
     };
     return weft_plan_new(&input, error);
@@ -252,7 +250,7 @@ change_file(Job *job, GError **error)
     /* Only a change that is told again can leave it as it was. */
     gboolean again = job->file->generation == job->change->generation && !job->file->was_edited;
     g_autofree char *before = again ? weft_managed_file_format(job->file) : NULL;
-    if (!weft_managed_file_change(job->file, job->change, job->whole, error))
+    if (!weft_managed_file_change(job->file, job->change, error))
         return FALSE;
     g_autofree char *after = again ? weft_managed_file_format(job->file) : NULL;
     if (again && g_str_equal(before, after))
@@ -410,8 +408,8 @@ await(Job *job, GError **error)
 static gboolean
 begin(Job *job, json_t *request, GError **error)
 {
-    job->change = weft_wire_change_from_json(request, &job->whole, error);
-    if (!job->change || !prepare_file(job, error))
+    job->change = weft_wire_change_from_json(request, error);
+    if (!job->change || !check_numbers(job, error) || !prepare_file(job, error))
         return FALSE;
     job->ports = take_drifted(job->weft->applier);
     if (change_fabric(job, error))

@@ -4,6 +4,8 @@
  * is never held over I/O or a wait. */
 #pragma once
 
+#include "pkeys.h"
+
 #include <glib.h>
 /* GLib first: complib leaves TRUE, FALSE, MIN and MAX alone where they are. */
 #include <opensm/osm_file_ids.h>
@@ -25,6 +27,7 @@ typedef struct WeftOsm {
     char *trouble; /* why we touch nothing: opensm is not laid out as we were told; NULL: it is */
     char *socket;
     uid_t uid;           /* whose orders we take, besides root's */
+    WeftPkeys pkeys;     /* the only numbers that we touch */
     char *partitions;    /* opensm's partitions.conf */
     gint ruling;         /* atomic; what those who listen were told last */
     gint rising;         /* atomic; since it last did not rule it has made no routes */

@@ -129,9 +129,9 @@ concerns(const WeftPlanInput *input, GHashTable *pkeys)
         if (g_hash_table_contains(pkeys, GUINT_TO_POINTER(((WeftPartition *)input->change->set->pdata[i])->pkey)))
             return TRUE;
     for (guint i = 0; i < input->change->removed->len; i++)
-        if (g_hash_table_contains(pkeys, GUINT_TO_POINTER((guint)g_array_index(input->change->removed, guint16, i))))
+        if (g_hash_table_contains(pkeys, GUINT_TO_POINTER(g_array_index(input->change->removed, WeftPartitionRemoval, i).pkey)))
             return TRUE;
-    return input->whole;
+    return FALSE;
 }
 
 static void

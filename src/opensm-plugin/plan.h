@@ -12,7 +12,6 @@ typedef struct WeftPlanInput {
     const WeftFabricChange *change;
     GArray *gone;        /* guint16: partitions that go, weft's by the file or by their name */
     GHashTable *lagging; /* guint64 * → set of pkeys: ports that did not answer when these changed */
-    gboolean whole;      /* all that lag are concerned */
     GHashTable *also;    /* guint64 * → set of pkeys: ports that are looked at in any case */
 } WeftPlanInput;
 

@@ -13,7 +13,7 @@
 /* Instead of SOCKET: where opensm is not laid out as expected its options cannot be read, either. */
 #define SOCKET_VARIABLE "WEFT_OPENSM_SOCKET"
 
-/* --- options: "socket=/run/weft/opensm.sock,uid=997" --- */
+/* --- options: "socket=/run/weft/opensm.sock,uid=997,pkeys=0x1000-0x1fff+0x7001" --- */
 
 static gboolean
 read_uid(WeftOsm *weft, const char *value, GError **error)
@@ -36,10 +36,19 @@ read_socket(WeftOsm *weft, const char *value, GError **error)
     return TRUE;
 }
 
+static gboolean
+read_pkeys(WeftOsm *weft, const char *value, GError **error)
+{
+    if (weft_pkeys_parse(value, &weft->pkeys, error))
+        return TRUE;
+    g_prefix_error(error, "event_plugin_options: pkeys: ");
+    return FALSE;
+}
+
 static const struct {
     const char *name;
     gboolean (*read)(WeftOsm *weft, const char *value, GError **error);
-} options[] = { { "socket=", read_socket }, { "uid=", read_uid } };
+} options[] = { { "socket=", read_socket }, { "uid=", read_uid }, { "pkeys=", read_pkeys } };
 
 static gboolean
 read_option(WeftOsm *weft, const char *word, GError **error)
@@ -48,7 +57,7 @@ read_option(WeftOsm *weft, const char *word, GError **error)
         if (g_str_has_prefix(word, options[i].name))
             return options[i].read(weft, word + strlen(options[i].name), error);
     return weft_error_refuse(error, WEFT_ERROR_INVALID,
-                             "event_plugin_options: no such option, \"%s\"; known are socket= and uid=", word);
+                             "event_plugin_options: no such option, \"%s\"; known are socket=, uid= and pkeys=", word);
 }
 
 static gboolean
@@ -112,6 +121,7 @@ weft_create(struct osm_opensm *osm)
     weft->osm = osm;
     weft->uid = geteuid();
     weft->rising = TRUE;
+    weft_pkeys_add(&weft->pkeys, WEFT_PKEYS_FIRST, WEFT_PKEYS_LAST);
     weft->socket = g_strdup(g_getenv(SOCKET_VARIABLE) ? g_getenv(SOCKET_VARIABLE) : SOCKET);
     if (!settle_in(weft, &error)) {
         g_printerr("weft: %s\n", error->message);

@@ -319,6 +319,17 @@ check_number(guint pkey, const GPtrArray *site, GError **error)
     return TRUE;
 }
 
+/* Somebody else of weft's mark has it. */
+static gboolean
+check_holder(const WeftManagedFile *file, guint pkey, const char *name, GError **error)
+{
+    const WeftPartition *there = weft_managed_file_find(file, pkey);
+    if (!there || !g_str_has_prefix(there->name, NAME_PREFIX) || g_str_equal(there->name, name))
+        return TRUE;
+    return weft_error_refuse(error, WEFT_ERROR_CONFLICT, "P_Key 0x%04x is that of another partition, \"%s\", and is left alone",
+                             pkey, there->name);
+}
+
 static gboolean
 check_partition(const WeftPartition *partition, const GPtrArray *site, GError **error)
 {
@@ -342,12 +353,16 @@ check_change(const WeftManagedFile *file, const WeftFabricChange *change, GError
                                  "generation %" G_GUINT64_FORMAT " is older than %" G_GUINT64_FORMAT
                                  ", which the fabric has already",
                                  change->generation, file->generation);
-    for (guint i = 0; i < change->set->len; i++)
-        if (!check_partition(change->set->pdata[i], file->site, error))
+    for (guint i = 0; i < change->set->len; i++) {
+        const WeftPartition *partition = change->set->pdata[i];
+        if (!check_partition(partition, file->site, error) || !check_holder(file, partition->pkey, partition->name, error))
             return FALSE;
-    for (guint i = 0; i < change->removed->len; i++)
-        if (!check_number(g_array_index(change->removed, guint16, i), file->site, error))
+    }
+    for (guint i = 0; i < change->removed->len; i++) {
+        const WeftPartitionRemoval *removal = &g_array_index(change->removed, WeftPartitionRemoval, i);
+        if (!check_number(removal->pkey, file->site, error) || !check_holder(file, removal->pkey, removal->name, error))
             return FALSE;
+    }
     return TRUE;
 }
 
@@ -363,19 +378,15 @@ drop_foreign(WeftManagedFile *file)
 }
 
 gboolean
-weft_managed_file_change(WeftManagedFile *file, const WeftFabricChange *change, gboolean whole, GError **error)
+weft_managed_file_change(WeftManagedFile *file, const WeftFabricChange *change, GError **error)
 {
     if (!check_change(file, change, error))
         return FALSE;
-    if (whole) {
-        g_ptr_array_set_size(file->partitions, 0);
-        g_ptr_array_set_size(file->texts, 0);
-    }
     drop_foreign(file);
     for (guint i = 0; i < change->set->len; i++)
         set_partition(file, change->set->pdata[i]);
     for (guint i = 0; i < change->removed->len; i++)
-        remove_partition(file, g_array_index(change->removed, guint16, i));
+        remove_partition(file, g_array_index(change->removed, WeftPartitionRemoval, i).pkey);
     file->generation = change->generation;
     file->was_edited = FALSE;
     return TRUE;

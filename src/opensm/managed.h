@@ -37,7 +37,7 @@ const WeftPartition *weft_managed_file_find(const WeftManagedFile *file, guint p
 /* What opensm reads: lines are kept below 4,000 characters, as its parser wants. */
 char *weft_managed_file_format(const WeftManagedFile *file);
 /* All of the change or nothing of it. CONFLICT: older than the file, or the number is one that the site's part defines. */
-gboolean weft_managed_file_change(WeftManagedFile *file, const WeftFabricChange *change, gboolean whole, GError **error);
+gboolean weft_managed_file_change(WeftManagedFile *file, const WeftFabricChange *change, GError **error);
 /* Numbers (guint16) that the site's part defines, with their names: WeftPartition without members where these are not GUIDs. */
 GPtrArray *weft_managed_file_site(const WeftManagedFile *file);
 

@@ -223,17 +223,22 @@ pkey_to_json(guint pkey)
     return json_sprintf("0x%04x", pkey);
 }
 
+static json_t *
+removal_to_json(const WeftPartitionRemoval *removal)
+{
+    return json_pack("{so ss}", "pkey", pkey_to_json(removal->pkey), "name", removal->name);
+}
+
 json_t *
-weft_wire_change_to_json(const WeftFabricChange *change, gboolean whole)
+weft_wire_change_to_json(const WeftFabricChange *change)
 {
     json_t *set = json_array();
     json_t *removed = json_array();
     for (guint i = 0; i < change->set->len; i++)
         json_array_append_new(set, weft_wire_partition_to_json(change->set->pdata[i]));
     for (guint i = 0; i < change->removed->len; i++)
-        json_array_append_new(removed, pkey_to_json(g_array_index(change->removed, guint16, i)));
-    return json_pack("{sI so so sb}", "generation", (json_int_t)change->generation, "set", set, "removed", removed, "whole",
-                     whole);
+        json_array_append_new(removed, removal_to_json(&g_array_index(change->removed, WeftPartitionRemoval, i)));
+    return json_pack("{sI so so}", "generation", (json_int_t)change->generation, "set", set, "removed", removed);
 }
 
 static void
@@ -265,19 +270,16 @@ read_set(WeftFields *fields, guint index, gpointer owner)
 }
 
 static void
-read_removed(WeftFields *fields, GArray *removed)
+read_removal(WeftFields *fields, guint index, gpointer owner)
 {
-    json_t *array = weft_fields_array(fields, "removed", PARTITIONS_MAX);
-    for (gsize i = 0; i < json_array_size(array); i++) {
-        const char *text = json_string_value(json_array_get(array, i));
-        guint64 pkey;
-        if (!text || !g_str_has_prefix(text, "0x") || !g_ascii_string_to_unsigned(text + 2, 16, 1, PKEY_LAST, &pkey, NULL)) {
-            weft_fields_fail(fields, "removed", "entry %zu must be a text, \"0x0001\" to \"0x%04x\"", i, PKEY_LAST);
-            return;
-        }
-        guint16 number = (guint16)pkey;
-        g_array_append_val(removed, number);
-    }
+    guint pkey = (guint)weft_fields_hex(fields, "pkey", PKEY_LAST, WEFT_REQUIRED);
+    const char *name = weft_fields_string(fields, "name", NULL);
+    if (fields->error)
+        return;
+    check_pkey(fields, pkey);
+    if (name && *name)
+        check_name(fields, name);
+    weft_fabric_change_remove(owner, pkey, name ? name : "");
 }
 
 static void
@@ -290,12 +292,13 @@ check_twice(WeftFields *fields, const WeftFabricChange *change)
             weft_fields_fail(fields, "set", "0x%04x is there twice", partition->pkey);
     }
     for (guint i = 0; i < change->removed->len && !fields->error; i++)
-        if (seen[g_array_index(change->removed, guint16, i)])
-            weft_fields_fail(fields, "removed", "0x%04x is in set as well", g_array_index(change->removed, guint16, i));
+        if (seen[g_array_index(change->removed, WeftPartitionRemoval, i).pkey])
+            weft_fields_fail(fields, "removed", "0x%04x is in set as well",
+                             g_array_index(change->removed, WeftPartitionRemoval, i).pkey);
 }
 
 WeftFabricChange *
-weft_wire_change_from_json(json_t *json, gboolean *ret_whole, GError **error)
+weft_wire_change_from_json(json_t *json, GError **error)
 {
     g_autoptr(WeftFabricChange) change = weft_fabric_change_new(0);
     WeftFields fields;
@@ -304,14 +307,10 @@ weft_wire_change_from_json(json_t *json, gboolean *ret_whole, GError **error)
     weft_fields_has(&fields, "id");
     weft_fields_has(&fields, "do");
     change->generation = weft_fields_uint(&fields, "generation", 0, G_MAXINT64, WEFT_REQUIRED);
-    gboolean whole = weft_fields_bool(&fields, "whole", FALSE);
     weft_codec_read_items(&fields, "set", PARTITIONS_MAX, read_set, change);
-    read_removed(&fields, change->removed);
+    weft_codec_read_items(&fields, "removed", PARTITIONS_MAX, read_removal, change);
     check_twice(&fields, change);
-    if (!weft_fields_end(&fields, error))
-        return NULL;
-    *ret_whole = whole;
-    return g_steal_pointer(&change);
+    return weft_fields_end(&fields, error) ? g_steal_pointer(&change) : NULL;
 }
 
 /* --- the manager --- */

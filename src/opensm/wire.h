@@ -7,18 +7,19 @@
 #include <glib.h>
 #include <jansson.h>
 
-#define WEFT_WIRE_PROTOCOL 1
+#define WEFT_WIRE_PROTOCOL 2
 #define WEFT_WIRE_FRAME_MAX (64u << 20) /* 32,000 partitions and a map of 10,000 ports fit */
 #define WEFT_WIRE_REQUEST_MAX (32u << 20)
 
 /* { "id": 7, "do": "hello" | "list" | "topology" | "apply" | "verify" | "listen", … }
  *
- * hello     →  { "id": 7, "protocol": 1, "manager": { as WeftManager } }
+ * hello     →  { "id": 7, "protocol": 2, "manager": { as WeftManager } }
  * list      →  { "id": 7, "generation": 12, "partitions": [ … ] }            the site's own as well
  * topology  →  { "id": 7, "map": { as in map.h } }
  * apply "generation" "set": [ { "pkey": "0x0001", "name": "weft-…", "ipoib": true, "sl": 0, "rate": 0, "mtu": 0,
- *               "members": [ { "guid": "0x…", "membership": "full", "index0": false }, … ] } ], "removed": [ "0x0002" ],
- *               "whole": true (what is not in set goes; else it is left as it is)
+ *               "members": [ { "guid": "0x…", "membership": "full", "index0": false }, … ] } ], "removed":
+ *               [ { "pkey": "0x0002", "name": "weft-…" } ]
+ *               all others are left as they are
  *               a member may have "virtual": "0x…", which only a manager with virtualization takes
  *           →  { "id": 7, "generation": 13, "blocks": 16, "micros": 2100, "absent": [ "0x…" ] }
  *               absent: members that are not in the fabric now
@@ -46,8 +47,8 @@ GBytes *weft_wire_frame(const json_t *object);
 
 /* --- what is in them --- */
 
-json_t *weft_wire_change_to_json(const WeftFabricChange *change, gboolean whole);
-WeftFabricChange *weft_wire_change_from_json(json_t *json, gboolean *ret_whole, GError **error);
+json_t *weft_wire_change_to_json(const WeftFabricChange *change);
+WeftFabricChange *weft_wire_change_from_json(json_t *json, GError **error);
 json_t *weft_wire_partition_to_json(const WeftPartition *partition);
 WeftPartition *weft_wire_partition_from_json(json_t *json, const char *where, GError **error);
 json_t *weft_wire_manager_to_json(const WeftManager *manager);

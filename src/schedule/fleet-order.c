@@ -204,6 +204,13 @@ count_before(const WeftFleet *fleet, const GArray *placed, guint from, const Ent
     return low - from;
 }
 
+static void
+append_some(GArray *order, const GArray *placed, guint from, guint n)
+{
+    if (n > 0) /* an array without elements has no address to count from */
+        g_array_append_vals(order, &g_array_index(placed, guint, from), n);
+}
+
 /* Puts those that came or moved between the others: few do at a time, and names are compared for these only. */
 static void
 sort_hosts(WeftFleet *fleet)
@@ -215,11 +222,11 @@ sort_hosts(WeftFleet *fleet)
     for (guint i = 0; i < others->len; i++) {
         const Entry *entry = &g_array_index(others, Entry, i);
         guint n = count_before(fleet, placed, from, entry);
-        g_array_append_vals(fleet->order, &g_array_index(placed, guint, from), n);
+        append_some(fleet->order, placed, from, n);
         g_array_append_val(fleet->order, entry->number);
         from += n;
     }
-    g_array_append_vals(fleet->order, &g_array_index(placed, guint, from), placed->len - from);
+    append_some(fleet->order, placed, from, placed->len - from);
 }
 
 /* … of the fabric; NULL: there was none. */

@@ -66,11 +66,21 @@ struct WeftFleet {
     GPtrArray *realms;   /* WeftRealm, by the name of the fabric */
     GArray *order;       /* guint: hosts by fabric, leaf and name, when they were sorted last */
     gboolean sorted;
-    guint mark;              /* of the innermost weft_fleet_begin(); 0: none */
-    GArray *journal;         /* what the rollback restores */
-    GByteArray *blocks;      /* … the slots */
-    struct WeftBoard *board; /* placement's own memory */
+    guint mark;                /* of the innermost weft_fleet_begin(); 0: none */
+    GArray *journal;           /* what the rollback restores */
+    GByteArray *blocks;        /* … the slots */
+    struct WeftBoard *board;   /* placement's own memory */
+    guint64 tellings;          /* how often something was told of a fabric */
+    WeftFleetSnapshot *latest; /* that was made of it, or that it followed; NULL: none */
 };
+
+/* Copies what is told of a fabric; the tables are shared. */
+WeftFleetFabric weft_fabric_copy(const WeftFleetFabric *fabric);
+void weft_fabric_clear(WeftFleetFabric *fabric);
+/* The number of a name, a new one where it has none. */
+guint weft_fleet_give_number(WeftFleet *fleet, const char *name);
+/* Which functions there are may have changed. */
+void weft_fleet_doubt_functions(WeftFleet *fleet);
 
 /* Something about the slot changes now. Snapshots it first where it may have to be undone. */
 void weft_fleet_touch(WeftFleet *fleet, WeftSlot *slot);

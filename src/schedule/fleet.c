@@ -93,9 +93,8 @@ unsort(WeftFleet *fleet, guint number)
     fleet->sorted = FALSE;
 }
 
-/* Which functions there are may have changed. */
-static void
-doubt_functions(WeftFleet *fleet)
+void
+weft_fleet_doubt_functions(WeftFleet *fleet)
 {
     for (guint i = 0; i < fleet->realms->len; i++) {
         WeftRealm *realm = fleet->realms->pdata[i];
@@ -105,8 +104,8 @@ doubt_functions(WeftFleet *fleet)
 
 /* --- fabrics --- */
 
-static void
-fabric_clear(WeftFleetFabric *fabric)
+void
+weft_fabric_clear(WeftFleetFabric *fabric)
 {
     g_free(fabric->closed);
     g_free(fabric->no_virtual);
@@ -118,10 +117,26 @@ fabric_clear(WeftFleetFabric *fabric)
     g_clear_pointer(&fabric->hops, g_array_unref);
 }
 
+WeftFleetFabric
+weft_fabric_copy(const WeftFleetFabric *fabric)
+{
+    WeftFleetFabric copy = *fabric;
+    copy.closed = g_strdup(fabric->closed);
+    copy.no_virtual = g_strdup(fabric->no_virtual);
+    copy.no_lanes = g_strdup(fabric->no_lanes);
+    GHashTable **tables[] = { &copy.ports, &copy.rates, &copy.leaves, &copy.switches };
+    for (guint i = 0; i < G_N_ELEMENTS(tables); i++)
+        if (*tables[i])
+            g_hash_table_ref(*tables[i]);
+    if (copy.hops)
+        g_array_ref(copy.hops);
+    return copy;
+}
+
 static void
 fabric_free(gpointer data)
 {
-    fabric_clear(data);
+    weft_fabric_clear(data);
     g_free(data);
 }
 
@@ -133,6 +148,7 @@ get_fabric(WeftFleet *fleet, const char *name)
     if (!fabric) {
         fabric = g_new0(WeftFleetFabric, 1);
         g_hash_table_insert(fleet->fabrics, g_strdup(name), fabric);
+        fleet->tellings++;
     }
     return fabric;
 }
@@ -160,9 +176,10 @@ weft_fleet_set_fabric(WeftFleet *fleet, const char *name, const WeftFleetFabric 
 {
     WeftFleetFabric *fabric = get_fabric(fleet, name);
     unsort_fabric(fleet, fabric, told);
-    fabric_clear(fabric);
+    weft_fabric_clear(fabric);
     *fabric = *told;
-    doubt_functions(fleet);
+    fleet->tellings++;
+    weft_fleet_doubt_functions(fleet);
     for (guint i = 0; i < fleet->slots->len; i++) {
         WeftSlot *slot = weft_fleet_slot(fleet, i);
         if (!slot || weft_slot_fabric(slot) != fabric)
@@ -218,11 +235,12 @@ weft_fleet_free(WeftFleet *fleet)
     g_array_unref(fleet->journal);
     g_byte_array_unref(fleet->blocks);
     weft_board_free(fleet->board);
+    weft_fleet_snapshot_unref(fleet->latest);
     g_free(fleet);
 }
 
-static guint
-give_number(WeftFleet *fleet, const char *name)
+guint
+weft_fleet_give_number(WeftFleet *fleet, const char *name)
 {
     guint number = weft_fleet_number(fleet, name);
     if (number != G_MAXUINT)
@@ -251,13 +269,13 @@ drop(WeftFleet *fleet, guint number)
 void
 weft_fleet_put_host(WeftFleet *fleet, WeftHost *host)
 {
-    guint number = give_number(fleet, host->name);
+    guint number = weft_fleet_give_number(fleet, host->name);
     const WeftFleetFabric *fabric = get_fabric(fleet, host->fabric);
     WeftSlot *slot = weft_slot_new(number, host, fabric);
     const WeftSlot *old = weft_fleet_slot(fleet, number);
     if (!old || weft_slot_fabric(old) != fabric || !weft_slot_would_stay(old, host, fabric))
         unsort(fleet, number);
-    doubt_functions(fleet);
+    weft_fleet_doubt_functions(fleet);
     if (old) {
         weft_slot_inherit(slot, old);
         drop(fleet, number);
@@ -276,6 +294,7 @@ weft_fleet_remove_host(WeftFleet *fleet, const char *name)
         return;
     drop(fleet, number);
     unsort(fleet, number);
+    g_array_index(fleet->versions, guint32, number)++;
 }
 
 /* NULL: there is none. */
@@ -365,7 +384,7 @@ weft_fleet_set_devices(WeftFleet *fleet, const char *name, const WeftHost *found
     if (!slot)
         return;
     weft_slot_set_devices(slot, found);
-    doubt_functions(fleet);
+    weft_fleet_doubt_functions(fleet);
 }
 
 /* --- taking and giving --- */

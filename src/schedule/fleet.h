@@ -84,6 +84,23 @@ gboolean weft_fleet_has_room(WeftFleet *fleet, const WeftSeat *seats, guint n);
 /* What the node holds; FALSE: its host is not there. */
 gboolean weft_fleet_seat_of(const WeftFleet *fleet, const WeftNode *node, WeftSeat *ret_seat);
 
+/* The fleet as it is now, for other threads: never changed, and shared by those that were made while nothing changed. Costs
+ * what changed since the last one was made. Not between weft_fleet_begin() and weft_fleet_rollback(). The fleet must live
+ * longer. */
+typedef struct WeftFleetSnapshot WeftFleetSnapshot;
+WeftFleetSnapshot *weft_fleet_snapshot(WeftFleet *fleet);
+/* NULL is allowed, and stays NULL. thread: any. */
+WeftFleetSnapshot *weft_fleet_snapshot_ref(WeftFleetSnapshot *snapshot);
+void weft_fleet_snapshot_unref(WeftFleetSnapshot *snapshot);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftFleetSnapshot, weft_fleet_snapshot_unref)
+/* Makes a fleet what the snapshot says: one that began empty, and is changed by nothing else. The hosts have the same numbers.
+ * Costs what differs from what it followed before, and placement keeps what it knows. */
+void weft_fleet_follow(WeftFleet *fleet, WeftFleetSnapshot *snapshot);
+/* Seats that were found on the snapshot, whatever has happened since: can a cluster have all of them now? Costs a little for
+ * each. */
+gboolean
+weft_fleet_accepts(WeftFleet *fleet, const WeftFleetSnapshot *snapshot, const WeftSeat *seats, guint n, const char *cluster);
+
 /* Looking ahead: what is taken, given and closed from here on is undone by the rollback. May be nested. Hosts must neither come
  * nor go, nor fabrics change, in between. */
 guint weft_fleet_begin(WeftFleet *fleet);

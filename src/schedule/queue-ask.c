@@ -136,6 +136,18 @@ weft_queue_look_at(WeftQueue *queue, WeftWaiter *waiter)
     waiter->look = TRUE;
 }
 
+void
+weft_queue_refuse(WeftQueue *queue, const char *key)
+{
+    WeftWaiter *waiter = g_hash_table_lookup(queue->waiters, key);
+    if (!waiter)
+        return;
+    queue->looks -= waiter->look;
+    waiter->look = FALSE;
+    waiter->wait.why = WEFT_WAIT_REFUSED;
+    waiter->barred = TRUE;
+}
+
 /* Those that were told to leave go, but for nobody. */
 static void
 disinherit(WeftQueue *queue, const WeftWaiter *waiter)

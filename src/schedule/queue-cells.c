@@ -49,7 +49,7 @@ reset(WeftCells *cells, guint n, guint words)
 void
 weft_cells_read(WeftCells *cells, const WeftFleet *fleet)
 {
-    guint n = weft_fleet_size(fleet), words = 1;
+    guint n = fleet->slots->len, words = 1; /* hosts keep their numbers when others go */
     for (guint i = 0; i < n; i++) {
         const WeftSlot *slot = weft_fleet_slot(fleet, i);
         words = slot ? MAX(words, (weft_slot_host(slot)->cores->len + 63) / 64) : words;

@@ -10,8 +10,7 @@ weft_queue_foresee(WeftQueue *queue, const WeftAsk *ask, gint64 now, WeftPlaceme
     waiter->ahead = 0;
     queue->now = MAX(queue->now, now);
     weft_fleet_sort(queue->fleet);
-    if (queue->stale)
-        weft_cells_read(&queue->cells, queue->fleet);
+    weft_cells_read(&queue->cells, queue->fleet); /* they follow holds, also of hosts that are closed by now */
     weft_queue_draw(queue);
     gboolean found = weft_queue_seek(queue, waiter, WEFT_QUEUE_NEVER, ret_placement, ret_when);
     if (found && *ret_when >= WEFT_FAR)

@@ -23,6 +23,7 @@ insert_runner(WeftQueue *queue, WeftRunner *runner)
 {
     WeftEnd end = { runner->end, runner->cores, runner };
     g_array_insert_val(queue->ends, find_end(queue, end.time), end);
+    queue->version++;
 }
 
 static void
@@ -32,6 +33,7 @@ remove_runner(WeftQueue *queue, WeftRunner *runner)
     while (g_array_index(queue->ends, WeftEnd, --i).runner != runner)
         ;
     g_array_remove_index(queue->ends, i);
+    queue->version++;
 }
 
 /* While it runs, the plan follows. */
@@ -67,8 +69,8 @@ weft_runner_free(WeftRunner *runner)
     if (!runner)
         return;
     g_free(runner->key);
-    g_free(runner->cluster);
-    g_free(runner->seats);
+    g_clear_pointer(&runner->cluster, g_ref_string_release);
+    g_clear_pointer(&runner->seats, g_atomic_rc_box_release);
     g_array_unref(runner->spots);
     g_free(runner);
 }
@@ -87,13 +89,13 @@ runner_new(WeftQueue *queue, const WeftHold *hold)
 {
     WeftRunner *runner = g_new0(WeftRunner, 1);
     runner->key = g_strdup(hold->key);
-    runner->cluster = g_strdup(hold->cluster);
+    runner->cluster = hold->cluster ? g_ref_string_new(hold->cluster) : NULL;
     runner->tenant = weft_queue_sharer(queue, hold->tenant);
     runner->priority = hold->priority;
     runner->preemptible = hold->preemptible;
     runner->since = hold->since;
-    runner->end = hold->end < WEFT_FAR ? hold->end : WEFT_FAR + hold->since;
-    runner->seats = g_memdup2(hold->seats, hold->n * sizeof *hold->seats);
+    runner->end = runner->due = hold->end < WEFT_FAR ? hold->end : WEFT_FAR + hold->since;
+    runner->seats = hold->n ? g_atomic_rc_box_dup(hold->n * sizeof *hold->seats, (WeftSeat *)hold->seats) : NULL;
     runner->n = hold->n;
     runner->spots = g_array_new(FALSE, FALSE, sizeof(WeftSpot));
     weft_spots_set(runner->spots, hold->seats, hold->n);
@@ -182,4 +184,85 @@ weft_queue_release(WeftQueue *queue, const char *key)
     if (runner->heir && --runner->heir->victims == 0)
         weft_queue_look_at(queue, runner->heir);
     drop_runner(queue, runner);
+}
+
+/* --- what is only assumed --- */
+
+gint64
+weft_queue_assume(WeftQueue *queue, const WeftAsk *ask, const WeftPlacement *placement)
+{
+    const WeftCluster *cluster = ask->request.cluster;
+    const WeftRunner *old = g_hash_table_lookup(queue->runners, ask->key);
+    gint64 end = ask->walltime > 0 ? queue->now + ask->walltime : WEFT_QUEUE_NEVER;
+    g_autoptr(GArray) seats = g_array_new(FALSE, FALSE, sizeof(WeftSeat));
+    if (old)
+        g_array_append_vals(seats, old->seats, old->n);
+    g_array_append_vals(seats, placement->seats, placement->n);
+    WeftHold hold = { .key = ask->key,
+                      .cluster = cluster->id,
+                      .tenant = cluster->tenant,
+                      .priority = ask->priority,
+                      .preemptible = ask->preemptible,
+                      .since = old ? old->since : queue->now,
+                      .end = old ? old->due : end,
+                      .seats = (const WeftSeat *)(gpointer)seats->data,
+                      .n = seats->len };
+    weft_fleet_take_seats(queue->fleet, placement->seats, placement->n, cluster->id);
+    weft_queue_hold(queue, &hold);
+    ((WeftRunner *)g_hash_table_lookup(queue->runners, ask->key))->assumed = placement->n;
+    return queue->now;
+}
+
+void
+weft_queue_take_back(WeftQueue *queue, const char *key)
+{
+    const WeftRunner *runner = g_hash_table_lookup(queue->runners, key);
+    if (!runner || !runner->assumed)
+        return;
+    if (runner->n == runner->assumed) {
+        weft_queue_release(queue, key);
+        return;
+    }
+    WeftHold hold = { .key = key,
+                      .cluster = runner->cluster,
+                      .tenant = runner->tenant->name,
+                      .priority = runner->priority,
+                      .preemptible = runner->preemptible,
+                      .since = runner->since,
+                      .end = runner->due,
+                      .seats = runner->seats,
+                      .n = runner->n - runner->assumed };
+    weft_queue_hold(queue, &hold);
+}
+
+void
+weft_queue_pin(WeftQueue *queue, const char *key)
+{
+    guint times = GPOINTER_TO_UINT(g_hash_table_lookup(queue->pinned, key));
+    g_hash_table_insert(queue->pinned, g_strdup(key), GUINT_TO_POINTER(times + 1));
+}
+
+void
+weft_queue_unpin(WeftQueue *queue, const char *key)
+{
+    guint times = GPOINTER_TO_UINT(g_hash_table_lookup(queue->pinned, key));
+    if (times > 1)
+        g_hash_table_insert(queue->pinned, g_strdup(key), GUINT_TO_POINTER(times - 1));
+    else
+        g_hash_table_remove(queue->pinned, key);
+    queue->doubt = TRUE;
+}
+
+void
+weft_queue_spare(WeftQueue *queue, const char *key)
+{
+    WeftRunner *runner = g_hash_table_lookup(queue->runners, key);
+    if (!runner || !runner->leaving)
+        return;
+    if (runner->heir && --runner->heir->victims == 0)
+        weft_queue_look_at(queue, runner->heir);
+    runner->leaving = FALSE;
+    runner->heir = NULL;
+    weft_queue_end(queue, runner, runner->due);
+    queue->doubt = TRUE;
 }

@@ -22,7 +22,8 @@ find_candidates(const WeftQueue *queue, const WeftWaiter *waiter)
     GPtrArray *candidates = g_ptr_array_new();
     for (guint i = 0; i < queue->ends->len; i++) {
         WeftRunner *runner = g_array_index(queue->ends, WeftEnd, i).runner;
-        if (runner->preemptible && !runner->leaving && runner->priority <= waiter->ask.priority)
+        if (runner->preemptible && !runner->leaving && runner->priority <= waiter->ask.priority &&
+            !g_hash_table_contains(queue->pinned, runner->key))
             g_ptr_array_add(candidates, runner);
     }
     return candidates;

@@ -34,8 +34,8 @@ typedef struct WeftSpot {
 typedef struct WeftPledge {
     gint64 start;
     gint64 end;
-    guint64 made; /* stamp; 0: none is promised */
-    GArray *seats;
+    guint64 made;            /* stamp; 0: none is promised */
+    GArray *seats;           /* never changed but replaced, and spots as well: snapshots share them */
     GArray *spots;           /* WeftSpot, of these */
     WeftPlacement placement; /* … and this is what they amount to */
 } WeftPledge;
@@ -71,13 +71,14 @@ typedef struct WeftWaiter {
     guint64 seen;    /* … of all that did */
     gboolean look;   /* something about it is new */
     gboolean lost;   /* there is no time at which it would fit, as things are */
+    gboolean barred; /* it was refused, and the room that it gave back thereby is none that it is tried again for */
     gboolean gone;   /* it does not wait any more, and is freed after the run */
 } WeftWaiter;
 
 /* A hold. */
 typedef struct WeftRunner {
     char *key;
-    char *cluster; /* NULL: none */
+    GRefString *cluster; /* NULL: none */
     WeftSharer *tenant;
     gint priority;
     gboolean preemptible;
@@ -85,8 +86,10 @@ typedef struct WeftRunner {
     WeftWaiter *heir; /* for whom; NULL: for nobody who still waits */
     gint64 since;
     gint64 end; /* WEFT_FAR + since: nobody knows */
+    gint64 due; /* … were it not told to leave */
     guint64 cores;
-    WeftSeat *seats;
+    guint assumed;   /* the last so many seats are only assumed */
+    WeftSeat *seats; /* g_atomic_rc_box: these, cluster and spots never change, and snapshots share them */
     guint n;
     GArray *spots; /* WeftSpot, of these */
 } WeftRunner;
@@ -150,8 +153,11 @@ struct WeftQueue {
     GHashTable *runners; /* by key; owned */
     GArray *ends;        /* WeftEnd, the first one first */
     guint yielding;      /* holds that are preemptible */
-    GArray *bookings;    /* WeftBooked */
+    GHashTable *pinned;  /* key of one that is not all the same, to how often it is pinned */
+    GArray *bookings;    /* WeftBooked; never changed but replaced */
     guint64 stamp;
+    guint64 version;             /* counts changes of ends, promised and bookings */
+    WeftQueueSnapshot *snapshot; /* the latest; NULL: none */
 
     GHashTable *sharers; /* by name; owned */
     GPtrArray *tenants;  /* the same, in the order in which they came */

@@ -41,6 +41,7 @@ weft_queue_unpromise(WeftQueue *queue, WeftWaiter *waiter)
     waiter->pledge.made = 0;
     waiter->wait.when = 0;
     g_ptr_array_remove_fast(queue->promised, waiter);
+    queue->version++;
     g_ptr_array_set_size(queue->misses, 0);
     g_array_append_val(queue->freed, ((WeftFreed){ waiter->pledge.start, waiter->cores, waiter->pledge.seats->len }));
 }
@@ -54,7 +55,10 @@ weft_queue_promise(WeftQueue *queue, WeftWaiter *waiter, gint64 start, const Wef
     pledge->end = weft_waiter_end(waiter, start);
     pledge->made = ++queue->stamp;
     if (placement) {
-        g_array_set_size(pledge->seats, 0);
+        g_array_unref(pledge->seats);
+        g_array_unref(pledge->spots);
+        pledge->seats = g_array_sized_new(FALSE, FALSE, sizeof(WeftSeat), placement->n);
+        pledge->spots = g_array_new(FALSE, FALSE, sizeof(WeftSpot));
         g_array_append_vals(pledge->seats, placement->seats, placement->n);
         weft_spots_set(pledge->spots, placement->seats, placement->n);
         pledge->placement = *placement;
@@ -62,6 +66,7 @@ weft_queue_promise(WeftQueue *queue, WeftWaiter *waiter, gint64 start, const Wef
     }
     waiter->wait.when = start < WEFT_FAR ? start : 0;
     g_ptr_array_add(queue->promised, waiter);
+    queue->version++;
     weft_steps_add(queue->steps, pledge->start, pledge->end, -(gint64)waiter->cores);
 }
 

@@ -345,8 +345,9 @@ forgive(WeftQueue *queue)
 {
     for (guint i = 0; i < queue->order->len; i++) {
         WeftWaiter *waiter = queue->order->pdata[i];
-        if (waiter->wait.why == WEFT_WAIT_REFUSED)
+        if (waiter->wait.why == WEFT_WAIT_REFUSED && !waiter->barred)
             waiter->wait.why = WEFT_WAIT_ROOM;
+        waiter->barred = FALSE;
     }
 }
 

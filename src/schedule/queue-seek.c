@@ -201,6 +201,8 @@ search_later(Search *search, const GArray *steps, gint64 before, WeftPlacement *
         tries += queue->budget < budget;
         if (before < WEFT_QUEUE_NEVER && queue->budget <= 0)
             return FALSE;
+        if (g_cancellable_is_cancelled(search->waiter->ask.request.cancellable))
+            return FALSE;
         if (tries > PATIENCE && i + 2 < steps->len) /* the last one is the emptiest, and not passed over */
             i = MIN(i + (1U << MIN(tries - PATIENCE, 16)), steps->len - 2);
     }

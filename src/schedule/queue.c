@@ -23,6 +23,14 @@ booked_clear(gpointer data)
     g_strfreev(booked->hosts);
 }
 
+static GArray *
+bookings_new(void)
+{
+    GArray *bookings = g_array_new(FALSE, FALSE, sizeof(WeftBooked));
+    g_array_set_clear_func(bookings, booked_clear);
+    return bookings;
+}
+
 WeftQueue *
 weft_queue_new(WeftFleet *fleet, const WeftQueueOptions *options)
 {
@@ -38,8 +46,8 @@ weft_queue_new(WeftFleet *fleet, const WeftQueueOptions *options)
     queue->misses = g_ptr_array_new();
     queue->runners = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)weft_runner_free);
     queue->ends = g_array_new(FALSE, FALSE, sizeof(WeftEnd));
-    queue->bookings = g_array_new(FALSE, FALSE, sizeof(WeftBooked));
-    g_array_set_clear_func(queue->bookings, booked_clear);
+    queue->pinned = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    queue->bookings = bookings_new();
     queue->sharers = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, sharer_free);
     queue->tenants = g_ptr_array_new();
     queue->steps = g_array_new(FALSE, FALSE, sizeof(WeftStep));
@@ -64,7 +72,9 @@ weft_queue_free(WeftQueue *queue)
         g_array_unref(arrays[i]);
     g_hash_table_unref(queue->waiters);
     g_hash_table_unref(queue->runners);
+    g_hash_table_unref(queue->pinned);
     g_hash_table_unref(queue->sharers);
+    weft_queue_snapshot_unref(queue->snapshot);
     weft_cells_clear(&queue->cells);
     g_free(queue);
 }
@@ -107,6 +117,9 @@ void
 weft_queue_doubt(WeftQueue *queue)
 {
     queue->doubt = queue->stale = TRUE;
+    /* What changed may be what it was refused for: the next run tries it, even if that is the first one since. */
+    for (guint i = 0; i < queue->order->len; i++)
+        ((WeftWaiter *)queue->order->pdata[i])->barred = FALSE;
 }
 
 /* --- bookings --- */
@@ -126,7 +139,9 @@ weft_queue_book(WeftQueue *queue, const WeftBooking *bookings, guint n)
         same = is_same_booking(&g_array_index(queue->bookings, WeftBooked, i), &bookings[i]);
     if (same)
         return;
-    g_array_set_size(queue->bookings, 0);
+    g_array_unref(queue->bookings);
+    queue->bookings = bookings_new();
+    queue->version++;
     for (guint i = 0; i < n; i++) {
         WeftBooked booked = { .tenant = g_strdup(bookings[i].tenant),
                               .start = bookings[i].start,
@@ -152,16 +167,18 @@ has_room(const WeftQueue *queue, const WeftWaiter *waiter)
     if (queue->cells.total < waiter->cores)
         return FALSE;
     WeftPlacement placement;
+    WeftPlaceRequest request = waiter->ask.request;
+    request.only_room = TRUE;
     guint mark = weft_fleet_begin(queue->fleet);
     weft_queue_close_booked(queue, waiter, queue->now, weft_waiter_end(waiter, queue->now));
-    gboolean fits = weft_place(queue->fleet, &waiter->ask.request, &placement);
+    gboolean fits = weft_place(queue->fleet, &request, &placement);
     weft_fleet_rollback(queue->fleet, mark);
     return fits;
 }
 
 /* Places and points change with each step of time and others: they are found out only when somebody asks. */
 const WeftWait *
-weft_queue_wait(const WeftQueue *queue, const char *key)
+weft_queue_wait(const WeftQueue *queue, const char *key, gboolean look)
 {
     WeftWaiter *waiter = g_hash_table_lookup(queue->waiters, key);
     if (!waiter)
@@ -171,7 +188,7 @@ weft_queue_wait(const WeftQueue *queue, const char *key)
     wait->place = weft_queue_index(queue, waiter) + 1;
     wait->share = waiter->tenant->points;
     wait->points = queue->options.priority * waiter->ask.priority + queue->options.age * hours + wait->share;
-    if (!queue->ops && (wait->why == WEFT_WAIT_ROOM || wait->why == WEFT_WAIT_TURN))
+    if (look && !queue->ops && (wait->why == WEFT_WAIT_ROOM || wait->why == WEFT_WAIT_TURN))
         wait->why = has_room(queue, waiter) ? WEFT_WAIT_TURN : WEFT_WAIT_ROOM;
     return wait;
 }

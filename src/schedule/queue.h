@@ -110,13 +110,41 @@ typedef struct WeftQueueOps {
  * promise that is due, or a booking that ends; WEFT_QUEUE_NEVER: not. */
 gint64 weft_queue_run(WeftQueue *queue, gint64 now, const WeftQueueOps *ops, gpointer data);
 
+/* For a run whose decisions are carried out later, elsewhere, and may turn out not to hold: weft_queue_assume() is all that its
+ * start has to do. It takes the seats in the fleet, and holds them beside what the cluster has, until weft_queue_hold() tells
+ * how it is. Returns the time from which on it holds them. */
+gint64 weft_queue_assume(WeftQueue *queue, const WeftAsk *ask, const WeftPlacement *placement);
+/* It did not start after all: what was only assumed is free. Nothing happens where the queue has been told how it is. */
+void weft_queue_take_back(WeftQueue *queue, const char *key);
+/* It asks again, and cannot start for another reason than room: as if the start callback had refused it. */
+void weft_queue_refuse(WeftQueue *queue, const char *key);
+/* A hold of that key, now or later, is stopped for nobody until it is unpinned as often as it was pinned. */
+void weft_queue_pin(WeftQueue *queue, const char *key);
+void weft_queue_unpin(WeftQueue *queue, const char *key);
+/* A hold that was to be stopped stays after all. */
+void weft_queue_spare(WeftQueue *queue, const char *key);
+
 /* When somebody who came now would start at the latest, and where: if all promises are kept, and nobody gives way. Nothing
  * changes. *ret_when <= now: at once; WEFT_QUEUE_NEVER: nobody knows. FALSE: there is no time at which it would fit, as things
  * are. */
 gboolean weft_queue_foresee(WeftQueue *queue, const WeftAsk *ask, gint64 now, WeftPlacement *ret_placement, gint64 *ret_when);
 
+/* What foreseeing depends on, as it is now, for other threads: never changed, and shared by those that were made while nothing
+ * changed. Costs a little for each hold. */
+typedef struct WeftQueueSnapshot WeftQueueSnapshot;
+WeftQueueSnapshot *weft_queue_snapshot(WeftQueue *queue);
+/* NULL is allowed. thread: any. */
+WeftQueueSnapshot *weft_queue_snapshot_ref(WeftQueueSnapshot *snapshot);
+void weft_queue_snapshot_unref(WeftQueueSnapshot *snapshot);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftQueueSnapshot, weft_queue_snapshot_unref)
+/* As weft_queue_foresee() of the queue as it was. fleet: follows the snapshot of the same moment. thread: any, one at a time
+ * for each fleet. */
+gboolean weft_queue_snapshot_foresee(const WeftQueueSnapshot *snapshot, WeftFleet *fleet, const WeftAsk *ask, gint64 now,
+                                     WeftPlacement *ret_placement, gint64 *ret_when);
+
 guint weft_queue_length(const WeftQueue *queue);
-/* NULL: it does not wait. */
-const WeftWait *weft_queue_wait(const WeftQueue *queue, const char *key);
+/* look: whether there is room for it now, which costs a placement; else that is as it was known last. NULL: it does not wait.
+ */
+const WeftWait *weft_queue_wait(const WeftQueue *queue, const char *key, gboolean look);
 /* Keys (const char *, borrowed) of those that wait, in their order. */
 GPtrArray *weft_queue_order(const WeftQueue *queue);

@@ -200,11 +200,15 @@ build_machine(const Part *part, SCOTCH_Arch *arch)
     return built;
 }
 
+/* Scotch has globals of its own: one at a time. */
+static GMutex scotch;
+
 static gboolean
 ask_scotch(Part *part, const Rows *rows)
 {
     SCOTCH_Arch arch;
     Bound bound;
+    g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&scotch);
     SCOTCH_archInit(&arch);
     gboolean mapped = bind_graph(&bound, rows, NULL) && build_machine(part, &arch) &&
                       SCOTCH_stratGraphMap(&bound.strategy, MAP_STRATEGY) == 0 &&

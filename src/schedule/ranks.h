@@ -23,7 +23,7 @@ GArray *weft_pattern_traffic(const WeftCluster *cluster, guint n);
 
 /* traffic: each pair once, of ranks below n. A rank is of the group of its place in the order as it is. ret_places[rank]: index
  * of the place that it gets. Never worse than the order as it is, by weft_ranks_cost().
- * thread: one at a time; Scotch has a global of its own. */
+ * thread: any. */
 void weft_ranks_map(const GArray *traffic, const WeftRankPlace *places, guint n, WeftHops hops, gconstpointer data,
                     guint *ret_places);
 /* Sum over the traffic of weight × distance: 0 on one host, 1 on one leaf, else 1 + cables. order: index of the place by rank,

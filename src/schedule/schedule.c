@@ -150,8 +150,10 @@ place_in_lane(WeftTrial *trial, WeftPlacement *ret)
     if (!placed)
         return FALSE;
     sum_up(trial, ret);
-    if (!knows_traffic(request))
+    if (!knows_traffic(request) || request->only_room)
         return TRUE;
+    if (g_cancellable_is_cancelled(request->cancellable))
+        return FALSE;
     g_autoptr(GArray) traffic = weft_pattern_traffic(request->cluster, ret->n);
     map_ranks(trial, traffic, ret);
     gboolean suits = open && suits_bridge(request, ret);
@@ -186,7 +188,7 @@ static gboolean
 place_anywhere(WeftFleet *fleet, const WeftPlaceRequest *request, WeftPlacement *ret)
 {
     const char *only = request->fabric ? request->fabric : request->cluster->fabric;
-    for (guint i = 0; i < fleet->realms->len; i++) {
+    for (guint i = 0; i < fleet->realms->len && !g_cancellable_is_cancelled(request->cancellable); i++) {
         WeftRealm *realm = fleet->realms->pdata[i];
         if ((!only || strcmp(only, realm->fabric) == 0) && place_in_realm(fleet, realm, request, ret))
             return TRUE;

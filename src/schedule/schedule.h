@@ -7,6 +7,7 @@
 #include "path-rule.h"
 #include "seat.h"
 
+#include <gio/gio.h>
 #include <glib.h>
 
 typedef struct WeftPlaceRequest {
@@ -18,6 +19,9 @@ typedef struct WeftPlaceRequest {
     const WeftPathRule *rule; /* for path auto where the pattern is told; NULL: the published one */
     GHashTable *beside;       /* names of hosts where nodes of the cluster are: near these, if it is compact; NULL: none */
     const WeftNode *like;     /* one that is there, of path auto: what comes later talks by its path; NULL: none */
+    gboolean only_room;       /* it is only asked whether there is room: ranks are not mapped, and nothing is chosen by them */
+    GCancellable
+        *cancellable; /* cancelled on another thread: nobody wants to know any more, and no place is found; NULL: not */
 } WeftPlaceRequest;
 
 typedef struct WeftPlacement {

@@ -33,6 +33,23 @@ promises_left(const WeftSlot *slot, const WeftShape *shape, guint h)
     return (room - MIN(room, used)) / shape->bandwidth;
 }
 
+gboolean
+weft_slot_accepts(const WeftSlot *slot, const WeftSeat *seat, const char *cluster)
+{
+    WeftShape shape = { .cluster = cluster, .exclusive = seat->exclusive, .bandwidth = seat->bandwidth };
+    const WeftLane *lane = seat->bandwidth ? weft_lanes_find(&slot->told->qos, seat->sl) : NULL;
+    if (lane)
+        shape.lane = *lane;
+    if (!slot->open || (seat->bandwidth && !lane) || !weft_slot_admits(slot, &shape) || !weft_slot_has_parts(slot, seat))
+        return FALSE;
+    for (guint rail = 0; rail < seat->n_rails; rail++) {
+        guint h = seat->hca[rail];
+        if (!takes_key(slot, &shape, h) || (seat->bandwidth && promises_left(slot, &shape, h) == 0))
+            return FALSE;
+    }
+    return TRUE;
+}
+
 /* Functions that are free, or whole HCAs. */
 static guint
 free_functions(const WeftSlotHca *hca, WeftPath path)

@@ -4,14 +4,14 @@ WeftLedger *
 weft_ledger_ref(WeftLedger *ledger)
 {
     if (ledger)
-        ledger->refs++;
+        g_atomic_int_inc(&ledger->refs);
     return ledger;
 }
 
 void
 weft_ledger_unref(WeftLedger *ledger)
 {
-    if (ledger && --ledger->refs == 0)
+    if (ledger && g_atomic_int_dec_and_test(&ledger->refs))
         g_free(ledger);
 }
 

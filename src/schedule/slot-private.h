@@ -28,9 +28,9 @@ typedef struct WeftPromise {
     guint64 bits;
 } WeftPromise;
 
-/* Never changed once it is made, but replaced: slots and their snapshots share it. NULL is an empty one. */
+/* Never changed once it is made, but replaced: slots and their snapshots share it, on whatever thread. NULL is an empty one. */
 typedef struct WeftLedger {
-    guint refs;
+    gint refs;
     guint n_tenancies;
     guint n_promises;
     WeftPromise *promises; /* behind the tenancies */
@@ -153,6 +153,9 @@ weft_numa_size(const WeftSlotNuma *numa, guint shift)
             return (int)i;
     return -1;
 }
+
+/* Are the cores, pages, functions and GPUs of the seat free? (slot.c) */
+gboolean weft_slot_has_parts(const WeftSlot *slot, const WeftSeat *seat);
 
 /* --- what there is for a shape (slot-fit.c) --- */
 

@@ -235,6 +235,35 @@ weft_slot_restore(WeftSlot *slot, const void *copy)
     memcpy(slot, copy, slot->size);
 }
 
+WeftSlot *
+weft_slot_copy(const WeftSlot *slot)
+{
+    WeftSlot *copy = g_malloc(slot->size);
+    weft_slot_save(slot, copy);
+    return copy;
+}
+
+gboolean
+weft_slot_equals(const WeftSlot *slot, const WeftSlot *copy)
+{
+    gsize head = G_STRUCT_OFFSET(WeftSlot, size);
+    return slot->ledger == copy->ledger && slot->size == copy->size &&
+           memcmp((const char *)slot + head, (const char *)copy + head, slot->size - head) == 0;
+}
+
+void
+weft_slot_adopt(WeftSlot *slot, const WeftSlot *copy)
+{
+    const WeftHost *host = slot->host;
+    const WeftFleetFabric *told = slot->told;
+    g_return_if_fail(slot->size == copy->size);
+    weft_ledger_unref(slot->ledger);
+    memcpy(slot, copy, slot->size);
+    weft_ledger_ref(slot->ledger);
+    slot->host = host;
+    slot->told = told;
+}
+
 /* All but the ledger, which the caller ends. */
 static void
 forget_taken(WeftSlot *slot)
@@ -396,29 +425,43 @@ has_function(const WeftSlot *slot, const WeftSeat *seat, guint rail)
         return FALSE;
     const WeftSlotHca *hca = &weft_slot_hcas(slot)[seat->hca[rail]];
     gint8 vf = seat->vf[rail];
-    if (!hca->named || (hca->places && hca->n_keys >= hca->places))
+    if (!hca->named)
         return FALSE;
     if (vf < 0)
-        return !(hca->taken[0] | hca->taken[1] | hca->absent[0] | hca->absent[1]);
+        return !(hca->taken[0] | hca->taken[1]) && !bit_get(hca->absent, WEFT_SLOT_WHOLE);
     return hca->gives && vf < hca->vfs && !bit_get(hca->taken, (guint)vf) && !bit_get(hca->absent, (guint)vf);
+}
+
+gboolean
+weft_slot_has_parts(const WeftSlot *slot, const WeftSeat *seat)
+{
+    if (!has_cores(slot, &seat->cores) || seat->gpus & ~(guint32)slot->gpus_free)
+        return FALSE;
+    for (guint i = 0; i < seat->n_parts; i++) {
+        const WeftSeatPart *part = &seat->parts[i];
+        if (part->numa >= slot->n_numa)
+            return FALSE;
+        const WeftSlotNuma *numa = &slot->numa[part->numa];
+        if (part->pages > 0 && (part->size >= numa->n_sizes || weft_numa_free_pages(numa, part->size) < part->pages))
+            return FALSE;
+    }
+    for (guint rail = 0; rail < seat->n_rails; rail++)
+        if (!has_function(slot, seat, rail))
+            return FALSE;
+    return TRUE;
 }
 
 gboolean
 weft_slot_has_room(const WeftSlot *slot, const WeftSeat *seat)
 {
     guint settled = slot->nodes - slot->tried;
-    if (!slot->open || seat->bandwidth || slot->exclusive || (seat->exclusive && settled) || !has_cores(slot, &seat->cores) ||
-        seat->gpus & ~(guint32)slot->gpus_free)
+    if (!slot->open || seat->bandwidth || slot->exclusive || (seat->exclusive && settled) || !weft_slot_has_parts(slot, seat))
         return FALSE;
-    for (guint i = 0; i < seat->n_parts; i++) {
-        const WeftSeatPart *part = &seat->parts[i];
-        if (part->numa >= slot->n_numa || part->size >= slot->numa[part->numa].n_sizes ||
-            weft_numa_free_pages(&slot->numa[part->numa], part->size) < part->pages)
+    for (guint rail = 0; rail < seat->n_rails; rail++) {
+        const WeftSlotHca *hca = &weft_slot_hcas(slot)[seat->hca[rail]];
+        if (hca->places && hca->n_keys >= hca->places)
             return FALSE;
     }
-    for (guint rail = 0; rail < seat->n_rails; rail++)
-        if (!has_function(slot, seat, rail))
-            return FALSE;
     return TRUE;
 }
 

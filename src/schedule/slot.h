@@ -19,6 +19,11 @@ gsize weft_slot_size(const WeftSlot *slot);
  * slot is freed; host and told must be the same then. */
 void weft_slot_save(const WeftSlot *slot, void *ret_copy);
 void weft_slot_restore(WeftSlot *slot, const void *copy);
+/* A copy that may be kept while the slot changes, and read on other threads, but for host and told; to weft_slot_free(). */
+WeftSlot *weft_slot_copy(const WeftSlot *slot);
+/* copy: of a slot with the same host; does the slot say the same? Then weft_slot_adopt() makes it so. */
+gboolean weft_slot_equals(const WeftSlot *slot, const WeftSlot *copy);
+void weft_slot_adopt(WeftSlot *slot, const WeftSlot *copy);
 /* Carries over what is taken under an older description, by the names that nodes use, and whether it is open. */
 void weft_slot_inherit(WeftSlot *slot, const WeftSlot *old);
 void weft_slot_empty(WeftSlot *slot);
@@ -49,6 +54,8 @@ void weft_slot_take_seat(WeftSlot *slot, const WeftSeat *seat, const char *clust
 void weft_slot_give_seat(WeftSlot *slot, const WeftSeat *seat, const char *cluster);
 /* Is all that the seat has free there, and the host open? FALSE also where bandwidth is guaranteed: links are not looked at. */
 gboolean weft_slot_has_room(const WeftSlot *slot, const WeftSeat *seat);
+/* May a node of the cluster have that seat now, by all that placement looks at on a host? */
+gboolean weft_slot_accepts(const WeftSlot *slot, const WeftSeat *seat, const char *cluster);
 /* Pages that are no seat's. */
 void weft_slot_mark_pages(WeftSlot *slot, const WeftMemory *memory, gboolean taken);
 gboolean weft_slot_has_pages(const WeftSlot *slot, const WeftMemory *memory);

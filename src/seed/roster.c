@@ -55,7 +55,7 @@ weft_roster_members(const GPtrArray *nodes, const GPtrArray *leaves, const GPtrA
 }
 
 char *
-weft_roster_format(guint64 generation, guint self, const char *members)
+weft_roster_head(guint64 generation, guint self, guint within)
 {
-    return g_strdup_printf("generation %" G_GUINT64_FORMAT "\nself %u\n%s", generation, self, members);
+    return g_strdup_printf("generation %" G_GUINT64_FORMAT "\nself %u\nwithin %u\n", generation, self, within);
 }

@@ -248,7 +248,7 @@ note_promises(Engine *e)
 {
     while (!g_queue_is_empty(&e->unpromised)) {
         guint job = GPOINTER_TO_UINT(g_queue_peek_head(&e->unpromised));
-        const WeftWait *wait = waits(e, job) ? weft_queue_wait(e->queue, e->live[job]->key) : NULL;
+        const WeftWait *wait = waits(e, job) ? weft_queue_wait(e->queue, e->live[job]->key, TRUE) : NULL;
         if (wait && wait->when == 0)
             return;
         if (wait)

@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "errors.h"
 #include "size.h"
+#include "txn.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -19,6 +20,8 @@
 #define TOKENS "principal/%s/tokens"
 #define IMAGE "image/%s"
 #define CHECKPOINTS "tenant/%s/checkpoints"
+#define TEMPLATES "tenant/%s/template-count"
+#define ANSWERS "tenant/%s/answers"
 #define MAC "mac/%s"
 #define PKEY "fabric/%s/pkey/%u"
 #define PKEY_REST "%s/0x%04x" /* the key of its record */
@@ -172,6 +175,20 @@ weft_store_tokens_used(WeftStore *store, const char *principal, guint64 *ret_use
 }
 
 gboolean
+weft_store_answers_used(WeftStore *store, const char *tenant, guint64 *ret_used, GError **error)
+{
+    g_autofree char *resource = g_strdup_printf(ANSWERS, tenant);
+    return weft_store_used(store, resource, ret_used, error);
+}
+
+gboolean
+weft_store_templates_used(WeftStore *store, const char *tenant, guint64 *ret_used, GError **error)
+{
+    g_autofree char *resource = g_strdup_printf(TEMPLATES, tenant);
+    return weft_store_used(store, resource, ret_used, error);
+}
+
+gboolean
 weft_store_checkpoints_used(WeftStore *store, const char *tenant, guint64 *ret_used, GError **error)
 {
     g_autofree char *resource = g_strdup_printf(CHECKPOINTS, tenant);
@@ -264,22 +281,43 @@ weft_txn_put_image(WeftTxn *txn, const WeftImage *image, gint64 expected)
     weft_txn_put(txn, WEFT_KIND_IMAGE, image->name, NULL, NULL, weft_image_to_json(image), expected);
 }
 
-void
-weft_txn_put_template(WeftTxn *txn, const WeftTemplate *template, gint64 expected)
+/* tenant NULL: without a limit. */
+static void
+share_quota(WeftTxn *txn, const char *name, const WeftTenant *tenant, WeftQuota quota, guint64 amount)
 {
-    weft_txn_put(txn, WEFT_KIND_TEMPLATE, template->id, NULL, NULL, weft_template_to_json(template), expected);
+    weft_txn_share(txn, amount, tenant ? tenant->quota[quota] : 0, QUOTA, name, weft_quota_words[quota]);
 }
 
 void
-weft_txn_put_checkpoint(WeftTxn *txn, const WeftCheckpoint *checkpoint, gint64 expected)
+weft_txn_put_template(WeftTxn *txn, const WeftTemplate *template, const WeftTenant *tenant, gint64 expected)
+{
+    weft_txn_put(txn, WEFT_KIND_TEMPLATE, template->id, NULL, NULL, weft_template_to_json(template), expected);
+    if (!template->tenant)
+        return;
+    share_quota(txn, template->tenant, tenant, template->source ? WEFT_QUOTA_STORAGE : WEFT_QUOTA_TEMPLATES,
+                weft_template_storage(template));
+    if (!template->source)
+        weft_txn_share(txn, 1, tenant ? WEFT_TEMPLATES_MAX : 0, TEMPLATES, template->tenant);
+}
+
+static json_t *
+make_checkpoint(gconstpointer data)
+{
+    return weft_checkpoint_to_json(data);
+}
+
+void
+weft_txn_put_checkpoint(WeftTxn *txn, const WeftCheckpoint *checkpoint, const WeftTenant *tenant, gint64 expected)
 {
     g_autofree char *key = weft_cluster_key(checkpoint->tenant, checkpoint->name);
-    weft_txn_put(txn, WEFT_KIND_CHECKPOINT, key, checkpoint->tenant, checkpoint->cluster, weft_checkpoint_to_json(checkpoint),
-                 expected);
+    const WeftLateValue value = { make_checkpoint, NULL, weft_checkpoint_copy(checkpoint), (GDestroyNotify)weft_checkpoint_free,
+                                  .told = TRUE };
+    weft_txn_put_late(txn, WEFT_KIND_CHECKPOINT, key, checkpoint->tenant, checkpoint->cluster, &value, expected);
     for (guint i = 0; i < checkpoint->wish->groups->len; i++)
         weft_txn_share(txn, 1, 0, IMAGE, ((const WeftGroup *)checkpoint->wish->groups->pdata[i])->image);
     if (!checkpoint->hidden)
         weft_txn_share(txn, 1, WEFT_CHECKPOINTS_MAX, CHECKPOINTS, checkpoint->tenant);
+    share_quota(txn, checkpoint->tenant, tenant, WEFT_QUOTA_STORAGE, weft_checkpoint_storage(checkpoint));
 }
 
 void
@@ -310,7 +348,7 @@ weft_txn_put_cluster(WeftTxn *txn, const WeftCluster *cluster, const WeftTenant 
     weft_cluster_demand(cluster, demand);
     weft_txn_claim(txn, CLUSTER_ID, cluster->id);
     for (WeftQuota quota = 0; quota < WEFT_QUOTAS; quota++)
-        weft_txn_share(txn, demand[quota], tenant->quota[quota], QUOTA, cluster->tenant, weft_quota_words[quota]);
+        share_quota(txn, cluster->tenant, tenant, quota, demand[quota]);
     for (guint i = 0; i < cluster->groups->len; i++)
         weft_txn_share(txn, 1, 0, IMAGE, ((const WeftGroup *)cluster->groups->pdata[i])->image);
 }
@@ -325,10 +363,11 @@ weft_txn_put_cluster_status(WeftTxn *txn, const WeftClusterStatus *status, gint6
 }
 
 void
-weft_txn_rest_pkey(WeftTxn *txn, const char *fabric, guint pkey, gint64 now)
+weft_txn_rest_pkey(WeftTxn *txn, const char *fabric, guint pkey, const char *name, gint64 now)
 {
     g_autofree char *key = g_strdup_printf(PKEY_REST, fabric, pkey);
-    weft_txn_put(txn, WEFT_KIND_PKEY_REST, key, fabric, NULL, json_pack("{s:I}", "freed", (json_int_t)now), WEFT_ANY);
+    json_t *value = json_pack("{s:I, s:s}", "freed", (json_int_t)now, "name", name);
+    weft_txn_put(txn, WEFT_KIND_PKEY_REST, key, fabric, NULL, value, WEFT_ANY);
 }
 
 void
@@ -339,7 +378,7 @@ weft_txn_forget_pkey(WeftTxn *txn, const char *fabric, guint pkey)
 }
 
 gboolean
-weft_record_pkey_rest(const WeftRecord *record, guint *ret_pkey, gint64 *ret_freed)
+weft_record_pkey_rest(const WeftRecord *record, guint *ret_pkey, char **ret_name, gint64 *ret_freed)
 {
     const char *number = strrchr(record->key, '/');
     guint64 pkey;
@@ -348,6 +387,7 @@ weft_record_pkey_rest(const WeftRecord *record, guint *ret_pkey, gint64 *ret_fre
         return FALSE;
     *ret_pkey = (guint)pkey;
     *ret_freed = json_integer_value(json_object_get(json, "freed"));
+    *ret_name = g_strdup(json_string_value(json_object_get(json, "name")));
     return TRUE;
 }
 
@@ -398,18 +438,44 @@ weft_txn_put_primed(WeftTxn *txn, const WeftPrimed *primed, const WeftHost *host
     claim_memory(txn, &memory, host);
 }
 
-static void
-put_node(WeftTxn *txn, const WeftNode *node, gint64 expected)
+static json_t *
+make_node(gconstpointer node)
 {
-    weft_txn_put(txn, WEFT_KIND_NODE, node->id, node->cluster, node->host, weft_node_to_json(node), expected);
+    return weft_node_to_json(node);
 }
 
-/* What it holds on a host. guids: those of its devices too. */
+static void
+add_cores(const WeftNode *node, GPtrArray *claims)
+{
+    for (guint i = 0; i < node->cores->len; i++)
+        g_ptr_array_add(claims, g_strdup_printf("host/%s/core/%u", node->host, g_array_index(node->cores, guint16, i)));
+}
+
+/* Of its cores, here and there: a thousand nodes have a hundred thousand. */
+static GPtrArray *
+claim_cores(gconstpointer data)
+{
+    const WeftNode *node = data;
+    GPtrArray *claims = g_ptr_array_new_with_free_func(g_free);
+    add_cores(node, claims);
+    if (node->target)
+        add_cores(node->target, claims);
+    return claims;
+}
+
+/* claims: other than those that its record has. */
+static void
+put_node(WeftTxn *txn, const WeftNode *node, gint64 expected, gboolean claims)
+{
+    const WeftLateValue value = { make_node, claims ? claim_cores : NULL, weft_node_copy(node),
+                                  (GDestroyNotify)weft_node_free };
+    weft_txn_put_late(txn, WEFT_KIND_NODE, node->id, node->cluster, node->host, &value, expected);
+}
+
+/* What it holds on a host beside cores. guids: those of its devices too. */
 static void
 claim_place(WeftTxn *txn, const WeftNode *node, const WeftHost *host, gboolean guids)
 {
-    for (guint i = 0; i < node->cores->len; i++)
-        weft_txn_claim(txn, "host/%s/core/%u", host->name, g_array_index(node->cores, guint16, i));
     for (guint i = 0; i < node->memory->len; i++)
         claim_memory(txn, &g_array_index(node->memory, WeftMemory, i), host);
     for (guint i = 0; i < node->devices->len; i++)
@@ -421,7 +487,7 @@ claim_place(WeftTxn *txn, const WeftNode *node, const WeftHost *host, gboolean g
 void
 weft_txn_put_new_node(WeftTxn *txn, const WeftNode *node, const WeftHost *host)
 {
-    put_node(txn, node, WEFT_ABSENT);
+    put_node(txn, node, WEFT_ABSENT, TRUE);
     claim_place(txn, node, host, TRUE);
     weft_txn_claim(txn, MAC, node->mac);
 }
@@ -430,7 +496,7 @@ weft_txn_put_new_node(WeftTxn *txn, const WeftNode *node, const WeftHost *host)
 void
 weft_txn_put_moved_node(WeftTxn *txn, const WeftNode *node, const WeftHost *from, const WeftHost *to, gint64 expected)
 {
-    put_node(txn, node, expected);
+    put_node(txn, node, expected, TRUE);
     claim_place(txn, node, from, TRUE);
     if (node->target)
         claim_place(txn, node->target, to, FALSE);
@@ -447,7 +513,7 @@ weft_txn_share_lane(WeftTxn *txn, const WeftNode *node, const WeftDevice *device
 void
 weft_txn_put_node(WeftTxn *txn, const WeftNode *node, gint64 expected)
 {
-    put_node(txn, node, expected);
+    put_node(txn, node, expected, FALSE);
     weft_txn_keep_claims(txn);
 }
 
@@ -464,6 +530,7 @@ weft_txn_release_node(WeftTxn *txn, const WeftNode *node, gint64 expected, gint6
 {
     weft_txn_delete(txn, WEFT_KIND_NODE, node->id, expected);
     weft_txn_put_usage(txn, node, now);
+    weft_txn_end_placements(txn, node);
 }
 
 /* What goes must have for itself, for a moment, all that others have of it. */
@@ -501,6 +568,17 @@ weft_txn_remove_image(WeftTxn *txn, const WeftImage *image, gint64 expected)
     weft_txn_put_image(txn, image, expected);
     weft_txn_share(txn, 1, 1, IMAGE, image->name);
     weft_txn_delete(txn, WEFT_KIND_IMAGE, image->name, WEFT_ANY);
+    const WeftImageFile *file;
+    for (guint i = 0; (file = weft_image_file(image, i)); i++)
+        weft_txn_end(txn, WEFT_THING_IMAGE, file->digest);
+}
+
+void
+weft_txn_put_answer(WeftTxn *txn, const char *key, const char *tenant, gsize bytes, json_t *value)
+{
+    weft_txn_put(txn, WEFT_KIND_REQUEST, key, tenant, NULL, value, WEFT_ABSENT);
+    if (tenant)
+        weft_txn_share(txn, bytes, WEFT_ANSWERS_MAX, ANSWERS, tenant);
 }
 
 void
@@ -511,6 +589,23 @@ weft_txn_put_event(WeftTxn *txn, WeftEvent *event)
         event->id = weft_clock_stamp();
     g_autofree char *key = weft_event_key(event->id);
     weft_txn_put(txn, WEFT_KIND_EVENT, key, event->tenant, event->cluster, weft_event_to_json(event), expected);
+}
+
+void
+weft_txn_stamp_events(WeftTxn *txn)
+{
+    for (guint i = 0; i < txn->ops->len; i++) {
+        WeftOp *op = &g_array_index(txn->ops, WeftOp, i);
+        if (op->type != WEFT_OP_PUT || op->kind != WEFT_KIND_EVENT || op->expected != WEFT_ABSENT)
+            continue;
+        gint64 id = weft_clock_stamp();
+        json_auto_t *value = json_loads(op->value, 0, NULL);
+        json_object_set_new(value, "id", json_integer(id));
+        free(op->value);
+        op->value = json_dumps(value, JSON_COMPACT);
+        g_free(op->key);
+        op->key = weft_event_key(id);
+    }
 }
 
 void

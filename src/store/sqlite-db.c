@@ -2,10 +2,9 @@
 
 #include "errors.h"
 
-/* Memory is bounded whatever the size of the file; a long log makes pages that change often reach the file once. */
+/* Memory is bounded whatever the size of the file. How long the log may be: sqlite-room.c. */
 static const char writer_settings[] = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA cache_size = -65536;"
-                                      "PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 16384;"
-                                      "PRAGMA journal_size_limit = 67108864";
+                                      "PRAGMA temp_store = MEMORY";
 static const char reader_settings[] = "PRAGMA query_only = ON; PRAGMA cache_size = -32768";
 
 #define BUSY_TIMEOUT_MS 10000

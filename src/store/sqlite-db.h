@@ -60,8 +60,9 @@ typedef struct WeftCommit {
 } WeftCommit;
 
 /* Runs the commits in one SQLite transaction, each on its own: one that is refused leaves the others alone. *revision is the
- * last one that was committed. A delete that found its record leaves the record's scope and place in its operation. */
-void weft_db_write(WeftDb *db, gint64 *revision, GQueue *commits);
+ * last one that was committed. A delete that found its record leaves the record's scope and place in its operation. full: those
+ * that leave the reserve are refused. FALSE: the database failed, and nothing was written. */
+gboolean weft_db_write(WeftDb *db, gint64 *revision, GQueue *commits, gboolean full);
 
 /* --- reading: sqlite-read.c --- */
 

@@ -27,7 +27,8 @@ weft_db_get(WeftDb *db, WeftKind kind, const char *key, GError **error)
 
 /* The index is named so that a list never depends on what the planner guesses. */
 #define LIST(filter, compare, order)                                                                                           \
-    "SELECT key, scope, place, revision, value FROM record " filter " AND key " compare " ?3 ORDER BY key " order " LIMIT ?4"
+    "SELECT key, scope, place, revision, value FROM record " filter " AND key " compare " ?3 ORDER BY key " order              \
+    " LIMIT ?4 OFFSET ?5"
 #define BY_KIND "WHERE kind = ?1 AND ?2 IS NOT NULL"
 #define BY_SCOPE "INDEXED BY record_scope WHERE kind = ?1 AND scope = ?2"
 #define BY_PLACE "INDEXED BY record_place WHERE kind = ?1 AND place = ?2"
@@ -52,8 +53,8 @@ weft_db_list(WeftDb *db, const WeftQuery *query, GError **error)
     /* Going backwards, NULL is what lies beyond every key. */
     const char *after = query->after || query->backwards ? query->after : "";
     g_autoptr(WeftRows) rows =
-        weft_db_query(db, error, list_sql[filter][query->backwards ? 1 : 0], "sssi", weft_kind_words[query->kind], value, after,
-                      query->limit ? (gint64)query->limit : (gint64)-1);
+        weft_db_query(db, error, list_sql[filter][query->backwards ? 1 : 0], "sssii", weft_kind_words[query->kind], value,
+                      after, query->limit ? (gint64)query->limit : (gint64)-1, (gint64)query->skip);
     if (!rows)
         return NULL;
 

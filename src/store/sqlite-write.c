@@ -19,6 +19,8 @@ read_found(WeftRows *rows, WeftOp *op, Found *ret_found)
     if (op->type == WEFT_OP_PUT)
         ret_found->moves = !(g_str_equal(scope, op->scope) && g_str_equal(place, op->place));
     if (op->type == WEFT_OP_DELETE) {
+        g_free(op->scope);
+        g_free(op->place);
         op->scope = g_strdup(scope);
         op->place = g_strdup(place);
     }
@@ -240,6 +242,7 @@ apply_op(WeftDb *db, WeftOp *op, gint64 revision, GError **error)
 static gboolean
 apply_txn(WeftDb *db, WeftTxn *txn, gint64 revision, GError **error)
 {
+    weft_txn_make_values(txn);
     for (guint i = 0; i < txn->ops->len; i++)
         if (!apply_op(db, &g_array_index(txn->ops, WeftOp, i), revision, error))
             return FALSE;
@@ -263,24 +266,35 @@ apply_commit(WeftDb *db, WeftCommit *commit, gint64 *last, GError **error)
     return weft_db_run(db, error, "RELEASE one", "");
 }
 
+static void
+refuse_full(WeftCommit *commit)
+{
+    g_set_error(&commit->error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,
+                "the disk of the store is full, and its reserve is for others");
+}
+
 static gboolean
-apply_commits(WeftDb *db, gint64 *last, GQueue *commits, GError **error)
+apply_commits(WeftDb *db, gint64 *last, GQueue *commits, gboolean full, GError **error)
 {
     if (!weft_db_run(db, error, "BEGIN IMMEDIATE", ""))
         return FALSE;
-    for (GList *link = commits->head; link; link = link->next)
-        if (!apply_commit(db, link->data, last, error))
+    for (GList *link = commits->head; link; link = link->next) {
+        WeftCommit *commit = link->data;
+        if (full && commit->txn->leaves_reserve)
+            refuse_full(commit);
+        else if (!apply_commit(db, commit, last, error))
             return FALSE;
+    }
     return weft_db_run(db, error, "UPDATE meta SET value = ?1 WHERE name = 'revision'", "i", *last) &&
            weft_db_run(db, error, "COMMIT", "");
 }
 
-void
-weft_db_write(WeftDb *db, gint64 *revision, GQueue *commits)
+gboolean
+weft_db_write(WeftDb *db, gint64 *revision, GQueue *commits, gboolean full)
 {
     gint64 last = *revision;
     g_autoptr(GError) error = NULL;
-    gboolean ok = apply_commits(db, &last, commits, &error);
+    gboolean ok = apply_commits(db, &last, commits, full, &error);
     if (ok)
         *revision = last;
     else if (!sqlite3_get_autocommit(db->sqlite))
@@ -296,4 +310,5 @@ weft_db_write(WeftDb *db, gint64 *revision, GQueue *commits)
             weft_failpoint(commit->txn->name);
         }
     }
+    return ok;
 }

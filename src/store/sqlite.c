@@ -2,14 +2,20 @@
 
 #include "errors.h"
 #include "sqlite-db.h"
+#include "sqlite-room.h"
 #include "txn.h"
 #include "wakeup.h"
+#include "watchdog.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
-#include <sys/file.h>
+#include <stdlib.h>
 #include <unistd.h>
+
+#define LOOK G_USEC_PER_SEC /* between looks whether a full disk has room again */
+#define SOME (1 << 20)      /* bytes that one transaction may always have: one for each commit would be slow */
+#define OP_PAGES 4          /* of a record and of its indices, at most, about */
 
 /* Commits wait in a queue. The writer takes all that wait, writes them in one SQLite transaction, and hands them back: so the
  * disk is asked to be sure once for all of them, and the busier it is the more share that cost. */
@@ -19,6 +25,7 @@ typedef struct WeftSqlite {
     WeftDb *reader; /* thread: main */
     WeftDb *writer; /* thread: the writer's once it runs, with revision */
     gint64 revision;
+    WeftRoom room; /* thread: likewise */
     GThread *thread;
 
     GMutex mutex;
@@ -30,6 +37,7 @@ typedef struct WeftSqlite {
     GSource *wakeup; /* runs tell_ended() on the main thread */
     GQueue ended;    /* thread: main, as the next: taken from written, not yet told */
     guint pending;   /* commits that were not yet told */
+    gboolean told_full;
 } WeftSqlite;
 
 /* --- the writer's thread --- */
@@ -41,6 +49,87 @@ move_all(GQueue *from, GQueue *to)
         g_queue_push_tail_link(to, link);
 }
 
+static gboolean
+is_full(WeftSqlite *self)
+{
+    return g_atomic_int_get(&self->base.full);
+}
+
+static void
+set_full(WeftSqlite *self, gboolean full)
+{
+    g_atomic_int_set(&self->base.full, full);
+    weft_wakeup_ask(self->wakeup);
+}
+
+static guint64
+guess_size(WeftSqlite *self, const WeftTxn *txn)
+{
+    guint64 size = txn->ops->len * OP_PAGES * self->room.page;
+    for (guint i = 0; i < txn->ops->len; i++) {
+        const char *value = g_array_index(txn->ops, WeftOp, i).value;
+        size += value ? strlen(value) : 0;
+    }
+    return size;
+}
+
+/* Half of what the log keeps: so those who wait behind them find that the store is full before they have filled it. */
+static void
+take_some(WeftSqlite *self, GQueue *from, GQueue *to)
+{
+    guint64 size = 0, bound = self->room.reserve ? MAX(self->room.reserve / 4, SOME) : G_MAXUINT64;
+    while (from->head && size < bound) {
+        WeftCommit *commit = from->head->data;
+        weft_txn_make_values(commit->txn);
+        size += guess_size(self, commit->txn);
+        g_queue_push_tail_link(to, g_queue_pop_head_link(from));
+    }
+}
+
+static void
+write_all(WeftSqlite *self, GQueue *commits)
+{
+    if (!weft_db_write(self->writer, &self->revision, commits, is_full(self)))
+        weft_room_fold(&self->room);
+    for (GList *link = commits->head; link; link = link->next)
+        weft_txn_drop_values(((WeftCommit *)link->data)->txn);
+}
+
+/* A disk that was full has to have as much again free for others, lest it be full the next moment. */
+static void
+look_for_room(WeftSqlite *self)
+{
+    gboolean full = is_full(self);
+    if (weft_room_keep(&self->room, full ? self->room.reserve : 0) == full)
+        set_full(self, !full);
+}
+
+/* FALSE: nothing came, and it is time for a look. */
+static gboolean
+wait_for_commits(WeftSqlite *self)
+{
+    if (is_full(self))
+        return g_cond_wait_until(&self->changed, &self->mutex, g_get_monotonic_time() + LOOK);
+    g_cond_wait(&self->changed, &self->mutex);
+    return TRUE;
+}
+
+static void
+write_taken(WeftSqlite *self, GQueue *taken)
+{
+    while (taken->head) {
+        GQueue commits = G_QUEUE_INIT;
+        take_some(self, taken, &commits);
+        write_all(self, &commits);
+        look_for_room(self);
+        g_mutex_lock(&self->mutex);
+        move_all(&commits, &self->written);
+        g_cond_broadcast(&self->changed);
+        g_mutex_unlock(&self->mutex);
+        weft_wakeup_ask(self->wakeup);
+    }
+}
+
 static gpointer
 write_commits(gpointer data)
 {
@@ -48,17 +137,18 @@ write_commits(gpointer data)
     g_mutex_lock(&self->mutex);
     while (!self->stop) {
         if (g_queue_is_empty(&self->waiting)) {
-            g_cond_wait(&self->changed, &self->mutex);
+            if (wait_for_commits(self))
+                continue;
+            g_mutex_unlock(&self->mutex);
+            look_for_room(self);
+            g_mutex_lock(&self->mutex);
             continue;
         }
-        GQueue commits = G_QUEUE_INIT;
-        move_all(&self->waiting, &commits);
+        GQueue taken = G_QUEUE_INIT;
+        move_all(&self->waiting, &taken);
         g_mutex_unlock(&self->mutex);
-        weft_db_write(self->writer, &self->revision, &commits);
+        write_taken(self, &taken);
         g_mutex_lock(&self->mutex);
-        move_all(&commits, &self->written);
-        g_cond_broadcast(&self->changed);
-        weft_wakeup_ask(self->wakeup);
     }
     g_mutex_unlock(&self->mutex);
     return NULL;
@@ -77,10 +167,27 @@ notify_changes(WeftSqlite *self, const WeftCommit *commit)
         /* A delete that found nothing has no scope. */
         if (op->type == WEFT_OP_EXPECT || !op->scope)
             continue;
-        WeftChange change = { op->kind, op->key, op->scope, op->place, commit->revision, op->type == WEFT_OP_DELETE };
+        WeftChange change = { op->kind,
+                              op->key,
+                              op->scope,
+                              op->place,
+                              commit->revision,
+                              op->type == WEFT_OP_DELETE,
+                              op->late.told ? op->late.data : NULL };
         g_array_append_val(changes, change);
     }
     weft_store_notify(&self->base, (const WeftChange *)changes->data, changes->len);
+}
+
+static void
+tell_room(WeftSqlite *self)
+{
+    gboolean full = is_full(self);
+    if (full == self->told_full)
+        return;
+    self->told_full = full;
+    if (self->base.room_changed)
+        self->base.room_changed(full, self->base.room_data);
 }
 
 /* A callback may run the main loop: then the inner call goes on with the next commit, and the order holds. */
@@ -93,14 +200,18 @@ tell_ended(gpointer data)
     g_mutex_unlock(&self->mutex);
     for (WeftCommit *commit; (commit = g_queue_pop_head(&self->ended));) {
         self->pending--;
+        weft_watchdog_mark("the end of transaction", commit->txn->name);
         if (commit->callback)
             commit->callback(commit->error ? 0 : commit->revision, commit->error, commit->data);
-        if (!commit->error)
+        if (!commit->error) {
             notify_changes(self, commit);
+            self->base.told = MAX(self->base.told, commit->revision);
+        }
         weft_txn_free(commit->txn);
         g_clear_error(&commit->error);
         g_free(commit);
     }
+    tell_room(self);
 }
 
 /* --- the operations of store.h --- */
@@ -178,11 +289,14 @@ sqlite_free(WeftStore *store)
     weft_db_free(self->writer);
     if (self->lock >= 0)
         g_close(self->lock, NULL);
+    weft_room_clear(&self->room);
     g_mutex_clear(&self->mutex);
     g_cond_clear(&self->changed);
     weft_store_clear(store);
     g_free(self);
 }
+
+static WeftStore *sqlite_reader(WeftStore *store, GError **error);
 
 static const WeftStoreOps sqlite_ops = {
     .name = "sqlite",
@@ -192,10 +306,35 @@ static const WeftStoreOps sqlite_ops = {
     .used = sqlite_used,
     .commit = sqlite_commit,
     .dump = sqlite_dump,
+    .reader = sqlite_reader,
     .free = sqlite_free,
 };
 
 /* --- opening --- */
+
+static WeftSqlite *
+sqlite_new(void)
+{
+    WeftSqlite *self = g_new0(WeftSqlite, 1);
+    weft_store_init(&self->base, &sqlite_ops);
+    g_mutex_init(&self->mutex);
+    g_cond_init(&self->changed);
+    self->lock = -1;
+    weft_room_prepare(&self->room);
+    return self;
+}
+
+/* There are several: each may keep less of the file in memory than the main thread's. */
+static WeftStore *
+sqlite_reader(WeftStore *store, GError **error)
+{
+    WeftSqlite *self = sqlite_new();
+    self->reader = weft_db_open(((WeftSqlite *)store)->reader->path, FALSE, error);
+    if (self->reader && weft_db_script(self->reader, "PRAGMA cache_size = -8192", error))
+        return &self->base;
+    sqlite_free(&self->base);
+    return NULL;
+}
 
 static int
 open_file(const char *path, GError **error)
@@ -210,18 +349,23 @@ open_file(const char *path, GError **error)
     return -1;
 }
 
-static gboolean
-take_lock(WeftSqlite *self, const char *path, GError **error)
+/* A lock of the process, not of the descriptor: what weftd has forked and not yet executed when it is killed would keep the
+ * latter, and the next weftd could not start. It lies beside the file itself, whatever links lead there. */
+int
+weft_store_sqlite_lock(const char *path, GError **error)
 {
-    g_autofree char *lock = g_strconcat(path, ".lock", NULL);
-    self->lock = open_file(lock, error);
-    if (self->lock < 0)
-        return FALSE;
-    if (flock(self->lock, LOCK_EX | LOCK_NB) == 0)
-        return TRUE;
+    g_autofree char *file = realpath(path, NULL);
+    g_autofree char *lock = g_strconcat(file ? file : path, ".lock", NULL);
+    int fd = open_file(lock, error);
+    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    if (fd < 0 || fcntl(fd, F_SETLK, &whole) == 0)
+        return fd;
+    g_autofree char *holder =
+        fcntl(fd, F_GETLK, &whole) == 0 && whole.l_pid > 0 ? g_strdup_printf(" (process %d)", (int)whole.l_pid) : g_strdup("");
     g_set_error(error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
-                "store %s: another weftd has it open: stop that one first, or name another file", path);
-    return FALSE;
+                "store %s: another weftd%s has it open: stop that one first, or name another file", path, holder);
+    g_close(fd, NULL);
+    return -1;
 }
 
 /* SQLite gives its log the mode of the file, so the file is made first, for nobody else to read. */
@@ -239,21 +383,22 @@ open_databases(WeftSqlite *self, const char *path, GError **error)
     if (!self->writer || !weft_db_migrate(self->writer, weft_sqlite_migrations, error) ||
         !weft_db_number(self->writer, "SELECT value FROM meta WHERE name = 'revision'", &self->revision, error))
         return FALSE;
+    self->base.told = self->revision;
     self->reader = weft_db_open(path, FALSE, error);
     return self->reader != NULL;
 }
 
 WeftStore *
-weft_store_sqlite_open(const char *path, GError **error)
+weft_store_sqlite_open(const char *path, guint64 reserve, GError **error)
 {
-    WeftSqlite *self = g_new0(WeftSqlite, 1);
-    weft_store_init(&self->base, &sqlite_ops);
-    g_mutex_init(&self->mutex);
-    g_cond_init(&self->changed);
-    if (!take_lock(self, path, error) || !create_file(path, error) || !open_databases(self, path, error)) {
+    WeftSqlite *self = sqlite_new();
+    self->lock = weft_store_sqlite_lock(path, error);
+    if (self->lock < 0 || !create_file(path, error) || !open_databases(self, path, error) ||
+        !weft_room_init(&self->room, self->writer, reserve, error)) {
         sqlite_free(&self->base);
         return NULL;
     }
+    self->base.full = self->told_full = !weft_room_keep(&self->room, 0);
     self->wakeup = weft_wakeup_new(tell_ended, self);
     g_source_set_can_recurse(self->wakeup, TRUE);
     self->thread = g_thread_new("store", write_commits, self);

@@ -19,6 +19,7 @@ const char *const weft_kind_words[WEFT_KINDS + 1] = {
     [WEFT_KIND_MOVE] = "move",
     [WEFT_KIND_EVENT] = "event",
     [WEFT_KIND_USAGE] = "usage",
+    [WEFT_KIND_ENDED] = "ended",
     [WEFT_KIND_REQUEST] = "request",
     [WEFT_KIND_FABRIC_MAP] = "fabric-map",
     [WEFT_KIND_PKEY_REST] = "pkey-rest",
@@ -46,14 +47,31 @@ claim_clear(gpointer data)
 }
 
 static void
+drop_data(WeftOp *op)
+{
+    if (op->late.free_data)
+        op->late.free_data(op->late.data);
+    op->late = (WeftLateValue){ 0 };
+}
+
+static void
+drop_value(WeftOp *op)
+{
+    g_clear_pointer(&op->value, g_free);
+    g_clear_pointer(&op->claims, g_array_unref);
+    if (!op->late.told)
+        drop_data(op);
+}
+
+static void
 op_clear(gpointer data)
 {
     WeftOp *op = data;
     g_free(op->key);
     g_free(op->scope);
     g_free(op->place);
-    g_free(op->value);
-    g_clear_pointer(&op->claims, g_array_unref);
+    drop_value(op);
+    drop_data(op);
 }
 
 WeftTxn *
@@ -82,6 +100,12 @@ weft_txn_is_empty(const WeftTxn *txn)
     return txn->ops->len == 0;
 }
 
+void
+weft_txn_leave_reserve(WeftTxn *txn)
+{
+    txn->leaves_reserve = TRUE;
+}
+
 static WeftOp *
 add_op(WeftTxn *txn, WeftOpType type, WeftKind kind, const char *key, gint64 expected)
 {
@@ -90,16 +114,35 @@ add_op(WeftTxn *txn, WeftOpType type, WeftKind kind, const char *key, gint64 exp
     return &g_array_index(txn->ops, WeftOp, txn->ops->len - 1);
 }
 
-void
-weft_txn_put(WeftTxn *txn, WeftKind kind, const char *key, const char *scope, const char *place, json_t *value, gint64 expected)
+static WeftOp *
+add_put(WeftTxn *txn, WeftKind kind, const char *key, const char *scope, const char *place, gint64 expected)
 {
     WeftOp *op = add_op(txn, WEFT_OP_PUT, kind, key, expected);
     op->scope = g_strdup(scope ? scope : "");
     op->place = g_strdup(place ? place : "");
+    return op;
+}
+
+static void
+set_value(WeftOp *op, json_t *value)
+{
     /* Only a value that the model never makes (NULL, circular) has no text. */
     op->value = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
     g_assert(op->value);
     json_decref(value);
+}
+
+void
+weft_txn_put(WeftTxn *txn, WeftKind kind, const char *key, const char *scope, const char *place, json_t *value, gint64 expected)
+{
+    set_value(add_put(txn, kind, key, scope, place, expected), value);
+}
+
+void
+weft_txn_put_late(WeftTxn *txn, WeftKind kind, const char *key, const char *scope, const char *place,
+                  const WeftLateValue *value, gint64 expected)
+{
+    add_put(txn, kind, key, scope, place, expected)->late = *value;
 }
 
 void
@@ -131,6 +174,32 @@ add_claim(WeftOp *op, WeftClaim claim)
         g_array_set_clear_func(op->claims, claim_clear);
     }
     g_array_append_val(op->claims, claim);
+}
+
+static void
+make_value(WeftOp *op)
+{
+    set_value(op, op->late.make(op->late.data));
+    g_autoptr(GPtrArray) claims = op->late.claim ? op->late.claim(op->late.data) : NULL;
+    for (guint i = 0; claims && i < claims->len; i++)
+        add_claim(op, (WeftClaim){ .resource = g_steal_pointer(&claims->pdata[i]) });
+}
+
+void
+weft_txn_make_values(WeftTxn *txn)
+{
+    for (guint i = 0; i < txn->ops->len; i++) {
+        WeftOp *op = &g_array_index(txn->ops, WeftOp, i);
+        if (op->late.make && !op->value)
+            make_value(op);
+    }
+}
+
+void
+weft_txn_drop_values(WeftTxn *txn)
+{
+    for (guint i = 0; i < txn->ops->len; i++)
+        drop_value(&g_array_index(txn->ops, WeftOp, i));
 }
 
 void
@@ -220,11 +289,30 @@ weft_store_dump(WeftStore *store, GError **error)
     return store->ops->dump(store, error);
 }
 
+WeftStore *
+weft_store_reader(WeftStore *store, GError **error)
+{
+    return store->ops->reader(store, error);
+}
+
 void
 weft_store_free(WeftStore *store)
 {
     if (store)
         store->ops->free(store);
+}
+
+gboolean
+weft_store_is_full(WeftStore *store)
+{
+    return g_atomic_int_get(&store->full);
+}
+
+void
+weft_store_watch_room(WeftStore *store, WeftRoomChanged changed, gpointer data)
+{
+    store->room_changed = changed;
+    store->room_data = data;
 }
 
 typedef struct Wait {
@@ -303,6 +391,12 @@ weft_store_unwatch(WeftStore *store, guint id)
     }
     if (store->notifying == 0)
         sweep_watchers(store);
+}
+
+gint64
+weft_store_told(const WeftStore *store)
+{
+    return store->told;
 }
 
 void

@@ -13,8 +13,9 @@
  * Every commit gets the next revision, and each record remembers the revision that wrote it. All operations of a transaction
  * are conditional and take effect together, or none does: the contract holds for 1,024 nodes with all their claims.
  *
- * thread: everything here is called on the main thread. Commits are written elsewhere and end by a callback on the main
- * thread, in the order in which they were given; a read sees every commit whose callback has run, and may see later ones. */
+ * thread: everything here is called on the main thread, but that a transaction may be made anywhere, and that another thread
+ * may read with a reader of its own. Commits are written elsewhere and end by a callback on the main thread, in the order in
+ * which they were given; a read sees every commit whose callback has run before it began, and may see later ones. */
 #pragma once
 
 #include <glib.h>
@@ -41,6 +42,7 @@ typedef enum {
     WEFT_KIND_MOVE, /* a node that is to be moved, or is on its way */
     WEFT_KIND_EVENT,
     WEFT_KIND_USAGE,
+    WEFT_KIND_ENDED,   /* what this store started on hosts and has ended, and what an operator has confirmed to be */
     WEFT_KIND_REQUEST, /* answers to requests with an idempotency key */
     WEFT_KINDS
 } WeftKind;
@@ -67,12 +69,27 @@ WeftTxn *weft_txn_new(const char *name);
 void weft_txn_free(WeftTxn *txn);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftTxn, weft_txn_free)
 gboolean weft_txn_is_empty(const WeftTxn *txn);
+/* It is refused as WEFT_ERROR_EXHAUSTED where the store is full by the time that it would be written. */
+void weft_txn_leave_reserve(WeftTxn *txn);
 
 /* What the record must be for the transaction to happen: a revision, or one of these. */
 #define WEFT_ABSENT 0
 #define WEFT_ANY (-1)
 
-/* Puts a record; the claims that follow belong to it. value is taken over. */
+/* A value that is made of data where it is written, on another thread: for records of which one transaction may have
+ * thousands. data is freed there, too. */
+typedef struct WeftLateValue {
+    json_t *(*make)(gconstpointer data);
+    GPtrArray *(*claim)(
+        gconstpointer data); /* char *, owned: exclusive resources, behind those that are claimed now; NULL: none */
+    gpointer data;
+    GDestroyNotify free_data;
+    gboolean told; /* who watches gets data, too, with the change; it is freed on the main thread then */
+} WeftLateValue;
+
+/* Puts a record; the claims that follow belong to it. value is taken over, and so is what the late one holds. */
+void weft_txn_put_late(WeftTxn *txn, WeftKind kind, const char *key, const char *scope, const char *place,
+                       const WeftLateValue *value, gint64 expected);
 void weft_txn_put(WeftTxn *txn, WeftKind kind, const char *key, const char *scope, const char *place, json_t *value,
                   gint64 expected);
 void weft_txn_delete(WeftTxn *txn, WeftKind kind, const char *key, gint64 expected);
@@ -95,7 +112,7 @@ typedef struct WeftStore WeftStore;
  * could not be written; read again before trusting either way. */
 typedef void (*WeftCommitted)(gint64 revision, const GError *error, gpointer data);
 
-/* A hint that records changed: look again. deleted: it is gone. */
+/* A hint that records changed: look again. deleted: it is gone. made_of: the data of a late value that is told; NULL: none. */
 typedef struct WeftChange {
     WeftKind kind;
     const char *key;
@@ -103,6 +120,7 @@ typedef struct WeftChange {
     const char *place;
     gint64 revision;
     gboolean deleted;
+    gconstpointer made_of;
 } WeftChange;
 typedef void (*WeftChanged)(const WeftChange *changes, gsize n, gpointer data);
 
@@ -111,6 +129,7 @@ typedef struct WeftQuery {
     const char *scope; /* NULL: all. At most one of scope and place. */
     const char *place;
     const char *after; /* keys larger than this one; with backwards, smaller; NULL: from the end */
+    guint skip;        /* leaves out so many of them first */
     guint limit;       /* 0: no limit */
     gboolean backwards;
 } WeftQuery;
@@ -133,14 +152,22 @@ typedef struct WeftStoreOps {
      *                                   "claims": [ "host/n1/core/3" ], "shares": { "host/n1/numa/0/pages/2M": 512 } } },
      *       "claims": { "host/n1/core/3": "node 4k-0" }, "meters": { "host/n1/numa/0/pages/2M": 512 } } */
     json_t *(*dump)(WeftStore *store, GError **error);
+    WeftStore *(*reader)(WeftStore *store, GError **error);
     void (*free)(WeftStore *store);
 } WeftStoreOps;
 
+/* thread: main. */
+typedef void (*WeftRoomChanged)(gboolean full, gpointer data);
+
 struct WeftStore {
     const WeftStoreOps *ops;
+    gint full; /* atomic */
+    WeftRoomChanged room_changed;
+    gpointer room_data;
     GPtrArray *watchers;
     guint last_watcher;
     guint notifying;
+    gint64 told; /* revision of the last commit of which all were told who wait for it or watch; thread: main */
 };
 
 WeftRecord *weft_store_get(WeftStore *store, WeftKind kind, const char *key, GError **error);
@@ -149,9 +176,18 @@ WeftRecord *weft_store_holder(WeftStore *store, const char *resource, GError **e
 gboolean weft_store_used(WeftStore *store, const char *resource, guint64 *ret_used, GError **error);
 void weft_store_commit(WeftStore *store, WeftTxn *txn, WeftCommitted callback, gpointer data);
 json_t *weft_store_dump(WeftStore *store, GError **error);
+/* The same records, for one other thread at a time: it can get, list, and tell holders and sums, and nothing else. It is freed
+ * before the store is. */
+WeftStore *weft_store_reader(WeftStore *store, GError **error);
 /* Ends pending commits first; their callbacks run. Never from inside one of them. NULL is fine. */
 void weft_store_free(WeftStore *store);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftStore, weft_store_free)
+
+/* Its disk is full, and commits live on its reserve: only what makes room, and what those in charge of the site want, should be
+ * written until that is over. */
+gboolean weft_store_is_full(WeftStore *store);
+/* One listener is told when that begins and ends; NULL: none. */
+void weft_store_watch_room(WeftStore *store, WeftRoomChanged changed, gpointer data);
 
 /* Runs the main loop until this commit has ended: for start-up and tests. */
 gboolean weft_store_commit_wait(WeftStore *store, WeftTxn *txn, GError **error);
@@ -159,6 +195,9 @@ gboolean weft_store_commit_wait(WeftStore *store, WeftTxn *txn, GError **error);
 /* Watchers are told after the callback of the commit, on the main thread. Returns an id for unwatch. */
 guint weft_store_watch(WeftStore *store, WeftChanged changed, gpointer data);
 void weft_store_unwatch(WeftStore *store, guint id);
+/* Watchers know of all commits up to this revision. A record that is read may be a later one's: what somebody has made of
+ * earlier records is older than it then. */
+gint64 weft_store_told(const WeftStore *store);
 
 /* For implementations. */
 void weft_store_init(WeftStore *store, const WeftStoreOps *ops);

@@ -17,7 +17,8 @@ typedef struct WeftOp {
     char *key;
     char *scope;
     char *place;
-    char *value;
+    char *value;        /* NULL: not made yet */
+    WeftLateValue late; /* … but by this */
     gint64 expected;
     gboolean keep_claims;
     GArray *claims; /* WeftClaim; NULL: none */
@@ -26,4 +27,10 @@ typedef struct WeftOp {
 struct WeftTxn {
     char *name;
     GArray *ops; /* WeftOp */
+    gboolean leaves_reserve;
 };
+
+/* Makes those that are not there yet. thread: the one that writes it. */
+void weft_txn_make_values(WeftTxn *txn);
+/* Frees values and claims, which may be many, once it was written or refused; not what watchers are told. thread: the same. */
+void weft_txn_drop_values(WeftTxn *txn);

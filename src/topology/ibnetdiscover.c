@@ -70,6 +70,7 @@ static const struct {
     guint rate;
 } lanes[] = { { "SDR", 25 },  { "DDR", 50 },  { "QDR", 100 },  { "FDR10", 100 }, { "FDR", 140 },
               { "EDR", 250 }, { "HDR", 500 }, { "NDR", 1000 }, { "XDR", 2000 } };
+static const guint widths[] = { 1, 2, 4, 8, 12 }; /* lanes that a link may have */
 
 static gboolean
 refuse(const Parser *p, const char *value, GError **error, const char *what)
@@ -83,6 +84,18 @@ group_number(const GMatchInfo *match, int group, guint base)
 {
     g_autofree char *text = g_match_info_fetch(match, group);
     return text ? g_ascii_strtoull(text, NULL, base) : 0;
+}
+
+static gboolean
+read_lid(const Parser *p, const GMatchInfo *match, int group, guint *ret_lid, GError **error)
+{
+    guint64 lid = group_number(match, group, 10);
+    if (lid > WEFT_MAP_LID_MAX) {
+        g_autofree char *text = g_match_info_fetch(match, group);
+        return refuse(p, text, error, "is above 65535, the highest LID that there is");
+    }
+    *ret_lid = (guint)lid;
+    return TRUE;
 }
 
 /* --- lines --- */
@@ -144,11 +157,15 @@ add_node(Parser *p, WeftMapKind kind, const GMatchInfo *match, GError **error)
     if (g_hash_table_contains(p->places, id))
         return refuse(p, id, error, "is described twice");
 
+    guint lid = 0;
+    if (!read_lid(p, match, 5, &lid, error))
+        return FALSE;
+
     p->n_ports = (guint)n_ports;
     p->node = (int)p->map->nodes->len;
     WeftMapNode *node = weft_fabric_map_add(p->map, kind, node_guid(p, kind, id), description);
     if (kind == WEFT_MAP_SWITCH) {
-        WeftMapPort own = { .guid = node->guid, .lid = (guint)group_number(match, 5, 10), .active = TRUE, .peer = -1 };
+        WeftMapPort own = { .guid = node->guid, .lid = lid, .active = TRUE, .peer = -1 };
         g_array_append_val(node->ports, own);
     }
     g_hash_table_insert(p->places, g_steal_pointer(&id), GINT_TO_POINTER(p->node));
@@ -165,17 +182,26 @@ read_node(Parser *p, const char *line, const GMatchInfo *match, GError **error)
     return refuse(p, word, error, "is no kind of node; there are Switch, Ca and Rt");
 }
 
-static void
-read_link(const Parser *p, const char *rest, WeftMapPort *port)
+/* 0, which is «not known», for a width or a speed that is not in the tables. */
+static guint64
+link_rate(guint64 width, const char *speed)
+{
+    for (guint w = 0; w < G_N_ELEMENTS(widths); w++)
+        for (guint i = 0; widths[w] == width && i < G_N_ELEMENTS(lanes); i++)
+            if (g_strcmp0(speed, lanes[i].speed) == 0)
+                return width * lanes[i].rate * 100000000u;
+    return 0;
+}
+
+static gboolean
+read_link(const Parser *p, const char *rest, WeftMapPort *port, GError **error)
 {
     g_autoptr(GMatchInfo) match = NULL;
     if (!g_regex_match(p->link, rest, 0, &match))
-        return;
-    port->lid = (guint)group_number(match, 1, 10);
+        return TRUE;
     g_autofree char *speed = g_match_info_fetch(match, 3);
-    for (guint i = 0; i < G_N_ELEMENTS(lanes); i++)
-        if (g_strcmp0(speed, lanes[i].speed) == 0)
-            port->rate = group_number(match, 2, 10) * lanes[i].rate * 100000000u;
+    port->rate = link_rate(group_number(match, 2, 10), speed);
+    return read_lid(p, match, 1, &port->lid, error);
 }
 
 static gboolean
@@ -193,7 +219,8 @@ read_port(Parser *p, const char *line, const GMatchInfo *match, GError **error)
         port.guid = told ? told : node->guid + number; /* as ibsim counts */
     }
     g_autofree char *rest = g_match_info_fetch(match, 5);
-    read_link(p, rest, &port);
+    if (!read_link(p, rest, &port, error))
+        return FALSE;
     g_array_append_val(node->ports, port);
 
     guint64 peer_port = group_number(match, 4, 10);

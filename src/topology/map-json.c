@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define TEXT_MAX (3 * WEFT_MAP_NAME_MAX) /* bytes of a description: each that is no UTF-8 was made one of three */
-#define RATE_MAX 10000000000000ULL       /* 10 Tbit/s: ten times what there is */
 
 /* --- reading --- */
 
@@ -36,10 +35,10 @@ read_port(WeftFields *f, guint index, gpointer data)
     const Reading *r = data;
     WeftMapPort port = { .number = (guint)weft_fields_uint(f, "number", 0, WEFT_MAP_PORTS_MAX, WEFT_REQUIRED),
                          .guid = weft_fields_hex(f, "guid", G_MAXUINT64, 0),
-                         .lid = (guint)weft_fields_uint(f, "lid", 0, G_MAXUINT16, 0),
+                         .lid = (guint)weft_fields_uint(f, "lid", 0, WEFT_MAP_LID_MAX, 0),
                          .pkeys = (guint)weft_fields_uint(f, "pkeys", 0, G_MAXUINT16, 0),
                          .active = weft_fields_bool(f, "active", FALSE),
-                         .rate = weft_fields_uint(f, "rate", 0, RATE_MAX, 0),
+                         .rate = weft_fields_uint(f, "rate", 0, WEFT_MAP_RATE_MAX, 0),
                          .peer = find_peer(r, f),
                          .peer_port = (guint)weft_fields_uint(f, "peer_port", 0, WEFT_MAP_PORTS_MAX, 0) };
     g_array_append_val(r->ports, port);

@@ -185,6 +185,10 @@ check_port(const WeftFabricMap *map, int index, const WeftMapPort *port, GError 
     const WeftMapNode *node = map->nodes->pdata[index];
     if (port->number > WEFT_MAP_PORTS_MAX)
         return refuse_port(node, port->number, error, "is beyond 255, the last that a node can have");
+    if (port->lid > WEFT_MAP_LID_MAX)
+        return refuse_port(node, port->number, error, "has a LID above 65535, the highest that there is");
+    if (port->rate > WEFT_MAP_RATE_MAX)
+        return refuse_port(node, port->number, error, "is faster than 10 Tbit/s, which no link is");
     if (port->peer < 0)
         return TRUE;
     if ((guint)port->peer >= map->nodes->len)

@@ -9,6 +9,8 @@
 #define WEFT_MAP_SWITCHES_MAX 4096u /* distances between all of them are kept */
 #define WEFT_MAP_PORTS_MAX 255u     /* the highest number of a port */
 #define WEFT_MAP_NAME_MAX 64u       /* characters of a description: as many as InfiniBand has */
+#define WEFT_MAP_LID_MAX 65535u
+#define WEFT_MAP_RATE_MAX G_GUINT64_CONSTANT(10000000000000) /* 10 Tbit/s: four times 12x XDR */
 
 typedef enum { WEFT_MAP_SWITCH, WEFT_MAP_ADAPTER, WEFT_MAP_ROUTER } WeftMapKind;
 extern const char *const weft_map_kind_words[]; /* "switch", "adapter", "router" */
@@ -41,7 +43,8 @@ void weft_fabric_map_free(WeftFabricMap *map);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftFabricMap, weft_fabric_map_free)
 
 /* Adds a node without ports; the map owns it. Ports are added to its array; then weft_fabric_map_seal() sorts everything and
- * checks that each cable has two ends (INVALID names the one that has not). */
+ * checks that each cable has two ends and each number is within its bound (INVALID names the port): what is sealed can be
+ * written as JSON and read again. */
 WeftMapNode *weft_fabric_map_add(WeftFabricMap *map, WeftMapKind kind, guint64 guid, const char *description);
 gboolean weft_fabric_map_seal(WeftFabricMap *map, GError **error);
 

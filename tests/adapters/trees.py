@@ -77,7 +77,8 @@ class Trees:
     # --- hooks that are killed ---
 
     def strike(self, how):
-        """The next hook of an operation is killed: "qemu-prepare at FAILPOINT", "qemu-release after SECONDS"; None: not any more."""
+        """The next hook of an operation is killed: "qemu-prepare at FAILPOINT", "qemu-release after SECONDS"; None: not any more. Of several
+        lines each in turn."""
         file = self.world / "strike"
         if how:
             (self.world / "strike.new").write_text(how + "\n", encoding="ascii")

@@ -77,6 +77,7 @@ drive_move(Drive *drive, GError **error)
         .copy = copy_of(drive->args[4]),
         .stall = g_ascii_strtoll(drive->args[5], NULL, 10) * 1000,
         .bandwidth = g_ascii_strtoull(drive->args[6], NULL, 10),
+        .patience = 60 * G_USEC_PER_SEC,
         .rdma = drive->n > 7 ? drive->args[7] : NULL,
         .progress = note_alive,
         .data = drive,
@@ -145,7 +146,7 @@ drive_connect(Drive *drive, GError **error)
 {
     const WeftHostAddress host = host_of(drive, 1);
     g_autoptr(WeftHostNetwork) network =
-        weft_host_network_new((guint)g_ascii_strtoull(drive->args[2], NULL, 10), drive->args[3]);
+        weft_host_network_new((guint)g_ascii_strtoull(drive->args[2], NULL, 10), drive->args[3], NULL);
     for (int i = 4; i < drive->n; i++)
         g_ptr_array_add(network->peers, g_strdup(drive->args[i]));
     return drive->hv->ops->connect(drive->hv, &host, network, drive->cancellable, error);

@@ -54,9 +54,9 @@ set(WeftFabricChange *change, guint pkey, const char *name, guint members)
 }
 
 static void
-removes(WeftFabricChange *change, guint16 pkey)
+removes(WeftFabricChange *change, guint pkey, const char *name)
 {
-    g_array_append_val(change->removed, pkey);
+    weft_fabric_change_remove(change, pkey, name);
 }
 
 /* --- calls that wait --- */
@@ -159,7 +159,7 @@ set_and_remove(Site *site)
 
     change = weft_fabric_change_new(2);
     set(change, 1, ALPHA, 1);
-    removes(change, 2);
+    removes(change, 2, BETA);
     apply(site, change, OK);
     expect_listing(site, "0x0001:" ALPHA ":1");
     expect_generation(site, 2);
@@ -237,7 +237,7 @@ same_again(Site *site)
     for (guint i = 0; i < 2; i++) {
         WeftFabricChange *change = weft_fabric_change_new(5);
         set(change, 1, ALPHA, 2);
-        removes(change, 2);
+        removes(change, 2, BETA);
         apply(site, change, OK);
         expect_listing(site, "0x0001:" ALPHA ":2");
         expect_generation(site, 5);
@@ -263,7 +263,7 @@ static void
 remove_absent(Site *site)
 {
     WeftFabricChange *change = weft_fabric_change_new(1);
-    removes(change, 9);
+    removes(change, 9, ALPHA);
     apply(site, change, OK);
     expect_listing(site, "");
     expect_generation(site, 1);
@@ -283,9 +283,47 @@ foreign_partition(Site *site)
 
     change = weft_fabric_change_new(1);
     set(change, 1, ALPHA, 2);
-    removes(change, 2);
+    removes(change, 2, BETA);
     apply(site, change, WEFT_ERROR_CONFLICT);
     expect_listing(site, "0x0002:storage");
+    expect_generation(site, 0);
+}
+
+/* A number has a partition of another name already, be it one that carries weft's mark: nothing of the change happens. */
+static void
+another_name(Site *site)
+{
+    WeftFabricChange *change = weft_fabric_change_new(1);
+    set(change, 1, ALPHA, 2);
+    apply(site, change, OK);
+
+    change = weft_fabric_change_new(2);
+    set(change, 1, BETA, 3);
+    set(change, 2, BETA, 1);
+    apply(site, change, WEFT_ERROR_CONFLICT);
+    change = weft_fabric_change_new(2);
+    removes(change, 1, BETA);
+    apply(site, change, WEFT_ERROR_CONFLICT);
+    change = weft_fabric_change_new(2);
+    removes(change, 1, "");
+    apply(site, change, WEFT_ERROR_CONFLICT);
+    expect_listing(site, "0x0001:" ALPHA ":2");
+    expect_generation(site, 1);
+}
+
+/* Numbers that the driver was not given are others', whatever lies there. */
+static void
+outside_numbers(Site *site)
+{
+    WeftFabricChange *change = weft_fabric_change_new(1);
+    set(change, 1, ALPHA, 2);
+    set(change, WEFT_CONTRACT_PKEY_LAST + 1, BETA, 2);
+    apply(site, change, WEFT_ERROR_INVALID);
+    change = weft_fabric_change_new(1);
+    set(change, 1, ALPHA, 2);
+    removes(change, WEFT_CONTRACT_PKEY_LAST + 1, BETA);
+    apply(site, change, WEFT_ERROR_INVALID);
+    expect_listing(site, "");
     expect_generation(site, 0);
 }
 
@@ -480,6 +518,36 @@ settled(Site *site, guint64 *ret_generation)
     }
 }
 
+static void
+on_told(const WeftManager *manager, const GError *error, gpointer data)
+{
+    g_assert_no_error(error);
+    *(guint64 *)data = manager->generation;
+}
+
+/* Another process has changed the fabric since, and the last of what it asked for may still be under way. Who is refused for
+ * that learns where to go on. */
+static void
+overtaken(Site *site)
+{
+    WeftFabricChange *change = weft_fabric_change_new(1);
+    set(change, 1, ALPHA, 2);
+    apply(site, change, OK);
+    kill_churn(site, 3);
+    change = weft_fabric_change_new(2);
+    set(change, 1, ALPHA, 2);
+    apply(site, change, WEFT_ERROR_CONFLICT);
+    guint64 generation = 0;
+    site->driver->ops->greet(site->driver, NULL, on_told, &generation);
+    while (generation == 0)
+        g_main_context_iteration(NULL, TRUE);
+    g_assert_cmpuint(generation, >=, 4);
+    change = weft_fabric_change_new(generation + 100);
+    set(change, 1, ALPHA, 2);
+    apply(site, change, OK);
+    expect_generation(site, generation + 100);
+}
+
 /* Wherever the kill fell, all partitions are of the same change, and it is the one that the generation names. */
 static void
 killed_in_the_middle(Site *site)
@@ -558,7 +626,7 @@ ports_have_it(Site *site)
     expect_port(tables, 3, 1, FALSE, FALSE);
 
     change = weft_fabric_change_new(2);
-    removes(change, 1);
+    removes(change, 1, ALPHA);
     set(change, 2, BETA, 1);
     apply(site, change, OK);
     g_autoptr(GPtrArray) after = read_ports(site, 3);
@@ -651,7 +719,7 @@ table_full(Site *site)
     change = weft_fabric_change_new(2);
     set(change, most + 1, BETA, 2);
     set(change, most + 2, BETA, 2);
-    removes(change, 1000);
+    removes(change, 1000, ALPHA);
     apply(site, change, WEFT_ERROR_EXHAUSTED);
     expect_listing(site, listing);
     expect_generation(site, 1);
@@ -659,7 +727,7 @@ table_full(Site *site)
     /* With one less for each there is room. */
     change = weft_fabric_change_new(2);
     set(change, most + 1, BETA, 2);
-    removes(change, 1);
+    removes(change, 1, ALPHA);
     apply(site, change, OK);
     g_autoptr(GPtrArray) tables = read_ports(site, 1);
     expect_port(tables, 0, most + 1, TRUE, FALSE);
@@ -677,7 +745,7 @@ site_is_kept(Site *site)
     g_autofree char *during = fixture->site(site->world);
     g_assert_cmpstr(during, ==, before);
     change = weft_fabric_change_new(2);
-    removes(change, 1);
+    removes(change, 1, ALPHA);
     apply(site, change, OK);
     g_autofree char *after = fixture->site(site->world);
     g_assert_cmpstr(after, ==, before);
@@ -806,7 +874,7 @@ another_manager(Site *site)
     change = weft_fabric_change_new(6);
     apply(site, change, WEFT_ERROR_CONFLICT);
     change = weft_fabric_change_new(8);
-    removes(change, 1);
+    removes(change, 1, ALPHA);
     apply(site, change, OK);
     expect_listing(site, "0x0002:" BETA ":3");
 }
@@ -820,8 +888,11 @@ static const struct {
     { "members-are-exact",   members_are_exact },
     { "same-again",          same_again },
     { "older-generation",    older_generation },
+    { "overtaken",           overtaken },
     { "remove-absent",       remove_absent },
     { "foreign-partition",   foreign_partition },
+    { "another-name",        another_name },
+    { "outside-numbers",     outside_numbers },
     { "survives-reopen",     survives_reopen },
     { "answers-in-order",    answers_in_order },
     { "lost-manager",        lost_manager },

@@ -3,6 +3,8 @@
 
 #include "fabric.h"
 
+#define WEFT_CONTRACT_PKEY_LAST 0x0fff /* drivers are given 0x0001 up to it */
+
 typedef struct WeftFabricFixture {
     const char *name;
     /* A fresh fabric without partitions of weft's; the text says where it is, also to another process. */

@@ -474,7 +474,7 @@ static void
 connect_to(Site *site, guint vxlan, const char *peers)
 {
     GError *error = NULL;
-    g_autoptr(WeftHostNetwork) network = weft_host_network_new(vxlan, "4k2m8w9x1a2b");
+    g_autoptr(WeftHostNetwork) network = weft_host_network_new(vxlan, "4k2m8w9x1a2b", "7site5of5all");
     g_auto(GStrv) names = g_strsplit(peers, " ", -1);
     for (guint i = 0; names[i]; i++)
         g_ptr_array_add(network->peers, g_strdup(names[i]));
@@ -524,6 +524,37 @@ networks(Site *site)
     disconnect_from(site, VXLAN);
     disconnect_from(site, VXLAN - 1);
     expect_networks(site, "");
+}
+
+/* --- whose it is --- */
+
+static void
+expect_claim(Site *site, const char *instance, const char *run, const char *former, gboolean take, WeftOwnerVerdict verdict)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftOwner) claim = weft_owner_new("0aaaaaaaaaaa", instance, 3, run);
+    claim->former = former ? g_strsplit(former, " ", -1) : NULL;
+    g_autoptr(WeftOwner) record = NULL;
+    WeftOwnerVerdict said = WEFT_OWNER_GRANTED;
+    gboolean ok = site->hv->ops->claim(site->hv, site->host, claim, take, &said, &record, NULL, &error);
+    expect(ok, g_steal_pointer(&error), OK);
+    g_assert_cmpint(said, ==, verdict);
+}
+
+static void
+claims(Site *site)
+{
+    const char *here = "0bbbbbbbbbbb", *there = "0ccccccccccc";
+    const char *first = "0rrrrrrrrrrr", *second = "0sssssssssss", *third = "0ttttttttttt";
+    expect_claim(site, here, first, NULL, TRUE, WEFT_OWNER_GRANTED);
+    expect_claim(site, here, first, NULL, FALSE, WEFT_OWNER_GRANTED);
+    expect_claim(site, here, second, NULL, FALSE, WEFT_OWNER_STALE);
+    expect_claim(site, there, second, third, FALSE, WEFT_OWNER_FOREIGN);
+    reopen(site);
+    expect_claim(site, here, second, "0qqqqqqqqqqq 0rrrrrrrrrrr", FALSE, WEFT_OWNER_GRANTED);
+    expect_claim(site, here, first, NULL, FALSE, WEFT_OWNER_STALE);
+    expect_claim(site, there, third, NULL, TRUE, WEFT_OWNER_GRANTED);
+    expect_claim(site, here, second, first, FALSE, WEFT_OWNER_FOREIGN);
 }
 
 /* --- streams --- */
@@ -773,6 +804,7 @@ static const NamedCase cases[] = {
     { "bring-wrong",           bring_wrong },
     { "bring-twice-at-once",   bring_twice_at_once },
     { "networks",              networks },
+    { "claims",                claims },
     { "streams",               streams },
     { "stream-of-before",      stream_of_before },
     { "stream-speaks",         stream_speaks },

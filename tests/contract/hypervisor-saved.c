@@ -73,6 +73,17 @@ fetch(Site *site, const char *name, Aside *aside, int code)
     expect(ok, error, code);
 }
 
+/* What does not fit leaves nothing behind. */
+static void
+fetch_refused(Site *site, const WeftFetch *fetch, int code)
+{
+    GError *error = NULL;
+    WeftImageFile file = { 0 };
+    gboolean ok = site->hv->ops->fetch(site->hv, site->host, fetch, &file, NULL, &error);
+    expect(ok, error, code);
+    g_assert_false(g_file_test(fetch->path, G_FILE_TEST_EXISTS));
+}
+
 static void
 bring(Site *site, const Aside *aside)
 {
@@ -172,7 +183,10 @@ save_running(Site *site)
     g_assert_cmpuint(saved.size, >, 0);
     g_assert_cmpint(saved.paused, >, 0);
     expect_listing(site, "weft-" NODE ":" NODE);
-    fetch(site, "weft-" NODE ".saved", &aside, OK);
+    const char *file = "weft-" NODE ".saved";
+    fetch_refused(site, &(WeftFetch){ .name = file, .path = aside.path, .most = saved.size - 1 }, WEFT_ERROR_INVALID);
+    fetch_refused(site, &(WeftFetch){ .name = file, .path = aside.path, .reserve = 1ULL << 60 }, WEFT_ERROR_EXHAUSTED);
+    fetch(site, file, &aside, OK);
     struct stat info;
     g_assert_cmpint(stat(aside.path, &info), ==, 0);
     g_assert_cmpuint((guint64)info.st_size, ==, aside.file.size);

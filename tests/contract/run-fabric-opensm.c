@@ -1,6 +1,7 @@
 /* The suite on real opensm and ibsim, by one of its ways: contract-fabric-opensm plugin|file|pool. It runs inside a fabric of
  * tests/harness/fabric.py, with two leaves of eight hosts, which it may change as it likes. Without WEFT_FABRIC everything is
  * skipped. */
+#include "errors.h"
 #include "fabric-contract.h"
 #include "opensm-fabric.h"
 #include "scratch.h"
@@ -61,16 +62,16 @@ opensm_open(const char *world)
     g_autofree char *partitions = path_of("sm", "etc/partitions.conf");
     g_autofree char *pid = path_of("sm", "pid");
     const char *managers[] = { socket, has_standby() ? standby : NULL, NULL };
-    const WeftOpensmOptions options = {
+    WeftOpensmOptions options = {
         .way = way,
         .deadline = deadline(),
         .managers = managers,
         .partitions_file = partitions,
         .pid_file = pid,
         .discover = WEFT_DISCOVER,
-        .pool_first = 1,
-        .pool_last = POOL_LAST,
     };
+    weft_pkeys_add(&options.pkeys, 1, WEFT_CONTRACT_PKEY_LAST);
+    weft_pkeys_add(&options.pool, 1, POOL_LAST);
     g_autoptr(GError) error = NULL;
     WeftFabricDriver *driver = weft_fabric_opensm_new(&options, &error);
     g_assert_no_error(error);
@@ -79,12 +80,14 @@ opensm_open(const char *world)
 
 /* --- a fresh fabric --- */
 
+/* One that cannot be looked at just now, as a busy machine does not run the simulator, is looked at again. */
 static void
 on_verified(GPtrArray *tables, const GError *error, gpointer data)
 {
     guint keys = 0;
-    g_assert_no_error(error);
-    for (guint i = 0; i < tables->len; i++) {
+    if (error)
+        g_assert_error(error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE);
+    for (guint i = 0; tables && i < tables->len; i++) {
         const GArray *pkeys = ((WeftPortTable *)tables->pdata[i])->pkeys;
         for (guint k = 0; k < pkeys->len; k++)
             keys += g_array_index(pkeys, guint16, k) != 0;
@@ -232,10 +235,14 @@ opensm_site(const char *world)
     return text;
 }
 
+/* tests/fabric/test_driver.py kills it: at a moment at which the standby waits for no answer of it, which would never come. */
 static void
 opensm_depose(const char *world)
 {
-    signal_manager("sm", SIGKILL);
+    g_autofree char *path = g_build_filename(folder, "depose", NULL);
+    g_assert_true(g_file_set_contents(path, "", 0, NULL));
+    while (g_file_test(path, G_FILE_TEST_EXISTS))
+        g_usleep(1000);
 }
 
 /* --- main --- */

@@ -10,7 +10,9 @@ static WeftFabricDriver *
 fake_open(const char *world)
 {
     g_autoptr(GError) error = NULL;
-    WeftFabricDriver *driver = weft_fabric_fake_new(world, &error);
+    WeftPkeys pkeys = { 0 };
+    weft_pkeys_add(&pkeys, 1, WEFT_CONTRACT_PKEY_LAST);
+    WeftFabricDriver *driver = weft_fabric_fake_new(world, &pkeys, &error);
     g_assert_no_error(error);
     return driver;
 }

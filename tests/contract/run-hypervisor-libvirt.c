@@ -12,10 +12,11 @@
 
 #define NAMESPACE "https://weft.dev/xmlns/domain/1"
 
+/* Some hosts are lost here, which takes as long to find out; others are only slow on a busy machine. */
 static const WeftLibvirtOptions options = {
-    .dial_limit = 2 * G_USEC_PER_SEC,
-    .keepalive = 1,
-    .keepalive_count = 2,
+    .dial_limit = 10 * G_USEC_PER_SEC,
+    .keepalive = 2,
+    .keepalive_count = 4,
     .abandoned_max = 8,
     .backoff = { .base = G_USEC_PER_SEC / 20, .max = G_USEC_PER_SEC / 2 },
 };

@@ -69,6 +69,7 @@ fake_has(gpointer world, const char *host, const char *domain, char byte)
 {
     g_autofree char *layer = written_to(world, host, domain, ".layer"), *disk = written_to(world, host, domain, ".disk");
     const char *last = layer && *layer ? layer : disk;
+    g_assert_true(last && *last);
     return last[strlen(last) - 1] == byte;
 }
 

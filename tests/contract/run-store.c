@@ -17,7 +17,7 @@ open_store(gpointer folder)
 {
     GError *error = NULL;
     g_autofree char *path = g_build_filename(folder, "weft.db", NULL);
-    WeftStore *store = weft_store_sqlite_open(path, &error);
+    WeftStore *store = weft_store_sqlite_open(path, 0, &error);
     g_assert_no_error(error);
     return store;
 }

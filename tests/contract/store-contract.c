@@ -120,6 +120,8 @@ test_list(Env *env, gconstpointer data)
     assert_list(env, (WeftQuery){ WEFT_KIND_NODE, .backwards = TRUE, .scope = "s1", .limit = 3 }, "é b a0");
     assert_list(env, (WeftQuery){ WEFT_KIND_NODE, .backwards = TRUE, .place = "p1", .after = "a0" }, "a/b");
     assert_list(env, (WeftQuery){ WEFT_KIND_NODE, .backwards = TRUE, .after = "B" }, "");
+    assert_list(env, (WeftQuery){ WEFT_KIND_NODE, .skip = 4 }, "b é");
+    assert_list(env, (WeftQuery){ WEFT_KIND_NODE, .backwards = TRUE, .scope = "s1", .skip = 1, .limit = 2 }, "b a0");
 }
 
 static void
@@ -239,6 +241,49 @@ test_commit_wait(Env *env, gconstpointer data)
     assert_list(env, (WeftQuery){ WEFT_KIND_NODE }, "x y z");
 }
 
+/* thread: another one. Reads with a reader of its own until it finds the last record, and tells how many it saw at least once
+ * in the wrong order: a record that was committed later must not be there before. */
+static gpointer
+read_meanwhile(gpointer data)
+{
+    WeftStore *reader = data;
+    guint wrong = 0;
+    gboolean last = FALSE;
+    while (!last) {
+        g_autoptr(WeftRecord) second = weft_store_get(reader, WEFT_KIND_NODE, "second", NULL);
+        g_autoptr(WeftRecord) first = weft_store_get(reader, WEFT_KIND_NODE, "first", NULL);
+        wrong += second && !first;
+        g_autoptr(WeftRecord) end = weft_store_get(reader, WEFT_KIND_NODE, "end", NULL);
+        last = end != NULL;
+    }
+    return GUINT_TO_POINTER(wrong);
+}
+
+static void
+test_reader(Env *env, gconstpointer data)
+{
+    GError *error = NULL;
+    WeftStore *reader = weft_store_reader(env->store, &error);
+    g_assert_no_error(error);
+    GThread *thread = g_thread_new("reader", read_meanwhile, reader);
+    commit(env, put_node("first", WEFT_ABSENT));
+    commit(env, put_node("second", WEFT_ABSENT));
+    commit(env, put_node("end", WEFT_ABSENT));
+    g_assert_cmpuint(GPOINTER_TO_UINT(g_thread_join(thread)), ==, 0);
+    /* What was committed before it reads, it sees. */
+    commit(env, put_node_with_claims("x", "host/n1/core/0", "host/n1/core/1"));
+    commit(env, put_cluster_with_share("acme/cfd", 3, 0));
+    guint64 used = 0;
+    g_autoptr(GPtrArray) nodes = weft_store_list(reader, &(WeftQuery){ WEFT_KIND_NODE }, &error);
+    g_autoptr(WeftRecord) holder = weft_store_holder(reader, "host/n1/core/1", &error);
+    g_assert_true(weft_store_used(reader, "tenant/acme/cores", &used, &error));
+    g_assert_no_error(error);
+    g_assert_cmpuint(nodes->len, ==, 4);
+    g_assert_cmpstr(holder->key, ==, "x");
+    g_assert_cmpuint(used, ==, 3);
+    weft_store_free(reader);
+}
+
 typedef struct Watch {
     Env *env;
     GString *seen;
@@ -255,6 +300,9 @@ note_changes(const WeftChange *changes, gsize n, gpointer data)
     for (gsize i = 0; i < n; i++)
         g_string_append_printf(watch->seen, "%s%s %s (%s,%s) ", changes[i].deleted ? "-" : "+",
                                weft_kind_words[changes[i].kind], changes[i].key, changes[i].scope, changes[i].place);
+    for (gsize i = 0; i < n; i++)
+        if (changes[i].made_of)
+            g_string_append_printf(watch->seen, "of %s ", (const char *)changes[i].made_of);
     if (watch->outcome)
         g_assert_cmpint(changes[0].revision, ==, watch->outcome->revision);
     if (watch->once)
@@ -303,6 +351,42 @@ test_watch(Env *env, gconstpointer data)
     commit_and_flush(env, put(WEFT_KIND_HOST, "n3", 1, WEFT_ABSENT), &outcome);
     g_assert_cmpstr(seen->str, ==, "");
     g_assert_cmpstr(seen_once->str, ==, "+node x (c1,n1) +host n2 (,) ");
+}
+
+static json_t *
+make_text(gconstpointer data)
+{
+    return json_pack("{s:s}", "text", (const char *)data);
+}
+
+/* Who watches gets what a late value was made of, where that is told. */
+static void
+test_watch_late(Env *env, gconstpointer data)
+{
+    Outcome outcome = { 0 };
+    g_autoptr(GString) seen = g_string_new(NULL);
+    Watch all = { env, seen, &outcome };
+    all.id = weft_store_watch(env->store, note_changes, &all);
+
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_late(txn, WEFT_KIND_HOST, "n1", NULL, NULL, &(WeftLateValue){ make_text, NULL, g_strdup("one"), g_free, TRUE },
+                      WEFT_ABSENT);
+    weft_txn_put_late(txn, WEFT_KIND_HOST, "n2", NULL, NULL, &(WeftLateValue){ make_text, NULL, g_strdup("two"), g_free },
+                      WEFT_ABSENT);
+    commit_and_flush(env, txn, &outcome);
+    g_assert_cmpstr(seen->str, ==, "+host n1 (,) +host n2 (,) of one ");
+    g_autoptr(WeftRecord) record = weft_store_get(env->store, WEFT_KIND_HOST, "n1", NULL);
+    g_assert_cmpstr(record->value, ==, "{\"text\":\"one\"}");
+
+    g_string_truncate(seen, 0);
+    txn = weft_txn_new("test");
+    weft_txn_put_late(txn, WEFT_KIND_HOST, "n1", NULL, NULL, &(WeftLateValue){ make_text, NULL, g_strdup("no"), g_free, TRUE },
+                      WEFT_ABSENT);
+    commit_and_flush(env, txn, &outcome);
+    g_assert_error(outcome.error, WEFT_ERROR, WEFT_ERROR_CONFLICT);
+    g_clear_error(&outcome.error);
+    g_assert_cmpstr(seen->str, ==, "");
+    weft_store_unwatch(env->store, all.id);
 }
 
 /* --- across restarts --- */
@@ -408,7 +492,9 @@ static const StoreTest tests[] = {
     { "race", test_race },
     { "commit-inside-callback", test_commit_inside_callback },
     { "commit-wait", test_commit_wait },
+    { "reader", test_reader },
     { "watch", test_watch },
+    { "watch-late", test_watch_late },
     { "reopen", test_reopen },
     { "free-ends-pending", test_free_ends_pending },
     { "random", test_random },

@@ -108,6 +108,6 @@ def test_a_partition_of_the_sites_that_is_called_like_wefts(new_fabric):
     site = PARTITIONS + f"weft-0aaaaaaaaaaa=0x0101 : 0x{guid:016x}=full ;\n"
     manager = fabric.manager(plugin=True, partitions=site).start()
     with Plugin(manager.socket) as plugin:
-        plugin.apply([wish.set(1, ("h7", "h8"))], whole=True)
+        plugin.apply([wish.set(1, ("h7", "h8"))])
     wish.partitions[0x101] = {guid: "full"}
     assert not list(wish.differences())

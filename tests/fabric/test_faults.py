@@ -7,6 +7,7 @@ import struct
 import time
 
 import pytest
+from harness.fabric import PKEYS
 from harness.plugin import Plugin, Refused, partition
 from harness.wait import until
 from wish import Wish, in_file
@@ -30,7 +31,7 @@ def test_opensm_killed_during_apply(fabric, manager, wish):
         entry = wish.set(number, [f"h{1 + (number + k) % 8}" for k in range(4)])
         with Plugin(manager.socket) as plugin:
             generation = plugin.list()[1] + 1
-            plugin.begin("apply", **plugin.change([entry], [number - 1], False, generation))
+            plugin.begin("apply", **plugin.change([entry], [(number - 1, f"weft-{number - 1:04x}")], generation))
             wish.remove(number - 1)
             time.sleep(chance.random() / 250)
             manager.kill()
@@ -51,7 +52,7 @@ def test_opensm_killed_with_a_part_of_the_blocks_on_their_way(fabric, manager, w
         plugin.apply([wish.set(1, ("h1", "h2", "h5", "h6"))])
         wish.remove(1)
         with fabric.held():
-            plugin.begin("apply", **plugin.change([wish.set(2, ("h1", "h3", "h5", "h7"))], [1], False, 2))
+            plugin.begin("apply", **plugin.change([wish.set(2, ("h1", "h3", "h5", "h7"))], [(1, "weft-0001")], 2))
             until(lambda: in_file(manager.partitions) == wish.partitions and manager.mads_on_wire() > 0, "it is under way")
             pid = manager.inner_pid()
             manager.process.kill()
@@ -79,7 +80,7 @@ def test_a_port_never_answers(fabric, manager, wish, attribute):
     entry = wish.set(1, ("h1", "h3"))
     fabric.drop("h3", 100, attribute=attribute)
     with Plugin(manager.socket) as plugin, Plugin(manager.socket) as other:
-        asked = plugin.begin("apply", **plugin.change([entry], [], False, 1))
+        asked = plugin.begin("apply", **plugin.change([entry], [], 1))
         assert other.hello()["master"]
         with pytest.raises(Refused, match=f"{guid:016x}"):
             plugin.end(asked)
@@ -128,7 +129,8 @@ def test_the_file_edited_by_hand_between_the_marks(manager, wish):
         manager.partitions.write_text(text.replace(MARK, "foreign=0x0077 : 0x0002c90300100001=full ;\n" + MARK))
         manager.sweep()
         assert 0x8077 in wish.fabric.tables()[wish.guids("h1")[0]].keys
-        plugin.apply(wish.all(), whole=True)
+        plugin.apply(wish.all())
+    manager.sweep()
     wish.check(manager)
     assert "foreign" not in manager.partitions.read_text()
 
@@ -282,7 +284,7 @@ def test_strangers_are_turned_away(new_fabric):
     """Only the uid that was configured gives orders, and root: also where the socket's mode would let others in."""
     fabric = new_fabric()
     friend, stranger = 65533, 65534
-    manager = fabric.manager(plugin=True, plugin_options=f"socket={fabric.folder / 'sm/weft.sock'},uid={friend}").start()
+    manager = fabric.manager(plugin=True, plugin_options=f"socket={fabric.folder / 'sm/weft.sock'},uid={friend},pkeys={PKEYS}").start()
     for folder in (fabric.folder, manager.folder):
         folder.chmod(0o755)
 

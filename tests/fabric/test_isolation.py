@@ -107,8 +107,8 @@ class Walk:
         """As weftd does: the same change again until it is acknowledged."""
         self.generation += 1
         with Plugin(self.manager.socket) as plugin:
-            asked = plugin.begin("apply", **plugin.change(change.get("partitions", ()), change.get("removed", ()), False,
-                                                          self.generation))
+            removed = [(number, f"weft-{number:04x}") for number in change.get("removed", ())]
+            asked = plugin.begin("apply", **plugin.change(change.get("partitions", ()), removed, self.generation))
             if disturb:
                 disturb()
             try:

@@ -34,7 +34,7 @@ def test_it_tells_who_rules(plugin):
     until(lambda: not plugin.hello().get("sweeping"), "its sweep has ended")
     answer = plugin.ask("hello")
     manager = answer["manager"]
-    assert answer["protocol"] == 1
+    assert answer["protocol"] == 2
     assert manager["master"] and manager["version"] == "OpenSM 3.3.23" and manager["enforces"] and not manager.get("sweeping")
 
 
@@ -44,7 +44,7 @@ def test_a_change_in_the_middle_of_a_sweep(fabric, manager, plugin, wish):
     with fabric.held():
         manager.hangup()
         until(lambda: plugin.hello().get("sweeping") and manager.mads_on_wire() > 0, "it sweeps")
-        asked = plugin.begin("apply", **plugin.change([wish.set(1, ("h1", "h5"))], [], False, plugin.list()[1] + 1))
+        asked = plugin.begin("apply", **plugin.change([wish.set(1, ("h1", "h5"))], [], plugin.list()[1] + 1))
         until(lambda: in_file(manager.partitions) == wish.partitions, "it is under way")
         assert not select.select([plugin.socket], [], [], 0)[0], "an answer before the ports have acknowledged it"
     answer = plugin.end(asked)
@@ -68,6 +68,20 @@ def test_only_changed_blocks_are_sent(manager, plugin, wish):
     assert plugin.apply([wish.set(1, ("h1", "h2", "h3"))])["blocks"] == 2
     assert plugin.apply([wish.entry(1)])["blocks"] == 0
     assert manager.mads_sent() - before == 2
+    wish.check(manager)
+
+
+def test_it_touches_only_numbers_that_it_was_given(new_fabric):
+    fabric = new_fabric()
+    manager = fabric.manager(plugin=True, plugin_options=f"socket={fabric.folder / 'sm/weft.sock'},pkeys=0x0010-0x001f+0x7001").start()
+    wish = Wish(fabric)
+    with Plugin(manager.socket) as plugin:
+        plugin.apply([wish.set(0x10, ("h1", "h2")), wish.set(0x7001, ("h1",))])
+        for change in ({"partitions": [partition(0x20, wish.guids("h1"))]}, {"removed": [0x20]}):
+            with pytest.raises(Refused, match="0x0020 is not one of weft's own on this fabric, 0x0010-0x001f\\+0x7001"):
+                plugin.apply(**change)
+        with pytest.raises(Refused, match="0x0010 is that of another partition, \"weft-0010\""):
+            plugin.apply([partition(0x10, wish.guids("h3"), name="weft-other")])
     wish.check(manager)
 
 
@@ -185,11 +199,12 @@ def test_an_older_change_is_refused(plugin, wish, manager):
     {"set": [{"pkey": "0x0001", "name": "weft-a", "members": [{"guid": "0x0002c90300100001", "membership": "owner"}]}]},
     {"set": "all"},
     {"removed": [1]},
+    {"removed": ["0x0001"]},
 ])
 def test_a_wrong_change_is_refused_and_nothing_changes(plugin, wish, manager, change):
     generation = plugin.list()[1]
     with pytest.raises(Refused) as refused:
-        plugin.ask("apply", **({"generation": generation + 1, "whole": False, "set": [], "removed": []} | change))
+        plugin.ask("apply", **({"generation": generation + 1, "set": [], "removed": []} | change))
     assert refused.value.kind == "invalid" and refused.value.text
     wish.check(manager)
     assert plugin.list()[1] == generation

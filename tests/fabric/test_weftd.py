@@ -423,3 +423,17 @@ def test_by_a_pool(by_way):
     site.remove_clusters("cfd")
     site.remove_clusters("sim", tenant="umbrella")
     assert site.master.sweeps() == sweeps and not invariants.ledger(site.dump())
+
+
+def test_what_is_shared_by_a_pool(by_way):
+    """Its number lies outside of those of clusters, and is on all ports as they are."""
+    site = by_way("pool", pkeys=(0x0010, 0x001F), shared=[{"name": "scratch", "pkey": "0x7002", "clusters": "full", "tenants": ["acme"]}])
+    site.make("cfd", 3, shared=["scratch"], **WIDE)
+    site.make("sim", 2, "umbrella")
+    tables = site.fabric.tables()
+    assert all(key(0x7002) in tables[site.fabric.net.port_guid(name)].keys for name in site.names)
+    members = {int(entry["pkey"], 16): {member["host"] for member in entry["members"]}
+               for entry in site.client.get("/v1/fabrics/ib0/partitions")["partitions"]}
+    assert members[0x7002] == site.hosts_of("cfd")
+    site.remove_clusters("cfd")
+    site.remove_clusters("sim", tenant="umbrella")

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <glib.h>
+#include <signal.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FUZZ_MESSAGE_MAX 8192
@@ -17,10 +19,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
             g_error("broken promise: %s", #condition);                                                                         \
     } while (0)
 
-/* GLib goes on after a call with wrong arguments; here it is a finding. */
+static void
+abort_on_trap(int number)
+{
+    abort();
+}
+
+/* GLib goes on after a call with wrong arguments; here it is a finding. Its fatal messages raise SIGTRAP, of which libFuzzer
+ * does not know: it saves the input on SIGABRT. */
 __attribute__((constructor)) static void
 make_criticals_fatal(void)
 {
+    signal(SIGTRAP, abort_on_trap);
     g_log_set_always_fatal((GLogLevelFlags)(G_LOG_FATAL_MASK | G_LOG_LEVEL_CRITICAL | G_LOG_LEVEL_WARNING));
 }
 

@@ -43,6 +43,7 @@ from weftlab.process import Process, enter  # noqa: E402
 
 STANDBY = "sm2"
 UP_SECONDS = 180
+PROGRAM_MAX = 300  # seconds; only one that hangs gets there: asking for all paths is 8,000 questions, each through three processes
 PARTITIONS = "Default=0x7fff, ipoib : ALL=limited, SELF=full ;\n"
 ROOM = """
 set -e
@@ -153,7 +154,9 @@ class Fabric:
     # --- programs in there ---
 
     def environment(self, host=SM):
-        return {"LD_PRELOAD": umad2sim(), "SIM_HOST": host, "WEFT_FABRIC": str(self.folder)}
+        found = {"LD_PRELOAD": umad2sim(), "SIM_HOST": host, "WEFT_FABRIC": str(self.folder)}
+        # To name functions a sanitizer opens files, by way of umad2sim: it would wait forever for a lock that is held already.
+        return found | ({"TSAN_OPTIONS": os.environ["TSAN_OPTIONS"] + ":symbolize=0"} if "TSAN_OPTIONS" in os.environ else {})
 
     def command(self, argv, host=SM, preload=True):
         """What runs argv inside, as the machine `host`."""
@@ -166,7 +169,7 @@ class Fabric:
         inside = ["env", "--chdir", str(scratch), *(f"{name}={value}" for name, value in wanted.items()), *map(str, argv)]
         return enter(self.room.pid, inside)
 
-    def run(self, *argv, host=SM, timeout=60, check=True):
+    def run(self, *argv, host=SM, timeout=PROGRAM_MAX, check=True):
         """Runs a program as that machine; returns its output."""
         done = subprocess.run(self.command(argv, host), capture_output=True, text=True, timeout=timeout, check=False)
         assert not check or done.returncode == 0, f"{argv}: {done.returncode}: {done.stderr or done.stdout}"
@@ -244,6 +247,9 @@ class Fabric:
                 self.console(f"X {number}")
 
 
+PKEYS = "0x0001-0x7ffe"  # that the plugin may write
+
+
 class Manager:
     """One opensm on the machine `name`, with its own files in a folder of that name.
 
@@ -257,7 +263,7 @@ class Manager:
         self.process = Process(self.folder / "opensm.process")
         self.options = OPTIONS | {"partition_config_file": self.partitions, "log_file": self.folder / "opensm.log"}
         if plugin:
-            self.options |= {"event_plugin_name": "weftosm", "event_plugin_options": plugin_options or f"socket={self.socket}"}
+            self.options |= {"event_plugin_name": "weftosm", "event_plugin_options": plugin_options or f"socket={self.socket},pkeys={PKEYS}"}
         self.options |= options or {}
         self.site = partitions
         self.ups = self.began = 0
@@ -276,19 +282,21 @@ class Manager:
         libraries = {"LD_LIBRARY_PATH": str(build_folder().resolve() / "src/opensm-plugin")} if self.plugin else {}
         environment = os.environ | folders | libraries | self.fabric.environment(self.name)
         del environment["LD_PRELOAD"]  # not for the shell
+        # A sanitizer that the plugin is built with must be there before opensm's first thread.
+        preload = " ".join(filter(None, [os.environ.get("WEFT_OPENSM_PRELOAD"), umad2sim()]))
         with self._others_held():
-            self.process.spawn(["sh", "-c", 'exec env LD_PRELOAD="$0" opensm -F opensm.conf <>console', umad2sim()],
+            self.process.spawn(["sh", "-c", 'exec env LD_PRELOAD="$0" opensm -F opensm.conf <>console', preload],
                                self.folder / "opensm.out", inside=self.fabric.room.pid, folder=self.folder,
                                environment=environment)
             for file, pid in (("pid", self.inner_pid()), ("pid-outside", self.process.pid)):
                 (self.folder / file).write_text(f"{pid}\n", encoding="ascii")
-            self.status()
+            until(self._knows_own_port, lambda: f"{self.name} finds its own port: {self.log()[-2000:]}")
         return self.wait_up() if wait else self
 
     @contextmanager
     def _others_held(self):
-        """A manager that starts ignores SMInfo requests for a moment, one that is killed forever. On a real machine they time out
-        and are sent again; umad2sim has no timeouts, and whoever asked would wait forever."""
+        """A manager ignores SMInfo requests until its first sweep has found its own port, and one that is killed does so forever.
+        On a real machine they time out and are sent again; umad2sim has no timeouts, and whoever asked would wait forever."""
         others = [Process(found).pid for found in self.fabric.folder.glob("*/opensm.process") if found != self.process.pid_file]
         others = [pid for pid in others if pid]
         for pid in others:
@@ -356,6 +364,10 @@ class Manager:
         until(lambda: self.process.pid is None or until_text in text_of(out)[before:], f"opensm answers {line}")
         assert self.process.pid, f"opensm ended: {text_of(out)[-2000:]}{self.log()[-2000:]}"
         return text_of(out)[before:]
+
+    def _knows_own_port(self):
+        """It is the first that a sweep finds."""
+        return " scanned on 0 nodes" not in self.ask("portstatus", " nodes in ")
 
     def status(self):
         return self.ask("status", "Known SMs")

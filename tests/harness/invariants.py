@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from .world import Member
 
 SYSTEM = "-system"  # the tenant of the system's own clusters
-QUOTAS = ("clusters", "nodes", "cores", "memory", "gpus", "vfs")
+QUOTAS = ("clusters", "nodes", "cores", "memory", "gpus", "vfs", "storage")
 
 
 # --- the ledger: claims and records explain each other, at any moment ---
@@ -63,7 +63,8 @@ def cluster_claims(cluster):
         "clusters": 1,
         "nodes": sum(g["count"] for g in groups),
         "cores": sum(g["count"] * g["cores"] for g in groups),
-        "memory": sum(g["count"] * g["memory"] for g in groups),
+        "memory": sum(g["count"] * (g["memory"] + cluster.get("shm", 0)) for g in groups),
+        "storage": sum(g["count"] * g.get("disk", 0) for g in groups),
         "gpus": sum(g["count"] * g["gpus"] for g in groups),
         "vfs": sum(g["count"] * g["rails"] for g in groups if not (cluster.get("bridged") and g.get("path", "auto") == "auto")),
     }
@@ -74,9 +75,42 @@ def cluster_claims(cluster):
     return [(f"cluster/{cluster['id']}", 0)] + shares + [(f"image/{image}", count) for image, count in images.items()]
 
 
+def saved_max(size):
+    return size + size // 64 + (64 << 20)
+
+
+def checkpoint_storage(checkpoint):
+    """Bytes of its files; while it is made, the most that they may have."""
+    files = [node[part]["size"] for node in checkpoint.get("nodes", []) for part in ("saved", "disk") if node.get(part)]
+    if files or checkpoint.get("state") == "failed":
+        return sum(files)
+    groups = checkpoint["wish"]["groups"]
+    return sum(g["count"] * (saved_max(g["memory"]) + (saved_max(g["disk"]) if g.get("disk") else 0)) for g in groups)
+
+
+def answer_claims(dump):
+    """What is kept of answers to a tenant, by their bytes; an operator's are not bounded."""
+    for key, record in dump.records.get("request", {}).items():
+        if record["scope"]:
+            body = record["value"]["body"]
+            yield f"request {key}", f"tenant/{record['scope']}/answers", 1024 + len((body or "").encode())
+
+
+def template_claims(template):
+    if not template.get("tenant"):
+        return []
+    tenant, stored = template["tenant"], 0 if template["state"] == "failed" else template.get("size", 0) + template.get("disk_size", 0)
+    bytes_of = "storage" if template.get("source") else "templates"
+    counted = [] if template.get("source") else [(f"tenant/{tenant}/template-count", 1)]
+    return counted + ([(f"tenant/{tenant}/{bytes_of}", stored)] if stored else [])
+
+
 def checkpoint_claims(checkpoint):
     images = Counter(group["image"] for group in checkpoint["wish"]["groups"])
     counted = [] if checkpoint.get("hidden") else [(f"tenant/{checkpoint['tenant']}/checkpoints", 1)]
+    stored = checkpoint_storage(checkpoint)
+    if stored:
+        counted.append((f"tenant/{checkpoint['tenant']}/storage", stored))
     return counted + [(f"image/{image}", count) for image, count in images.items()]
 
 
@@ -100,6 +134,7 @@ def expected_claims(dump):
         "cluster": cluster_claims,
         "cluster-status": lambda value: [(f"fabric/{value['fabric']}/pkey/{value['pkey']}", 0)] if value.get("pkey") else [],
         "checkpoint": checkpoint_claims,
+        "template": template_claims,
         "primed": primed_claims,
         "principal": principal_claims,
         "reservation": lambda _: [("reservations", 1)],
@@ -108,6 +143,7 @@ def expected_claims(dump):
     for kind, make in makers.items():
         for key, value in dump.values(kind).items():
             yield from ((f"{kind} {key}", resource, amount) for resource, amount in make(value))
+    yield from answer_claims(dump)
 
 
 def ledger(dump):
@@ -253,7 +289,25 @@ def world(dump, world, lost=()):
     wrong += [f"move {key} has not ended" for key in dump.values("move")]
     evicting = {name for name, host in dump.values("host").items() if host.get("evicting")}
     wrong += [f"node {key} is still on {node['host']}" for key, node in nodes.items() if node["host"] in evicting]
+    wrong += marks(dump, world, lost)
     return wrong + partitions(dump, world) + networks(dump, world, lost) + images(dump, world, lost) + templates(dump, world, lost) + counts(dump)
+
+
+def marks(dump, world, lost=()):
+    """Every mark is of this site, and of a stay that a record tells of; so no host is held."""
+    own = dump.values("meta")["site"]["id"]
+    stays = {(node["host"], key, node.get("placement")) for key, node in dump.values("node").items()}
+    wrong = [f"host {name} is held: {status.get('reason')}" for name, status in dump.values("host-status").items() if status["state"] == "held"]
+    for host, kind, name, site, stay in sorted(world.marks()):
+        if host in lost:
+            continue
+        if site != own:
+            wrong.append(f"{kind} {name} on {host} is marked as of site {site}, not {own}")
+        if kind == "node" and (host, name, stay) not in stays:
+            wrong.append(f"node {name} on {host} is marked as of stay {stay}, and no record tells of that")
+    ended = dump.values("ended")
+    wrong += [f"node {key} is there, and has ended" for key, node in dump.values("node").items() if f"node/{key}/{node.get('placement')}" in ended]
+    return wrong
 
 
 def address(host):

@@ -100,13 +100,19 @@ class Plugin:
         return self.ask("topology")["map"]
 
     def apply(self, partitions=(), removed=(), whole=False, generation=None):
-        generation = generation or self.list()[1] + 1
-        return self.ask("apply", **self.change(partitions, removed, whole, generation))
+        """whole: what is not among the partitions goes."""
+        there, last = self.list()
+        if whole:
+            removed = [number for number, entry in there.items() if entry["name"].startswith("weft-")]
+            removed = set(removed) - {int(entry["pkey"], 16) for entry in partitions}
+        named = [(number, there[number]["name"] if number in there else "") for number in removed]
+        return self.ask("apply", **self.change(partitions, named, generation or last + 1))
 
     @staticmethod
-    def change(partitions, removed, whole, generation):
-        return {"generation": generation, "whole": whole, "set": list(partitions),
-                "removed": [f"0x{number:04x}" for number in removed]}
+    def change(partitions, removed, generation):
+        """removed: number and name of each."""
+        return {"generation": generation, "set": list(partitions),
+                "removed": [{"pkey": f"0x{number:04x}", "name": name} for number, name in removed]}
 
     def verify(self, *guids):
         """{guid: table}, as the plugin read them back."""

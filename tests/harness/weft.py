@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import tempfile
@@ -55,10 +56,10 @@ def host(name, **changes):
 
 def default_config(root, hosts=4):
     return {
-        "store": {"path": str(root / "weft.db")},
+        "store": {"path": str(root / "weft.db"), "reserve": "64K"},  # copied with the store
         "hypervisor": {"driver": "fake", "world": str(root / "hosts")},
         "fabric": {"driver": "fake", "world": str(root / "fabric")},
-        "api": {"socket": str(root / "weft.sock"), "requests_per_second": 100000, "requests_burst": 100000},
+        "api": {"socket": str(root / "weft.sock"), "requests_per_second": 100000, "requests_burst": 100000, "processor_per_tenant": 100},
         "control": {
             "backoff_base": "20ms",
             "backoff_max": "200ms",
@@ -74,7 +75,7 @@ def default_config(root, hosts=4):
             "list_deadline": "1s",
             "apply_deadline": "2s",
         },
-        "fabrics": [{"name": "ib0", "pkey_first": "0x0001", "pkey_last": "0x7ffe", "guid_prefix": "0x02c9010000000000", "vxlan_base": 10000}],
+        "fabrics": [{"name": "ib0", "pkey_first": "0x0001", "pkey_last": "0x3fff", "guid_prefix": "0x02c9010000000000", "vxlan_base": 10000}],
         "hosts": [host(f"n{i + 1}") for i in range(hosts)],
         "tenants": [{"name": "acme"}, {"name": "umbrella"}],
         "principals": [
@@ -125,7 +126,7 @@ class Client:
         with contextlib.closing(self.connect()) as connection:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
-            return Answer(answer.status, dict(answer.getheaders()), answer.read().decode())
+            return Answer(answer.status, dict(answer.getheaders()), answer.read().decode(errors="replace"))
 
     def expect(self, status, method, path, body=None, headers=None):
         answer = self.request(method, path, body, headers)
@@ -204,6 +205,7 @@ class Weft:
         self.world = World(self.root / "hosts", self.root / "fabric")
         self.process = None
         self.prefix = []  # of weftd's command: what brings it elsewhere
+        self.messages = ""  # that it logs beside the usual: "all"
         self.client = Client(lambda: UnixConnection(self.socket))
 
     @property
@@ -211,19 +213,34 @@ class Weft:
         return self.root / "weft.sock"
 
     @property
+    def blobs(self):
+        """The folder of files of images, templates and checkpoints."""
+        return Path(self.config["store"]["path"]).with_name("images")
+
+    @property
     def log(self):
         return self.root / "weftd.log"
 
     def clone(self):
-        """A copy of a stopped site: the same store and world in another folder."""
+        """A copy of a stopped site: the same store and world in another folder, whose hosts are nobody's yet."""
         assert self.process is None
-        other = Weft()
+        other = type(self)()
         shutil.copytree(self.root, other.root, dirs_exist_ok=True)
         text = json.dumps(self.config).replace(str(self.root), str(other.root))
         other.config = json.loads(text)
         for name in ("weft.sock", "weftd.log"):
             (other.root / name).unlink(missing_ok=True)
+        for record in other.root.glob("**/owner"):
+            record.unlink()
         return other
+
+    def take_hosts(self):
+        """An operator has all hosts taken from another weftd, or for a store that is older than they are."""
+        def whose():
+            return {host["name"]: host.get("reason") or "" for host in self.client.get("/v1/hosts")["items"]}
+
+        self.cli("site", "take", "--yes", *whose())
+        until(lambda: not any("weft site take" in reason for reason in whose().values()), lambda: f"the hosts are taken: {whose()}")
 
     # --- the process ---
 
@@ -231,7 +248,7 @@ class Weft:
         """False when it died of the failpoint before it could serve."""
         assert self.process is None
         self.write_config()
-        environment = surroundings() | {"G_MESSAGES_DEBUG": "", "G_DEBUG": "fatal-criticals"}
+        environment = surroundings() | {"G_MESSAGES_DEBUG": self.messages, "G_DEBUG": "fatal-criticals", "WEFT_CLOCK": str(self.root / "clock")}
         if failpoint:
             environment["WEFT_FAILPOINT"] = failpoint
         if failpoint_log:
@@ -255,6 +272,12 @@ class Weft:
                               timeout=PATIENCE, check=False)
         assert done.returncode > 0, f"weftd ended with {done.returncode}"
         return done.stderr
+
+    def set_clock(self, seconds, boot=None):
+        """The clock of weftd's machine is wrong by that. boot: a name, as if the machine had booted since."""
+        path = self.root / "clock.new"
+        path.write_text(f"{seconds} {boot}" if boot else f"{seconds}", encoding="utf-8")
+        path.rename(self.root / "clock")
 
     def write_config(self):
         (self.root / "weft.yaml").write_text(json.dumps(self.config, indent=1), encoding="utf-8")
@@ -336,6 +359,37 @@ class Weft:
         return done
 
     # --- what is in the store ---
+
+    # --- what weftd has ended, and what is left of it all the same ---
+
+    def site(self):
+        """The id of its site."""
+        return self.dump().values("meta")["site"]["id"]
+
+    def prove(self, *keys):
+        """The store has a record that these ended. It has a place, as an operator's word has: of an image's file that is not there yet it
+        would be dropped."""
+        with contextlib.closing(sqlite3.connect(self.root / "weft.db", timeout=PATIENCE)) as store, store:
+            store.executemany("INSERT OR IGNORE INTO record (kind, key, scope, place, revision, value) VALUES ('ended', ?, '', '-', 1, '{}')",
+                              [(key,) for key in keys])
+
+    def add_ended(self, host, name, like):
+        """A domain that has ended, and is there: a copy of another one, renamed."""
+        self.prove(f"node/{name.removeprefix('weft-')}/{self.world.stay(like)}")
+        self.world.add_stray(host, name, like)
+
+    def add_ended_network(self, host, vxlan, cluster, *peers):
+        self.prove(f"network/{cluster}")
+        self.world.add_network(host, vxlan, cluster, *peers, site=self.site())
+
+    def add_ended_image(self, host, digest):
+        self.prove(f"image/{digest}")
+        self.world.add_image(host, digest, site=self.site())
+
+    def add_ended_memory(self, host, name):
+        memory = f"{self.site()}-{name}"
+        self.prove(f"memory/{memory}")
+        self.world.add_primed(host, memory)
 
     def dump(self):
         return dump.read(self.config["store"]["path"])

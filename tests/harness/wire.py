@@ -3,6 +3,7 @@
 import contextlib
 import json
 import socket
+import ssl
 
 
 def raw(weft, text=b""):
@@ -15,8 +16,17 @@ def raw(weft, text=b""):
     return connection
 
 
+def secure(weft, text=b""):
+    """The same over TLS."""
+    context = ssl.create_default_context(cafile=weft.config["api"]["tls_certificate"])
+    connection = context.wrap_socket(socket.create_connection(("127.0.0.1", weft.tcp_port()), timeout=10), server_hostname="127.0.0.1")
+    connection.sendall(text)
+    return connection
+
+
 def request_text(path, token, *headers, method="GET", body=None):
-    lines = [f"{method} {path} HTTP/1.1", "Host: weft", f"Authorization: Bearer {token}", *headers]
+    """token None: as the local user."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: weft", *([f"Authorization: Bearer {token}"] if token else []), *headers]
     data = json.dumps(body) if body is not None else ""
     if data:
         lines += ["Content-Type: application/json", f"Content-Length: {len(data)}"]

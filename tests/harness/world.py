@@ -1,6 +1,9 @@
 """The world of the fakes, seen and changed behind weft's back (see fake-hypervisor.h, fake-fabric.h and faults.h)."""
 
+import contextlib
+import fcntl
 import json
+import os
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -53,16 +56,21 @@ class World:
     def remove_domain(self, host, name):
         (self.hosts / host / "domains" / f"{name}.xml").unlink()
 
+    def add_domain(self, host, name, text):
+        self._put(self.hosts / host / "domains" / f"{name}.xml", text)
+
     def add_foreign(self, host, name):
         """A domain that somebody else runs there."""
-        self._put(self.hosts / host / "domains" / f"{name}.xml", FOREIGN.format(name=name))
+        self.add_domain(host, name, FOREIGN.format(name=name))
 
     def add_stray(self, host, name, like):
-        """A domain with weft's mark that no wish explains: a copy of another one, renamed."""
-        source = next(self.hosts.glob(f"*/domains/{like}.xml"))
-        node = like.removeprefix("weft-")
-        text = source.read_text(encoding="utf-8").replace(node, name.removeprefix("weft-"))
-        self._put(self.hosts / host / "domains" / f"{name}.xml", text)
+        """A domain with weft's mark that no record explains: a copy of another one, renamed."""
+        text = self.definition(like).replace(like.removeprefix("weft-"), name.removeprefix("weft-"))
+        self.add_domain(host, name, text)
+
+    def stay(self, name):
+        """The placement that its mark names."""
+        return self.definition(name).removeprefix("<!--fake ").split(" ", 3)[2]
 
     # --- networks and images ---
 
@@ -71,14 +79,14 @@ class World:
         found = {}
         for path in self.hosts.glob("*/networks/[0-9]*"):
             try:
-                lines = path.read_text(encoding="utf-8").split()
+                mark, *peers = path.read_text(encoding="utf-8").splitlines()
             except FileNotFoundError:
                 continue
-            found[path.parent.parent.name, int(path.name)] = (lines[0], lines[1:])
+            found[path.parent.parent.name, int(path.name)] = (mark.split()[0], peers)
         return found
 
-    def add_network(self, host, vxlan, cluster, *peers):
-        self._write(self.hosts / host / "networks" / str(vxlan), (cluster, *peers))
+    def add_network(self, host, vxlan, cluster, *peers, site=None):
+        self._write(self.hosts / host / "networks" / str(vxlan), (f"{cluster} {site}" if site else cluster, *peers))
 
     def remove_network(self, host, vxlan):
         (self.hosts / host / "networks" / str(vxlan)).unlink()
@@ -91,9 +99,28 @@ class World:
                 found.setdefault(path.parent.parent.name, set()).add(path.name.removeprefix("image-"))
         return found
 
-    def add_image(self, host, digest, content=b"nobody's"):
+    def marks(self):
+        """{(host, kind, id, site, stay)} of all that carries weft's mark: nodes (their domains and files), networks, images, memory."""
+        found = set()
+        for path in self.hosts.glob("*/domains/weft-*"):
+            if path.suffix in (".xml", ".off", ".in", ".out"):
+                with contextlib.suppress(FileNotFoundError):
+                    words = path.read_text(encoding="utf-8").removeprefix("<!--fake ").split(" ", 3)
+                    found.add((path.parent.parent.name, "node", *words[:3]))
+        for path in self.hosts.glob("*/networks/[0-9]*"):
+            with contextlib.suppress(FileNotFoundError):
+                found.add((path.parent.parent.name, "network", *(path.read_text(encoding="utf-8").splitlines()[0] + " -").split()[:2], ""))
+        for path in self.hosts.glob("*/pool/*.mark"):
+            subject, site, *stay = path.name.removesuffix(".mark").split(".")
+            kind, name = ("image", subject.removeprefix("image-")) if subject.startswith("image-") else ("node", subject.removeprefix("weft-"))
+            found.add((path.parent.parent.name, kind, name, site, *(stay or [""])))
+        return found | {(host, "memory", name, name.split("-")[0], "") for host, names in self.primed().items() for name in names}
+
+    def add_image(self, host, digest, content=b"nobody's", site=None):
         folder = self.hosts / host / "pool"
         folder.mkdir(parents=True, exist_ok=True)
+        if site:
+            (folder / f"image-{digest}.{site}.mark").touch()
         (folder / f"image-{digest}").write_bytes(content)
 
     # --- forks ---
@@ -115,8 +142,10 @@ class World:
 
     def plugged(self, host, name):
         """What was plugged into it ("+ALIAS") or unplugged ("-ALIAS")."""
-        path = self.hosts / host / "domains" / f"{name}.plugged"
-        return set(path.read_text(encoding="utf-8").split()) if path.exists() else set()
+        try:
+            return set((self.hosts / host / "domains" / f"{name}.plugged").read_text(encoding="utf-8").split())
+        except FileNotFoundError:  # nothing was; or it has just left that host
+            return set()
 
     def is_plugged(self, host, name, alias="ua-nic"):
         return f"+{alias}" in self.plugged(host, name)
@@ -138,6 +167,11 @@ class World:
         with (self.hosts / "reboots").open("a", encoding="utf-8") as file:
             file.write(f"{host}\n")
 
+    def set_clock(self, host, seconds):
+        """The host's clock is wrong by that."""
+        (self.hosts / host).mkdir(parents=True, exist_ok=True)
+        self._write(self.hosts / host / "clock", [str(seconds)])
+
     def part(self, *pairs):
         """Guests on these pairs of hosts do not reach each other; no pairs: all do."""
         self._write(self.hosts / "apart", [" ".join(pair) for pair in pairs])
@@ -155,6 +189,18 @@ class World:
 
     def bring_back(self, host):
         self.fault(host=host)
+
+    @contextlib.contextmanager
+    def locked(self, host, folder="domains"):
+        """Whoever is to look at the host's domains, or to change what is in that folder, waits until this ends."""
+        path = self.hosts / host / folder
+        path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def fabric_fault(self, *lines):
         for folder in self._fabric_folders() or [self.fabric]:
@@ -223,6 +269,11 @@ class World:
         path = self._fabric_file("partitions") / f"0x{number:04x}"
         name = path.read_text(encoding="utf-8").splitlines()[0]
         self._write(path, [name, *members])
+
+    def overtake(self):
+        """Somebody else has changed the fabric, with a generation that is much later."""
+        path = self._fabric_file("generation")
+        self._write(path, [str(int(path.read_text(encoding="utf-8")) * 2)])
 
     def remove_partition(self, number):
         (self._fabric_file("partitions") / f"0x{number:04x}").unlink()

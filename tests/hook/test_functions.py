@@ -308,15 +308,42 @@ def test_libvirtd_died_between_prepare_and_start(host):
     assert host.records() == ["weft-b-1"] and host.links() == ["weft10001", "wefv10001"]
 
 
-def test_libvirtd_died_before_the_hook_began(host):
-    """Its parent is now another one, which lives forever: nobody would ever take such a record for dead."""
+def prepare_for_nobody(host, text):
+    """By a libvirtd that does not listen any more."""
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(host.command("qemu", "weft-a-1", "prepare"), input=domain("a-1", devices=[device(vf=0)]), stdout=subprocess.DEVNULL,
-                          stderr=writer, text=True, check=False)
+    done = subprocess.run(host.command("qemu", "weft-a-1", "prepare"), input=text, stdout=subprocess.DEVNULL, stderr=writer, text=True, check=False)
     os.close(writer)
-    assert done.returncode != 0
+    return done.returncode
+
+
+def test_libvirtd_died_before_the_hook_began(host):
+    """Its parent is now another one, which lives forever: nobody would ever take such a record for dead."""
+    assert prepare_for_nobody(host, domain("a-1", devices=[device(vf=0)])) != 0
     assert host.records() == [] and host.links() == [] and vendor(host, 0)[2] == "Down"
+
+
+# Runs the rest of its words when the shell that it was forked by is gone.
+ORPHAN = """text=$1; shift
+{ while read -r pid name state parent rest </proc/self/stat && [ "$parent" = $$ ]; do :; done; exec "$@" <"$text"; } & exit"""
+
+
+def test_libvirtd_died_between_fork_and_exec_of_another_child(host):
+    """Which has the pipe's other end in its place for a moment, here: until the hook has ended."""
+    text = host.root / "a-1.xml"
+    text.write_text(domain("a-1", devices=[device(vf=0)]), encoding="utf-8")
+    subprocess.run(["sh", "-c", ORPHAN, "sh", text, *host.command("qemu", "weft-a-1", "prepare")], capture_output=True, check=True)
+    assert host.records() == [] and host.links() == [] and vendor(host, 0)[2] == "Down"
+
+
+def test_hook_of_a_dead_libvirtd_comes_after_that_of_the_next(host):
+    """What runs by now is not undone for one that nobody waits for."""
+    text = domain("a-1", vxlan=10007, devices=[device(vf=0)])
+    assert accepted(host.hook("qemu", "weft-a-1", "prepare", text))
+    before = vendor(host, 0)
+    assert before[2] == "Follow"
+    assert prepare_for_nobody(host, text) != 0
+    assert vendor(host, 0) == before and host.records() == ["weft-a-1"] and host.links() == ["weft10007", "wefv10007"]
 
 
 def test_node_outlives_libvirtd(host):

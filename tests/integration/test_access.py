@@ -86,8 +86,8 @@ class Site:
         """weft on a terminal of its own."""
         pid, fd = pty.fork()
         if pid == 0:
+            resize(0, rows, columns)
             os.execve(build_folder() / "src/cli/weft", ["weft", *arguments], self.environment(**who) | {"TERM": "xterm", "PS1": "$ "})
-        resize(fd, rows, columns)
         terminal = Terminal(pid, fd)
         try:
             yield terminal

@@ -121,14 +121,25 @@ def test_removed_host_takes_no_node_while_it_is_looked_at(site, settle):
     settle(weft)
 
 
+def ended_partition(weft):
+    """Number and name of a partition whose cluster has ended, as the store knows."""
+    weft.client.create("past", 1)
+    number = int(weft.client.wait_phase("past", "ready")["partition"], 16)
+    name = weft.world.partitions()[number].name
+    weft.client.delete("past")
+    weft.client.wait_gone("past")
+    return number, name
+
+
 def test_survey_that_hangs_once(weft, settle):
+    number, name = ended_partition(weft)
     weft.client.create("cfd", 1)
     weft.client.wait_phase("cfd", "ready")
     weft.world.fabric_fault("hang list 1")
     faults = next(weft.world.fabric.glob("**/faults"))
     until(lambda: "hang" not in faults.read_text(encoding="utf-8"), "the manager was asked")
-    weft.world.add_foreign_partition(77, "weft-0zzzzzzzzzzz")
-    until(lambda: 77 not in weft.world.partitions(), "what no cluster explains is removed")
+    weft.world.add_foreign_partition(number, name)
+    until(lambda: number not in weft.world.partitions(), "what has ended is removed")
     settle(weft)
 
 
@@ -190,7 +201,7 @@ def test_stray_that_cannot_be_removed(weft):
     elsewhere = next(h for h in ("n1", "n2") if h != node["host"])
     weft.world.fault("fail stop 0 it is stuck", host=elsewhere)
     begin = time.monotonic()
-    weft.world.add_stray(elsewhere, "weft-0zzzzzzzzzzz-7", like=f"weft-{node['id']}")
+    weft.add_ended(elsewhere, "weft-0zzzzzzzzzzz-7", like=f"weft-{node['id']}")
     until(lambda: log_has(weft, "it is stuck", 10), "it was tried")
     assert time.monotonic() - begin > 0.5, "over and over"
     weft.client.create("more", 6)
@@ -277,13 +288,14 @@ def test_members_changed_behind_its_back(weft, settle):
     partition = weft.client.wait_phase("cfd", "ready")["partition"]
     path = next(weft.world.fabric.glob(f"**/partitions/{partition}"))
     settle(weft)
-    right = path.read_text(encoding="utf-8")
-    path.write_text(right + "0x0002c90300000009 0x02c9010000000009 full -1\n", encoding="utf-8")
+    _name, *right = path.read_text(encoding="utf-8").splitlines()
+    weft.world.change_partition(int(partition, 16), *right, "0x0002c90300000009 0x02c9010000000009 full -1")
     settle(weft)
     weft.stop()
-    path.write_text("".join(right.splitlines(True)[:-1]), encoding="utf-8")
+    weft.world.change_partition(int(partition, 16), *right[:-1])
     weft.start()
     settle(weft)
+    assert weft.client.cluster("cfd")["partition"] == partition
 
 
 def test_evict_without_room_tells_why(site, settle):
@@ -324,7 +336,7 @@ def test_stray_domain_is_looked_at_twice(site, settle):
     node = weft.client.nodes("cfd")[0]
     settle(weft)
     weft.stop()
-    weft.world.add_stray("n1", "weft-0zzzzzzzzzzz-7", like=f"weft-{node['id']}")
+    weft.add_ended("n1", "weft-0zzzzzzzzzzz-7", like=f"weft-{node['id']}")
     assert looks_before(restarted(weft, settle), "list-after", "stop-before") >= 2
 
 
@@ -341,8 +353,9 @@ def test_missing_domain_is_looked_for_twice(site, settle):
 
 def test_stray_partition_is_looked_at_twice(site, settle):
     weft = site(hosts=1)
+    number, name = ended_partition(weft)
     weft.stop()
-    weft.world.add_foreign_partition(77, "weft-0zzzzzzzzzzz")
+    weft.world.add_foreign_partition(number, name)
     assert looks_before(restarted(weft, settle), "survey-after", "apply-before") >= 2
 
 

@@ -6,6 +6,7 @@ import re
 import resource
 import socket
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,16 @@ def memory(weft):
     return int(fields[1]) * 4096
 
 
-def descriptors(weft):
-    return len(list(Path(f"/proc/{weft.process.pid}/fd").iterdir()))
+LISTENING = 2  # sockets of weftd that nobody is connected to
+
+
+def opened(weft):
+    """How many descriptors it has of each kind."""
+    kinds = Counter()
+    for path in Path(f"/proc/{weft.process.pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            kinds[os.readlink(path).split(":")[0]] += 1
+    return kinds
 
 
 # --- learning of others ---
@@ -163,39 +172,40 @@ def test_one_user_cannot_take_all_connections(site):
     with as_nobody(weft):
         held = [raw(weft, b"GET /v1/version HTTP/1.1\r\n") for _ in range(60)]
     assert seconds(lambda: weft.client.get("/v1/version")) < PROMPT
-    ended = 0
-    for connection in held:
+
+    def ended(connection):
         connection.setblocking(False)
-        with contextlib.suppress(BlockingIOError):
-            ended += connection.recv(1) == b""
-    assert ended == 50
+        try:
+            return connection.recv(1) == b""
+        except BlockingIOError:
+            return False
+        except ConnectionResetError:  # refused, with a request that nobody read
+            return True
+
+    until(lambda: sum(map(ended, held)) == 50, lambda: f"{sum(map(ended, held))} ended")
     for connection in held:
         connection.close()
 
     def heard():
         with as_nobody(weft), contextlib.closing(raw(weft, b"GET /v1/version HTTP/1.1\r\nHost: weft\r\n\r\n")) as connection:
-            return connection.recv(4096).startswith(b"HTTP/1.1 401")
+            try:
+                return connection.recv(4096).startswith(b"HTTP/1.1 401")
+            except ConnectionResetError:  # they still count
+                return False
 
     until(heard, "those that were closed no longer count")
 
 
-def test_long_reads_are_few_and_in_turns(weft):
-    """Usage is read page by page: one page of one request at a time, and a few requests of one principal."""
+def test_long_reads_leave_room(weft):
+    """Who reads all that it can waits for its own turns; others have theirs."""
     token = weft.token("acme-viewer")
     weft.client.create("cfd", 4)
     weft.client.wait_phase("cfd", "ready")
     answers = finish_together(weft, [request_text("/v1/usage", token) for _ in range(60)])
-    codes = [answer[9:12] for answer in answers]
-    assert set(codes) == {"200", "429"}
+    codes = {answer[9:12] for answer in answers}
+    assert codes == {"200"} or codes == {"200", "429"}
     assert seconds(lambda: weft.client.get("/v1/version")) < PROMPT
-    assert tenant_client(weft, "acme-viewer").get("/v1/usage")["tenants"]
-
-
-def test_a_long_page_counts_as_many_requests(site):
-    weft = site(changes={"api": {"requests_per_second": 1, "requests_burst": 40}})
-    viewer = tenant_client(weft, "acme-viewer")
-    statuses = [viewer.request("GET", "/v1/events?limit=1000").status for _ in range(8)]
-    assert statuses == [200] * 4 + [429] * 4
+    assert tenant_client(weft, "umbrella-viewer").get("/v1/usage")["tenants"]
 
 
 def test_connections_leave_descriptors_for_the_hosts(site):
@@ -234,11 +244,11 @@ def test_streams_that_are_not_read_cost_nothing(site):
         weft.client.delete("cfd")
         weft.client.wait_gone("cfd")
     token = weft.token("acme-viewer")
-    before, size = descriptors(weft), memory(weft)
+    before, size = opened(weft).total(), memory(weft)
     for _ in range(5):
         for connection in [raw(weft, request_text("/v1/events", token, "Accept: text/event-stream", "Last-Event-ID: " + "0" * 16)) for _ in range(20)]:
             connection.close()
-    until(lambda: descriptors(weft) <= before + 2, lambda: f"{descriptors(weft)} descriptors, {before} before")
+    until(lambda: opened(weft).total() <= before + 2, lambda: f"{opened(weft).total()} descriptors, {before} before")
     assert memory(weft) - size < 32 << 20
 
 
@@ -254,12 +264,8 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
-def test_broken_http_leaves_nothing_behind(site, text):
-    """Each is answered or given up: weftd ends the connection."""
-    weft = site(changes={"api": {"idle_timeout": "1s"}})
-    weft.client.get("/v1/clusters")
-    before = descriptors(weft)
+def send_broken(weft, text):
+    """On twenty connections, which weftd ends, each."""
     with contextlib.ExitStack() as stack:
         connections = [stack.enter_context(contextlib.closing(raw(weft))) for _ in range(20)]
         for connection in connections:
@@ -270,7 +276,17 @@ def test_broken_http_leaves_nothing_behind(site, text):
             with contextlib.suppress(ConnectionResetError):
                 while connection.recv(1 << 16):
                     pass
-        until(lambda: descriptors(weft) <= before, "nothing of them is left")
+        until(lambda: opened(weft)["socket"] <= LISTENING, lambda: f"none of their sockets is left: {opened(weft)}")
+
+
+@pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
+def test_broken_http_leaves_nothing_behind(site, text):
+    """Each is answered or given up. Once first: weftd may begin to use something that it keeps."""
+    weft = site(changes={"api": {"idle_timeout": "1s"}})
+    send_broken(weft, text)
+    before = opened(weft)
+    send_broken(weft, text)
+    until(lambda: opened(weft).total() <= before.total(), lambda: f"nothing of them is left: {opened(weft) - before}")
     assert seconds(lambda: weft.client.get("/v1/version")) < PROMPT
 
 

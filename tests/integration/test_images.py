@@ -133,6 +133,20 @@ def test_upload_goes_on_after_a_kill(weft):
     assert send(weft.client, data, 2 * MIB).json["complete"], "what came before the kill was summed up again"
 
 
+def test_upload_of_which_a_power_cut_took_some_begins_anew(weft):
+    """Its sender is not told that it has sent something else: weft sends it once more by itself."""
+    data = content()
+    send(weft.client, data, 0, 2 * MIB)
+    weft.kill()
+    with (weft.root / "images" / (digest_of(data) + ".part")).open("r+b") as part:
+        part.write(bytes(4096))
+    weft.start()
+    answer = send(weft.client, data, 2 * MIB)
+    assert answer.status == 503 and "power cut" in answer.json["detail"], answer.text
+    assert state(weft.client, data) == (0, False)
+    upload(weft.client, data)
+
+
 def test_upload_that_was_only_not_checked_ends(weft):
     """Killed between the last byte and the check: nothing is left to send."""
     data = content()
@@ -210,6 +224,19 @@ def test_files_go_with_the_last_image(weft):
     weft.client.expect(204, "DELETE", "/v1/images/one")
     until(lambda: files(weft) == set(), lambda: f"nothing: {files(weft)}")
     assert weft.client.request("DELETE", "/v1/images/one").status == 404
+
+
+def test_image_that_is_added_again_at_once(weft):
+    """What is about to be removed is not told to be there: whoever sends it again keeps it."""
+    data = content()
+    for _ in range(20):
+        add(weft, "mpi", data)
+        weft.client.expect(204, "DELETE", "/v1/images/mpi")
+        assert state(weft.client, data) == (0, False)
+    add(weft, "mpi", data)
+    add(weft, "other", content(seed=2))
+    weft.client.expect(204, "DELETE", "/v1/images/other")
+    until(lambda: files(weft) == {digest_of(data)}, lambda: f"only what an image names: {files(weft)}")
 
 
 def test_files_go_also_when_killed(weft):

@@ -48,6 +48,25 @@ def identity(one):
     return {field: one[field] for field in ("id", "mac", "rank", "guids", "cores", "memory")}
 
 
+def test_a_wish_is_not_refused_while_hosts_are_silent(site, settle):
+    """Those with room did not answer the last look: nobody knows whether there is a place."""
+    weft = site(changes={"control": {"host_grace": "60s"}})
+    bridge(weft, layout="spread")
+    here = node(weft)["host"]
+    others = sorted({"n1", "n2", "n3", "n4"} - {here})
+    for name in others:
+        weft.world.fault("fail list", host=name)
+    until(lambda: all("does not answer" in (weft.client.get(f"/v1/hosts/{name}")["reason"] or "") for name in others), "they are silent")
+    move(weft)
+    weft.client.create("next", 1, path="bridge")  # by the time that it is ready the wish was looked at
+    weft.client.wait_phase("next", "ready")
+    assert not told(weft, "node-move-failed")
+    for name in others:
+        weft.world.fault(host=name)
+    wait_moved(weft, here)
+    settle(weft)
+
+
 def test_a_node_moves(weft, settle):
     bridge(weft, count=3)
     settle(weft)

@@ -57,7 +57,7 @@ def test_network_that_was_changed_behind_weft(weft, settle):
     (first, _), (second, _) = sorted(weft.world.networks())[:2]
     cluster = weft.world.networks()[first, vxlan][0]
     weft.world.remove_network(first, vxlan)
-    weft.world.add_network(second, vxlan, cluster, "somebody.else")
+    weft.world.add_network(second, vxlan, cluster, "somebody.else", site=weft.site())
     settle(weft)
     assert weft.client.cluster("cfd")["phase"] == "ready"
 
@@ -74,7 +74,7 @@ def test_network_that_is_gone_after_a_restart(weft, settle):
 def test_network_that_no_cluster_explains(weft, settle):
     weft.client.create("cfd", 1)
     weft.client.wait_phase("cfd", "ready")
-    weft.world.add_network("n3", 4711, "0zzzzzzzzzzz", "n1")
+    weft.add_ended_network("n3", 4711, "0zzzzzzzzzzz", "n1")
     until(lambda: ("n3", 4711) not in weft.world.networks(), "it is removed")
     until(lambda: any("network 4711" in event["message"] for event in weft.client.events()), "that is told")
     settle(weft)
@@ -344,8 +344,8 @@ def test_image_that_nobody_wants_any_more(weft, settle):
     weft.client.create("cfd", 1, image="own", path="bridge")
     weft.client.wait_phase("cfd", "ready")
     other = "n4" if weft.client.nodes("cfd")[0]["host"] != "n4" else "n1"
-    weft.world.add_image(other, "0" * 64)
-    until(lambda: other not in weft.world.images(), "one that is of no record is removed")
+    weft.add_ended_image(other, "0" * 64)
+    until(lambda: other not in weft.world.images(), "one that no record names any more is removed")
     assert weft.world.images(), "the other stays"
     weft.client.delete("cfd")
     weft.client.wait_gone("cfd")

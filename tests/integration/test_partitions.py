@@ -87,6 +87,21 @@ def test_who_waits_for_a_number_gets_it_when_the_site_gives_it_up(site, settle):
     settle(weft)
 
 
+def test_a_number_that_another_partition_took_comes_back_as_it_was(site, settle):
+    """As with a manager whose partitions are older: of the cluster's own partition under its former number the store knows that it ended."""
+    weft = site(hosts=1)
+    weft.client.create("cfd", 1)
+    number = number_of(weft, "cfd")
+    before = next(weft.world.fabric.glob(f"**/partitions/0x{number:04x}")).read_text(encoding="utf-8").strip()
+    settle(weft)
+    weft.world.add_foreign_partition(number)
+    until(lambda: number_of(weft, "cfd") != number, "the cluster has another number")
+    settle(weft)
+    weft.world.add_foreign_partition(number, before)
+    until(lambda: number not in weft.world.partitions(), "what came back is removed")
+    settle(weft)
+
+
 def test_what_others_change_is_looked_at_twice_without_a_further_hint(site, settle):
     weft = site(hosts=1, changes={"control": {"scan_interval": "1h", "patrol_interval": "1h"}})
     weft.client.create("cfd", 1, path="sriov")
@@ -277,14 +292,17 @@ def test_what_a_tenant_may_no_longer_share_is_taken_away(storage, settle):
 
 
 def test_a_shared_number_is_no_clusters(site):
-    weft = site(hosts=1, changes={"fabrics": [fabric(pkey_first="0x0001", pkey_last="0x0002")], "shared": [STORAGE | {"pkey": "0x0001"}]})
+    weft = site(hosts=1, changes={"fabrics": [fabric(pkey_first="0x0001", pkey_last="0x0002")], "shared": [STORAGE]})
     weft.client.create("cfd", 1)
-    assert number_of(weft, "cfd") == 2
+    assert number_of(weft, "cfd") == 1
     weft.stop()
     weft.config["shared"] = [STORAGE | {"pkey": "0x0002"}]
     weft.write_config()
-    done = weft.run_refused()
-    assert "P_Key 0x0002 of \"storage\" is that of cluster acme/cfd" in done
+    assert "P_Key 0x0002 of \"storage\" lies among those of clusters on fabric ib0, 0x0001 to 0x0002" in weft.run_refused()
+    weft.config["shared"] = [STORAGE]
+    weft.config["fabrics"] = [fabric(pkey_first="0x0002", pkey_last="0x0003")]
+    weft.write_config()
+    assert "0x0002 to 0x0003, leaves out 0x0001 of cluster acme/cfd; widen it" in weft.run_refused()
 
 
 def test_shared_partitions_are_repaired(storage, settle):

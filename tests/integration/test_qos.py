@@ -148,6 +148,15 @@ def test_guarantees_hold_over_a_restart(lanes):
     assert promises(weft) == {("n1", "mlx5_0", 1): 15 * G}
 
 
+def test_a_map_that_could_not_be_read_is_read_again(lanes):
+    weft = lanes(hosts=1)
+    weft.stop()
+    weft.world.fabric_fault("fail map 3 not now")
+    weft.start()
+    weft.client.create("cfd", 1, bandwidth="10G", path="sriov")
+    weft.client.wait_phase("cfd", "ready", sl=2)
+
+
 # --- refusals before anything changes ---
 
 

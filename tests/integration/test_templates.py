@@ -1,8 +1,10 @@
 """Templates: made by themselves, forked from, made anew and dropped; where that fails, nodes boot, and the events tell why."""
 
+import contextlib
 import hashlib
 import json
 import random
+import sqlite3
 
 import pytest
 from harness.files import KERNEL
@@ -173,9 +175,12 @@ def remove_file(weft, template):
 
 
 def break_head(weft, template):
-    """What hosts have is what was captured, and that is no saved domain."""
+    """What hosts have is what was captured, and that is not a saved domain. weftd looks at all hosts when it starts: it knows of these
+    files before it places anything."""
+    weft.stop()
     for name in ("n1", "n2", "n3", "n4"):
-        weft.world.add_image(name, template["digest"])
+        weft.world.add_image(name, template["digest"], site=weft.site())
+    weft.start()
 
 
 @pytest.mark.parametrize("damage", [damage_file, cut_file, remove_file, break_head])
@@ -190,6 +195,27 @@ def test_a_damaged_file_boots_and_is_captured_anew(weft, settle, damage):
     again = only(weft)
     system_gone(weft)
     assert {node.get("template") for node in create(weft, "third", 1).values()} == {again["id"]}
+    settle(weft)
+
+
+def test_a_damaged_file_is_not_taken_for_somebody_else_s(weft, settle):
+    """That a file has ended is proved once it is written. A look that comes before that must not hold the host for it."""
+    digest = captured(weft)["digest"]
+    weft.world.fault("slow prime 100", "invalid prime 1")
+    weft.client.create("second", 1, **SHAPE)
+    until(lambda: "invalid" not in (weft.world.hosts / "faults").read_text(encoding="utf-8"), "memory is made of the file, which is bad")
+    name = next(iter(weft.dump().values("primed").values()))["host"]
+    strange = ["f" * 63 + end for end in "01"]
+    with contextlib.closing(sqlite3.connect(weft.root / "weft.db", isolation_level=None)) as store:
+        store.execute("BEGIN IMMEDIATE")  # nothing is written until this ends
+        for image in strange:  # a look after the other
+            before = weft.log.read_text(encoding="utf-8").count("is left as it is")
+            weft.world.add_image(name, image, site=weft.site())
+            until(lambda before=before: weft.log.read_text(encoding="utf-8").count("is left as it is") > before, "it is looked at")
+    assert digest[:24] not in weft.log.read_text(encoding="utf-8")
+    for path in (weft.world.hosts / name / "pool").glob("image-ffff*"):
+        path.unlink()
+    weft.client.wait_phase("second", "ready")
     settle(weft)
 
 
@@ -300,9 +326,9 @@ def test_unused_is_dropped(site, settle):
     settle(weft)
 
 
-def test_memory_that_nobody_knows_is_removed(weft, settle):
+def test_memory_that_has_ended_is_removed(weft, settle):
     weft.client.wait_open()
-    weft.world.add_primed("n1", "1abc")
+    weft.add_ended_memory("n1", "1abc")
     until(lambda: not weft.world.primed(), "it is removed")
     settle(weft)
 

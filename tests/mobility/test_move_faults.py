@@ -13,9 +13,11 @@ SOURCE, TARGET, OTHER = "h1", "h2", "h3"
 GRACE = "6s"
 SHORT = 2.0  # seconds, within the grace
 # Slow enough to be struck: 256 MiB, of which a good part was never written to.
-CHANGES = {"control": CONTROL | {"host_grace": GRACE, "migration_bandwidth": "8M"}}
+CHANGES = {"control": CONTROL | {"host_grace": GRACE, "migration_bandwidth": "8M", "start_deadline": "40s"}}
 # Keeps the processor busy enough to be seen running, and counts.
 COUNT = "n=0; while :; do n=$((n+1)); echo $n > /tmp/count; i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; usleep 20000; done"
+# Lets QEMU send a little now and then, for a good minute, or until it is gone.
+SLOW = "p=$(pidof qemu-system-x86_64); for i in $(seq 45); do kill -STOP $p || break; sleep 1.5; kill -CONT $p; sleep 0.05; done; true"
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,8 @@ class Node:
 
     def settled(self):
         """No wish is left, the cluster is ready, and what must be true is."""
-        until(lambda: not self.cloud.dump().values("move"), lambda: f"the move has ended: {self.cloud.dump().values('move')}", 2 * BOOT)
+        until(lambda: not self.cloud.dump().values("move"),
+              lambda: f"the move has ended: {self.cloud.dump().values('move')}\n{self.cloud.log_tail()}", 2 * BOOT)
         self.cloud.heal_all()
         self.cloud.ready(NAME, timeout=2 * BOOT, ready=2)
         self.cloud.check(BOOT)
@@ -95,6 +98,40 @@ def test_link_is_cut_for_long(cloud, node, phase):
         node.lives_on()
 
 
+def hang_target(cloud, node):
+    """QEMU there waits for a page that it lacks, and so hears nobody, nor that the link broke."""
+    node.move("post-copy")
+    cloud.shell(TARGET, "kill -STOP $(pidof qemu-system-x86_64)")
+    cloud.cut(TARGET)
+    time.sleep(SHORT)
+    cloud.heal(TARGET)
+
+
+def test_target_hangs(cloud, node):
+    """Nobody can let it go on: it is created anew."""
+    hang_target(cloud, node)
+    node.settled()
+
+
+@pytest.mark.parametrize("libvirtd", (False, True))
+def test_target_hangs_and_weftd_dies(cloud, node, libvirtd):
+    """Whoever began the post-copy is gone. To the source's libvirtd it is broken then, unless that was gone first: it is the next weftd
+    that breaks it off."""
+    hang_target(cloud, node)
+    if libvirtd:
+        cloud.stop_libvirtd(SOURCE)
+    cloud.stop_weftd()
+    if libvirtd:
+        cloud.start_libvirtd(SOURCE)
+    cloud.start_weftd()
+    node.settled()
+
+
+def test_target_hangs_and_cluster_goes(cloud, node):
+    hang_target(cloud, node)
+    cloud.remove_all()
+
+
 @pytest.mark.parametrize("phase", ("copy", "switch", "post-copy"))
 def test_target_dies(cloud, node, phase):
     node.move(phase)
@@ -121,6 +158,17 @@ def test_weftd_dies(cloud, node, phase):
     node.settled()
     if phase != "switch":
         node.lives_on()
+
+
+def test_weftd_dies_and_post_copy_is_slow(cloud, node):
+    """It goes on for longer than one that hangs is waited for, and libvirt takes it for broken."""
+    cloud.run(f"{NAME}[0]", "dd", "if=/dev/urandom", "of=/tmp/fill", "bs=1M", "count=80")
+    node.move("post-copy")
+    cloud.stop_weftd()
+    cloud.start_weftd()
+    cloud.exec(SOURCE, "sh", "-c", SLOW, timeout=2 * BOOT)
+    node.settled()
+    node.lives_on()
 
 
 @pytest.mark.parametrize("phase, host", (("copy", SOURCE), ("post-copy", TARGET)))

@@ -43,15 +43,16 @@ def test_measure(mover):
 
 
 def test_plug(mover):
-    """With the host kept out of its port, and in a time that a fork can bear."""
+    """With the host kept out of its port; once more is the same."""
     bridge = re.search(r"source bridge='(\w+)'", mover.virsh(mover.host, "dumpxml", mover.domain)).group(1)
     device = DEVICE.format(bridge=bridge)
     plugged = mover.drive("plug", mover.host, mover.domain, text=device)
     assert plugged["ok"], plugged
-    assert mover.drive("plug", mover.host, mover.domain, text=device)["seconds"] < plugged["seconds"]
+    again = mover.drive("plug", mover.host, mover.domain, text=device)
+    assert again["ok"], again
     ports = mover.shell(mover.host, "for p in /sys/class/net/wef0*; do cat $p/brport/group_fwd_mask; done").split()
     assert ports == ["0xfffd"] * 2, ports
-    assert "ua-extra" in mover.virsh(mover.host, "dumpxml", mover.domain)
+    assert mover.virsh(mover.host, "dumpxml", mover.domain).count("ua-extra") == 1
     unplugged = mover.drive("unplug", mover.host, mover.domain, text=device)
     assert unplugged["ok"], unplugged
     assert "ua-extra" not in mover.virsh(mover.host, "dumpxml", mover.domain)

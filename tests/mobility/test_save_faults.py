@@ -73,7 +73,7 @@ def test_disk_of_weftd_is_full(cloud):
         told = fails(cloud, "full")
     finally:
         cloud.shell(SWITCH, f"umount -l {folder}")
-    assert "space" in told.lower(), told
+    assert "make room" in told and str(folder) in told, told
 
 
 def saved_files(cloud):

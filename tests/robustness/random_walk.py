@@ -34,6 +34,7 @@ FAULTS = ("fail start 2 broken", "fail stop 2 stuck", "fail list 1 deaf", "fail 
           "fail plug 2 no port", "slow move 60", "slow save 30", "hang move 1", "hang save 1",
           "slow start 30", "slow stop 30", "slow connect 30", "slow sync 30",
           "hang start 1", "hang list 1", "hang inspect 1", "hang connect 1", "hang open 1", "hang sync 1", "hang meet 1")
+JUMPS = tuple(sign * seconds for seconds in (3600, 86400, 3650 * 86400) for sign in (1, -1))
 FABRIC_FAULTS = ("fail apply 2 busy", "slow apply 30", "hang apply 1")
 
 
@@ -46,6 +47,7 @@ class Model:
     checkpoints: dict = field(default_factory=dict)  # (tenant, name): count of nodes
     away: dict = field(default_factory=dict)  # host: "lost", "drained", "emptied" or "evicted"
     foreign: set = field(default_factory=set)  # (host, domain)
+    strays: set = field(default_factory=set)  # (host, domain) with weft's mark that no record explains
     serial: int = 0
 
     def room(self):
@@ -219,7 +221,8 @@ class Walk:
         return f"back {name} (was {how})"
 
     def running(self):
-        return sorted((host, name) for host, names in self.weft.world.domains().items() for name in names if name.startswith("weft-"))
+        return sorted((host, name) for host, names in self.weft.world.domains().items() for name in names
+                      if name.startswith("weft-") and (host, name) not in self.model.strays)
 
     def reboot(self):
         running = self.running()
@@ -247,6 +250,37 @@ class Walk:
         self.model.foreign.add((host, name))
         return f"foreign {name} on {host}"
 
+    def stray(self):
+        """As of another store: its host is held until an operator says that it may go."""
+        running = self.running()
+        if not running or self.model.strays:
+            return None
+        self.model.serial += 1
+        host, name = f"n{self.random.randint(1, HOSTS)}", f"weft-0zzzzzzzz{self.model.serial:03}-7"
+        try:
+            self.weft.world.add_stray(host, name, like=self.random.choice(running)[1])
+        except (FileNotFoundError, StopIteration):
+            return None
+        self.model.strays.add((host, name))
+        return f"stray {name} on {host}"
+
+    def release(self):
+        """An operator lets go what is held on hosts that can be reached; until then it was left as it is."""
+        for host, name in sorted(self.model.strays):
+            if host in self.site.lost:
+                continue
+            assert host in self.weft.world.where(name), f"{name} on {host} was removed without a proof"
+            self.site.until(lambda: self.is_gone(host, name), lambda: f"{name} on {host} is held, and then gone: {self.weft.log_tail()}")
+            self.model.strays.discard((host, name))
+
+    def is_gone(self, host, name):
+        """Asks for its removal wherever it is held: a weftd that has just started does not know of it yet."""
+        items = self.site.alive(lambda: self.site.client.items("/v1/site"))
+        keys = [item["key"] for item in items if item["host"] == host]
+        if keys:
+            self.site.call("POST", "/v1/site/remove", {"host": host, "keys": keys}, accept=(409,))
+        return host not in self.weft.world.where(name)
+
     def fault(self):
         if self.random.random() < 0.3:
             line = self.random.choice(FABRIC_FAULTS)
@@ -255,6 +289,14 @@ class Walk:
         line = self.random.choice(FAULTS)
         self.weft.world.fault(line)
         return f"hosts: {line}"
+
+    def jump(self):
+        """The clock of weftd's machine is set; hosts' clocks are right."""
+        self.model.serial += 1
+        seconds = self.random.choice((0, *JUMPS))
+        boot = f"boot{self.model.serial}" if self.random.random() < 0.5 else None
+        self.weft.set_clock(seconds, boot)
+        return f"clock {seconds:+} s" + (f", as after a boot ({boot})" if boot else "")
 
     def kill_now(self):
         self.weft.kill()
@@ -280,7 +322,7 @@ class Walk:
 
     OPERATIONS = ((create, 16), (create_brief, 3), (reserve, 3), (scale, 14), (delete, 8), (move, 10), (clone, 5),
                   (checkpoint, 7), (restore, 7), (forget, 3), (empty, 3), (lose, 3), (drain, 3), (evict, 3), (bring_back, 8),
-                  (end_domain, 8), (reboot, 6), (foreign, 1), (fault, 8), (kill_now, 4), (kill_soon, 12), (kill_at, 6))
+                  (end_domain, 8), (reboot, 6), (foreign, 1), (stray, 2), (fault, 8), (jump, 3), (kill_now, 4), (kill_soon, 12), (kill_at, 6))
 
     # --- quiet points ---
 
@@ -288,6 +330,7 @@ class Walk:
         """No faults: everything must come to what the model says."""
         self.weft.world.fault()
         self.weft.world.fabric_fault()
+        self.release()
         self.site.settle()
         self.site.until(self.as_modelled, lambda: f"the clusters are {self.seen()}, not {self.model.clusters}")
         self.site.until(self.are_put_aside, lambda: f"checkpoints are made or not: {self.saved()}, of {sorted(self.model.checkpoints)}")

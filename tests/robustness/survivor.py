@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import subprocess
+from pathlib import Path
 
 from harness.invariants import UsageBook, converged, ledger
 from harness.wait import until
@@ -36,7 +37,7 @@ class Survivor:
 
     def look(self):
         """What must be true at any moment."""
-        if (self.weft.root / "weft.db").exists():
+        if Path(self.weft.config["store"]["path"]).exists():
             dump = self.weft.dump()
             wrong = ledger(dump) + self.book.look(dump)
             assert not wrong, wrong
@@ -61,6 +62,10 @@ class Survivor:
 
     def until(self, check, what):
         return until(lambda: self.alive(check), what)
+
+    def passes(self, _answer):
+        """Whether it is a refusal that a client is to expect here, and to try again."""
+        return False
 
     def call(self, method, path, body=None, *, accept=()):
         """A request that may have to be made again; then what it did the first time counts as its success."""
@@ -105,3 +110,14 @@ class Survivor:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.weft.process.wait(timeout)
         return self.weft.process.poll() is not None
+
+
+def prepare(operation, weft):
+    """Makes it a stopped site as the operation wants to find it, and returns it."""
+    if not operation.fresh:
+        site = Survivor(weft)
+        site.start()
+        operation.prepare(site)
+        site.settle()
+        weft.stop()
+    return weft

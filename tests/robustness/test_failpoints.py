@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from harness.weft import SOURCE, Weft
 from operations import OPERATIONS
-from survivor import Survivor
+from survivor import Survivor, prepare
 from tally import TALLY
 
 WORKERS = 8  # most of the time they wait
@@ -17,17 +17,6 @@ AHEAD = 3  # operations at a time
 TRIES = 3
 CHECK = SOURCE / "tools/check-failpoints"
 KILLS = not os.environ.get("WEFT_NO_KILLS")  # without them each operation runs once: for the sanitizers
-
-
-def prepare(operation):
-    weft = Weft(changes=operation.changes)
-    if not operation.fresh:
-        site = Survivor(weft)
-        site.start()
-        operation.prepare(site)
-        site.settle()
-        weft.stop()
-    return weft
 
 
 def run(operation, base, failpoint=None, log=None):
@@ -76,7 +65,7 @@ def kill_at(operation, base, name, place):
 
 
 def kill_everywhere(operation, pool):
-    base = prepare(operation)
+    base = prepare(operation, Weft(changes=operation.changes))
     try:
         hits = learn(operation, base)
         assert hits, "no failpoint was reached"

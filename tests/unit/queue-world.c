@@ -332,7 +332,7 @@ may_be_late(const World *world, const Run *late)
 static void
 check_promise(const World *world, Run *run)
 {
-    const WeftWait *wait = weft_queue_wait(world->queue, run->name);
+    const WeftWait *wait = weft_queue_wait(world->queue, run->name, TRUE);
     g_assert_true((wait != NULL) == run->waits);
     int when = wait ? seconds_of(wait->when) : run->started;
     if (run->told && (when == 0 || when > run->told) && !may_be_late(world, run))
@@ -419,7 +419,7 @@ world_starts(const World *world)
 const WeftWait *
 world_wait(const World *world, const char *name)
 {
-    return weft_queue_wait(world->queue, name);
+    return weft_queue_wait(world->queue, name, TRUE);
 }
 
 const WeftQueueOptions world_in_turn = { .priority = 1, .age = 1, .depth = 16 };

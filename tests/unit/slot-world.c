@@ -186,12 +186,11 @@ book_function(const World *w, Books *books, const WeftSeat *seat, guint rail, co
     g_assert_cmpuint(hca->rail, ==, rail);
     g_assert_cmpuint(hca->port_guid, !=, 0);
     if (seat->path == WEFT_PATH_PASSTHROUGH) {
-        g_assert_cmpint(seat->vf[rail], ==, -1);
+        g_assert_true(seat->vf[rail] == -1);
         g_assert_false(books->functions[h][WEFT_VFS_MAX]);
         memset(books->functions[h], TRUE, sizeof books->functions[h]);
     } else {
-        g_assert_cmpint(seat->vf[rail], >=, 0);
-        g_assert_cmpint(seat->vf[rail], <, (int)hca->vfs);
+        g_assert_true(seat->vf[rail] >= 0 && seat->vf[rail] < (int)hca->vfs);
         g_assert_false(hca->driver == WEFT_HCA_MLX5 && w->told.no_virtual);
         g_assert_false(books->functions[h][(guint)seat->vf[rail]]);
         books->functions[h][(guint)seat->vf[rail]] = books->functions[h][WEFT_VFS_MAX] = TRUE;

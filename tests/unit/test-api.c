@@ -202,7 +202,7 @@ set_up(Env *env, gconstpointer data)
     env->folder = scratch_new();
     env->socket = g_build_filename(env->folder, "weft.sock", NULL);
     g_autofree char *path = g_build_filename(env->folder, "weft.db", NULL);
-    env->store = weft_store_sqlite_open(path, &error);
+    env->store = weft_store_sqlite_open(path, 0, &error);
     g_assert_no_error(error);
     fill(env->store);
     env->options = weft_api_defaults;
@@ -545,8 +545,9 @@ static void
 put_image(Env *env, const char *name)
 {
     GError *error = NULL;
-    WeftImageFile disk = { .digest = (char *)"", .size = 1 };
-    WeftImage image = { .name = (char *)name, .disk = &disk };
+    g_autofree char *digest = g_strnfill(WEFT_DIGEST_LENGTH, 'a');
+    WeftImageFile kernel = { .digest = digest, .size = 1 };
+    WeftImage image = { .name = (char *)name, .kernel = &kernel };
     WeftTxn *txn = weft_txn_new("test");
     weft_txn_put_image(txn, &image, WEFT_ABSENT);
     weft_store_commit_wait(env->store, txn, &error);

@@ -4,10 +4,14 @@
 #include "clock.h"
 #include "errors.h"
 #include "id.h"
+#include "owner.h"
+#include "reckoning.h"
 #include "size.h"
 #include "text.h"
+#include "watchdog.h"
 
 #include <gio/gio.h>
+#include <time.h>
 
 #define SECOND G_GINT64_CONSTANT(1000000)
 
@@ -121,6 +125,152 @@ test_clock_stamps(void)
     g_assert_cmpint(weft_clock_stamp(), ==, future + 1);
     weft_clock_advance(0);
     g_assert_cmpint(weft_clock_stamp(), ==, future + 2);
+}
+
+#define HOUR (3600 * SECOND)
+#define DAY (24 * HOUR)
+#define BOUND (600 * SECOND)
+
+static WeftClockReading
+reading(gint64 wall, gint64 ticks, const char *boot)
+{
+    WeftClockReading clocks = { .wall = wall, .ticks = ticks };
+    g_strlcpy(clocks.boot, boot, sizeof clocks.boot);
+    return clocks;
+}
+
+static const gint64 jumps[] = { HOUR, -HOUR, DAY, -DAY, 3650 * DAY, -3650 * DAY };
+
+/* Whatever the wall clock does, time goes on; and it is trusted again when it is back, or accepted. */
+static void
+test_clock_jumps(void)
+{
+    gint64 start = 20000 * DAY;
+    for (guint i = 0; i < G_N_ELEMENTS(jumps); i++) {
+        WeftReckoning clock;
+        WeftClockReading now = reading(start, HOUR, "a");
+        weft_reckoning_begin(&clock, &now, NULL, BOUND);
+        now = reading(start + 5 * SECOND, HOUR + 3 * SECOND, "a");
+        g_assert_cmpint(weft_reckoning_now(&clock, &now), ==, start + 5 * SECOND);
+        g_assert_cmpint(clock.trust, ==, WEFT_CLOCK_TRUSTED);
+        now = reading(start + 6 * SECOND + jumps[i], HOUR + 4 * SECOND, "a");
+        g_assert_cmpint(weft_reckoning_now(&clock, &now), ==, start + 6 * SECOND);
+        g_assert_cmpint(clock.trust, ==, WEFT_CLOCK_JUMPED);
+        g_assert_cmpint(weft_reckoning_gap(&clock, &now), ==, jumps[i]);
+        g_assert_cmpint(clock.since, ==, G_MININT64);
+        now = reading(start + 8 * SECOND, HOUR + 5 * SECOND, "a");
+        g_assert_cmpint(weft_reckoning_now(&clock, &now), ==, start + 8 * SECOND);
+        g_assert_cmpint(clock.trust, ==, WEFT_CLOCK_TRUSTED);
+    }
+}
+
+/* On the same boot the ticks tell how long nobody looked; after another only the store's last time is known. */
+static void
+test_clock_starts(void)
+{
+    gint64 last = 20000 * DAY;
+    WeftClockMark mark = { .time = last, .ticks = HOUR, .boot = "a" };
+    static const struct {
+        gint64 wall, ticks;
+        const char *boot;
+        WeftClockTrust trust;
+        gint64 now;
+    } cases[] = {
+        { 2 * DAY, HOUR + 2 * DAY, "a", WEFT_CLOCK_TRUSTED, 2 * DAY },
+        { 2 * DAY + HOUR, HOUR + 2 * DAY, "a", WEFT_CLOCK_JUMPED, 2 * DAY },
+        { 2 * DAY - HOUR, HOUR + 2 * DAY, "a", WEFT_CLOCK_JUMPED, 2 * DAY },
+        { 300 * SECOND, 60 * SECOND, "b", WEFT_CLOCK_TRUSTED, 300 * SECOND },
+        { HOUR, 60 * SECOND, "b", WEFT_CLOCK_HELD, 0 },
+        { -HOUR, 60 * SECOND, "b", WEFT_CLOCK_HELD, 0 },
+        { 3650 * DAY, 60 * SECOND, "b", WEFT_CLOCK_HELD, 0 },
+    };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        WeftReckoning clock;
+        WeftClockReading now = reading(last + cases[i].wall, cases[i].ticks, cases[i].boot);
+        weft_reckoning_begin(&clock, &now, &mark, BOUND);
+        g_assert_cmpint(weft_reckoning_now(&clock, &now), ==, last + cases[i].now);
+        g_assert_cmpint(clock.trust, ==, cases[i].trust);
+    }
+}
+
+/* Steps that are followed one by one, with so much time between them, come to no more than the bound in a day. */
+static void
+test_clock_steps(void)
+{
+    static const struct {
+        gint64 step, pause;
+        guint count, followed; /* so many are */
+        gboolean restarts;
+    } cases[] = {
+        { 599 * SECOND, 100000, 149, 1, FALSE },     { -599 * SECOND, 100000, 149, 1, FALSE },
+        { 599 * SECOND, 100000, 149, 1, TRUE },      { 60 * SECOND, 10 * SECOND, 100, 10, FALSE },
+        { 60 * SECOND, 10 * SECOND, 100, 10, TRUE }, { 600 * SECOND, DAY, 100, 100, FALSE },
+        { -600 * SECOND, DAY, 100, 100, TRUE },      { 10 * SECOND, HOUR, 1000, 1000, FALSE },
+    };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        WeftReckoning clock;
+        WeftClockReading now = reading(20000 * DAY, HOUR, "a");
+        weft_reckoning_begin(&clock, &now, NULL, BOUND);
+        gint64 offset = clock.offset;
+        for (guint n = 0; n < cases[i].count; n++) {
+            now.ticks += cases[i].pause;
+            now.wall += cases[i].pause + cases[i].step;
+            weft_reckoning_now(&clock, &now);
+            WeftClockMark mark = {
+                .time = now.ticks + clock.offset, .ticks = now.ticks, .followed = clock.followed, .boot = "a"
+            };
+            if (cases[i].restarts)
+                weft_reckoning_begin(&clock, &now, &mark, BOUND);
+        }
+        gboolean all = cases[i].followed == cases[i].count;
+        g_assert_cmpint(clock.trust, ==, all ? WEFT_CLOCK_TRUSTED : WEFT_CLOCK_JUMPED);
+        g_assert_cmpint(clock.offset - offset, ==, cases[i].followed * cases[i].step);
+        /* It comes back. */
+        now.wall = now.ticks + offset;
+        weft_reckoning_now(&clock, &now);
+        if (!all)
+            g_assert_cmpint(clock.trust, ==, WEFT_CLOCK_TRUSTED);
+    }
+}
+
+/* Once somebody has accepted it, as much may be followed as at first. A boot is no fresh start. */
+static void
+test_clock_steps_counted(void)
+{
+    WeftReckoning clock;
+    WeftClockReading now = reading(20000 * DAY + HOUR, HOUR, "a");
+    weft_reckoning_begin(&clock, &now, NULL, BOUND);
+    now.wall += 2 * DAY;
+    weft_reckoning_now(&clock, &now);
+    g_assert_cmpint(clock.trust, ==, WEFT_CLOCK_JUMPED);
+    weft_reckoning_accept(&clock, weft_reckoning_gap(&clock, &now));
+    now.wall += BOUND;
+    weft_reckoning_now(&clock, &now);
+    g_assert_cmpint(clock.trust, ==, WEFT_CLOCK_TRUSTED);
+    g_assert_cmpint(clock.followed, ==, BOUND);
+    WeftClockMark mark = { .time = now.wall, .ticks = now.ticks, .followed = clock.followed, .boot = "a" };
+    now = reading(now.wall + SECOND, SECOND, "b");
+    weft_reckoning_begin(&clock, &now, &mark, BOUND);
+    g_assert_cmpint(clock.trust, ==, WEFT_CLOCK_TRUSTED);
+    now.wall += SECOND;
+    weft_reckoning_now(&clock, &now);
+    g_assert_cmpint(clock.trust, ==, WEFT_CLOCK_JUMPED);
+}
+
+static void
+test_clock_jury(void)
+{
+    static const struct {
+        guint hosts, wall, reckoned, neither;
+        WeftClockVerdict verdict;
+    } cases[] = {
+        { 0, 0, 0, 0, WEFT_VERDICT_NONE },     { 1, 1, 0, 0, WEFT_VERDICT_WALL },     { 4, 2, 0, 0, WEFT_VERDICT_NONE },
+        { 4, 3, 1, 0, WEFT_VERDICT_WALL },     { 4, 0, 3, 0, WEFT_VERDICT_RECKONED }, { 10000, 8, 0, 0, WEFT_VERDICT_WALL },
+        { 10000, 7, 0, 0, WEFT_VERDICT_NONE }, { 10000, 8, 8, 0, WEFT_VERDICT_NONE }, { 4, 2, 1, 1, WEFT_VERDICT_NONE },
+    };
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++)
+        g_assert_cmpint(weft_clock_judge(cases[i].hosts, cases[i].wall, cases[i].reckoned, cases[i].neither), ==,
+                        cases[i].verdict);
 }
 
 static void
@@ -431,6 +581,107 @@ test_text(void)
     g_assert_null(weft_text_nearest("cores", words, 0));
 }
 
+static gint64
+processor_time(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (gint64)time.tv_sec * G_USEC_PER_SEC + time.tv_nsec / 1000;
+}
+
+static gboolean
+burn(gpointer data)
+{
+    weft_watchdog_mark("cluster", data);
+    gint64 end = processor_time() + 2 * WEFT_SLICE_MAX;
+    while (processor_time() < end)
+        ;
+    return G_SOURCE_REMOVE;
+}
+
+/* Not run, as on a busy machine. */
+static gboolean
+rest(gpointer data)
+{
+    g_usleep(2 * WEFT_SLICE_MAX);
+    return G_SOURCE_REMOVE;
+}
+
+/* One turn of many slices, none of which is long. */
+static gboolean
+burn_in_pieces(gpointer data)
+{
+    gint64 end = weft_clock_thread() + 2 * WEFT_TURN_MAX;
+    while (weft_clock_thread() < end)
+        weft_watchdog_mark("piece", data);
+    return G_SOURCE_REMOVE;
+}
+
+static gboolean
+stop_loop(gpointer data)
+{
+    g_main_loop_quit(data);
+    return G_SOURCE_REMOVE;
+}
+
+static void
+run_in_loop(GSourceFunc function, gpointer data)
+{
+    g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
+    g_idle_add_full(G_PRIORITY_DEFAULT, function, data, NULL);
+    g_idle_add(stop_loop, loop);
+    g_main_loop_run(loop);
+}
+
+/* Only processor time counts, the slice is named, and of several one is logged. */
+static void
+test_watchdog(void)
+{
+    weft_watchdog_start();
+    run_in_loop(rest, NULL);
+    g_assert_cmpuint(weft_watchdog_read().slices, ==, 0);
+    g_test_expect_message(NULL, G_LOG_LEVEL_WARNING, "the main loop was kept busy for * by cluster acme/cfd; 0 more *");
+    run_in_loop(burn, "acme/cfd");
+    g_test_assert_expected_messages();
+    run_in_loop(burn, "acme/cfd");
+    WeftWatchdogFigures figures = weft_watchdog_read();
+    g_assert_cmpuint(figures.slices, ==, 2);
+    g_assert_cmpint(figures.longest, >=, 2 * WEFT_SLICE_MAX);
+    g_assert_cmpstr(figures.what, ==, "cluster acme/cfd");
+    g_assert_cmpuint(figures.turns, ==, 0);
+    run_in_loop(burn_in_pieces, "of acme");
+    figures = weft_watchdog_read();
+    g_assert_cmpuint(figures.slices, ==, 2);
+    g_assert_cmpuint(figures.turns, ==, 1);
+}
+
+/* ---- whose a host is ---- */
+
+/* What a host answers is whatever its root likes: one that is another's says whose it is, or has not answered. */
+static void
+test_owner_answers(void)
+{
+    static const struct {
+        const char *text;
+        gboolean understood;
+    } cases[] = {
+        { "granted -", TRUE },
+        { "granted 1aaaaaaaaaaa 1bbbbbbbbbbb 3 1ccccccccccc", TRUE },
+        { "foreign 1aaaaaaaaaaa 1bbbbbbbbbbb 3 1ccccccccccc\nmore", TRUE },
+        { "foreign -", FALSE },
+        { "stale -", FALSE },
+        { "foreign 1aaaaaaaaaaa", FALSE },
+        { "mine -", FALSE },
+        { "granted", FALSE },
+        { "", FALSE },
+    };
+    for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+        WeftOwnerVerdict verdict = WEFT_OWNER_GRANTED;
+        g_autoptr(WeftOwner) record = NULL;
+        g_assert_cmpint(weft_owner_parse_answer(cases[i].text, &verdict, &record), ==, cases[i].understood);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -440,6 +691,11 @@ main(int argc, char **argv)
     g_test_add_func("/base/backoff/jitter", test_backoff_jitters);
     g_test_add_func("/base/id", test_id);
     g_test_add_func("/base/clock/stamps", test_clock_stamps);
+    g_test_add_func("/base/clock/jumps", test_clock_jumps);
+    g_test_add_func("/base/clock/starts", test_clock_starts);
+    g_test_add_func("/base/clock/steps", test_clock_steps);
+    g_test_add_func("/base/clock/steps-counted", test_clock_steps_counted);
+    g_test_add_func("/base/clock/jury", test_clock_jury);
     g_test_add_func("/base/clock/format", test_clock_format);
     g_test_add_func("/base/clock/parse", test_clock_parse);
     g_test_add_func("/base/duration", test_duration);
@@ -449,5 +705,7 @@ main(int argc, char **argv)
     g_test_add_func("/base/size/about", test_size_about);
     g_test_add_func("/base/rate", test_rate);
     g_test_add_func("/base/text", test_text);
+    g_test_add_func("/base/watchdog", test_watchdog);
+    g_test_add_func("/base/owner/answers", test_owner_answers);
     return g_test_run();
 }

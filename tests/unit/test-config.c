@@ -89,7 +89,7 @@ describe_options(const WeftConfig *config)
                              c->host_grace,      c->scan_interval,    c->event_age,      c->request_age,
                              c->meet_deadline,   c->connect_deadline, c->link_idle,      config->libvirt.dial_limit,
                              c->patrol_interval, c->pkey_rest,        c->expiry_warning, c->queue.half_life,
-                             c->still_deadline };
+                             c->still_deadline,  c->clock_bound,      c->ended_age };
     GString *text = g_string_new(NULL);
     g_string_printf(text, "%s %s %s %s", config->store_path, config->hypervisor, config->hypervisor_world,
                     config->fabric_world);
@@ -163,7 +163,7 @@ options_are_read(void)
         "  stop_deadline: 26ms, list_deadline: 27ms, apply_deadline: 28ms, backoff_base: 29ms, backoff_max: 30ms,\n"
         "  host_grace: 31ms, scan_interval: 32ms, event_age: 33ms, request_age: 34ms, meet_deadline: 35ms,\n"
         "  connect_deadline: 36ms, link_idle: 37ms, patrol_interval: 41ms, pkey_rest: 42ms, expiry_warning: 44ms,\n"
-        "  still_deadline: 45ms }\n"
+        "  still_deadline: 45ms, clock_bound: 46ms, ended_age: 47ms }\n"
         "paths: { bridge_below: 43, shm: 2M }\n"
         "queue: { priority: 51, age: 52.5, share: 0, half_life: 53ms, depth: 54 }\n"
         "guest: /s/guest\n"
@@ -181,7 +181,7 @@ options_are_read(void)
                     "21 22 23 43 2097152\n"
                     "51 52.5 0 54\n"
                     "/s/guest /s/secret 1 /s/hook 39 40\n"
-                    " 17000 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 41 42 44 53 45");
+                    " 17000 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 41 42 44 53 45 46 47");
     scratch_free(folder);
 }
 
@@ -271,7 +271,7 @@ open_store(const char *folder)
 {
     g_autofree char *path = g_build_filename(folder, "weft.db", NULL);
     g_autoptr(GError) error = NULL;
-    WeftStore *store = weft_store_sqlite_open(path, &error);
+    WeftStore *store = weft_store_sqlite_open(path, 0, &error);
     g_assert_no_error(error);
     return store;
 }
@@ -523,7 +523,10 @@ import_spares_tenants_and_fabrics_in_use(void)
            "fabric ib0: it is no longer in the file, but cluster acme/cfd uses it; undo that, or remove the cluster first");
     import(&site, "fabrics: [ { name: ib0, vxlan_base: 20000 } ]\n" ACME,
            "fabric ib0: vxlan_base changed in the file, but cluster acme/cfd uses it; undo that, or remove the cluster first");
-    import(&site, "fabrics: [ { name: ib0, pkey_last: '0x00ff' } ]\ntenants: [ { name: acme, quota: { nodes: 5 } } ]\n", NULL);
+    import(&site,
+           "fabrics: [ { name: ib0, pkey_first: '0x0001', pkey_last: '0x00ff' } ]\ntenants: [ { name: acme, quota: { nodes: 5 "
+           "} } ]\n",
+           NULL);
     g_autoptr(WeftTenant) tenant = weft_store_load_tenant(site.store, "acme", NULL, NULL);
     g_assert_cmpuint(tenant->quota[WEFT_QUOTA_NODES], ==, 5);
     site_close(&site);

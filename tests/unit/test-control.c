@@ -1,6 +1,6 @@
 #include "errors.h"
+#include "job-queue.h"
 #include "jobs.h"
-#include "look.h"
 #include "outcasts.h"
 #include "plan.h"
 #include "ports.h"
@@ -294,117 +294,6 @@ test_outcasts(gconstpointer data)
     g_assert_cmpuint(count, ==, moved);
 }
 
-/* --- what a look at a host finds --- */
-
-static void
-add_domain(GPtrArray *domains, const char *name, const char *node, WeftDomainState state)
-{
-    WeftDomain *domain = g_new0(WeftDomain, 1);
-    *domain = (WeftDomain){ g_strdup(name), g_strdup(node), state };
-    g_ptr_array_add(domains, domain);
-}
-
-static void
-add_node(GPtrArray *nodes, const char *id, WeftNodePhase phase)
-{
-    WeftNode *node = weft_node_new();
-    node->id = g_strdup(id);
-    node->phase = phase;
-    g_ptr_array_add(nodes, node);
-}
-
-static void
-add_network(GPtrArray *networks, guint vxlan, const char *cluster)
-{
-    g_ptr_array_add(networks, weft_host_network_new(vxlan, cluster));
-}
-
-static void
-test_look(void)
-{
-    g_autoptr(WeftContents) contents = weft_contents_new();
-    g_autoptr(GPtrArray) nodes = g_ptr_array_new_with_free_func((GDestroyNotify)weft_node_free);
-    g_autoptr(GHashTable) holders = g_hash_table_new(NULL, NULL);
-    add_domain(contents->domains, "weft-runs", "runs", WEFT_DOMAIN_RUNNING);
-    add_domain(contents->domains, "weft-stopped", "stopped", WEFT_DOMAIN_STOPPED);
-    add_domain(contents->domains, "weft-stopping", "stopping", WEFT_DOMAIN_RUNNING);
-    add_domain(contents->domains, "weft-lost", "lost", WEFT_DOMAIN_RUNNING);
-    add_domain(contents->domains, "weft-nobody", "nobody", WEFT_DOMAIN_RUNNING);
-    add_domain(contents->domains, "mail-server", NULL, WEFT_DOMAIN_RUNNING);
-    add_node(nodes, "runs", WEFT_NODE_READY);
-    add_node(nodes, "stopped", WEFT_NODE_READY);
-    add_node(nodes, "stopping", WEFT_NODE_STOPPING);
-    add_node(nodes, "lost", WEFT_NODE_LOST);
-    add_node(nodes, "absent", WEFT_NODE_UP);
-    add_node(nodes, "not-yet", WEFT_NODE_CLAIMED);
-
-    g_auto(WeftLook) look = { 0 };
-    weft_look(&(WeftLookInput){ contents, nodes, holders, NULL }, &look);
-    g_assert_cmpuint(look.stale->len, ==, 2);
-    g_assert_cmpstr(look.stale->pdata[0], ==, "weft-lost");
-    g_assert_cmpstr(look.stale->pdata[1], ==, "weft-nobody");
-    g_assert_cmpuint(look.foreign->len, ==, 1);
-    g_assert_cmpstr(look.foreign->pdata[0], ==, "mail-server");
-    g_assert_cmpuint(look.gone->len, ==, 2);
-    g_assert_cmpstr(((WeftNode *)look.gone->pdata[0])->id, ==, "stopped");
-    g_assert_cmpstr(((WeftNode *)look.gone->pdata[1])->id, ==, "absent");
-}
-
-static WeftNode *
-add_member(GPtrArray *nodes, const char *cluster, WeftNodePhase phase)
-{
-    add_node(nodes, cluster, phase);
-    WeftNode *node = nodes->pdata[nodes->len - 1];
-    node->cluster = g_strdup(cluster);
-    return node;
-}
-
-/* A network is explained by a node of its cluster that was not given up, as long as the cluster has that number. */
-static void
-test_look_networks(void)
-{
-    g_autoptr(WeftContents) contents = weft_contents_new();
-    g_autoptr(GPtrArray) nodes = g_ptr_array_new_with_free_func((GDestroyNotify)weft_node_free);
-    g_autoptr(GHashTable) holders = g_hash_table_new(NULL, NULL);
-    const char *clusters[] = { "used", "going", "lost", "renumbered", "elsewhere", "deleted" };
-    for (guint i = 0; i < G_N_ELEMENTS(clusters); i++) {
-        add_network(contents->networks, 1 + i, clusters[i]);
-        g_hash_table_insert(holders, GUINT_TO_POINTER(1 + i), (gpointer)clusters[i]);
-    }
-    g_hash_table_insert(holders, GUINT_TO_POINTER(4), (gpointer) "another");
-    g_hash_table_remove(holders, GUINT_TO_POINTER(6));
-    add_member(nodes, "used", WEFT_NODE_CLAIMED);
-    add_member(nodes, "going", WEFT_NODE_STOPPING);
-    add_member(nodes, "lost", WEFT_NODE_LOST);
-    add_member(nodes, "renumbered", WEFT_NODE_READY);
-
-    g_auto(WeftLook) look = { 0 };
-    weft_look(&(WeftLookInput){ contents, nodes, holders, NULL }, &look);
-    g_autoptr(GString) stale = g_string_new(NULL);
-    for (guint i = 0; i < look.networks->len; i++)
-        g_string_append_printf(stale, "%s ", ((WeftHostNetwork *)look.networks->pdata[i])->cluster);
-    g_assert_cmpstr(stale->str, ==, "lost renumbered elsewhere deleted ");
-}
-
-static void
-test_look_images(void)
-{
-    g_autoptr(WeftContents) contents = weft_contents_new();
-    g_autoptr(GPtrArray) nodes = g_ptr_array_new();
-    g_autoptr(GHashTable) holders = g_hash_table_new(NULL, NULL);
-    g_autoptr(GHashTable) wanted = g_hash_table_new(g_str_hash, g_str_equal);
-    g_ptr_array_add(contents->images, g_strdup("a"));
-    g_ptr_array_add(contents->images, g_strdup("b"));
-    g_hash_table_add(wanted, (gpointer) "b");
-
-    g_auto(WeftLook) look = { 0 }, blind = { 0 };
-    weft_look(&(WeftLookInput){ contents, nodes, holders, wanted }, &look);
-    g_assert_cmpuint(look.images->len, ==, 1);
-    g_assert_cmpstr(look.images->pdata[0], ==, "a");
-    weft_look(&(WeftLookInput){ contents, nodes, holders, NULL }, &blind);
-    g_assert_cmpuint(blind.images->len, ==, 0); /* the store could not be read: everything may be wanted */
-}
-
 /* --- jobs: bounds and deadlines, on a hypervisor that counts and blocks --- */
 
 typedef struct Counting {
@@ -509,6 +398,85 @@ test_jobs_bounds(void)
     g_free(ends.message);
 }
 
+/* --- whose job is next --- */
+
+static WeftJob *
+job_of(WeftJobQueue *queue, const char *tenant, const char *host)
+{
+    WeftJob *job = weft_job_new(WEFT_STEP_STOP, host, NULL, NULL);
+    job->tenant = g_strdup(tenant);
+    weft_job_queue_add(queue, job);
+    return job;
+}
+
+static void
+assert_next(WeftJobQueue *queue, WeftJob *expected)
+{
+    WeftJob *job = weft_job_queue_begin(queue);
+    g_assert_true(job == expected);
+    if (!job)
+        return;
+    weft_job_queue_end(queue, job);
+    weft_job_free(job);
+}
+
+/* Whoever comes last, and wants little, does not wait for all that another wants. */
+static void
+test_job_queue_turns(void)
+{
+    WeftJobQueue *queue = weft_job_queue_new(1, 1);
+    WeftJob *a1 = job_of(queue, "a", "n1"), *a2 = job_of(queue, "a", "n1"), *a3 = job_of(queue, "a", "n2");
+    WeftJob *b1 = job_of(queue, "b", "n1"), *own = job_of(queue, NULL, "n3");
+    WeftJob *order[] = { a1, b1, own, a3, a2 };
+    for (guint i = 0; i < G_N_ELEMENTS(order); i++)
+        assert_next(queue, order[i]);
+    assert_next(queue, NULL);
+    weft_job_queue_free(queue);
+}
+
+/* What two of them wait for comes in the turn that is first, and once. */
+static void
+test_job_queue_joined(void)
+{
+    WeftJobQueue *queue = weft_job_queue_new(1, 1);
+    WeftJob *a1 = job_of(queue, "a", "n1"), *a2 = job_of(queue, "a", "n2"), *a3 = job_of(queue, "a", "n3");
+    WeftJob *a4 = job_of(queue, "a", "n3"), *gone = job_of(queue, "a", "n4");
+    for (guint i = 0; i < 2; i++)
+        weft_job_queue_join(queue, a4, "b");
+    weft_job_queue_join(queue, a4, "a");
+    weft_job_queue_join(queue, gone, "c");
+    g_assert_true(weft_job_queue_remove(queue, gone));
+    g_assert_false(weft_job_queue_remove(queue, gone));
+    weft_job_free(gone);
+    WeftJob *order[] = { a1, a4, a2, a3 };
+    for (guint i = 0; i < G_N_ELEMENTS(order); i++)
+        assert_next(queue, order[i]);
+    assert_next(queue, NULL);
+    weft_job_queue_free(queue);
+}
+
+static void
+test_job_queue_bounds(void)
+{
+    WeftJobQueue *queue = weft_job_queue_new(2, 1);
+    WeftJob *a1 = job_of(queue, "a", "n1"), *a2 = job_of(queue, "a", "n1"), *b1 = job_of(queue, "b", "n1");
+    WeftJob *a3 = job_of(queue, "a", "n2"), *a4 = job_of(queue, "a", "n3");
+    g_assert_true(weft_job_queue_begin(queue) == a1);
+    g_assert_true(weft_job_queue_begin(queue) == a3); /* the host of the others is busy */
+    g_assert_null(weft_job_queue_begin(queue));       /* both workers are */
+    g_assert_false(weft_job_queue_remove(queue, a1));
+    g_assert_true(weft_job_queue_remove(queue, a4));
+    weft_job_queue_end(queue, a1);
+    g_assert_true(weft_job_queue_begin(queue) == b1);
+    g_assert_true(weft_job_queue_remove(queue, a2));
+    weft_job_queue_end(queue, b1);
+    weft_job_queue_end(queue, a3);
+    g_assert_null(weft_job_queue_begin(queue));
+    weft_job_queue_free(queue);
+    for (WeftJob **job = (WeftJob *[]){ a1, a2, a3, a4, b1, NULL }; *job; job++)
+        weft_job_free(*job);
+}
+
 static WeftContents *
 counting_list(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable *cancellable, GError **error)
 {
@@ -549,6 +517,41 @@ test_jobs_deadline(void)
     g_assert_nonnull(strstr(ends.message, "no answer within"));
     weft_jobs_free(jobs);
     g_free(ends.message);
+}
+
+static WeftJobVerdict
+judge_job(WeftJob *job, gpointer verdict, GError **error)
+{
+    if (*(WeftJobVerdict *)verdict == WEFT_JOB_REFUSED)
+        weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "held by now");
+    return *(WeftJobVerdict *)verdict;
+}
+
+/* Its host came to be held while it waited for a worker. */
+static void
+test_jobs_guarded_when_they_begin(void)
+{
+    Counting counting = { .base = { &counting_ops } };
+    Ends first = { 0 }, second = { 0 };
+    WeftJobVerdict verdict = WEFT_JOB_ALLOWED;
+    WeftJobs *jobs = weft_jobs_new(&counting.base, 1, 1);
+    weft_jobs_guard(jobs, judge_job, NULL, &verdict);
+    weft_jobs_submit(jobs, stop_job("n1", 20 * 1000, &first));
+    wait_running(&counting, 1);
+    weft_jobs_submit(jobs, stop_job("n1", 20 * 1000, &second));
+    verdict = WEFT_JOB_WAITS;
+    while (first.failed < 1)
+        g_main_context_iteration(NULL, TRUE);
+    g_assert_cmpuint(second.failed + second.ok, ==, 0);
+    verdict = WEFT_JOB_REFUSED;
+    weft_jobs_ask_again(jobs);
+    while (second.failed < 1)
+        g_main_context_iteration(NULL, TRUE);
+    g_assert_cmpstr(second.message, ==, "held by now");
+    g_assert_cmpuint(counting.calls, ==, 1);
+    weft_jobs_free(jobs);
+    g_free(first.message);
+    g_free(second.message);
 }
 
 /* It counts from when the job runs: one that had to wait for another has all of it. */
@@ -593,6 +596,7 @@ typedef struct Manager {
     guint largest;
     guint bad; /* a change with this number fails */
     guint64 generation;
+    guint64 others; /* what somebody else's change had; a change that is older fails */
     WeftFabricApplied callback;
     gpointer data;
     gboolean fail;
@@ -619,7 +623,7 @@ manager_apply(WeftFabricDriver *fabric, WeftFabricChange *change, GCancellable *
               gpointer data)
 {
     Manager *self = (Manager *)fabric;
-    self->fail = FALSE;
+    self->fail = change->generation < self->others;
     for (guint i = 0; i < change->set->len; i++)
         self->fail |= ((WeftPartition *)change->set->pdata[i])->pkey == self->bad;
     self->changes++;
@@ -632,7 +636,17 @@ manager_apply(WeftFabricDriver *fabric, WeftFabricChange *change, GCancellable *
     g_idle_add(manager_answers, self);
 }
 
-static const WeftFabricDriverOps manager_ops = { .name = "manager", .apply = manager_apply, .generation = manager_generation };
+static void
+manager_greet(WeftFabricDriver *fabric, GCancellable *cancellable, WeftFabricGreeted callback, gpointer data)
+{
+    Manager *self = (Manager *)fabric;
+    WeftManager manager = { .generation = MAX(self->generation, self->others) };
+    callback(&manager, NULL, data);
+}
+
+static const WeftFabricDriverOps manager_ops = {
+    .name = "manager", .apply = manager_apply, .greet = manager_greet, .generation = manager_generation
+};
 
 static void
 count_wired(const GError *error, gpointer data)
@@ -653,7 +667,7 @@ test_wiring(void)
     for (guint pkey = 1; pkey <= 9; pkey++)
         weft_wiring_set(wiring, weft_partition_new(pkey, "weft-x"), count_wired, &ends);
     weft_wiring_set(wiring, weft_partition_new(9, "weft-x"), count_wired, &ends); /* replaces one that waits */
-    weft_wiring_remove(wiring, 10, count_wired, &ends);
+    weft_wiring_remove(wiring, 10, "weft-0aaaaaaaaaaa", count_wired, &ends);
     while (ends.ok + ends.failed < 11)
         g_main_context_iteration(NULL, TRUE);
     g_assert_cmpuint(ends.ok, ==, 10);
@@ -683,6 +697,46 @@ test_wiring_generation(void)
     }
     g_assert_cmpuint(ahead.generation, ==, (guint64)G_MAXINT64 + 1);
     g_assert_cmpuint(away.generation, >, 0);
+}
+
+static gboolean
+may_change(gpointer data, GError **error)
+{
+    return *(gboolean *)data || weft_error_refuse(error, WEFT_ERROR_BUSY, "not ours");
+}
+
+static void
+doubt(gpointer data)
+{
+    *(gboolean *)data = FALSE;
+}
+
+/* Whoever was overtaken goes on after the other one's change, once its hosts have said that they are its own. */
+static void
+test_wiring_guard(void)
+{
+    Manager manager = { .base = { &manager_ops }, .generation = 7 };
+    Ends ends = { 0 };
+    gboolean ours = FALSE;
+    WeftWiring *wiring = weft_wiring_new("ib0", &manager.base, G_USEC_PER_SEC);
+    weft_wiring_guard(wiring, may_change, doubt, &ours);
+    weft_wiring_set(wiring, weft_partition_new(1, "weft-x"), count_wired, &ends);
+    g_assert_cmpuint(ends.failed, ==, 1);
+    g_assert_cmpuint(manager.changes, ==, 0);
+    ours = TRUE;
+    manager.others = G_MAXINT64;
+    weft_wiring_set(wiring, weft_partition_new(1, "weft-x"), count_wired, &ends);
+    weft_wiring_set(wiring, weft_partition_new(2, "weft-y"), count_wired, &ends);
+    while (ends.failed < 3)
+        g_main_context_iteration(NULL, TRUE);
+    g_assert_false(ours);
+    g_assert_cmpuint(manager.changes, ==, 1); /* nothing more before it is known to be ours */
+    ours = TRUE;
+    weft_wiring_set(wiring, weft_partition_new(1, "weft-x"), count_wired, &ends);
+    while (ends.ok == 0)
+        g_main_context_iteration(NULL, TRUE);
+    g_assert_cmpuint(manager.generation, ==, (guint64)G_MAXINT64 + 1);
+    weft_wiring_free(wiring);
 }
 
 /* --- ports: a few at a time, and those first for whom somebody waits --- */
@@ -882,16 +936,18 @@ main(int argc, char **argv)
         g_autofree char *path = g_strdup_printf("/control/outcasts/%s", outcasts[i].name);
         g_test_add_data_func(path, &outcasts[i], test_outcasts);
     }
-    g_test_add_func("/control/look/domains", test_look);
-    g_test_add_func("/control/look/networks", test_look_networks);
-    g_test_add_func("/control/look/images", test_look_images);
+    g_test_add_func("/control/jobs/turns", test_job_queue_turns);
+    g_test_add_func("/control/jobs/joined", test_job_queue_joined);
+    g_test_add_func("/control/jobs/queue-bounds", test_job_queue_bounds);
     g_test_add_func("/control/jobs/bounds", test_jobs_bounds);
     g_test_add_func("/control/jobs/purposes", test_jobs_purposes);
     g_test_add_func("/control/jobs/deadline", test_jobs_deadline);
     g_test_add_func("/control/jobs/deadline-after-waiting", test_jobs_deadline_after_waiting);
+    g_test_add_func("/control/jobs/guarded-when-they-begin", test_jobs_guarded_when_they_begin);
     g_test_add_func("/control/jobs/free-while-busy", test_jobs_free_while_busy);
     g_test_add_func("/control/wiring", test_wiring);
     g_test_add_func("/control/wiring/generation", test_wiring_generation);
+    g_test_add_func("/control/wiring/guard", test_wiring_guard);
     g_test_add_func("/control/ports/reading", test_ports);
     g_test_add_func("/control/ports/shared", test_ports_shared);
     g_test_add_func("/control/ports/failing", test_ports_failing);

@@ -172,8 +172,6 @@ test_options(void)
         { .way = WEFT_OPENSM_PLUGIN },
         { .way = WEFT_OPENSM_PLUGIN, .managers = none },
         { .way = WEFT_OPENSM_POOL },
-        { .way = WEFT_OPENSM_POOL, .pool_first = 9, .pool_last = 8 },
-        { .way = WEFT_OPENSM_POOL, .pool_first = 1, .pool_last = 0x7fff },
     };
     for (gsize i = 0; i < G_N_ELEMENTS(wrong); i++) {
         g_autoptr(GError) error = NULL;
@@ -248,11 +246,11 @@ test_plugin_misbehaves(Scene *scene, gconstpointer script)
     expect_greeting(scene, NULL, 0, WEFT_ERROR_TIMEOUT);
     expect_greeting(scene, "HTTP/1.1 400 Bad Request\r\n", 26, WEFT_ERROR_UNAVAILABLE);
     expect_greeting(scene, "\0\0\0\x10{", 5, WEFT_ERROR_UNAVAILABLE);
-    expect_answer(scene, "{\"id\":1,\"protocol\":2}", WEFT_ERROR_UNAVAILABLE);
-    expect_answer(scene, "{\"id\":9,\"protocol\":1}", WEFT_ERROR_UNAVAILABLE);
+    expect_answer(scene, "{\"id\":1,\"protocol\":99}", WEFT_ERROR_UNAVAILABLE);
+    expect_answer(scene, "{\"id\":9,\"protocol\":2}", WEFT_ERROR_UNAVAILABLE);
     expect_answer(scene, "{\"id\":1,\"error\":{\"kind\":\"exhausted\",\"text\":\"x\"}}", WEFT_ERROR_EXHAUSTED);
     expect_answer(scene,
-                  "{\"id\":1,\"protocol\":1,\"manager\":{\"master\":true,\"sweeping\":false,\"virtualization\":false,"
+                  "{\"id\":1,\"protocol\":2,\"manager\":{\"master\":true,\"sweeping\":false,\"virtualization\":false,"
                   "\"qos\":false,\"enforces\":true,\"keeps_indices\":true}}",
                   -1);
 }
@@ -501,6 +499,8 @@ int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    /* Before others start threads: under ThreadSanitizer a child of a program that has some takes no signals. */
+    g_test_add("/fabric-opensm/manager-starts", Scene, NULL, scene_up, test_manager_is_not_ended_while_it_starts, scene_down);
     g_test_add("/fabric-opensm/forward", Scene, READY "exec sleep 1000", scene_up, test_forward, scene_down);
     g_test_add("/fabric-opensm/forward-refused", Scene, "echo run >>runs; echo 'Permission denied (publickey)' >&2; exit 255",
                scene_up, test_forward_refused, scene_down);
@@ -517,7 +517,6 @@ main(int argc, char **argv)
     g_test_add("/fabric-opensm/discovery-misbehaves", Scene, NULL, scene_up, test_discovery_misbehaves, scene_down);
     g_test_add("/fabric-opensm/discovery-hangs", Scene, "exec sleep 1000", scene_up, test_discovery_hangs, scene_down);
     g_test_add("/fabric-opensm/discovery-is-not-there", Scene, NULL, scene_up, test_discovery_is_not_there, scene_down);
-    g_test_add("/fabric-opensm/manager-starts", Scene, NULL, scene_up, test_manager_is_not_ended_while_it_starts, scene_down);
     g_test_add_func("/fabric-opensm/expectation", test_expectation);
     g_test_add_func("/fabric-opensm/expectation-of-index-0", test_expectation_of_index_0);
     return g_test_run();

@@ -50,7 +50,7 @@ apply(Site *site, WeftFakeWorld *world, guint pkey, const WeftMember *member)
         weft_partition_add(change->set->pdata[0], &(WeftMember){ .port_guid = OTHER, .index = -1 });
         weft_partition_add(change->set->pdata[0], member);
     } else {
-        g_array_append_val(change->removed, (guint16){ (guint16)pkey });
+        weft_fabric_change_remove(change, pkey, OURS);
     }
     weft_fake_world_apply(world, change, &error);
     g_assert_no_error(error);

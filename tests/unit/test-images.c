@@ -1,9 +1,13 @@
 /* The images' files on their way to hosts: once to each, whoever waits, and again after a failure; on the fake hypervisor. */
 #include "../contract/scratch.h"
 #include "control-private.h"
+#include "errors.h"
 #include "fake-hypervisor.h"
+#include "hosts.h"
+#include "prune.h"
 #include "sqlite.h"
 
+#include <glib/gstdio.h>
 #include <string.h>
 
 #define DISK "a disk that two images share"
@@ -95,7 +99,7 @@ set_up(Env *env, gconstpointer data)
     g_autofree char *db = g_build_filename(env->folder, "weft.db", NULL);
     g_autofree char *world = g_build_filename(env->folder, "world", NULL);
     g_autofree char *images = g_build_filename(env->folder, "images", NULL);
-    env->store = weft_store_sqlite_open(db, &error);
+    env->store = weft_store_sqlite_open(db, 0, &error);
     g_assert_no_error(error);
     env->hv = weft_hypervisor_fake_new(world, &error);
     g_assert_no_error(error);
@@ -105,11 +109,15 @@ set_up(Env *env, gconstpointer data)
     env->fabrics = g_hash_table_new(g_str_hash, g_str_equal);
     WeftControlOptions options = weft_control_defaults;
     options.queue = weft_queue_defaults;
+    options.site = "7site5of5all";
     options.images = g_intern_string(images);
     options.backoff = (WeftBackoff){ 20 * 1000, 20 * 1000 };
     env->control = weft_control_new(env->store, env->hv, env->fabrics, &options, &error);
     g_assert_no_error(error);
     env->images = env->control->images;
+    while (weft_hosts_seen(env->control->hosts, "n1") == WEFT_SEEN_HELD ||
+           weft_hosts_seen(env->control->hosts, "n2") == WEFT_SEEN_HELD)
+        g_main_context_iteration(NULL, TRUE);
     put_image(env, "mpi", DISK, KERNEL);
     put_image(env, "plain", DISK, NULL);
 }
@@ -224,6 +232,73 @@ test_failure(Env *env, gconstpointer data)
     g_assert_null(tell(env, "plain", &over));
 }
 
+/* --- when it is forgotten that they have ended --- */
+
+static gboolean
+has_ended(Env *env, const char *digest)
+{
+    return weft_store_has_ended(env->store, WEFT_THING_IMAGE, digest);
+}
+
+/* In the store, while nobody has been told of it yet. Returns the digest of its disk. */
+static char *
+remove_untold(Env *env, const char *name)
+{
+    gint64 revision;
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftImage) image = weft_store_load_image(env->store, name, &revision, &error);
+    g_assert_no_error(error);
+    find(env, name); /* all were read by now */
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_remove_image(txn, image, revision);
+    weft_store_commit(env->store, txn, NULL, NULL);
+    while (!has_ended(env, image->disk->digest))
+        g_usleep(100);
+    return g_strdup(image->disk->digest);
+}
+
+static gboolean
+would_prune(Env *env)
+{
+    g_autoptr(WeftTxn) txn = weft_txn_new("test");
+    weft_pruner_drop_images(env->control->pruner, txn);
+    return !weft_txn_is_empty(txn);
+}
+
+/* What is known of the images is older than the record that one has ended: it would be taken for one that is named again. */
+static void
+test_end_that_nobody_was_told_of(Env *env, gconstpointer data)
+{
+    put_image(env, "own", "another disk", NULL);
+    bring_to_the_end(env, "n1", "own");
+    g_autofree char *digest = remove_untold(env, "own");
+    g_assert_true(g_hash_table_contains(weft_images_wanted(env->images), digest));
+    g_assert_false(would_prune(env));
+    while (g_hash_table_contains(weft_images_wanted(env->images), digest))
+        g_main_context_iteration(NULL, TRUE);
+    g_assert_false(would_prune(env)); /* it is on a host */
+    put_image(env, "again", "another disk", NULL);
+    g_assert_true(would_prune(env) || !has_ended(env, digest)); /* or the timer was faster */
+}
+
+/* A look that began while the file was there tells of it after the file has been removed: its end must be proved until then. */
+static void
+test_end_that_a_look_may_ask_for(Env *env, gconstpointer data)
+{
+    WeftHosts *hosts = env->control->hosts;
+    put_image(env, "own", "another disk", NULL);
+    g_autofree char *digest = remove_untold(env, "own");
+    g_autofree char *path = weft_images_path(env->control, digest);
+    g_assert_cmpint(g_unlink(path), ==, 0);
+    while (g_hash_table_contains(weft_images_wanted(env->images), digest))
+        g_main_context_iteration(NULL, TRUE);
+    weft_watch_set_image(weft_hosts_find(hosts, "n1"), digest, FALSE); /* as the end of its removal does */
+    g_assert_false(would_prune(env));
+    weft_hosts_hint(hosts, "n1");
+    while (!would_prune(env) && has_ended(env, digest))
+        g_main_context_iteration(NULL, TRUE);
+}
+
 /* A failure of one host is none of the others'. */
 static void
 test_failure_elsewhere(Env *env, gconstpointer data)
@@ -233,6 +308,55 @@ test_failure_elsewhere(Env *env, gconstpointer data)
     bring_to_the_end(env, "n2", "plain");
     g_assert_cmpuint(weft_images_trouble(env->images, "n2", find(env, "plain"))->attempts, ==, 0);
     g_assert_false(weft_images_are_on(env->images, "n1", find(env, "plain")));
+}
+
+static void
+discarded(WeftJob *job, const GError *error)
+{
+    *(int *)job->owner = error ? error->code : 0;
+}
+
+/* The error that it ended with; 0: it was done. */
+static int
+discard(Env *env, const char *host, const char *name)
+{
+    int outcome = -1;
+    WeftJob *job = weft_job_new(WEFT_STEP_DISCARD, host, NULL, name);
+    job->deadline = G_USEC_PER_SEC;
+    job->done = discarded;
+    job->owner = &outcome;
+    weft_jobs_submit(env->control->jobs, job);
+    while (outcome < 0)
+        g_main_context_iteration(NULL, TRUE);
+    return outcome;
+}
+
+static gboolean
+is_on_disk(Env *env, const char *host, const char *digest)
+{
+    g_autofree char *name = weft_image_file_name(digest);
+    g_autofree char *path = g_build_filename(env->folder, "world", host, "pool", name, NULL);
+    return g_file_test(path, G_FILE_TEST_EXISTS);
+}
+
+/* An order to remove a file may have waited: by now an image of the same digest may be there again, and whoever brings it has
+ * found the file. */
+static void
+test_wanted_again(Env *env, gconstpointer data)
+{
+    g_autofree char *digest = g_strdup(find(env, "plain")->disk->digest);
+    bring_to_the_end(env, "n1", "plain");
+    g_assert_cmpint(discard(env, "n1", digest), ==, WEFT_ERROR_CONFLICT);
+    g_assert_true(is_on_disk(env, "n1", digest));
+    g_assert_cmpint(discard(env, "n1", "weft-c-0.saved"), ==, 0);
+
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_delete(txn, WEFT_KIND_IMAGE, "plain", WEFT_ANY);
+    weft_txn_delete(txn, WEFT_KIND_IMAGE, "mpi", WEFT_ANY);
+    commit(env, txn);
+    weft_images_changed(env->images);
+    g_assert_cmpint(discard(env, "n1", digest), ==, 0);
+    g_assert_false(is_on_disk(env, "n1", digest));
 }
 
 int
@@ -245,5 +369,8 @@ main(int argc, char **argv)
     ADD("/images/told", test_told);
     ADD("/images/failure", test_failure);
     ADD("/images/failure-elsewhere", test_failure_elsewhere);
+    ADD("/images/end-that-nobody-was-told-of", test_end_that_nobody_was_told_of);
+    ADD("/images/end-that-a-look-may-ask-for", test_end_that_a_look_may_ask_for);
+    ADD("/images/wanted-again", test_wanted_again);
     return g_test_run();
 }

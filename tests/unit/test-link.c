@@ -475,7 +475,7 @@ test_ask(void)
     Fixture f;
     Answer answer = { 0 };
     set_up_greeted(&f);
-    weft_link_ask(f.link, "meet", "roster\n", NULL, answered, &answer);
+    weft_link_ask(f.link, &(WeftQuestion){ "meet", "roster\n" }, NULL, answered, &answer);
     g_assert_cmpuint(weft_link_sessions(f.link), ==, 1);
     expect_question(&f, "roster\n");
     end_send_text(&f.guest, 1, WEFT_FRAME_DATA, "all ");
@@ -503,7 +503,7 @@ static const struct {
     { "a\x1b[31mb\xff", WEFT_FRAME_EXIT, NULL, WEFT_ERROR_FAILED, "a?[31mb\xef\xbf\xbd" },
     { "a\xc2\x9b" "31mb\xe2\x80\xae" "c\x7f", WEFT_FRAME_EXIT, NULL, WEFT_ERROR_FAILED, "a?31mb?c?" }, /* C1, right to left */
     { NULL, WEFT_FRAME_REFUSE, "no such kind", WEFT_ERROR_INVALID, "no such kind" },
-    { NULL, WEFT_FRAME_REFUSE, "", WEFT_ERROR_INVALID, "" },
+    { NULL, WEFT_FRAME_REFUSE, "", WEFT_ERROR_INVALID, "the node refused it, and did not say why" },
     { NULL, WEFT_FRAME_RESIZE, "1234", WEFT_ERROR_UNAVAILABLE,
       "the guest program did not keep to the protocol; restart the node" },
 };
@@ -516,7 +516,7 @@ test_ask_in_vain(void)
         Fixture f;
         Answer answer = { 0 };
         set_up_greeted(&f);
-        weft_link_ask(f.link, "meet", "", NULL, answered, &answer);
+        weft_link_ask(f.link, &(WeftQuestion){ "meet", "" }, NULL, answered, &answer);
         expect_question(&f, "");
         if (bad_answers[i].data)
             end_send_text(&f.guest, 1, WEFT_FRAME_DATA, bad_answers[i].data);
@@ -534,15 +534,16 @@ test_ask_in_vain(void)
     }
 }
 
-/* As much as the window allows, and the rest when it allows more. */
+/* As much as the window allows, and the rest when it allows more, be it the question's own or shared. */
 static void
 test_ask_with_much(void)
 {
     Fixture f;
     Answer answer = { 0 };
-    g_autofree char *input = g_strnfill(WEFT_WINDOW + 1000, 'x');
+    g_autofree char *input = g_strnfill(WEFT_WINDOW - 10, 'x');
+    g_autoptr(GBytes) more = g_bytes_new_take(g_strnfill(1010, 'y'), 1010);
     set_up_greeted(&f);
-    weft_link_ask(f.link, "meet", input, NULL, answered, &answer);
+    weft_link_ask(f.link, &(WeftQuestion){ "meet", input, more }, NULL, answered, &answer);
     expect_frame(&f.guest, 1, WEFT_FRAME_OPEN);
     for (gsize got = 0; got < WEFT_WINDOW; got += f.guest.frame.length)
         expect_frame(&f.guest, 1, WEFT_FRAME_DATA);
@@ -567,7 +568,7 @@ test_ask_and_hear_too_much(void)
     Answer answer = { 0 };
     g_autofree char *output = g_strnfill(WEFT_FRAME_MAX, 'x');
     set_up_greeted(&f);
-    weft_link_ask(f.link, "meet", "", NULL, answered, &answer);
+    weft_link_ask(f.link, &(WeftQuestion){ "meet", "" }, NULL, answered, &answer);
     expect_question(&f, "");
     for (gsize sent = 0; sent < WEFT_WINDOW; sent += WEFT_FRAME_MAX)
         end_send(&f.guest, 1, WEFT_FRAME_DATA, output, WEFT_FRAME_MAX);
@@ -585,7 +586,7 @@ test_ask_cancelled(void)
     Answer answer = { 0 };
     g_autoptr(GCancellable) cancellable = g_cancellable_new();
     set_up_greeted(&f);
-    weft_link_ask(f.link, "meet", "", cancellable, answered, &answer);
+    weft_link_ask(f.link, &(WeftQuestion){ "meet", "" }, cancellable, answered, &answer);
     expect_question(&f, "");
     g_cancellable_cancel(cancellable);
     until_answered(&answer);
@@ -609,18 +610,18 @@ test_ask_too_early_and_too_late(void)
     Fixture f;
     Answer early = { 0 }, late = { 0 }, during = { 0 };
     set_up(&f);
-    weft_link_ask(f.link, "meet", "", NULL, answered, &early);
+    weft_link_ask(f.link, &(WeftQuestion){ "meet", "" }, NULL, answered, &early);
     g_assert_cmpuint(early.calls, ==, 0);
     until_answered(&early);
     g_assert_error(early.error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE);
     welcome(&f);
-    weft_link_ask(f.link, "meet", "", NULL, answered, &during);
+    weft_link_ask(f.link, &(WeftQuestion){ "meet", "" }, NULL, answered, &during);
     close(f.guest.fd);
     f.guest.fd = -1;
     until_answered(&during);
     g_assert_error(during.error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE);
     g_assert_cmpuint(f.losses, ==, 1);
-    weft_link_ask(f.link, "meet", "", NULL, answered, &late);
+    weft_link_ask(f.link, &(WeftQuestion){ "meet", "" }, NULL, answered, &late);
     until_answered(&late);
     g_assert_error(late.error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE);
     answer_clear(&early);
@@ -635,8 +636,8 @@ test_answer_frees(void)
     Fixture f;
     Answer answer = { .free_link_of = &f }, never = { 0 };
     set_up_greeted(&f);
-    weft_link_ask(f.link, "meet", "", NULL, answered, &answer);
-    weft_link_ask(f.link, "meet", "", NULL, answered, &never);
+    weft_link_ask(f.link, &(WeftQuestion){ "meet", "" }, NULL, answered, &answer);
+    weft_link_ask(f.link, &(WeftQuestion){ "meet", "" }, NULL, answered, &never);
     end_send_number(&f.guest, 1, WEFT_FRAME_EXIT, 0);
     until_answered(&answer);
     g_assert_null(f.link);

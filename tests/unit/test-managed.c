@@ -35,11 +35,11 @@ partition(guint pkey, const char *name, guint members)
 }
 
 static void
-change(WeftManagedFile *file, WeftFabricChange *wish, gboolean whole, int code)
+change(WeftManagedFile *file, WeftFabricChange *wish, int code)
 {
     g_autoptr(WeftFabricChange) owned = wish;
     g_autoptr(GError) error = NULL;
-    gboolean ok = weft_managed_file_change(file, owned, whole, &error);
+    gboolean ok = weft_managed_file_change(file, owned, &error);
     if (code < 0)
         g_assert_no_error(error);
     else
@@ -52,7 +52,7 @@ set(WeftManagedFile *file, guint64 generation, WeftPartition *wanted, int code)
 {
     WeftFabricChange *wish = weft_fabric_change_new(generation);
     g_ptr_array_add(wish->set, wanted);
-    change(file, wish, FALSE, code);
+    change(file, wish, code);
 }
 
 /* What opensm reads of it, line by line, as its parser has it in a buffer of 4,096 bytes. */
@@ -132,8 +132,8 @@ test_changes_in_place(void)
         if (g_rand_boolean(chance))
             g_ptr_array_add(wish->set, partition(number, ALPHA, (guint)g_rand_int_range(chance, 0, 5)));
         else
-            g_array_append_val(wish->removed, number);
-        change(file, wish, generation % 50 == 0, -1);
+            weft_fabric_change_remove(wish, number, ALPHA);
+        change(file, wish, -1);
         g_autofree char *text = weft_managed_file_format(file);
         g_autoptr(WeftManagedFile) anew = parse(text);
         g_autofree char *same = weft_managed_file_format(anew);
@@ -158,9 +158,9 @@ test_site_is_kept(void)
     g_assert_true(g_str_has_prefix(changed, before));
     g_assert_true(g_str_has_suffix(changed, after));
     WeftFabricChange *wish = weft_fabric_change_new(12);
-    g_array_append_val(wish->removed, (guint16){ 1 });
+    weft_fabric_change_remove(wish, 1, ALPHA);
     file->generation = 12;
-    change(file, wish, FALSE, -1);
+    change(file, wish, -1);
     g_autofree char *back = weft_managed_file_format(file);
     g_assert_cmpstr(back, ==, text);
 }
@@ -239,7 +239,8 @@ test_edited(void)
 
         WeftFabricChange *wish = weft_fabric_change_new(12);
         g_ptr_array_add(wish->set, partition(1, ALPHA, 1));
-        change(file, wish, TRUE, -1);
+        weft_fabric_change_remove(wish, 2, BETA);
+        change(file, wish, -1);
         g_autofree char *mended = weft_managed_file_format(file);
         g_assert_cmpstr(mended, ==, SITE BEGIN ALPHA "=0x0001 :\n    0x0002c90300000100=full ;\n" END);
     }
@@ -257,7 +258,9 @@ test_change(void)
     g_assert_cmpuint(((WeftPartition *)file->partitions->pdata[0])->pkey, ==, 1);
     WeftFabricChange *wish = weft_fabric_change_new(4);
     g_ptr_array_add(wish->set, partition(3, BETA, 1));
-    change(file, wish, TRUE, -1);
+    weft_fabric_change_remove(wish, 1, ALPHA);
+    weft_fabric_change_remove(wish, 2, BETA);
+    change(file, wish, -1);
     g_assert_cmpuint(file->partitions->len, ==, 1);
     g_assert_cmpuint(((WeftPartition *)file->partitions->pdata[0])->pkey, ==, 3);
 }
@@ -271,21 +274,29 @@ test_refused(void)
         const char *name;
         int code;
     } cases[] = {
-        { 11, 1, ALPHA, WEFT_ERROR_CONFLICT },        { 12, 0x7001, ALPHA, WEFT_ERROR_CONFLICT },
-        { 12, 0x7fff, ALPHA, WEFT_ERROR_INVALID },    { 12, 0, ALPHA, WEFT_ERROR_INVALID },
-        { 12, 0x8001, ALPHA, WEFT_ERROR_INVALID },    { 12, 1, "mine", WEFT_ERROR_INVALID },
-        { 12, 1, "weft-a;b=1:", WEFT_ERROR_INVALID }, { 12, 1, "weft-0aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", WEFT_ERROR_INVALID },
+        { 11, 1, ALPHA, WEFT_ERROR_CONFLICT },
+        { 12, 0x7001, ALPHA, WEFT_ERROR_CONFLICT },
+        { 12, 0x7fff, ALPHA, WEFT_ERROR_INVALID },
+        { 12, 0, ALPHA, WEFT_ERROR_INVALID },
+        { 12, 0x8001, ALPHA, WEFT_ERROR_INVALID },
+        { 12, 1, "mine", WEFT_ERROR_INVALID },
+        { 12, 2, ALPHA, WEFT_ERROR_CONFLICT },
+        { 12, 1, "weft-a;b=1:", WEFT_ERROR_INVALID },
+        { 12, 1, "weft-0aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", WEFT_ERROR_INVALID },
     };
     g_autoptr(WeftManagedFile) file = parse(SITE BEGIN BETA "=0x0002 : ;\n" END);
     for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
         WeftFabricChange *wish = weft_fabric_change_new(cases[i].generation);
         g_ptr_array_add(wish->set, partition(3, ALPHA, 1));
         g_ptr_array_add(wish->set, partition(cases[i].pkey, cases[i].name, 1));
-        change(file, wish, FALSE, cases[i].code);
+        change(file, wish, cases[i].code);
     }
     WeftFabricChange *wish = weft_fabric_change_new(12);
-    g_array_append_val(wish->removed, (guint16){ 0x7001 });
-    change(file, wish, TRUE, WEFT_ERROR_CONFLICT);
+    weft_fabric_change_remove(wish, 0x7001, ALPHA);
+    change(file, wish, WEFT_ERROR_CONFLICT);
+    wish = weft_fabric_change_new(12);
+    weft_fabric_change_remove(wish, 2, ALPHA);
+    change(file, wish, WEFT_ERROR_CONFLICT);
     g_autofree char *text = weft_managed_file_format(file);
     g_assert_cmpstr(text, ==, SITE BEGIN BETA "=0x0002 : ;\n" END);
 }
@@ -302,7 +313,7 @@ test_many(void)
             g_ptr_array_add(wish->set, partition(pkey, ALPHA, 8));
             made++;
         }
-    change(file, wish, TRUE, -1);
+    change(file, wish, -1);
     g_autofree char *text = weft_managed_file_format(file);
     g_autoptr(WeftManagedFile) again = parse(text);
     g_assert_cmpuint(again->partitions->len, ==, MANY);

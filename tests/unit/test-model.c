@@ -373,6 +373,19 @@ example_node(void)
     return node;
 }
 
+/* All that is written is copied, and nothing is shared. */
+static void
+test_node_copy(void)
+{
+    g_autoptr(WeftNode) node = example_node();
+    node->target = example_node();
+    g_autoptr(WeftNode) copy = weft_node_copy(node);
+    json_auto_t *before = weft_node_to_json(node);
+    g_clear_pointer(&node, weft_node_free);
+    json_auto_t *after = weft_node_to_json(copy);
+    g_assert_true(json_equal(before, after));
+}
+
 static void
 test_node(void)
 {
@@ -471,6 +484,12 @@ test_demand(void)
         [WEFT_QUOTA_MEMORY] = 25ULL << 30, [WEFT_QUOTA_GPUS] = 6,  [WEFT_QUOTA_VFS] = 6,
     };
     g_assert_cmpmem(demand, sizeof demand, expected, sizeof expected);
+
+    g_autoptr(WeftCluster) wide =
+        cluster_of("{\"name\":\"wide\",\"count\":1024,\"memory\":\"1G\",\"disk\":\"4T\",\"shm\":\"64M\"}");
+    weft_cluster_demand(wide, demand);
+    g_assert_cmpuint(demand[WEFT_QUOTA_STORAGE], ==, 4096ULL << 40);
+    g_assert_cmpuint(demand[WEFT_QUOTA_MEMORY], ==, 1024 * ((1ULL << 30) + (64ULL << 20)));
 }
 
 static void
@@ -534,6 +553,41 @@ test_traffic_limit(void)
                     "matrix: 65703 pairs of nodes talk; at most 65536 are allowed: write 0 for those that say least");
     json_decref(most);
     json_decref(too_many);
+}
+
+/* What is stored is what was asked for, however heavy and far apart; and what no weft wrote is refused. */
+static void
+test_stored_traffic(void)
+{
+    static const char *const damaged[] = {
+        "gA==",     /* a number without its end */
+        "AQ==",     /* no weight */
+        "AQA=",     /* a weight of 0 */
+        "AAE=",     /* a step of 0 */
+        "gAgB",     /* 1 to 0 */
+        "gICAgBAB", /* more than 32 bits */
+        "AQGAgEAB", /* rank 1024 */
+    };
+    g_autoptr(GError) error = NULL;
+    json_t *spec = parse("{\"name\":\"cfd\",\"count\":3,\"matrix\":[[0,4294967295,1],[0,0,300],[0,0,0]]}");
+    g_autoptr(WeftCluster) cluster = weft_cluster_from_spec(spec, &error);
+    g_assert_no_error(error);
+    json_t *json = weft_cluster_to_json(cluster);
+    json_object_update_new(json,
+                           json_pack("{s:s, s:s, s:s, s:i}", "id", "1abc", "tenant", "acme", "creator", "alice", "created", 1));
+    g_autoptr(WeftCluster) again = weft_cluster_from_json(json, &error);
+    g_assert_no_error(error);
+    g_assert_cmpstr(json_string_value(json_object_get(json, "traffic")), ==, "Af////8PAQGACKwC");
+    g_assert_cmpmem(again->traffic->data, again->traffic->len * sizeof(WeftTraffic), cluster->traffic->data,
+                    3 * sizeof(WeftTraffic));
+    for (guint i = 0; i < G_N_ELEMENTS(damaged); i++) {
+        json_object_set_new(json, "traffic", json_string(damaged[i]));
+        g_assert_null(weft_cluster_from_json(json, &error));
+        g_assert_nonnull(strstr(error->message, "traffic: is damaged behind pair"));
+        g_clear_error(&error);
+    }
+    json_decref(spec);
+    json_decref(json);
 }
 
 /* A record as it was written before clusters had these fields. */
@@ -927,8 +981,10 @@ main(int argc, char **argv)
     g_test_add_func("/model/cluster/demand", test_demand);
     g_test_add_func("/model/cluster/scale", test_scale);
     g_test_add_func("/model/cluster/traffic-limit", test_traffic_limit);
+    g_test_add_func("/model/cluster/stored-traffic", test_stored_traffic);
     g_test_add_func("/model/cluster/old-record", test_old_record);
     g_test_add_func("/model/node/round-trip", test_node);
+    g_test_add_func("/model/node/copy", test_node_copy);
     g_test_add_func("/model/node/names", test_node_names);
     g_test_add_func("/model/image/disk", test_image_disk);
     g_test_add_func("/model/image/head", test_image_head);

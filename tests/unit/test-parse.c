@@ -5,6 +5,8 @@
 #include "hostlist.h"
 #include "yaml.h"
 
+#include <sys/resource.h>
+
 static void
 assert_error(GError *error, WeftErrorCode code, const char *message)
 {
@@ -123,6 +125,29 @@ test_hostlist_limits(void)
     name[255] = '\0';
     g_auto(GStrv) names = weft_hostlist_expand(name, NULL);
     g_assert_cmpstr(names[0], ==, name);
+}
+
+/* However many names a short text stands for, it is refused before any of them is made. */
+static void
+test_hostlist_bombs(void)
+{
+    g_autoptr(GString) product = g_string_new("n");
+    for (guint i = 0; i < 250; i++)
+        g_string_append(product, "[0-65535]");
+    g_autoptr(GString) sum = g_string_new("n[0");
+    while (sum->len < 65000)
+        g_string_append(sum, ",0-65000");
+    const char *const texts[] = { product->str, sum->str };
+    for (guint i = 0; i < G_N_ELEMENTS(texts); i++) {
+        struct rusage before, after;
+        g_autofree char *text = i ? g_strconcat(texts[i], "]", NULL) : g_strdup(texts[i]);
+        g_autoptr(GError) error = NULL;
+        getrusage(RUSAGE_SELF, &before);
+        g_assert_null(weft_hostlist_expand(text, &error));
+        getrusage(RUSAGE_SELF, &after);
+        g_assert_nonnull(strstr(error->message, TOO_MANY));
+        g_assert_cmpint(after.ru_maxrss - before.ru_maxrss, <, 8 * 1024); /* KiB */
+    }
 }
 
 static void
@@ -574,6 +599,7 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/hostlist/expand", test_hostlist_expand);
+    g_test_add_func("/hostlist/bombs", test_hostlist_bombs);
     g_test_add_func("/hostlist/refused", test_hostlist_refused);
     g_test_add_func("/hostlist/limits", test_hostlist_limits);
     g_test_add_func("/hostlist/fold", test_hostlist_fold);

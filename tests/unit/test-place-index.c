@@ -1,5 +1,5 @@
 /* Indexes and the order of hosts that are kept up while gangs come and go and hosts change, beside those of a fleet that is
- * made anew: fleets large enough that an index is mended and not made again. */
+ * made anew, and of one that follows by snapshots: fleets large enough that an index is mended and not made again. */
 #include "checks.h"
 
 #define FLEETS 6
@@ -14,6 +14,7 @@ typedef struct Life {
     guint32 seed;
     Books *books;
     WeftFleet *fleet;
+    WeftFleet *follower;
     GPtrArray *wishes; /* Case */
     GPtrArray *gangs;  /* char *, ids of clusters */
     guint placed;
@@ -147,11 +148,16 @@ static void
 compare(const Life *life, guint step)
 {
     g_autoptr(WeftFleet) anew = books_fleet(life->books, NULL);
+    g_autoptr(WeftFleetSnapshot) snapshot = weft_fleet_snapshot(life->fleet);
+    weft_fleet_follow(life->follower, snapshot);
     for (guint i = 0; i < life->wishes->len; i++) {
         g_autofree char *kept = place_text(life->fleet, life->wishes->pdata[i]);
         g_autofree char *made = place_text(anew, life->wishes->pdata[i]);
+        g_autofree char *followed = place_text(life->follower, life->wishes->pdata[i]);
         if (strcmp(kept, made) != 0)
             g_test_fail_printf("fleet %u, step %u, wish %u: %s\nmade anew: %s", life->seed, step, i, kept, made);
+        if (strcmp(kept, followed) != 0)
+            g_test_fail_printf("fleet %u, step %u, wish %u: %s\nfollowed: %s", life->seed, step, i, kept, followed);
     }
 }
 
@@ -193,6 +199,7 @@ test_kept(void)
                       .wishes = g_ptr_array_new_with_free_func((GDestroyNotify)case_free),
                       .gangs = g_ptr_array_new_with_free_func(g_free) };
         life.fleet = books_fleet(life.books, NULL);
+        life.follower = weft_fleet_new();
         make_wishes(&life);
         live(&life);
         g_autofree char *wrong = books_check(life.books);
@@ -201,6 +208,7 @@ test_kept(void)
         g_assert_cmpuint(life.placed, >, STEPS / 8);
         g_ptr_array_unref(life.wishes);
         g_ptr_array_unref(life.gangs);
+        weft_fleet_free(life.follower);
         weft_fleet_free(life.fleet);
         books_free(life.books);
     }

@@ -1,5 +1,6 @@
 /* Random worlds, each of its seed alone: whatever comes, nothing is given twice, no promise is broken without cause (the world
- * sees to both), everything that fits starts at last, and the same calls give the same answers. WEFT_QUEUE_SEED=n begins there.
+ * sees to both), everything that fits starts at last, a snapshot foresees what the queue does, and the same calls give the
+ * same answers. WEFT_QUEUE_SEED=n begins there.
  */
 #include "queue-world.h"
 
@@ -87,6 +88,38 @@ fits_empty(const World *world, const Dice *dice, const Run *run)
     return run->job.nodes <= dice->hosts * per_host;
 }
 
+static char *
+foreseen_text(gboolean found, const WeftPlacement *placement, gint64 when)
+{
+    GString *text = g_string_new(NULL);
+    g_string_printf(text, "%d %" G_GINT64_FORMAT, found, found ? when : 0);
+    for (guint i = 0; found && i < placement->n; i++)
+        g_string_append_printf(text, " %u:%" G_GINT64_MODIFIER "x", placement->seats[i].host,
+                               placement->seats[i].cores.words[0]);
+    return g_string_free(text, FALSE);
+}
+
+/* What the one that asked last would be told if it asked once more, by the queue and by snapshots of it and the fleet. */
+static void
+compare_foreseen(World *world, WeftFleet *follower)
+{
+    const Run *run = world->runs->pdata[world->runs->len - 1];
+    guint counts[WEFT_GROUPS_MAX] = { run->job.nodes };
+    WeftAsk ask = { .key = "again",
+                    .request = { .cluster = run->cluster, .counts = counts },
+                    .walltime = run->job.wall * (gint64)G_USEC_PER_SEC };
+    WeftPlacement placement;
+    gint64 when, now = world_time(world->now);
+    gboolean found = weft_queue_foresee(world->queue, &ask, now, &placement, &when);
+    g_autofree char *live = foreseen_text(found, &placement, when);
+    g_autoptr(WeftFleetSnapshot) fleet = weft_fleet_snapshot(world->fleet);
+    g_autoptr(WeftQueueSnapshot) queue = weft_queue_snapshot(world->queue);
+    weft_fleet_follow(follower, fleet);
+    found = weft_queue_snapshot_foresee(queue, follower, &ask, now, &placement, &when);
+    g_autofree char *copied = foreseen_text(found, &placement, when);
+    g_assert_cmpstr(live, ==, copied);
+}
+
 static World *
 live(guint seed)
 {
@@ -102,6 +135,7 @@ live(guint seed)
     world->stopping = PICK(&dice, 0, 7, 130);
     world->again = TRUE;
     int pace = PICK(&dice, 5, 50, 200);
+    g_autoptr(WeftFleet) follower = weft_fleet_new();
     for (guint i = 0; i < JOBS; i++) {
         g_autofree char *name = g_strdup_printf("j%u", i);
         Job job = random_job(&dice, name);
@@ -114,6 +148,7 @@ live(guint seed)
         if (roll(&dice, 20) == 0)
             book_some(world, &dice);
         world_step(world);
+        compare_foreseen(world, follower);
     }
     close_or_open(world, &dice, TRUE);
     world_step(world);

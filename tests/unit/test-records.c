@@ -1,6 +1,8 @@
 /* Which key, scope, place and claims each object has in the store. */
 #include "errors.h"
+#include "id.h"
 #include "records.h"
+#include "site-record.h"
 #include "sqlite.h"
 
 #include <glib/gstdio.h>
@@ -34,7 +36,7 @@ set_up(Env *env, gconstpointer data)
     env->folder = g_dir_make_tmp("weft-records-XXXXXX", &error);
     g_assert_no_error(error);
     g_autofree char *path = g_build_filename(env->folder, "weft.db", NULL);
-    env->store = weft_store_sqlite_open(path, &error);
+    env->store = weft_store_sqlite_open(path, 0, &error);
     g_assert_no_error(error);
     json_auto_t *json = parse(host_text);
     env->host = weft_host_from_json(json, "host", &error);
@@ -392,6 +394,149 @@ test_cluster(Env *env, gconstpointer data)
     commit(env, put_cluster(other));
 }
 
+/* --- bytes --- */
+
+#define STORAGE (1ULL << 30)
+
+static WeftTxn *
+put_checkpoint(const WeftCheckpoint *checkpoint, gboolean limited)
+{
+    WeftTenant tenant = { .name = (char *)"acme", .quota = { [WEFT_QUOTA_STORAGE] = STORAGE }, .share = 1 };
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_checkpoint(txn, checkpoint, limited ? &tenant : NULL, WEFT_ANY);
+    return txn;
+}
+
+static WeftCheckpoint *
+new_checkpoint(const char *name, guint nodes)
+{
+    WeftCheckpoint *checkpoint = weft_checkpoint_new();
+    checkpoint->tenant = g_strdup("acme");
+    checkpoint->name = g_strdup(name);
+    checkpoint->cluster = g_strdup("4k");
+    checkpoint->wish = new_cluster("4k", "cfd", nodes);
+    checkpoint->creator = g_strdup("alice");
+    ((WeftGroup *)checkpoint->wish->groups->pdata[0])->memory = 256ULL << 20;
+    return checkpoint;
+}
+
+static guint64
+storage_used(Env *env)
+{
+    guint64 used = 0;
+    g_assert_true(weft_store_quota_used(env->store, "acme", WEFT_QUOTA_STORAGE, &used, NULL));
+    return used;
+}
+
+/* It is counted with the most that it may have until its files are known, then with these, and with none when it has failed. */
+static void
+test_checkpoint_storage(Env *env, gconstpointer data)
+{
+    g_autoptr(WeftCheckpoint) one = new_checkpoint("one", 2), two = new_checkpoint("two", 2);
+    guint64 most = 2 * WEFT_SAVED_MAX(256ULL << 20);
+    commit(env, put_checkpoint(one, TRUE));
+    g_assert_cmpuint(storage_used(env), ==, most);
+    g_autofree char *words = g_strdup_printf("tenant/acme/storage: %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
+                                             " in use, %" G_GUINT64_FORMAT " more asked for",
+                                             most, (guint64)STORAGE, most);
+    refuse(env, put_checkpoint(two, TRUE), WEFT_ERROR_EXHAUSTED, words);
+
+    for (guint rank = 0; rank < 2; rank++) {
+        WeftCheckpointNode *node = weft_checkpoint_node_new();
+        g_autofree char *digest = g_strnfill(WEFT_DIGEST_LENGTH, 'a');
+        node->rank = rank;
+        node->group = g_strdup("nodes");
+        node->hostname = g_strdup_printf("cfd-%u", rank);
+        node->mac = g_strdup("02:00:00:00:00:01");
+        node->saved = g_new0(WeftImageFile, 1);
+        *node->saved = (WeftImageFile){ .digest = g_steal_pointer(&digest), .size = 1000 };
+        g_ptr_array_add(one->nodes, node);
+    }
+    one->state = WEFT_CHECKPOINT_SAVED;
+    commit(env, put_checkpoint(one, FALSE));
+    g_assert_cmpuint(storage_used(env), ==, 2000);
+    commit(env, put_checkpoint(two, TRUE));
+    two->state = WEFT_CHECKPOINT_FAILED;
+    commit(env, put_checkpoint(two, FALSE));
+    g_assert_cmpuint(storage_used(env), ==, 2000);
+}
+
+static WeftTxn *
+put_template(const char *id, guint64 size, const char *source)
+{
+    WeftTenant tenant = { .name = (char *)"acme",
+                          .quota = { [WEFT_QUOTA_STORAGE] = STORAGE, [WEFT_QUOTA_TEMPLATES] = 100 },
+                          .share = 1 };
+    g_autoptr(GPtrArray) files = g_ptr_array_new();
+    WeftTemplate template = { .id = (char *)id,
+                              .image = (char *)"mpi",
+                              .files = files,
+                              .guest = (char *)"guest",
+                              .kind = (char *)"kind",
+                              .size = size,
+                              .tenant = (char *)"acme",
+                              .source = (char *)source };
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_template(txn, &template, &tenant, WEFT_ANY);
+    return txn;
+}
+
+/* Templates have a quota and a number of their own; what a clone is made of is storage. */
+static void
+test_template_bytes(Env *env, gconstpointer data)
+{
+    guint64 count = 0;
+    commit(env, put_template("a", 60, NULL));
+    refuse(env, put_template("b", 60, NULL), WEFT_ERROR_EXHAUSTED,
+           "tenant/acme/templates: 60 of 100 in use, 60 more asked for");
+    commit(env, put_template("4k-0", 60, "5k-0"));
+    g_assert_cmpuint(storage_used(env), ==, 60);
+    for (guint i = 1; i < WEFT_TEMPLATES_MAX; i++) {
+        g_autofree char *id = g_strdup_printf("small%u", i);
+        commit(env, put_template(id, 1, NULL));
+    }
+    g_assert_true(weft_store_templates_used(env->store, "acme", &count, NULL));
+    g_assert_cmpuint(count, ==, WEFT_TEMPLATES_MAX);
+    refuse(env, put_template("c", 1, NULL), WEFT_ERROR_EXHAUSTED,
+           "tenant/acme/template-count: 16 of 16 in use, 1 more asked for");
+}
+
+/* All that its files are is in a backup's list of them: what a clone goes on from has a disk as well. */
+static void
+test_template_blobs(Env *env, gconstpointer data)
+{
+    GError *error = NULL;
+    g_autofree char *saved = g_strnfill(64, 'a'), *disk = g_strnfill(64, 'b');
+    WeftTenant tenant = { .name = (char *)"acme", .share = 1 };
+    g_autoptr(GPtrArray) files = g_ptr_array_new();
+    WeftTemplate template = { .id = (char *)"4k-0",
+                              .image = (char *)"mpi",
+                              .files = files,
+                              .guest = (char *)"guest",
+                              .kind = (char *)"kind",
+                              .cores = 1,
+                              .cpus = 1,
+                              .memory = 1 << 30,
+                              .page_size = 2 << 20,
+                              .digest = saved,
+                              .size = 1,
+                              .tenant = (char *)"acme",
+                              .source = (char *)"5k-0",
+                              .disk = disk,
+                              .disk_size = 2 };
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put_template(txn, &template, &tenant, WEFT_ANY);
+    commit(env, txn);
+    g_autofree char *path = g_build_filename(env->folder, "weft.db", NULL);
+    json_auto_t *about = weft_store_sqlite_describe(path, &error);
+    g_assert_no_error(error);
+    json_t *blobs = json_object_get(about, "blobs");
+    g_assert_cmpuint(json_array_size(blobs), ==, 2);
+    g_assert_cmpstr(json_string_value(json_object_get(json_array_get(blobs, 0), "digest")), ==, saved);
+    g_assert_cmpstr(json_string_value(json_object_get(json_array_get(blobs, 1), "digest")), ==, disk);
+    g_assert_cmpint(json_integer_value(json_object_get(json_array_get(blobs, 1), "size")), ==, 2);
+}
+
 static WeftTxn *
 put_status(const char *name, guint pkey)
 {
@@ -574,6 +719,27 @@ test_events(Env *env, gconstpointer data)
     g_assert_cmpuint(strlen(key), ==, 16);
 }
 
+/* What another thread made is told when it is committed, not when it was made. */
+static void
+test_stamped_events(Env *env, gconstpointer data)
+{
+    WeftTxn *early = weft_txn_new("test"), *late = weft_txn_new("test");
+    weft_txn_tell(early, "early", NULL, NULL, "\"made first\"");
+    weft_txn_tell(late, "late", NULL, NULL, "made last");
+    commit(env, late);
+    weft_txn_stamp_events(early);
+    commit(env, early);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GPtrArray) records = weft_store_list(env->store, &(WeftQuery){ WEFT_KIND_EVENT }, &error);
+    g_assert_cmpuint(records->len, ==, 2);
+    g_autoptr(WeftEvent) event = weft_record_event(records->pdata[1], &error);
+    g_assert_no_error(error);
+    g_assert_cmpstr(event->type, ==, "early");
+    g_assert_cmpstr(event->message, ==, "\"made first\"");
+    g_autofree char *key = weft_event_key(event->id);
+    g_assert_cmpstr(key, ==, ((const WeftRecord *)records->pdata[1])->key);
+}
+
 static void
 test_host_ports(Env *env, gconstpointer data)
 {
@@ -634,6 +800,62 @@ test_load(Env *env, gconstpointer data)
     g_assert_true(g_str_has_prefix(error->message, "store: tenant acme: name: "));
 }
 
+static void
+test_site(Env *env, gconstpointer data)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftSiteRecord) made = weft_store_site(env->store, &error);
+    g_assert_no_error(error);
+    g_assert_true(weft_id_is_valid(made->id));
+    g_assert_cmpint(made->created, >, 0);
+    g_autoptr(WeftSiteRecord) again = weft_store_site(env->store, &error);
+    g_assert_no_error(error);
+    g_assert_cmpstr(again->id, ==, made->id);
+
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_put(txn, WEFT_KIND_META, "site", NULL, NULL, json_pack("{s:s}", "id", "../x"), WEFT_ANY);
+    commit(env, txn);
+    g_assert_null(weft_store_site(env->store, &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_FAILED);
+}
+
+static GStrv
+begin_run(Env *env, const char *instance, const char *run)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftSiteRecord) site = weft_store_site(env->store, &error);
+    g_assert_true(weft_store_begin_epoch(env->store, site, instance, run, &error));
+    g_assert_no_error(error);
+    return weft_site_record_former(site, instance);
+}
+
+/* A store that was moved or copied does not name the runs that it had elsewhere before an operator has a host taken here. */
+static void
+test_runs(Env *env, gconstpointer data)
+{
+    const char *here = "0aaaaaaaaaaa", *there = "0bbbbbbbbbbb";
+    g_auto(GStrv) first = begin_run(env, here, "0first000000"), second = begin_run(env, here, "0second00000");
+    g_assert_cmpuint(g_strv_length(first), ==, 1);
+    g_assert_true(g_strv_contains((const char *const *)second, "0first000000"));
+    g_auto(GStrv) copied = begin_run(env, there, "0third000000");
+    g_assert_cmpuint(g_strv_length(copied), ==, 1);
+    WeftTxn *txn = weft_txn_new("test");
+    weft_txn_ask_to_take(txn, "n1", "0third000000");
+    commit(env, txn);
+    g_assert_true(weft_store_is_to_take(env->store, "n1", "0third000000"));
+    g_assert_false(weft_store_is_to_take(env->store, "n1", "0fourth00000"));
+    txn = weft_txn_new("test");
+    weft_txn_taken(txn, env->store, "n1", there);
+    commit(env, txn);
+    g_assert_false(weft_store_is_to_take(env->store, "n1", "0third000000"));
+    g_auto(GStrv) moved = begin_run(env, there, "0fourth00000");
+    g_assert_cmpuint(g_strv_length(moved), ==, 4);
+    for (guint i = 0; i < 100; i++)
+        g_strfreev(begin_run(env, there, "0many0000000"));
+    g_auto(GStrv) last = begin_run(env, there, "0last0000000");
+    g_assert_cmpuint(g_strv_length(last), ==, 64);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -653,15 +875,21 @@ main(int argc, char **argv)
         { "/records/release", test_release },
         { "/records/cluster", test_cluster },
         { "/records/cluster-status", test_cluster_status },
+        { "/records/checkpoint-storage", test_checkpoint_storage },
+        { "/records/template-bytes", test_template_bytes },
+        { "/records/template-blobs", test_template_blobs },
         { "/records/remove-image", test_remove_image },
         { "/records/people", test_people },
         { "/records/tokens-are-bounded", test_tokens_are_bounded },
         { "/records/remove-host", test_remove_host },
         { "/records/remove-tenant", test_remove_tenant },
         { "/records/events", test_events },
+        { "/records/stamped-events", test_stamped_events },
         { "/records/host-ports", test_host_ports },
         { "/records/hosts-of-a-fabric", test_hosts_of_a_fabric },
         { "/records/load", test_load },
+        { "/records/site", test_site },
+        { "/records/runs", test_runs },
     };
     g_test_init(&argc, &argv, NULL);
     for (gsize i = 0; i < G_N_ELEMENTS(tests); i++)

@@ -1,6 +1,5 @@
 /* The pure parts of the API: the router, and the limit on rates. */
 #include "errors.h"
-#include "limit.h"
 #include "problem.h"
 #include "router.h"
 
@@ -124,29 +123,6 @@ test_limits(void)
 }
 
 static void
-test_rate(void)
-{
-    WeftLimit *limit = weft_limit_new(2, 3);
-    gint64 now = 1000 * G_USEC_PER_SEC;
-    for (guint i = 0; i < 3; i++)
-        g_assert_true(weft_limit_take(limit, "a", 1, now));
-    g_assert_false(weft_limit_take(limit, "a", 1, now));
-    g_assert_true(weft_limit_take(limit, "b", 1, now));
-    g_assert_true(weft_limit_take(limit, "a", 1, now + G_USEC_PER_SEC / 2));
-    g_assert_false(weft_limit_take(limit, "a", 1, now + G_USEC_PER_SEC / 2));
-    /* No more than the burst is saved up. */
-    now += G_TIME_SPAN_HOUR;
-    for (guint i = 0; i < 3; i++)
-        g_assert_true(weft_limit_take(limit, "a", 1, now));
-    g_assert_false(weft_limit_take(limit, "a", 1, now));
-    for (guint i = 0; i < 100000; i++) {
-        g_autofree char *who = g_strdup_printf("stranger %u", i);
-        g_assert_true(weft_limit_take(limit, who, 1, now));
-    }
-    weft_limit_free(limit);
-}
-
-static void
 test_problems(void)
 {
     g_autoptr(GError) error = g_error_new(WEFT_ERROR, WEFT_ERROR_INVALID, "cores: must be 1 to 1024, is 0 \xff");
@@ -173,7 +149,6 @@ main(int argc, char **argv)
     g_test_add_func("/router/matches", test_matches);
     g_test_add_func("/router/refusals", test_refusals);
     g_test_add_func("/router/limits", test_limits);
-    g_test_add_func("/limit/rate", test_rate);
     g_test_add_func("/problem/documents", test_problems);
     return g_test_run();
 }

@@ -149,7 +149,10 @@ check_filling(World *w, const WeftShape *shape, const char *cluster)
         g_assert_true(weft_slot_seat(w->slot, shape, &seat));
         check_seat(w, shape, &seat);
         check_round_trip(w, &seat);
+        gboolean known = !shape->bandwidth || weft_lanes_find(&w->told.qos, shape->lane.sl);
+        g_assert_true(weft_slot_accepts(w->slot, &seat, shape->cluster) == known);
         world_take(w, &seat, cluster);
+        g_assert_false(weft_slot_accepts(w->slot, &seat, shape->cluster));
         g_assert_cmpuint(weft_slot_fit(w->slot, shape), ==, fit - n - 1);
     }
     g_assert_false(weft_slot_seat(w->slot, shape, &seat));
@@ -237,6 +240,7 @@ static guint32 running;
 static void
 tell_seed(int signal G_GNUC_UNUSED)
 {
+    /* NOLINTNEXTLINE(bugprone-signal-handler): the process is about to abort, and its seed is worth the risk */
     g_printerr("# run again with: WEFT_SLOT_SEED=%u WEFT_SLOT_CASES=1\n", running);
 }
 

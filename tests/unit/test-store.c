@@ -36,7 +36,7 @@ static WeftStore *
 open_store(Env *env)
 {
     GError *error = NULL;
-    WeftStore *store = weft_store_sqlite_open(env->path, &error);
+    WeftStore *store = weft_store_sqlite_open(env->path, 0, &error);
     g_assert_no_error(error);
     return store;
 }
@@ -46,7 +46,7 @@ static void
 refuse_open(Env *env, WeftErrorCode code, const char *pattern)
 {
     g_autoptr(GError) error = NULL;
-    g_assert_null(weft_store_sqlite_open(env->path, &error));
+    g_assert_null(weft_store_sqlite_open(env->path, 0, &error));
     g_assert_error(error, WEFT_ERROR, (int)code);
     g_test_message("%s", error->message);
     g_assert_true(g_str_has_prefix(error->message, "store "));
@@ -125,14 +125,65 @@ test_durable(Env *env, gconstpointer data)
     assert_setting(reader, "PRAGMA query_only", "1");
 }
 
+/* Another process is told who has the store open. */
+static void
+assert_refused(const char *path)
+{
+    g_autofree char *expected = g_strdup_printf("*another weftd (process %d) has it open: stop that one first*", (int)getpid());
+    pid_t other = fork();
+    if (other == 0) {
+        GError *error = NULL;
+        int lock = weft_store_sqlite_lock(path, &error);
+        _exit(lock < 0 && g_error_matches(error, WEFT_ERROR, WEFT_ERROR_CONFLICT) &&
+                      g_pattern_match_simple(expected, error->message)
+                  ? 0
+                  : 1);
+    }
+    int status;
+    g_assert_cmpint(waitpid(other, &status, 0), ==, other);
+    g_assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static void
 test_second_opener(Env *env, gconstpointer data)
 {
     WeftStore *store = open_store(env);
-    refuse_open(env, WEFT_ERROR_CONFLICT, "*another weftd has it open: stop that one first*");
+    g_autofree char *link = g_strconcat(env->path, ".link", NULL);
+    assert_refused(env->path);
+    g_assert_cmpint(symlink(env->path, link), ==, 0);
+    assert_refused(link);
+    g_assert_cmpint(g_unlink(link), ==, 0);
     commit(store, put_node("x", NULL));
     weft_store_free(store);
+}
+
+/* weftd is killed between the fork and the exec of a program: its child lives on with all descriptors, and the store is free.
+ */
+static void
+test_a_child_keeps_no_lock(Env *env, gconstpointer data)
+{
+    int held[2];
+    g_assert_cmpint(pipe(held), ==, 0);
+    pid_t weftd = fork();
+    if (weftd == 0) {
+        if (weft_store_sqlite_lock(env->path, NULL) < 0)
+            _exit(1);
+        pid_t child = fork();
+        if (child == 0) {
+            pause();
+            _exit(0);
+        }
+        _exit(write(held[1], &child, sizeof(child)) == sizeof(child) ? 0 : 1);
+    }
+    int status;
+    g_assert_cmpint(waitpid(weftd, &status, 0), ==, weftd);
+    g_assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    pid_t child;
+    g_assert_cmpint(read(held[0], &child, sizeof(child)), ==, sizeof(child));
     weft_store_free(open_store(env));
+    kill(child, SIGKILL);
+    close(held[0]);
+    close(held[1]);
 }
 
 static void
@@ -325,6 +376,51 @@ test_disk_full(Env *env, gconstpointer data)
     g_assert_false(weft_store_commit_wait(store, put_node("thief", "core/1"), NULL));
 }
 
+static void
+count_refused(gint64 revision, const GError *error, gpointer data)
+{
+    guint *ended = data;
+    ended[0]++;
+    if (error)
+        g_assert_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED);
+    ended[1] += error != NULL;
+}
+
+/* Given all at once, when nothing tells yet that the store is about to be full: they leave enough for those who may use it. */
+static void
+test_reserve(Env *env, gconstpointer data)
+{
+    g_autoptr(WeftStore) store = weft_store_sqlite_open(env->path, 8 << 20, NULL);
+    commit(store, put_node("old", NULL));
+    g_autofree char *log = g_strconcat(env->path, "-wal", NULL);
+    g_autofree char *text = g_strnfill(30000, 'x');
+    struct stat status;
+    g_assert_cmpint(stat(log, &status), ==, 0);
+    signal(SIGXFSZ, SIG_IGN);
+    limit_file_size((rlim_t)status.st_size);
+
+    WeftTxn *flood[400];
+    for (guint i = 0; i < G_N_ELEMENTS(flood); i++) {
+        g_autofree char *key = g_strdup_printf("flood-%u", i);
+        flood[i] = weft_txn_new("test");
+        weft_txn_put(flood[i], WEFT_KIND_NODE, key, NULL, NULL, json_string(text), WEFT_ABSENT);
+        weft_txn_leave_reserve(flood[i]);
+    }
+    guint ended[2] = { 0 };
+    for (guint i = 0; i < G_N_ELEMENTS(flood); i++)
+        weft_store_commit(store, flood[i], count_refused, ended);
+    while (ended[0] < G_N_ELEMENTS(flood))
+        g_main_context_iteration(NULL, TRUE);
+    g_assert_true(weft_store_is_full(store));
+    g_assert_cmpuint(ended[1], >, 0);
+    for (guint i = 0; i < 100; i++) {
+        WeftTxn *txn = put_node("admin", NULL);
+        weft_txn_delete(txn, WEFT_KIND_NODE, "old", WEFT_ANY);
+        commit(store, txn);
+    }
+    limit_file_size(RLIM_INFINITY);
+}
+
 #define PARTS 3
 
 typedef struct Round {
@@ -355,7 +451,7 @@ static int
 commit_until_killed(const char *path)
 {
     Round rounds[16] = { 0 };
-    WeftStore *store = weft_store_sqlite_open(path, NULL);
+    WeftStore *store = weft_store_sqlite_open(path, 0, NULL);
     for (guint i = 0; store && i < G_N_ELEMENTS(rounds); i++) {
         rounds[i].store = store;
         commit_next(0, NULL, &rounds[i]);
@@ -423,6 +519,7 @@ main(int argc, char **argv)
         { "/store/private", test_private },
         { "/store/durable", test_durable },
         { "/store/second-opener", test_second_opener },
+        { "/store/a-child-keeps-no-lock", test_a_child_keeps_no_lock },
         { "/store/no-folder", test_no_folder },
         { "/store/foreign-file", test_foreign_file },
         { "/store/future-version", test_future_version },
@@ -432,6 +529,7 @@ main(int argc, char **argv)
         { "/store/schema-refuses", test_schema_refuses },
         { "/store/schema-limits", test_schema_limits },
         { "/store/disk-full", test_disk_full },
+        { "/store/reserve", test_reserve },
         { "/store/kill", test_kill },
     };
     if (argc == 3 && g_str_equal(argv[1], "commit-until-killed"))

@@ -334,6 +334,22 @@ refuses_cables_with_one_end(void)
     g_assert_nonnull(strstr(error->message, "port 1"));
 }
 
+/* What is sealed is written as JSON, and must be read again. */
+static void
+refuses_numbers_that_json_would_refuse(void)
+{
+    const WeftMapPort ports[] = { { .number = 1, .lid = WEFT_MAP_LID_MAX + 1, .peer = -1 },
+                                  { .number = 1, .rate = WEFT_MAP_RATE_MAX + 1, .peer = -1 } };
+    for (guint i = 0; i < G_N_ELEMENTS(ports); i++) {
+        g_autoptr(WeftFabricMap) map = weft_fabric_map_new();
+        g_array_append_val(weft_fabric_map_add(map, WEFT_MAP_ADAPTER, 9, "n1")->ports, ports[i]);
+        g_autoptr(GError) error = NULL;
+        g_assert_false(weft_fabric_map_seal(map, &error));
+        g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
+        g_assert_nonnull(strstr(error->message, "port 1"));
+    }
+}
+
 /* Their distances are a table of all by all. */
 static void
 refuses_more_switches_than_it_can_measure(void)
@@ -422,6 +438,7 @@ main(int argc, char **argv)
     g_test_add_func("/topology/map/rates", knows_rates);
     g_test_add_func("/topology/map/sorted", sorts_and_follows_cables);
     g_test_add_func("/topology/map/one-end", refuses_cables_with_one_end);
+    g_test_add_func("/topology/map/numbers", refuses_numbers_that_json_would_refuse);
     g_test_add_func("/topology/map/too-many-switches", refuses_more_switches_than_it_can_measure);
     g_test_add_func("/topology/json/bad", refuses_bad_json);
     g_test_add_func("/topology/json/no-text", keeps_descriptions_that_are_no_text);

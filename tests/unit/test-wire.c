@@ -120,22 +120,21 @@ static void
 test_change_there_and_back(void)
 {
     g_autoptr(WeftFabricChange) change = weft_fabric_change_new(G_MAXINT64);
-    guint16 gone = 0x0102;
     g_ptr_array_add(change->set, make_partition());
-    g_array_append_val(change->removed, gone);
-    json_t *json = weft_wire_change_to_json(change, TRUE);
+    weft_fabric_change_remove(change, 0x0102, "weft-gone");
+    json_t *json = weft_wire_change_to_json(change);
     json_object_set_new(json, "id", json_integer(7));
     json_object_set_new(json, "do", json_string("apply"));
     g_autoptr(GError) error = NULL;
-    gboolean whole = FALSE;
-    g_autoptr(WeftFabricChange) read = weft_wire_change_from_json(json, &whole, &error);
+    g_autoptr(WeftFabricChange) read = weft_wire_change_from_json(json, &error);
     g_assert_no_error(error);
-    g_assert_true(whole);
     g_assert_cmpuint(read->generation, ==, G_MAXINT64);
     g_assert_cmpuint(read->set->len, ==, 1);
     g_assert_true(weft_partition_equal(read->set->pdata[0], change->set->pdata[0]));
     g_assert_cmpuint(read->removed->len, ==, 1);
-    g_assert_cmphex(g_array_index(read->removed, guint16, 0), ==, gone);
+    const WeftPartitionRemoval *gone = &g_array_index(read->removed, WeftPartitionRemoval, 0);
+    g_assert_cmphex(gone->pkey, ==, 0x0102);
+    g_assert_cmpstr(gone->name, ==, "weft-gone");
     json_decref(json);
 }
 
@@ -162,15 +161,16 @@ test_changes_refused(void)
           "set[0].members[0].membership" },
         { "{\"generation\":1,\"set\":[{\"pkey\":\"0x1\",\"name\":\"a\"},{\"pkey\":\"0x1\",\"name\":\"b\"}]}",
           "0x0001 is there twice" },
-        { "{\"generation\":1,\"set\":[{\"pkey\":\"0x1\",\"name\":\"a\"}],\"removed\":[\"0x1\"]}", "0x0001 is in set as well" },
-        { "{\"generation\":1,\"removed\":[1]}", "removed: entry 0" },
-        { "{\"generation\":1,\"removed\":[\"0x7fff\"]}", "removed: entry 0" },
+        { "{\"generation\":1,\"set\":[{\"pkey\":\"0x1\",\"name\":\"a\"}],\"removed\":[{\"pkey\":\"0x1\"}]}",
+          "0x0001 is in set as well" },
+        { "{\"generation\":1,\"removed\":[1]}", "removed[0]" },
+        { "{\"generation\":1,\"removed\":[{\"pkey\":\"0x7fff\"}]}", "removed[0].pkey" },
+        { "{\"generation\":1,\"removed\":[{\"pkey\":\"0x1\",\"name\":\"a;b\"}]}", "removed[0].name" },
     };
     for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
         json_t *json = json_loads(cases[i].text, 0, NULL);
         g_autoptr(GError) error = NULL;
-        gboolean whole;
-        g_assert_null(weft_wire_change_from_json(json, &whole, &error));
+        g_assert_null(weft_wire_change_from_json(json, &error));
         g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
         if (!strstr(error->message, cases[i].says))
             g_error("\"%s\" does not say \"%s\"", error->message, cases[i].says);

@@ -273,7 +273,7 @@ static void
 for_each(WeftFileWay *way, const WeftFabricChange *change, Each each, gpointer data)
 {
     for (guint i = 0; i < change->removed->len; i++)
-        each(way, g_array_index(change->removed, guint16, i), NULL, data);
+        each(way, g_array_index(change->removed, WeftPartitionRemoval, i).pkey, NULL, data);
     for (guint i = 0; i < change->set->len; i++)
         each(way, ((WeftPartition *)change->set->pdata[i])->pkey, change->set->pdata[i], data);
 }
@@ -333,7 +333,7 @@ file_apply(gpointer self, const WeftFabricChange *change, GCancellable *cancella
     g_autoptr(WeftExpectation) expectation = weft_expectation_new();
     for_each(way, change, expect, &(Expecting){ file, expectation });
     for_each(way, change, note_leaving, file);
-    if (!weft_managed_file_change(file, change, FALSE, error) || !weft_file_way_check_manager(way, error) ||
+    if (!weft_managed_file_change(file, change, error) || !weft_file_way_check_manager(way, error) ||
         !weft_file_way_check_room(way, expectation, cancellable, error))
         return FALSE;
     gboolean ok = weft_managed_file_save(file, way->partitions_file, error) &&

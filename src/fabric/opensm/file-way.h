@@ -16,7 +16,7 @@ typedef struct WeftFileWay {
 
     /* pool only */
     char *ledger; /* file */
-    guint pool_first, pool_last;
+    WeftPkeys pool;
 } WeftFileWay;
 
 gpointer weft_file_way_create(const WeftOpensmOptions *options, GError **error);

@@ -27,7 +27,7 @@ weft_fabric_opensm_new(const WeftOpensmOptions *options, GError **error)
         g_prefix_error(error, "opensm by %s: ", weft_opensm_way_words[options->way]);
         return NULL;
     }
-    WeftFabricDriver *driver = weft_blocking_new(way->ops, self);
+    WeftFabricDriver *driver = weft_blocking_new(way->ops, self, &options->pkeys);
     way->attach(self, driver);
     return driver;
 }

@@ -15,6 +15,7 @@ extern const char *const weft_opensm_way_words[]; /* "plugin", "file", "pool" */
 typedef struct WeftOpensmOptions {
     WeftOpensmWay way;
     gint64 deadline; /* microseconds for one call; 0: 30 seconds */
+    WeftPkeys pkeys; /* the numbers that it may write */
 
     /* plugin: the machines of the subnet manager, master and standby in whatever order. Each is the path of its socket on this
      * machine, or "ssh://user@machine[:port]/run/weft-opensm.sock": weft then runs ssh, and forwards that socket through it. */
@@ -31,8 +32,8 @@ typedef struct WeftOpensmOptions {
     guint64 m_key;               /* that ports want to see; 0: none */
     const char *discover;        /* the program; NULL: "weft-discover" */
 
-    /* pool: its P_Keys. What they are used for is kept in "<partitions_file>.pool". */
-    guint pool_first, pool_last;
+    /* pool: its P_Keys, those of what is shared among them. What they are used for is kept in "<partitions_file>.pool". */
+    WeftPkeys pool;
 } WeftOpensmOptions;
 
 /* INVALID: an option lacks or makes no sense. Nothing is asked yet: a manager that is away is found out by the first call. */

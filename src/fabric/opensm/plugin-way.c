@@ -11,6 +11,7 @@ typedef struct PluginWay {
     WeftFabricDriver *driver;
     GPtrArray *managers; /* WeftPluginManager */
     gint64 deadline;
+    WeftPkeys pkeys;
     WeftPluginWatch *watch; /* NULL: nobody listens; thread: main */
     gint doubt;             /* atomic: something happened, and it must be asked again who rules */
 
@@ -72,9 +73,9 @@ ask_list(PluginWay *way, guint64 *ret_generation, GCancellable *cancellable, GEr
 }
 
 static gboolean
-send_change(PluginWay *way, const WeftFabricChange *change, gboolean whole, GCancellable *cancellable, GError **error)
+send_change(PluginWay *way, const WeftFabricChange *change, GCancellable *cancellable, GError **error)
 {
-    json_t *request = weft_wire_change_to_json(change, whole);
+    json_t *request = weft_wire_change_to_json(change);
     json_object_set_new(request, "do", json_string("apply"));
     json_object_set_new(request, "generation", json_integer((json_int_t)MAX(change->generation, way->seen)));
     json_t *answer = ask(way, request, cancellable, error);
@@ -84,8 +85,14 @@ send_change(PluginWay *way, const WeftFabricChange *change, gboolean whole, GCan
 
 /* --- a new ruler ---
  *
- * A standby's file is as old as its last reign. What the last ruler had is what weft wished: the new one gets all of it, and
- * its own generation is followed where it is ahead of weft's. */
+ * A standby's file is as old as its last reign. What the last ruler had of weft's numbers is what weft wished: the new one gets
+ * all of it, loses what the last one had not, and its own generation is followed where it is ahead of weft's. */
+
+static gboolean
+is_weft_partition(const PluginWay *way, const WeftPartition *partition)
+{
+    return weft_partition_is_ours(partition->name) && weft_pkeys_contain(&way->pkeys, partition->pkey);
+}
 
 /* One that it lists without members is not in its file any more. */
 static void
@@ -94,21 +101,30 @@ take_picture(PluginWay *way, GPtrArray *partitions, guint64 generation)
     g_autoptr(WeftFabricChange) all = weft_fabric_change_new(generation);
     for (guint i = 0; i < partitions->len; i++) {
         const WeftPartition *partition = partitions->pdata[i];
-        if (weft_partition_is_ours(partition->name) && partition->members->len > 0)
+        if (is_weft_partition(way, partition) && partition->members->len > 0)
             g_ptr_array_add(all->set, weft_partition_copy(partition));
     }
     weft_managed_file_free(way->picture);
     way->picture = weft_managed_file_parse("", NULL);
-    weft_managed_file_change(way->picture, all, TRUE, NULL);
+    weft_managed_file_change(way->picture, all, NULL);
 }
 
 static gboolean
-hand_over(PluginWay *way, GCancellable *cancellable, GError **error)
+hand_over(PluginWay *way, const GPtrArray *there, GCancellable *cancellable, GError **error)
 {
+    g_autoptr(WeftFabricChange) stale = weft_fabric_change_new(way->picture->generation);
     g_autoptr(WeftFabricChange) all = weft_fabric_change_new(way->picture->generation);
+    for (guint i = 0; i < there->len; i++) {
+        const WeftPartition *partition = there->pdata[i];
+        const WeftPartition *wished = weft_managed_file_find(way->picture, partition->pkey);
+        if (is_weft_partition(way, partition) && (!wished || !g_str_equal(wished->name, partition->name)))
+            weft_fabric_change_remove(stale, partition->pkey, partition->name);
+    }
     for (guint i = 0; i < way->picture->partitions->len; i++)
         g_ptr_array_add(all->set, weft_partition_copy(way->picture->partitions->pdata[i]));
-    return send_change(way, all, TRUE, cancellable, error);
+    /* A number whose partition has another name is free only after the first change. */
+    return (stale->removed->len == 0 || send_change(way, stale, cancellable, error)) &&
+           send_change(way, all, cancellable, error);
 }
 
 static gboolean
@@ -120,7 +136,7 @@ adopt(PluginWay *way, gboolean is_new, GCancellable *cancellable, GError **error
         return FALSE;
     way->seen = generation;
     if (way->picture && (is_new || generation < way->picture->generation))
-        return hand_over(way, cancellable, error);
+        return hand_over(way, partitions, cancellable, error);
     /* The same as before: what another weftd has changed there since is not ours to undo. */
     if (!way->picture || generation > way->picture->generation)
         take_picture(way, partitions, generation);
@@ -207,7 +223,14 @@ step_apply(PluginWay *way, gpointer data, GCancellable *cancellable, GError **er
                                  "generation %" G_GUINT64_FORMAT " is older than %" G_GUINT64_FORMAT
                                  ", which the fabric has already",
                                  change->generation, way->picture->generation);
-    return send_change(way, change, FALSE, cancellable, error) && weft_managed_file_change(way->picture, change, FALSE, error);
+    g_autoptr(GError) failed = NULL;
+    if (send_change(way, change, cancellable, &failed))
+        return weft_managed_file_change(way->picture, change, error);
+    /* Somebody else may have changed what the manager has: it is looked at before the next call. */
+    if (g_error_matches(failed, WEFT_ERROR, WEFT_ERROR_CONFLICT))
+        g_atomic_int_set(&way->doubt, TRUE);
+    g_propagate_error(error, g_steal_pointer(&failed));
+    return FALSE;
 }
 
 static gboolean
@@ -398,6 +421,7 @@ plugin_create(const WeftOpensmOptions *options, GError **error)
     const WeftForwardOptions forward = { .program = options->ssh, .key = options->ssh_key };
     PluginWay *way = g_new0(PluginWay, 1);
     way->deadline = options->deadline;
+    way->pkeys = options->pkeys;
     way->ruler = -1;
     way->managers = g_ptr_array_new_with_free_func((GDestroyNotify)weft_plugin_manager_free);
     gboolean ok = options->managers && options->managers[0];

@@ -5,20 +5,16 @@
 #include "file-way.h"
 #include "manager-process.h"
 
-#define PKEY_LAST 0x7ffe
-
 static gpointer
 pool_create(const WeftOpensmOptions *options, GError **error)
 {
-    if (options->pool_first < 1 || options->pool_first > options->pool_last || options->pool_last > PKEY_LAST) {
-        weft_error_refuse(error, WEFT_ERROR_INVALID, "the pool 0x%04x to 0x%04x must lie within 0x0001 to 0x%04x",
-                          options->pool_first, options->pool_last, PKEY_LAST);
+    if (options->pool.n == 0) {
+        weft_error_refuse(error, WEFT_ERROR_INVALID, "the pool has no P_Key; set pkey_first and pkey_last");
         return NULL;
     }
     WeftFileWay *way = weft_file_way_create(options, error);
     way->ledger = g_strconcat(way->partitions_file, ".pool", NULL);
-    way->pool_first = options->pool_first;
-    way->pool_last = options->pool_last;
+    way->pool = options->pool;
     return way;
 }
 
@@ -28,7 +24,9 @@ static WeftFabricChange *
 pool_of(const WeftFileWay *way, guint64 generation)
 {
     WeftFabricChange *all = weft_fabric_change_new(generation);
-    for (guint pkey = way->pool_first; pkey <= way->pool_last; pkey++) {
+    for (guint pkey = WEFT_PKEY_FIRST; pkey <= WEFT_PKEY_LAST; pkey++) {
+        if (!weft_pkeys_contain(&way->pool, pkey))
+            continue;
         g_autofree char *name = g_strdup_printf("weft-pool-%04x", pkey);
         WeftPartition *partition = weft_partition_new(pkey, name);
         weft_partition_add(partition, &(WeftMember){ .port_guid = WEFT_EVERY_PORT, .index = -1 });
@@ -47,7 +45,7 @@ fill_pool(WeftFileWay *way, GError **error)
     g_autofree char *before = weft_managed_file_format(file);
     gboolean was_edited = file->was_edited;
     g_autoptr(WeftFabricChange) all = pool_of(way, MAX(file->generation, 1));
-    if (!weft_managed_file_change(file, all, TRUE, error))
+    if (!weft_managed_file_change(file, all, error))
         return FALSE;
     g_autofree char *after = weft_managed_file_format(file);
     if (!was_edited && g_str_equal(before, after))
@@ -60,9 +58,9 @@ fill_pool(WeftFileWay *way, GError **error)
 static gboolean
 check_partition(const WeftFileWay *way, const WeftPartition *partition, GError **error)
 {
-    if (partition->pkey < way->pool_first || partition->pkey > way->pool_last)
-        return weft_error_refuse(error, WEFT_ERROR_INVALID, "partition 0x%04x is not in the pool, 0x%04x to 0x%04x",
-                                 partition->pkey, way->pool_first, way->pool_last);
+    g_autofree char *pool = weft_pkeys_format(&way->pool);
+    if (!weft_pkeys_contain(&way->pool, partition->pkey))
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "partition 0x%04x is not in the pool, %s", partition->pkey, pool);
     for (guint i = 0; i < partition->members->len; i++) {
         const WeftMember *member = &g_array_index(partition->members, WeftMember, i);
         if (member->membership != WEFT_MEMBER_FULL || member->index >= 0)
@@ -97,7 +95,7 @@ pool_apply(gpointer self, const WeftFabricChange *change, GCancellable *cancella
     if (!ledger)
         return FALSE;
     g_autoptr(WeftExpectation) expectation = check_change(way, change, error);
-    return expectation && weft_managed_file_change(ledger, change, FALSE, error) && weft_file_way_check_manager(way, error) &&
+    return expectation && weft_managed_file_change(ledger, change, error) && weft_file_way_check_manager(way, error) &&
            weft_file_way_check_room(way, expectation, cancellable, error) && fill_pool(way, error) &&
            weft_file_way_wait(way, expectation, cancellable, error) && weft_managed_file_save(ledger, way->ledger, error);
 }

@@ -70,8 +70,10 @@ weft_call_go_on(WeftCall *call, guint64 step, guint64 total, GError **error)
 {
     g_mutex_lock(&call->host->mutex);
     gboolean abandoned = call->abandoned;
-    call->step = step;
-    call->total = total;
+    if (total > 0) {
+        call->step = step;
+        call->total = total;
+    }
     if (call->progress)
         g_cond_broadcast(&call->host->news);
     g_mutex_unlock(&call->host->mutex);

@@ -220,6 +220,7 @@ create(WeftCall *call, const Starting *starting, GError **error)
     const WeftImageFile *disk = starting->origin.disk;
     if (!weft_vir_images_check(call, starting->xml, starting->start.base, error) ||
         (disk && !weft_vir_images_check(call, starting->xml, disk, error)) ||
+        ((starting->seed || starting->start.base) && !weft_vir_domain_mark(call, starting->xml, error)) ||
         !weft_vir_files_make(call, starting->domain, &starting->start, error) || !weft_call_go_on(call, 0, 0, error))
         return FALSE;
     if (starting->start.origin)
@@ -287,8 +288,9 @@ run_stop(WeftCall *call, GError **error)
         return FALSE;
     /* libvirt does not mind a hook that was killed at release, and nobody else may come to this host for long. */
     if (domain)
-        weft_vir_ask_hook(call, WEFT_NETWORK_PROBE);
-    return weft_vir_files_remove(call, name, error) && weft_vir_saved_remove(call, name, error);
+        weft_vir_tidy(call);
+    return weft_vir_files_remove(call, name, error) && weft_vir_saved_remove(call, name, error) &&
+           weft_vir_marks_remove(call, name, error);
 }
 
 gboolean

@@ -153,7 +153,7 @@ void weft_call_unref(WeftCall *call);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftCall, weft_call_unref)
 /* Runs it and waits. about: calls about the same thing run one after another; NULL: about nothing in particular. */
 gboolean weft_call_wait(WeftCall *call, const char *about, GCancellable *cancellable, GError **error);
-/* From inside: how far it got; FALSE with an error when nobody waits any more. */
+/* From inside: how far it got, as before where total is 0; FALSE with an error when nobody waits any more. */
 gboolean weft_call_go_on(WeftCall *call, guint64 step, guint64 total, GError **error);
 
 /* --- channel.c --- */
@@ -195,6 +195,11 @@ gboolean weft_vir_files_make(WeftCall *call, const char *domain, const WeftStart
 /* What that made. */
 void weft_vir_files_unmake(WeftCall *call, const char *domain, const WeftStart *start);
 gboolean weft_vir_files_remove(WeftCall *call, const char *domain, GError **error);
+/* The volume that says whose the subject's files are, before the first of them is made: nothing where its site is not known. …
+ * those of a domain, by its definition; and away with all of them, after the last file is gone. */
+gboolean weft_vir_mark_make(WeftCall *call, const WeftFileMark *mark, GError **error);
+gboolean weft_vir_domain_mark(WeftCall *call, const char *xml, GError **error);
+gboolean weft_vir_marks_remove(WeftCall *call, const char *subject, GError **error);
 
 /* --- layer.c --- */
 
@@ -272,6 +277,11 @@ gboolean weft_vir_share_nothing(virDomain *domain, GError **error);
 /* Has the hook run: question is the name of a network that is none (see hook.h), and the answer libvirt's last error. FALSE:
  * there is no hook. */
 gboolean weft_vir_ask_hook(WeftCall *call, const char *question);
+/* … with this in the network's metadata. */
+gboolean weft_vir_ask_hook_with(WeftCall *call, const char *question, const char *metadata);
+/* Asks for a report, at which the hook gives back what nobody has any more. Where there is none, the host is told to have
+ * changed: it is inspected until it reports. */
+void weft_vir_tidy(WeftCall *call);
 
 /* --- images.c --- */
 
@@ -311,6 +321,8 @@ gboolean weft_vir_connect(WeftHypervisor *hv, const WeftHostAddress *host, const
                           GCancellable *cancellable, GError **error);
 gboolean
 weft_vir_disconnect(WeftHypervisor *hv, const WeftHostAddress *host, guint vxlan, GCancellable *cancellable, GError **error);
+gboolean weft_vir_claim(WeftHypervisor *hv, const WeftHostAddress *host, const WeftOwner *owner, gboolean take,
+                        WeftOwnerVerdict *ret_verdict, WeftOwner **ret_record, GCancellable *cancellable, GError **error);
 WeftInventory *weft_vir_inspect(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable *cancellable, GError **error);
 int weft_vir_open(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, WeftChannel channel,
                   GCancellable *cancellable, GError **error);

@@ -12,6 +12,7 @@ typedef struct Bringing {
     char *digest;
     guint64 size;
     char *path;
+    char *site;
     char *name;  /* of the volume */
     char *whole; /* of the one that says that it is whole */
     int fd;
@@ -25,6 +26,7 @@ bringing_free(gpointer data)
         close(bringing->fd);
     g_free(bringing->digest);
     g_free(bringing->path);
+    g_free(bringing->site);
     g_free(bringing->name);
     g_free(bringing->whole);
     g_free(bringing);
@@ -190,7 +192,8 @@ run_bring(WeftCall *call, GError **error)
     guint64 there = 0;
     gboolean whole = FALSE;
     g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
-    g_autoptr(virStorageVol) volume = pool ? find_or_create(pool, bringing, &there, error) : NULL;
+    gboolean marked = pool && weft_vir_mark_make(call, &(WeftFileMark){ bringing->name, bringing->site, NULL }, error);
+    g_autoptr(virStorageVol) volume = marked ? find_or_create(pool, bringing, &there, error) : NULL;
     if (!volume || !is_whole(pool, bringing, there, &whole, error))
         return FALSE;
     if (whole)
@@ -217,6 +220,7 @@ weft_vir_bring(WeftHypervisor *hv, const WeftHostAddress *host, const WeftBring 
         return FALSE;
     bringing->size = bring->file->size;
     bringing->path = g_strdup(bring->path);
+    bringing->site = g_strdup(bring->site);
     g_autofree char *about = g_strdup(bringing->name);
     g_autoptr(WeftCall) call = weft_call_new(hv, host, run_bring, bringing, bringing_free);
     call->progress = bring->progress;
@@ -230,7 +234,8 @@ run_discard(WeftCall *call, GError **error)
 {
     const Bringing *bringing = call->args;
     g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
-    return pool && weft_vir_volume_remove(pool, bringing->whole, error) && weft_vir_volume_remove(pool, bringing->name, error);
+    return pool && weft_vir_volume_remove(pool, bringing->whole, error) &&
+           weft_vir_volume_remove(pool, bringing->name, error) && weft_vir_marks_remove(call, bringing->name, error);
 }
 
 /* The file first, since its room is needed. One that does not run has no use for its layer, and loses it when it is stopped. */

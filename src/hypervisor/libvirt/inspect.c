@@ -2,6 +2,10 @@
 #include "hook.h"
 #include "inventory.h"
 
+#include "errors.h"
+
+#include <string.h>
+
 /* libvirt's versions are 1,000,000 × major + 1,000 × minor + release. */
 static char *
 format_version(int failed, unsigned long version)
@@ -22,16 +26,75 @@ read_versions(WeftCall *call, WeftInventory *inventory)
 /* The network must not come up. Its name is used once: of two with one name, asked for at the same time, libvirt would refuse
  * one before the hook hears of it. */
 gboolean
-weft_vir_ask_hook(WeftCall *call, const char *question)
+weft_vir_ask_hook_with(WeftCall *call, const char *question, const char *metadata)
 {
-    g_autofree char *xml = g_strdup_printf("<network><name>%s-%08x</name><metadata>"
-                                           "<weft:network xmlns:weft='" WEFT_NETWORK_NAMESPACE "'/></metadata>"
+    g_autofree char *xml = g_strdup_printf("<network><name>%s-%08x</name><metadata>%s</metadata>"
                                            "<forward mode='bridge'/><bridge name='" WEFT_NETWORK_PROBE "'/></network>",
-                                           question, g_random_int());
+                                           question, g_random_int(), metadata);
     g_autoptr(virNetwork) network = virNetworkCreateXML(call->conn, xml);
     if (network)
         virNetworkDestroy(network);
     return network == NULL;
+}
+
+gboolean
+weft_vir_ask_hook(WeftCall *call, const char *question)
+{
+    return weft_vir_ask_hook_with(call, question, "<weft:network xmlns:weft='" WEFT_NETWORK_NAMESPACE "'/>");
+}
+
+void
+weft_vir_tidy(WeftCall *call)
+{
+    if (!weft_vir_ask_hook(call, WEFT_NETWORK_PROBE) || !strstr(virGetLastErrorMessage(), WEFT_HOOK_REPORT "\n"))
+        weft_vir_tell(call->host, WEFT_NEWS_HARDWARE, NULL);
+}
+
+/* --- whose it is --- */
+
+typedef struct Claim {
+    char *metadata;
+    WeftOwnerVerdict verdict;
+    WeftOwner *record;
+} Claim;
+
+static void
+claim_free(gpointer data)
+{
+    Claim *claim = data;
+    g_free(claim->metadata);
+    weft_owner_free(claim->record);
+    g_free(claim);
+}
+
+static gboolean
+run_claim(WeftCall *call, GError **error)
+{
+    Claim *claim = call->args;
+    if (!weft_vir_ask_hook_with(call, WEFT_NETWORK_OWNER, claim->metadata))
+        return weft_error_refuse(error, WEFT_ERROR_FAILED,
+                                 "weft-hook is not installed, or older than weftd, and does not say whose the host is");
+    const char *answer = strstr(virGetLastErrorMessage(), WEFT_HOOK_OWNER);
+    if (answer && weft_owner_parse_answer(answer + strlen(WEFT_HOOK_OWNER), &claim->verdict, &claim->record))
+        return TRUE;
+    return weft_vir_fail(error, "asking whose the host is");
+}
+
+gboolean
+weft_vir_claim(WeftHypervisor *hv, const WeftHostAddress *host, const WeftOwner *owner, gboolean take,
+               WeftOwnerVerdict *ret_verdict, WeftOwner **ret_record, GCancellable *cancellable, GError **error)
+{
+    g_autofree char *text = weft_owner_format(owner);
+    g_autofree char *former = g_strjoinv(" ", owner->former ? owner->former : (char *[]){ NULL });
+    Claim claim = { g_strdup_printf("<weft:owner xmlns:weft='" WEFT_NETWORK_NAMESPACE "' claim='%s' former='%s'%s/>", text,
+                                    former, take ? " take='yes'" : "") };
+    g_autoptr(WeftCall) call = weft_call_new(hv, host, run_claim, g_memdup2(&claim, sizeof claim), claim_free);
+    if (!weft_call_wait(call, "claim", cancellable, error))
+        return FALSE;
+    Claim *done = call->args;
+    *ret_verdict = done->verdict;
+    *ret_record = g_steal_pointer(&done->record);
+    return TRUE;
 }
 
 static void

@@ -304,6 +304,7 @@ weft_inventory_apply_report(WeftInventory *inventory)
     json_t *hca;
     json_array_foreach (json_object_get(inventory->hook, "hcas"), i, hca)
         apply_hca(inventory->hardware, hca);
+    inventory->time = json_integer_value(json_object_get(inventory->hook, "time"));
     g_free(inventory->rdma_address);
     inventory->rdma_address = g_strdup(json_string_value(json_object_get(inventory->hook, "rdma_address")));
 }

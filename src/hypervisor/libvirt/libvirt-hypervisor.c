@@ -49,6 +49,7 @@ static const WeftHypervisorOps vir_ops = {
     .discard = weft_vir_discard,
     .connect = weft_vir_connect,
     .disconnect = weft_vir_disconnect,
+    .claim = weft_vir_claim,
     .inspect = weft_vir_inspect,
     .open = weft_vir_open,
     .save = weft_vir_save,

@@ -8,14 +8,14 @@
 
 /* --- whose is it? --- */
 
+/* The element as it was written; "": it has none. */
 static char *
 ask_mark(virDomain *domain)
 {
     char *text = virDomainGetMetadata(domain, VIR_DOMAIN_METADATA_ELEMENT, WEFT_DOMAIN_NAMESPACE, VIR_DOMAIN_AFFECT_CURRENT);
-    g_autoptr(xmlDoc) doc = text ? weft_xml_parse(text, "node", NULL) : NULL;
-    g_autofree char *node = doc ? weft_xml_get(xmlDocGetRootElement(doc), "id") : NULL;
+    char *mark = g_strdup(text ? text : "");
     free(text);
-    return node ? g_steal_pointer(&node) : g_strdup("");
+    return mark;
 }
 
 static gboolean
@@ -24,15 +24,24 @@ is_answered(const char *mark)
     return *mark || virGetLastErrorCode() == VIR_ERR_OK || weft_vir_failed_with(VIR_ERR_NO_DOMAIN_METADATA);
 }
 
-/* A UUID's mark never changes, so each domain is asked once. ret_mark NULL: it is not weft's. FALSE: that is not known. */
+/* The mark of a domain never changes while it runs, so each is asked once. A node that left and came back has the same UUID,
+ * but another number. */
+static char *
+run_of(virDomain *domain)
+{
+    char uuid[VIR_UUID_STRING_BUFLEN];
+    return virDomainGetUUIDString(domain, uuid) < 0 ? NULL : g_strdup_printf("%s %u", uuid, virDomainGetID(domain));
+}
+
+/* ret_mark "": it is not weft's. FALSE: that is not known. */
 static gboolean
 mark_of(WeftCall *call, virDomain *domain, char **ret_mark)
 {
-    char uuid[VIR_UUID_STRING_BUFLEN];
-    if (virDomainGetUUIDString(domain, uuid) < 0)
+    g_autofree char *run = run_of(domain);
+    if (!run)
         return FALSE;
     g_mutex_lock(&call->host->mutex);
-    g_autofree char *mark = g_strdup(g_hash_table_lookup(call->host->marks, uuid));
+    g_autofree char *mark = g_strdup(g_hash_table_lookup(call->host->marks, run));
     g_mutex_unlock(&call->host->mutex);
     if (!mark) {
         virResetLastError();
@@ -40,11 +49,27 @@ mark_of(WeftCall *call, virDomain *domain, char **ret_mark)
         if (!is_answered(mark))
             return FALSE;
         g_mutex_lock(&call->host->mutex);
-        g_hash_table_insert(call->host->marks, g_strdup(uuid), g_strdup(mark));
+        g_hash_table_insert(call->host->marks, g_strdup(run), g_strdup(mark));
         g_mutex_unlock(&call->host->mutex);
     }
-    *ret_mark = *mark ? g_steal_pointer(&mark) : NULL;
+    *ret_mark = g_steal_pointer(&mark);
     return TRUE;
+}
+
+static void
+read_mark(const char *text, WeftDomain *domain)
+{
+    g_autoptr(xmlDoc) doc = *text ? weft_xml_parse(text, "node", NULL) : NULL;
+    const xmlNode *root = doc ? xmlDocGetRootElement(doc) : NULL;
+    if (!root)
+        return;
+    domain->node = weft_xml_get(root, "id");
+    domain->site = weft_xml_get(root, "site");
+    domain->placement = weft_xml_get(root, "placement");
+    const xmlNode *record = weft_xml_child(root, "record");
+    xmlChar *content = record ? xmlNodeGetContent(record) : NULL;
+    domain->record = g_strdup((const char *)content);
+    xmlFree(content);
 }
 
 #define MARKS_MAX 4096
@@ -79,7 +104,7 @@ static const WeftDomainState states[WEFT_ENDS] = {
 static gboolean
 add_domain(WeftCall *call, const virDomainStatsRecord *record, GPtrArray *domains, GError **error)
 {
-    char *mark;
+    g_autofree char *mark = NULL;
     if (!mark_of(call, record->dom, &mark))
         return weft_vir_failed_with(VIR_ERR_NO_DOMAIN) ||
                weft_vir_fail(error, "asking whose domain %s is", virDomainGetName(record->dom));
@@ -88,7 +113,7 @@ add_domain(WeftCall *call, const virDomainStatsRecord *record, GPtrArray *domain
     virTypedParamsGetInt(record->params, record->nparams, "state.reason", &reason);
     WeftDomain *domain = g_new0(WeftDomain, 1);
     domain->name = g_strdup(virDomainGetName(record->dom));
-    domain->node = mark;
+    read_mark(mark, domain);
     domain->state = states[weft_vir_end_of(record->dom, state, reason)];
     domain->cpu_time = stat_of(record, "cpu.time");
     domain->memory = stat_of(record, "balloon.rss") * 1024;
@@ -177,6 +202,12 @@ sort_file(const GPtrArray *names, const char *name, GHashTable *work, WeftConten
         if (g_str_has_prefix(name, WEFT_DOMAIN_PREFIX) && g_str_has_suffix(name, suffixes[i]))
             add_leftover(name, suffixes[i], work, contents->domains);
     }
+    WeftFileMark *mark = weft_file_mark_read(name);
+    if (!mark)
+        return;
+    g_ptr_array_add(contents->marks, mark);
+    if (g_str_has_prefix(name, WEFT_DOMAIN_PREFIX))
+        add_leftover(name, name + strlen(mark->subject), work, contents->domains);
 }
 
 /* What forks need: a memory's mark, or what a domain that began as one left behind. */

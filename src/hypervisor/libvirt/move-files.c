@@ -77,7 +77,8 @@ weft_move_files(WeftCall *here, WeftCall *there, const WeftMoving *moving, const
     const WeftVolume layer = {
         .name = name, .format = "qcow2", .base = base, .base_format = format ? format : "raw", .mode = "0600"
     };
-    if (!weft_vir_images_check(there, moving->xml, NULL, error) || !weft_vir_files_remove(there, moving->domain, error) ||
+    if (!weft_vir_images_check(there, moving->xml, NULL, error) || !weft_vir_domain_mark(there, moving->xml, error) ||
+        !weft_vir_files_remove(there, moving->domain, error) ||
         !weft_vir_files_make(there, moving->domain, &(WeftStart){ .seed = seed }, error) ||
         (disk && !make_layer(here, there, &layer, error))) {
         g_prefix_error(error, "host %s: ", there->host->name);

@@ -25,6 +25,7 @@ typedef struct Watch {
     guint told;        /* parts of the stall that is allowed, to QEMU */
     WeftCopyTurn turn; /* what is to be done in this one */
     gboolean switched; /* post-copy was asked for */
+    gint64 broken;     /* since when the post-copy is, as far as is known; 0: it is not */
 } Watch;
 
 static WeftMoving *
@@ -45,6 +46,16 @@ pause_watch(const Watch *watch)
     gboolean goes_on = moving->watch == watch->number;
     g_mutex_unlock(&moving->mutex);
     return goes_on;
+}
+
+static gboolean
+is_current(const Watch *watch)
+{
+    WeftMoving *moving = moving_of(watch);
+    g_mutex_lock(&moving->mutex);
+    gboolean is = moving->watch == watch->number;
+    g_mutex_unlock(&moving->mutex);
+    return is;
 }
 
 static guint64
@@ -119,20 +130,57 @@ switch_over(Watch *watch, const Stats *stats)
 }
 
 static gboolean
-is_stuck(WeftMoving *moving)
+is_stuck(WeftMoving *moving, gint64 time)
 {
     g_mutex_lock(&moving->mutex);
-    gboolean stuck = g_get_monotonic_time() - moving->told > STUCK;
+    gboolean stuck = g_get_monotonic_time() - moving->told > time;
     g_mutex_unlock(&moving->mutex);
     return stuck;
 }
 
-/* A pre-copy ends, and the domain runs on here. A post-copy is let go on where it can: the next call finds it done. */
-static void
-break_off(const Watch *watch)
+static WeftMoveEnd
+end_of(virDomain *domain)
 {
-    if (virDomainAbortJob(watch->domain) < 0 && is_stuck(moving_of(watch)))
-        virDomainAbortJobFlags(watch->domain, VIR_DOMAIN_ABORT_JOB_POSTCOPY);
+    int state, reason;
+    return virDomainGetState(domain, &state, &reason, 0) == 0 ? weft_vir_end_of(domain, state, reason) : WEFT_END_ABSENT;
+}
+
+/* QEMU there may wait for a page that only this end has, and hear neither its monitor nor that the link broke. Then nobody can
+ * let it go on, and libvirt's call ends with it. */
+static void
+end_there(Watch *watch)
+{
+    WeftMoving *moving = moving_of(watch);
+    g_autoptr(virConnect) conn = weft_vir_dial(moving->there->host, NULL);
+    g_autoptr(virDomain) there = conn ? virDomainLookupByName(conn, moving->domain) : NULL;
+    WeftMoveEnd end = there ? end_of(there) : WEFT_END_ABSENT;
+    if ((end != WEFT_END_COPIES && end != WEFT_END_HALTED) || !is_current(watch) || !is_stuck(moving, STUCK))
+        return; /* meanwhile it was resumed */
+    g_message("domain %s hangs on host %s in the middle of a post-copy, and nobody can let it go on: it is ended",
+              moving->domain, moving->there->host->name);
+    weft_vir_domain_end(there, NULL);
+}
+
+/* A post-copy is let go on where it can, also when nobody waits for it: the next call finds it done. One that gets no further
+ * is broken off, for the next call to resume it. One that has sent everything, and waits for the other end to say so, cannot
+ * be, and is ended before whoever awaits it has to return. libvirt takes one that a weftd before us began for broken although
+ * QEMU goes on with it: so it is not ended while it gets any further. */
+static void
+mend(Watch *watch, gint64 patience)
+{
+    WeftMoving *moving = moving_of(watch);
+    gint64 now = g_get_monotonic_time();
+    WeftMoveEnd end = is_stuck(moving, STUCK) ? end_of(watch->domain) : WEFT_END_RUNS;
+    if (end != WEFT_END_BROKEN)
+        watch->broken = 0;
+    else if (watch->broken == 0)
+        watch->broken = now;
+    gboolean hangs = end == WEFT_END_BROKEN && now - watch->broken > moving->patience;
+    if (end == WEFT_END_COPIES && is_stuck(moving, patience))
+        hangs = virDomainAbortJobFlags(watch->domain, VIR_DOMAIN_ABORT_JOB_POSTCOPY) < 0 &&
+                is_stuck(moving, moving->patience + moving->patience / 2);
+    if (hangs)
+        end_there(watch);
 }
 
 static void
@@ -160,7 +208,7 @@ steer(Watch *watch, const Stats *stats)
 {
     note_pass(watch, stats);
     bound(watch);
-    if (watch->turn == WEFT_TURN_SWITCH && !watch->switched)
+    if (watch->turn == WEFT_TURN_SWITCH)
         switch_over(watch, stats);
     else if (watch->turn == WEFT_TURN_END)
         end_endless(watch);
@@ -174,10 +222,12 @@ look(Watch *watch)
     guint64 done = stats.total - MIN(stats.remaining, stats.total);
     if (copying)
         note_stats(moving_of(watch), &stats);
-    if (!weft_call_go_on(watch->call, copying ? done : 0, stats.total, NULL))
-        break_off(watch);
-    else if (copying)
+    gboolean wanted = weft_call_go_on(watch->call, copying ? done : 0, stats.total, NULL);
+    if (wanted && copying && !watch->switched)
         steer(watch, &stats);
+    else if (!wanted)
+        virDomainAbortJob(watch->domain); /* of a pre-copy: the domain runs on here */
+    mend(watch, wanted ? moving_of(watch)->patience : STUCK);
 }
 
 static void
@@ -215,12 +265,14 @@ run_watch(gpointer data)
 }
 
 void
-weft_move_watch(WeftCall *call)
+weft_move_watch(WeftCall *call, gboolean switched)
 {
     WeftMoving *moving = call->args;
     Watch *watch = g_new0(Watch, 1);
+    watch->switched = switched;
     g_mutex_lock(&moving->mutex);
     watch->number = ++moving->watch;
+    moving->told = g_get_monotonic_time();
     g_mutex_unlock(&moving->mutex);
     watch->call = g_atomic_rc_box_acquire(call);
     weft_vir_helper(run_watch, watch);

@@ -150,7 +150,7 @@ migrate(WeftCall *call, virDomain *domain, Params *params, unsigned flags, GErro
 {
     WeftMoving *moving = call->args;
     WeftVirHost *to = moving->there->host;
-    weft_move_watch(call);
+    weft_move_watch(call, (flags & VIR_MIGRATE_POSTCOPY_RESUME) != 0);
     g_mutex_lock(&call->host->mutex);
     g_set_object(&moving->peer, call->host->peer);
     g_mutex_unlock(&call->host->mutex);
@@ -244,7 +244,8 @@ static gboolean
 clear_there(WeftCall *call, virDomain *there, GError **error)
 {
     const WeftMoving *moving = call->args;
-    if (weft_vir_domain_end(there, error) && weft_vir_files_remove(moving->there, moving->domain, error))
+    if (weft_vir_domain_end(there, error) && weft_vir_files_remove(moving->there, moving->domain, error) &&
+        weft_vir_marks_remove(moving->there, moving->domain, error))
         return TRUE;
     g_prefix_error(error, "host %s: ", moving->there->host->name);
     return FALSE;
@@ -271,7 +272,7 @@ take_step(WeftCall *call, WeftMoveStep step, const End *here, const End *there, 
                weft_vir_fail(error, "breaking off the post-copy of domain %s", moving->domain);
     case WEFT_MOVE_AWAIT:
         g_usleep(AWAIT_LOOK);
-        return weft_call_go_on(call, 0, 0, error);
+        return TRUE;
     case WEFT_MOVE_WAKE:
         return wake(here->domain, error);
     case WEFT_MOVE_CLEAR:
@@ -287,7 +288,7 @@ take_step(WeftCall *call, WeftMoveStep step, const End *here, const End *there, 
     case WEFT_MOVE_REFUSE:
         return weft_error_refuse(error, WEFT_ERROR_INVALID, "domain %s is paused; resume it first", moving->domain);
     case WEFT_MOVE_DONE:
-        return weft_vir_files_remove(call, moving->domain, error);
+        return weft_vir_files_remove(call, moving->domain, error) && weft_vir_marks_remove(call, moving->domain, error);
     }
     g_assert_not_reached();
 }
@@ -297,13 +298,16 @@ static gboolean
 take_steps(WeftCall *call, GError **error)
 {
     WeftMoving *moving = call->args;
-    WeftMoveStep step;
+    WeftMoveStep step = WEFT_MOVE_BEGIN, before;
     do {
+        before = step;
         g_auto(End) here = { NULL }, there = { NULL };
         if (!weft_call_go_on(call, 0, 0, error) || !look(call, moving->domain, &here, error) ||
             !look(moving->there, moving->domain, &there, error))
             return FALSE;
         step = weft_move_step(here.end, there.end);
+        if (step == WEFT_MOVE_AWAIT && before != WEFT_MOVE_AWAIT && here.domain)
+            weft_move_watch(call, TRUE); /* whoever began it may be gone, and nobody else would break it off */
         if (!take_step(call, step, &here, &there, error))
             return FALSE;
     } while (step != WEFT_MOVE_DONE);
@@ -320,6 +324,7 @@ run_move(WeftCall *call, GError **error)
         return FALSE;
     }
     gboolean ok = take_steps(call, error);
+    weft_move_unwatch(moving);
     g_clear_pointer(&moving->there->conn, virConnectClose); /* here: whoever is the last to know of the call must not block */
     return ok;
 }
@@ -335,6 +340,7 @@ moving_new(WeftHypervisor *hv, const WeftHostAddress *to, const WeftMove *move)
     moving->copy = move->copy;
     moving->stall = move->stall;
     moving->bandwidth = move->bandwidth;
+    moving->patience = move->patience;
     moving->rdma = g_strdup(move->rdma);
     moving->there = weft_call_new(hv, to, NULL, NULL, NULL);
     moving->began = g_get_monotonic_time();

@@ -10,6 +10,7 @@ typedef struct WeftMoving {
     WeftCopy copy;
     gint64 stall;      /* microseconds */
     guint64 bandwidth; /* bytes a second; 0: as fast as can be */
+    gint64 patience;   /* microseconds */
     char *rdma;        /* the other host's address that RDMA goes by; NULL: over TCP … */
     char *rdma_failed; /* … as it failed; NULL: nothing did */
     WeftCall *there;   /* carries the connection to the other host; never run */
@@ -50,9 +51,10 @@ gboolean weft_move_falls_back(WeftCall *call, WeftMoveEnd here, GError **error);
 
 /* --- move-watch.c --- */
 
-/* Follows libvirt's migration from a thread and a connection of its own, until it is over: tells how far it is, turns it into a
- * post-copy when it is time, and breaks it off when nobody waits for it any more. */
-void weft_move_watch(WeftCall *call);
+/* Follows libvirt's migration, ours or one that is awaited, from a thread and a connection of its own, until it is over: tells
+ * how far it is, turns it into a post-copy when it is time, and breaks it off when nobody waits for it any more. switched: it
+ * is one already. */
+void weft_move_watch(WeftCall *call, gboolean switched);
 /* Hears on these connections when the domain stops here and goes on there: libvirt's own figures know no post-copy. Returns the
  * callbacks' numbers, for weft_move_deafen(). */
 typedef struct WeftMoveEars {

@@ -16,11 +16,13 @@ network_xml(const WeftHostNetwork *network)
 {
     g_autofree char *bridge = weft_network_bridge(network->vxlan);
     g_autofree char *cluster = weft_xml_escape(network->cluster);
+    g_autofree char *site = network->site ? weft_xml_escape(network->site) : NULL;
+    g_autofree char *of_site = site ? g_strdup_printf(" site='%s'", site) : g_strdup("");
     g_autoptr(GString) xml = g_string_new(NULL);
     g_string_append_printf(xml,
                            "<network><name>" WEFT_NETWORK_PREFIX "%u</name><metadata>"
-                           "<weft:network xmlns:weft='" WEFT_NETWORK_NAMESPACE "' cluster='%s' vxlan='%u'>",
-                           network->vxlan, cluster, network->vxlan);
+                           "<weft:network xmlns:weft='" WEFT_NETWORK_NAMESPACE "' cluster='%s' vxlan='%u'%s>",
+                           network->vxlan, cluster, network->vxlan, of_site);
     for (guint i = 0; i < network->peers->len; i++) {
         g_autofree char *peer = weft_xml_escape(g_ptr_array_index(network->peers, i));
         g_string_append_printf(xml, "<weft:peer address='%s'/>", peer);
@@ -39,25 +41,17 @@ read_network(const char *text)
     const xmlNode *mark = weft_xml_child_ns(metadata, "network", WEFT_NETWORK_NAMESPACE);
     g_autofree char *number = weft_xml_get(mark, "vxlan");
     g_autofree char *cluster = weft_xml_get(mark, "cluster");
+    g_autofree char *site = weft_xml_get(mark, "site");
     guint64 vxlan;
     if (!cluster || !weft_xml_number(number, 10, VXLAN_MAX, &vxlan))
         return NULL;
-    g_autoptr(WeftHostNetwork) network = weft_host_network_new((guint)vxlan, cluster);
+    g_autoptr(WeftHostNetwork) network = weft_host_network_new((guint)vxlan, cluster, site);
     for (const xmlNode *peer = weft_xml_child(mark, "peer"); peer; peer = weft_xml_next(peer, "peer")) {
         char *address = weft_xml_get(peer, "address");
         if (address)
             g_ptr_array_add(network->peers, address);
     }
     return g_steal_pointer(&network);
-}
-
-static WeftHostNetwork *
-copy_network(const WeftHostNetwork *network)
-{
-    WeftHostNetwork *copy = weft_host_network_new(network->vxlan, network->cluster);
-    for (guint i = 0; i < network->peers->len; i++)
-        g_ptr_array_add(copy->peers, g_strdup(g_ptr_array_index(network->peers, i)));
-    return copy;
 }
 
 /* --- what is there --- */
@@ -71,7 +65,7 @@ ask_network(WeftCall *call, virNetwork *handle)
         return NULL;
     g_mutex_lock(&call->host->mutex);
     const WeftHostNetwork *known = g_hash_table_lookup(call->host->networks, uuid);
-    g_autoptr(WeftHostNetwork) network = known ? copy_network(known) : NULL;
+    g_autoptr(WeftHostNetwork) network = known ? weft_host_network_copy(known) : NULL;
     g_mutex_unlock(&call->host->mutex);
     if (network)
         return g_steal_pointer(&network);
@@ -82,7 +76,7 @@ ask_network(WeftCall *call, virNetwork *handle)
     if (!network)
         return NULL;
     g_mutex_lock(&call->host->mutex);
-    g_hash_table_insert(call->host->networks, g_strdup(uuid), copy_network(network));
+    g_hash_table_insert(call->host->networks, g_strdup(uuid), weft_host_network_copy(network));
     g_mutex_unlock(&call->host->mutex);
     return g_steal_pointer(&network);
 }
@@ -167,7 +161,7 @@ weft_vir_connect(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHost
 {
     g_autofree char *about = g_strdup_printf("network %u", network->vxlan);
     g_autoptr(WeftCall) call =
-        weft_call_new(hv, host, run_connect, copy_network(network), (GDestroyNotify)weft_host_network_free);
+        weft_call_new(hv, host, run_connect, weft_host_network_copy(network), (GDestroyNotify)weft_host_network_free);
     return weft_call_wait(call, about, cancellable, error);
 }
 

@@ -223,7 +223,8 @@ make_memory(WeftCall *call, const Priming *priming, GError **error)
     const WeftRestore restore = {
         .domain = priming->domain, .xml = priming->xml, .digest = priming->saved.digest, .memory = &memory, .paused = TRUE
     };
-    return weft_vir_files_make(call, priming->domain, &(WeftStart){ .seed = seed }, error) &&
+    return weft_vir_domain_mark(call, priming->xml, error) &&
+           weft_vir_files_make(call, priming->domain, &(WeftStart){ .seed = seed }, error) &&
            weft_vir_restore_copy(call, &restore, error) && save_state(call, priming, error) && mark_whole(call, priming, error);
 }
 
@@ -237,7 +238,7 @@ end_maker(WeftCall *call, const Priming *priming, GError **error)
         return FALSE;
     }
     return (!domain || weft_vir_domain_end(domain, error)) && weft_vir_files_remove(call, priming->domain, error) &&
-           weft_vir_saved_remove(call, priming->domain, error);
+           weft_vir_saved_remove(call, priming->domain, error) && weft_vir_marks_remove(call, priming->domain, error);
 }
 
 /* First what says that it is whole. */
@@ -307,7 +308,7 @@ run_unprime(WeftCall *call, GError **error)
 {
     if (!remove_primed(call, call->args, error))
         return FALSE;
-    weft_vir_ask_hook(call, WEFT_NETWORK_PROBE);
+    weft_vir_tidy(call);
     return TRUE;
 }
 

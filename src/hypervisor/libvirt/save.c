@@ -228,7 +228,9 @@ typedef struct Fetching {
     char *path;
     char *part; /* until it is whole */
     int fd;
-    guint64 size; /* that it is to have */
+    guint64 most; /* that it may have; 0: any */
+    guint64 reserve;
+    guint64 size; /* that its host says that it has: not to be relied on */
     guint64 done;
     GChecksum *sum;
 } Fetching;
@@ -250,7 +252,25 @@ fetching_free(gpointer data)
 static gboolean
 fail_file(const Fetching *fetching, GError **error)
 {
-    return weft_error_refuse(error, WEFT_ERROR_FAILED, "file %s: %s", fetching->part, g_strerror(errno));
+    int reason = errno;
+    gboolean full = reason == ENOSPC || reason == EDQUOT;
+    return weft_error_refuse(error, full ? WEFT_ERROR_EXHAUSTED : WEFT_ERROR_FAILED, "file %s: %s", fetching->part,
+                             g_strerror(reason));
+}
+
+static gboolean
+check_size(const Fetching *fetching, GError **error)
+{
+    g_autofree char *folder = g_path_get_dirname(fetching->path);
+    if (fetching->most && fetching->size > fetching->most)
+        return weft_error_refuse(error, WEFT_ERROR_INVALID,
+                                 "volume %s has %" G_GUINT64_FORMAT " bytes, and what is saved in it %" G_GUINT64_FORMAT
+                                 " at most; see who writes to the host's pool",
+                                 fetching->name, fetching->size, fetching->most);
+    if (weft_file_check_room(folder, fetching->size, fetching->reserve, error))
+        return TRUE;
+    g_prefix_error(error, "volume %s: ", fetching->name);
+    return FALSE;
 }
 
 static gboolean
@@ -259,6 +279,10 @@ receive(WeftCall *call, virStream *stream, Fetching *fetching, GError **error)
     g_autofree char *piece = g_malloc(PIECE);
     int n;
     while ((n = virStreamRecv(stream, piece, PIECE)) > 0) {
+        if ((guint64)n > fetching->size - fetching->done)
+            return weft_error_refuse(error, WEFT_ERROR_INVALID,
+                                     "more came than the %" G_GUINT64_FORMAT " bytes that its host said; fetch it again",
+                                     fetching->size);
         if (!weft_file_write(fetching->fd, piece, (gsize)n))
             return fail_file(fetching, error);
         g_checksum_update(fetching->sum, (const guchar *)piece, n);
@@ -300,7 +324,7 @@ run_fetch(WeftCall *call, GError **error)
             g_propagate_error(error, g_steal_pointer(&failed));
         return pool && !(*error) ? weft_error_refuse(error, WEFT_ERROR_NOT_FOUND, "there is no %s", fetching->name) : FALSE;
     }
-    if (!weft_vir_volume_size(volume, &fetching->size, error))
+    if (!weft_vir_volume_size(volume, &fetching->size, error) || !check_size(fetching, error))
         return FALSE;
     fetching->fd = open(fetching->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fetching->fd < 0)
@@ -321,6 +345,8 @@ weft_vir_fetch(WeftHypervisor *hv, const WeftHostAddress *host, const WeftFetch 
                             g_strdup(fetch->path),
                             g_strconcat(fetch->path, ".part", NULL),
                             -1,
+                            fetch->most,
+                            fetch->reserve,
                             0,
                             0,
                             g_checksum_new(G_CHECKSUM_SHA256) };

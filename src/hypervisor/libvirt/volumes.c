@@ -1,3 +1,4 @@
+#include "domain-xml.h"
 #include "driver.h"
 
 #include <string.h>
@@ -193,6 +194,45 @@ weft_vir_volume_fill(WeftCall *call, virStorageVol *volume, const WeftFill *fill
     return TRUE;
 }
 
+/* --- whose they are --- */
+
+gboolean
+weft_vir_mark_make(WeftCall *call, const WeftFileMark *mark, GError **error)
+{
+    if (!mark->site)
+        return TRUE;
+    g_autofree char *name = weft_file_mark_name(mark->subject, mark->site, mark->placement);
+    g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
+    g_autoptr(GError) failed = NULL;
+    g_autoptr(virStorageVol) volume = pool ? weft_vir_volume(pool, name, &failed) : NULL;
+    if (failed)
+        g_propagate_error(error, g_steal_pointer(&failed));
+    else if (pool && !volume)
+        volume = weft_vir_volume_create(pool, &(WeftVolume){ .name = name, .format = "raw", .mode = "0644" }, error);
+    return volume != NULL;
+}
+
+gboolean
+weft_vir_domain_mark(WeftCall *call, const char *xml, GError **error)
+{
+    g_autoptr(WeftDomainFacts) facts = weft_domain_xml_read(xml, error);
+    return facts && weft_vir_mark_make(call, &(WeftFileMark){ facts->name, facts->site, facts->placement }, error);
+}
+
+gboolean
+weft_vir_marks_remove(WeftCall *call, const char *subject, GError **error)
+{
+    g_autoptr(GPtrArray) names = weft_vir_volume_names(call, WEFT_POOL, error);
+    g_autoptr(virStoragePool) pool = names ? weft_vir_pool(call, error) : NULL;
+    gboolean ok = pool != NULL;
+    for (guint i = 0; ok && i < names->len; i++) {
+        g_autoptr(WeftFileMark) mark = weft_file_mark_read(names->pdata[i]);
+        if (mark && g_str_equal(mark->subject, subject))
+            ok = weft_vir_volume_remove(pool, names->pdata[i], error);
+    }
+    return ok;
+}
+
 /* --- the files of a domain --- */
 
 static gboolean
@@ -260,8 +300,8 @@ void
 weft_vir_files_unmake(WeftCall *call, const char *domain, const WeftStart *start)
 {
     g_autoptr(virStoragePool) pool = weft_vir_pool(call, NULL);
-    if (pool)
-        remove_files(pool, domain, !keeps_disk(start), NULL);
+    if (pool && remove_files(pool, domain, !keeps_disk(start), NULL) && !keeps_disk(start))
+        weft_vir_marks_remove(call, domain, NULL);
 }
 
 gboolean

@@ -1,0 +1,88 @@
+"""Whose a host is: compared and set by the hook, by one at a time, whoever is killed on the way."""
+
+import fcntl
+import threading
+
+from host import NETWORK
+
+SITE, OTHER, HERE, THERE, RUN, LATER = (f"0{letter * 11}" for letter in "abcdef")
+
+
+def ask(host, claim, take=False, name="weft-owner-1", former=()):
+    """What the hook answers: the verdict, and whose the host was."""
+    known, taking = " ".join(former), " take='yes'" if take else ""
+    mark = f"<weft:owner xmlns:weft='{NETWORK}' claim='{claim}' former='{known}'{taking}/>"
+    answer = host.hook("network", name, "start", f"<hookData><network><name>{name}</name><metadata>{mark}</metadata></network></hookData>")
+    assert answer.returncode != 0, "no network comes up"
+    found = [line for line in answer.stderr.splitlines() if line.startswith("weft-hook: owner ")]
+    return tuple(found[0].removeprefix("weft-hook: owner ").split(" ", 1)) if found else answer.stderr
+
+
+def claim(site=SITE, instance=HERE, epoch=1, run=RUN):
+    return f"{site} {instance} {epoch} {run}"
+
+
+def record(host):
+    return (host.root / "var/lib/weft/owner").read_text(encoding="utf-8").strip()
+
+
+def test_the_first_has_it_and_a_restart_takes_over(make):
+    host = make()
+    assert ask(host, claim()) == ("granted", "-")
+    assert ask(host, claim()) == ("granted", claim())
+    assert ask(host, claim(epoch=2, run=LATER), former=[OTHER, RUN]) == ("granted", claim())
+    assert record(host) == claim(epoch=2, run=LATER)
+    assert ask(host, claim(instance=THERE, epoch=9, run=RUN), former=[LATER])[0] == "granted", "a store that was moved knows its runs"
+
+
+def test_others_are_told_whose_it_is_and_change_nothing(make):
+    host = make()
+    ask(host, claim(epoch=5))
+    for wrong, verdict in ((claim(epoch=4, run=LATER), "stale"), (claim(epoch=9, run=LATER), "stale"),
+                           (claim(instance=THERE, epoch=9, run=LATER), "foreign"), (claim(site=OTHER, epoch=9), "foreign")):
+        assert ask(host, wrong, former=[OTHER]) == (verdict, claim(epoch=5)), wrong
+        assert record(host) == claim(epoch=5)
+    assert ask(host, claim(site=OTHER, epoch=1), take=True) == ("granted", claim(epoch=5))
+    assert ask(host, claim(epoch=6)) == ("foreign", claim(site=OTHER))
+
+
+def test_what_is_damaged_is_nobodys_word(make):
+    host = make()
+    ask(host, claim())
+    (host.root / "var/lib/weft/owner").write_text("garbage\n", encoding="utf-8")
+    assert "is damaged" in ask(host, claim(epoch=2))
+    assert ask(host, claim(epoch=2), take=True) == ("granted", "-")
+    assert "no owner with a claim" in ask(host, "x y z")
+
+
+def test_of_two_at_once_one_has_it(make):
+    host = make()
+    claims = [claim(instance=f"0{number:011d}", run=f"0{number:011d}") for number in range(8)]
+    answers = {}
+
+    def run(number):
+        answers[number] = ask(host, claims[number], name=f"weft-owner-{number}")
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(claims))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    granted = [number for number, answer in answers.items() if answer[0] == "granted"]
+    assert len(granted) == 1 and record(host) == claims[granted[0]]
+    assert all(answers[number] == ("foreign", claims[granted[0]]) for number in answers if number != granted[0])
+
+
+def test_one_that_was_killed_holds_up_nobody(make):
+    """Its lock goes with it, and the file is replaced whole or not at all."""
+    host = make()
+    ask(host, claim())
+    lock = host.root / "var/lib/weft/owner.lock"
+    with lock.open("r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        answers = []
+        waiting = threading.Thread(target=lambda: answers.append(ask(host, claim(epoch=2))))
+        waiting.start()
+        assert record(host) == claim(), "nobody passes while it is held"
+    waiting.join(30)
+    assert answers == [("granted", claim())] and record(host) == claim(epoch=2)

@@ -1,0 +1,303 @@
+"""What `weft site ls`, `adopt` and `remove` do with things that are held: they never take what the store itself has elsewhere, and an
+older store gets back what it lost."""
+
+import json
+import shutil
+from urllib.parse import quote, unquote
+
+import pytest
+from harness.wait import until
+from harness.weft import Weft
+from harness.weft import host as describe
+from test_templates import add_image
+from test_wrong_store import held, keep_store, lose_store, return_store, running, settle, state
+
+
+def nodes_held(weft):
+    return [item for item in held(weft) if item["kind"] == "node"]
+
+
+def ready(weft, name, count=1, **more):
+    weft.client.create(name, count, **more)
+    cluster = weft.client.wait_phase(name, "ready", tenant=more.get("tenant", "acme"))
+    settle(weft)
+    return cluster
+
+
+def refused(weft, *words):
+    result = weft.cli("site", *words, check=False)
+    assert result.returncode, result.stdout
+    return result.stderr
+
+
+def looks_again(weft, host):
+    """A look that began after this call has ended."""
+    weft.world.add_network(host, 4999, "0zzzzzzzzzzz", site="9othersite00")
+    until(lambda: any(item["host"] == host and item["name"] == "network 4999" for item in held(weft)), "it is seen")
+    weft.world.remove_network(host, 4999)
+    until(lambda: not any(item["host"] == host and item["name"] == "network 4999" for item in held(weft)), "and that it went")
+
+
+def stays_as_it_is(weft, host, other, before):
+    """What is on the host is recorded on the other one: it is told, and neither adopted nor removed."""
+    until(lambda: state(weft, host) == "held", lambda: f"{host} is {state(weft, host)}")
+    found = [item for item in nodes_held(weft) if item["host"] == host]
+    assert found and all((item["verdict"], item["recorded_on"]) == ("elsewhere", other) for item in found)
+    assert f"recorded on {other}" in weft.cli("site", "ls").stdout
+    assert f"recorded on host {other}" in weft.client.get(f"/v1/hosts/{host}")["reason"]
+    for words in (("adopt", host), ("remove", host, "--yes"), ("remove", found[0]["id"], "--yes")):
+        assert f"recorded on host {other}" in refused(weft, *words)
+    looks_again(weft, host)
+    assert running(weft) == before and not [event for event in weft.client.events() if event["type"] == "garbage-removed"]
+
+
+def test_second_name_of_a_machine(site):
+    weft = site(hosts=2)
+    ready(weft, "cfd")
+    host = weft.client.nodes("cfd")[0]["host"]
+    description = describe("m9", uri=f"fake://{host}/")
+    description["hcas"][0]["port_guid"] = "0x0002c903000000aa"
+    (weft.root / "hosts" / "m9").symlink_to(host)
+    before = running(weft) | {"m9": running(weft)[host]}
+    weft.client.expect(201, "POST", "/v1/hosts", description)
+    stays_as_it_is(weft, "m9", host, before)
+    assert weft.client.cluster("cfd")["phase"] == "ready"
+
+
+def test_addresses_of_two_hosts_are_swapped(site):
+    weft = site(hosts=2)
+    ready(weft, "cfd", 2, layout="spread")
+    weft.stop()
+    hosts = weft.root / "hosts"
+    for old, new in (("n1", "x"), ("n2", "n1"), ("x", "n2")):
+        (hosts / old).rename(hosts / new)
+    before = running(weft)
+    weft.start()
+    stays_as_it_is(weft, "n1", "n2", before)
+    stays_as_it_is(weft, "n2", "n1", before)
+
+
+def test_two_hosts_share_a_pool(request):
+    weft = Weft(hosts=2)
+    request.addfinalizer(weft.remove)
+    for name in ("n1", "n2"):
+        (weft.root / "hosts" / name).mkdir(parents=True)
+    (weft.root / "hosts/n1/pool").mkdir()
+    (weft.root / "hosts/n2/pool").symlink_to("../n1/pool")
+    weft.start()
+    add_image(weft, "own", form="raw")
+    weft.client.create("cfd", 1, image="own", start="cold", path="bridge")
+    weft.client.wait_phase("cfd", "ready")
+    host, before = weft.client.nodes("cfd")[0]["host"], running(weft)
+    files = {path.name for path in (weft.root / "hosts/n1/pool").glob("weft-*")}
+    stays_as_it_is(weft, "n1" if host == "n2" else "n2", host, before)
+    assert files == {path.name for path in (weft.root / "hosts/n1/pool").glob("weft-*")}
+
+
+def test_confirmation_ends_with_what_it_was_for(weft):
+    """The same network comes back: somebody is asked again, before a restart of weftd and after."""
+    def network_is(there):
+        until(lambda: (("n1", 4711) in weft.world.networks()) == there and (state(weft, "n1") == "held") == there, f"there: {there}")
+
+    for restart in (False, True):
+        weft.world.add_network("n1", 4711, "0zzzzzzzzzzz", site="9othersite00")
+        network_is(True)
+        weft.cli("site", "remove", "n1", "--yes")
+        network_is(False)
+        if restart:
+            weft.stop()
+            weft.start()
+        until(lambda: not [key for key in weft.dump().values("ended") if key.startswith("n1/")], "the confirmation is gone")
+
+
+def test_confirmation_is_taken_back(site):
+    weft = site(hosts=2)
+    ready(weft, "first")
+    keep_store(weft)
+    for name in ("second", "third"):
+        ready(weft, name, hosts="n2")
+    second, before = weft.client.nodes("second")[0]["id"], running(weft)
+    return_store(weft)
+    until(lambda: len(nodes_held(weft)) == 2, "both are held")
+    weft.cli("site", "remove", second, "--yes")
+    until(lambda: [item["id"] for item in nodes_held(weft) if item["verdict"] == "confirmed"] == [second], "it is to be removed")
+    assert "confirmed" in weft.cli("site", "ls").stdout and running(weft) == before
+    weft.cli("site", "adopt", second)
+    assert weft.client.cluster("second") and running(weft) == before
+    weft.cli("site", "adopt", "n2")
+    for name in ("second", "third"):
+        weft.client.wait_phase(name, "ready")
+    until(lambda: not held(weft), lambda: f"nothing is held: {held(weft)}")
+    settle(weft)
+    assert running(weft) == before
+
+
+FORGERIES = {
+    "group": lambda record: record["node"].update(group="nosuch"),
+    "id": lambda record: record["node"].update(id="0forgednodex"),
+    "serial": lambda record: record["node"].update(id="0forgedclust-99999999999"),
+    "cores": lambda record: record["node"].update(cores=record["node"]["cores"] * 3),
+    "fabric": lambda record: record.update(fabric="nosuch"),
+    "pkey": lambda record: record.update(pkey=0x7FFE),
+    "tenant": lambda record: record["node"].update(tenant="umbrella"),
+    "deleted": lambda record: record["cluster"].update(deleted=True),
+}
+
+
+@pytest.mark.parametrize("how", FORGERIES)
+def test_forged_mark_is_refused(site, how):
+    """Whoever is root on a host writes a mark as it likes, and an operator adopts it."""
+    weft = site(hosts=2)
+    ready(weft, "cfd")
+    node = weft.client.nodes("cfd")[0]
+    host = "n1" if node["host"] == "n2" else "n2"
+    text = weft.world.definition(f"weft-{node['id']}")
+    word = text.removeprefix("<!--fake ").split(" ")[3]
+    record = json.loads(unquote(word))
+    record["node"] |= {"host": host, "placement": "0forged00000", "id": "0forgedclust-0", "cluster": "0forgedclust",
+                       "cluster_name": "forged", "mac": "02:00:00:00:00:77"}
+    record["cluster"] |= {"id": "0forgedclust", "name": "forged"}
+    record["pkey"] += 77
+    FORGERIES[how](record)
+    name = record["node"]["id"]
+    forged = f"<!--fake {name} {weft.site()} 0forged00000 {quote(json.dumps(record), safe='')}" + text.split(word, 1)[1].replace(node["id"], name)
+    weft.world._put(weft.world.hosts / host / "domains" / f"weft-{name}.xml", forged)
+    until(lambda: nodes_held(weft), "it is held")
+    assert refused(weft, "adopt", host)
+    assert weft.client.cluster("forged") is None and weft.process.poll() is None
+
+
+def test_place_of_one_that_was_deleted_since(site):
+    weft = site(hosts=1)
+    ready(weft, "one", cores=6)
+    keep_store(weft)
+    weft.client.delete("one")
+    weft.client.wait_gone("one")
+    ready(weft, "two", cores=6)
+    before = running(weft)
+    return_store(weft)
+    until(lambda: nodes_held(weft), "it is held")
+    looks_again(weft, "n1")
+    weft.client.delete("one")
+    weft.cli("site", "adopt", "n1")
+    weft.client.wait_phase("two", "ready")
+    weft.client.wait_gone("one")
+    assert running(weft) == before
+
+
+def test_restarted_in_place_since(site):
+    weft = site(hosts=1)
+    ready(weft, "cfd")
+    keep_store(weft)
+    weft.client.wait_phase("cfd", "ready")
+
+    def stay():
+        return {mark[4] for mark in weft.world.marks() if mark[1] == "node"}
+
+    before_loss = stay()
+    weft.world.lose("n1")
+    until(lambda: state(weft, "n1") == "lost", "it is lost")
+    weft.world.bring_back("n1")
+    until(lambda: stay() and stay().isdisjoint(before_loss), "it was started again")
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    before = running(weft)
+    return_store(weft)
+    until(lambda: nodes_held(weft), "it is held")
+    weft.cli("site", "adopt", "n1")
+    weft.client.wait_phase("cfd", "ready")
+    until(lambda: not held(weft), lambda: f"nothing is held: {held(weft)}")
+    assert running(weft) == before
+
+
+def test_moved_since_and_its_old_host_is_lost(site):
+    """It runs: it is not replaced, and is adopted once its old host is given up."""
+    weft = site(hosts=3)
+    ready(weft, "cfd")
+    keep_store(weft)
+    weft.client.wait_phase("cfd", "ready")
+    node = weft.client.nodes("cfd")[0]
+    weft.client.expect(202, "POST", "/v1/clusters/cfd/nodes/0/move?tenant=acme", {})
+    until(lambda: weft.client.nodes("cfd")[0]["host"] != node["host"], "it has moved")
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    there, before = weft.client.nodes("cfd")[0]["host"], running(weft)
+    weft.stop()
+    lose_store(weft)
+    shutil.copy(weft.root / "backup", weft.root / "weft.db")
+    weft.world.lose(node["host"])
+    weft.start()
+    weft.take_hosts()
+    until(lambda: nodes_held(weft), "it is held")
+    until(lambda: state(weft, node["host"]) == "lost", "its old host is lost")
+    assert [found["id"] for found in weft.client.nodes("cfd")] == [node["id"]] and running(weft) == before
+    weft.cli("site", "adopt", there)
+    weft.client.wait_phase("cfd", "ready")
+    assert [(found["id"], found["host"]) for found in weft.client.nodes("cfd")] == [(node["id"], there)] and running(weft) == before
+
+
+def test_numbers_of_what_is_held_are_given_to_nobody(site):
+    """… also where the subnet manager has forgotten the partition."""
+    weft = site(hosts=4)
+    ready(weft, "first", path="bridge")
+    keep_store(weft)
+    second = ready(weft, "second", path="bridge", tenant="umbrella", hosts="n4")
+    weft.stop()
+    lose_store(weft)
+    shutil.copy(weft.root / "backup", weft.root / "weft.db")
+    weft.world.remove_partition(int(second["partition"], 16))
+    weft.start()
+    weft.take_hosts()
+    until(lambda: {item["kind"] for item in held(weft)} == {"node", "network"}, "both are held")
+    weft.client.create("third", 1, path="bridge", hosts="n[1-3]")
+    third = weft.client.wait_phase("third", "ready")
+    assert third["partition"] != second["partition"]
+    weft.cli("site", "adopt", "n4")
+    assert weft.client.wait_phase("second", "ready", tenant="umbrella")["partition"] == second["partition"]
+
+
+def test_nodes_of_one_cluster_on_all_hosts(site):
+    """Adopted host by host, while weftd works on the cluster already."""
+    weft = site(hosts=4)
+    keep_store(weft)
+    ready(weft, "cfd", 8, layout="spread")
+    before = running(weft)
+    assert len(before) == 4
+    return_store(weft)
+    until(lambda: len(nodes_held(weft)) == 8, "all are held")
+    weft.cli("site", "adopt", *before)
+    weft.client.wait_phase("cfd", "ready", nodes=8)
+    assert running(weft) == before
+
+
+def test_image_of_another_content(site):
+    weft = site(hosts=2)
+    keep_store(weft)
+    add_image(weft, "own", form="raw")
+    ready(weft, "cfd", image="own", start="cold", path="bridge")
+    host, before = weft.client.nodes("cfd")[0]["host"], running(weft)
+    return_store(weft)
+    until(lambda: nodes_held(weft), "it is held")
+    assert "add that image as it was" in refused(weft, "adopt", host)
+    add_image(weft, "own", form="raw", seed=7)
+    assert "add that image as it was" in refused(weft, "adopt", host)
+    weft.cli("image", "rm", "own")
+    add_image(weft, "own", form="raw")
+    weft.cli("site", "adopt", host)
+    weft.client.wait_phase("cfd", "ready")
+    assert running(weft) == before
+
+
+def test_adopted_cluster_has_its_end(site):
+    weft = site(hosts=2)
+    keep_store(weft)
+    ends = ready(weft, "cfd", walltime="2h")["ends"]
+    host = weft.client.nodes("cfd")[0]["host"]
+    return_store(weft)
+    until(lambda: nodes_held(weft), "it is held")
+    weft.client.create("cfd", 1)
+    assert "another cluster has the name acme/cfd" in refused(weft, "adopt", host)
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+    weft.cli("site", "adopt", host)
+    assert ends and weft.client.wait_phase("cfd", "ready")["ends"] == ends

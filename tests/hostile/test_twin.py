@@ -1,0 +1,211 @@
+"""Two weftd for the same hosts: the second stays passive, and says so, until an operator has it take them."""
+
+import shutil
+
+from harness.wait import until
+
+
+def states(weft):
+    return {host["name"]: host["state"] for host in weft.client.get("/v1/hosts")["items"]}
+
+
+def all_are(weft, state):
+    return set(states(weft).values()) == {state}
+
+
+def twin_of(weft):
+    """A copy of the stopped site's store, for the same hosts and the same fabric."""
+    twin = weft.clone()
+    for name in ("hypervisor", "fabric"):
+        twin.config[name]["world"] = weft.config[name]["world"]
+    return twin
+
+
+def test_the_second_stays_passive(site, request):
+    weft = site(hosts=2)
+    weft.client.create("cfd", 2)
+    weft.client.wait_phase("cfd", "ready")
+    weft.stop()
+    other = twin_of(weft)
+    request.addfinalizer(other.remove)
+    weft.start()
+    weft.client.wait_phase("cfd", "ready")
+    until(lambda: all_are(weft, "up"), "the first has its hosts")
+    before, partitions = weft.world.domains(), weft.world.partitions()
+    other.start()
+    request.addfinalizer(other.stop)
+    until(lambda: all_are(other, "held"), "the second has none")
+    passive_is_told(other)
+    other.client.create("mine", 1)
+    other.client.delete("cfd")
+    assert "belongs to another weftd" in other.cli("site", "take", "--dry-run", "n1").stdout
+    refused = other.cli("site", "take", "n1", check=False)
+    assert refused.returncode == 2 and "--yes" in refused.stderr, "nobody confirmed it"
+    assert all_are(other, "held")
+    assert weft.world.domains() == before and weft.world.partitions().keys() == partitions.keys()
+    assert weft.client.cluster("cfd")["phase"] == "ready"
+    other.take_hosts()
+    until(lambda: all_are(other, "up"), "the second has them")
+    assert {event["host"] for event in other.client.events() if event["type"] == "host-taken"} == {"n1", "n2"}
+    other.client.wait_gone("cfd")
+    weft.client.create("late", 1)
+    until(lambda: "held" in states(weft).values(), "the first is passive with its next act")
+
+
+def passive_is_told(weft):
+    """Everywhere that an operator looks."""
+    assert "weft site take n1" in weft.client.get("/v1/hosts/n1")["reason"]
+    assert any(event["type"] == "host-held" and "belongs to another weftd" in event["message"] for event in weft.client.events())
+    checks = {check["check"]: check for check in weft.client.get("/v1/hosts/n1/doctor")["checks"]}
+    assert checks["held"]["state"] == "fail" and "weft site take" in checks["held"]["remedy"]
+    assert "host n1 is left as it is: it belongs to another weftd" in weft.log.read_text(encoding="utf-8")
+
+
+def test_taking_what_is_ours_leaves_no_wish(weft):
+    """Otherwise a host would be taken from its next owner when this weftd starts again."""
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    weft.cli("site", "take", "--yes", "n1")
+    until(lambda: any(event["type"] == "host-taken" for event in weft.client.events()), "it is taken")
+    assert not [key for key in weft.dump().values("meta") if key.startswith("take/")]
+    weft.client.wait_phase("cfd", "ready")
+
+
+def test_another_sites_host_stops_no_other(site):
+    """Only that host is held: clusters elsewhere go on."""
+    weft = site(hosts=3)
+    until(lambda: all_are(weft, "up"), "all are ours")
+    weft.stop()
+    (weft.root / "hosts" / "n3" / "owner").write_text("9othersite00 9instance000 7 9run00000000\n", encoding="utf-8")
+    weft.start()
+    until(lambda: states(weft) == {"n1": "up", "n2": "up", "n3": "held"}, lambda: f"{states(weft)}")
+    weft.client.create("cfd", 2)
+    weft.client.wait_phase("cfd", "ready")
+    assert "n3" not in {node["host"] for node in weft.client.nodes("cfd")}
+
+
+def put_store(weft, path):
+    """weftd starts with this store, where its own was."""
+    for file in weft.root.glob("weft.db*"):
+        file.unlink()
+    shutil.copy(path, weft.root / "weft.db")
+    weft.start()
+
+
+def runs(weft):
+    """The run of weftd that each host has seen."""
+    return {path.parent.name: path.read_text(encoding="utf-8").split()[3] for path in weft.world.hosts.glob("*/owner")}
+
+
+def test_a_copy_in_the_same_place_does_not_win_by_starting_more_often(site):
+    """A clone of the whole machine: its store lies where the original lies, and counts its own starts."""
+    weft = site(hosts=2)
+    weft.client.create("cfd", 2, layout="spread", path="sriov")
+    weft.client.wait_phase("cfd", "ready")
+    weft.stop()
+    clone, original, seen = weft.root / "clone", weft.root / "original", runs(weft)
+    shutil.copy(weft.root / "weft.db", clone)
+    weft.start()
+    until(lambda: not runs(weft).items() & seen.items(), "the original has its hosts, which know its run")
+    weft.client.wait_phase("cfd", "ready")
+    before, partitions = weft.world.domains(), weft.world.partitions()
+    weft.stop()
+    shutil.copy(weft.root / "weft.db", original)
+    put_store(weft, clone)
+    for _ in range(3):
+        until(lambda: all_are(weft, "held"), lambda: f"the clone has none: {states(weft)}")
+        assert "does not know" in weft.client.get("/v1/hosts/n1")["reason"]
+        weft.stop()
+        weft.start()
+    until(lambda: all_are(weft, "held"), lambda: f"the clone has none: {states(weft)}")
+    weft.client.delete("cfd")
+    weft.stop()
+    put_store(weft, original)
+    until(lambda: all_are(weft, "up"), lambda: f"the original has them without a word: {states(weft)}")
+    weft.client.wait_phase("cfd", "ready")
+    assert weft.world.domains() == before and weft.world.partitions() == partitions
+
+
+def test_a_wish_to_take_is_not_copied(site, request):
+    """The host was silent when an operator had it taken, and a copy of the store was made meanwhile."""
+    weft = site(hosts=2)
+    until(lambda: all_are(weft, "up"), "both are ours")
+    weft.world.lose("n2")
+    until(lambda: states(weft)["n2"] == "lost", "it does not answer")
+    weft.cli("site", "take", "--yes", "n2")
+    weft.stop()
+    other = twin_of(weft)
+    request.addfinalizer(other.remove)
+    weft.world.bring_back("n2")
+    weft.start()
+    until(lambda: all_are(weft, "up"), lambda: f"{states(weft)}")
+    other.start()
+    request.addfinalizer(other.stop)
+    until(lambda: all_are(other, "held"), lambda: f"{states(other)}")
+    weft.client.create("cfd", 2, layout="spread")
+    weft.client.wait_phase("cfd", "ready")
+    assert all_are(weft, "up") and all_are(other, "held")
+
+
+def test_a_cluster_that_waits_for_another_weftd_says_so(site):
+    weft = site(hosts=2)
+    until(lambda: all_are(weft, "up"), "both are ours")
+    weft.world.lose("n2")
+    until(lambda: states(weft)["n2"] == "lost", "it does not answer")
+    owner = weft.root / "hosts" / "n2" / "owner"
+    site_id, instance, epoch, run = owner.read_text(encoding="utf-8").split()
+    owner.write_text(f"{site_id} 9instance000 {epoch} 9run00000000\n", encoding="utf-8")
+    weft.world.bring_back("n2")
+    until(lambda: states(weft)["n2"] == "held", "it is another's of this site")
+    weft.client.create("cfd", 1, hosts="n1", path="sriov")
+    until(lambda: "weft site take n2" in (weft.client.cluster("cfd")["reason"] or ""), lambda: f"{weft.client.cluster('cfd')}")
+    assert "weft site take n2" in weft.cli("doctor", check=False).stdout
+    weft.cli("site", "take", "--yes", "n2")
+    weft.client.wait_phase("cfd", "ready")
+
+
+def test_a_host_that_missed_starts_is_ours(site, request):
+    """… of a store that was moved as well, once an operator has said that it is the right one."""
+    weft = site(hosts=2)
+    until(lambda: all_are(weft, "up"), "both are ours")
+    weft.world.lose("n2")
+    for _ in range(2):
+        weft.stop()
+        weft.start()
+    until(lambda: states(weft) == {"n1": "up", "n2": "lost"}, lambda: f"{states(weft)}")
+    weft.stop()
+    moved = twin_of(weft)
+    request.addfinalizer(moved.remove)
+    moved.start()
+    until(lambda: states(moved) == {"n1": "held", "n2": "lost"}, lambda: f"{states(moved)}")
+    moved.cli("site", "take", "--yes", "n1")
+    until(lambda: states(moved)["n1"] == "up", lambda: f"{states(moved)}")
+    moved.stop()
+    weft.world.bring_back("n2")
+    moved.start()
+    request.addfinalizer(moved.stop)
+    until(lambda: all_are(moved, "up"), lambda: f"{states(moved)}")
+
+
+def test_a_node_of_a_host_that_was_taken_keeps_its_devices(site, request):
+    """The first does not know yet that its hosts are the other's, and is to move a node of theirs."""
+    weft = site(hosts=2)
+    weft.client.create("cfd", 2, path="bridge", gpus=1, layout="spread")
+    weft.client.wait_phase("cfd", "ready")
+    weft.stop()
+    other = twin_of(weft)
+    request.addfinalizer(other.remove)
+    weft.start()
+    until(lambda: all_are(weft, "up"), "the first has its hosts")
+    weft.client.wait_phase("cfd", "ready")
+    other.start()
+    request.addfinalizer(other.stop)
+    until(lambda: all_are(other, "held"), "the second has none")
+    other.take_hosts()
+    until(lambda: all_are(other, "up"), "the second has them")
+    other.client.wait_phase("cfd", "ready")
+    node = weft.client.nodes("cfd")[0]
+    weft.client.expect(202, "POST", f"/v1/clusters/cfd/nodes/{node['rank']}/move?tenant=acme", {})
+    until(lambda: "held" in states(weft).values(), "the first finds out")
+    until(lambda: "cannot be reached" in (weft.client.cluster("cfd")["reason"] or ""), lambda: f"{weft.client.cluster('cfd')}")
+    assert not any(line.startswith("-") for line in weft.world.plugged(node["host"], f"weft-{node['id']}"))

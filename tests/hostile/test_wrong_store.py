@@ -1,0 +1,414 @@
+"""weftd with a store that is not the one that started what runs on the hosts: nothing is destroyed."""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import sqlite3
+
+import pytest
+from harness.invariants import converged
+from harness.wait import until
+
+OTHER = "9othersite00"
+
+
+def running(weft):
+    return {host: {name for name in names if name.startswith("weft-")} for host, names in weft.world.domains().items()}
+
+
+def state(weft, name):
+    return weft.client.get(f"/v1/hosts/{name}")["state"]
+
+
+def held(weft):
+    return weft.client.items("/v1/site")
+
+
+def hold_is_told(weft, host):
+    """Everywhere that an operator looks."""
+    until(lambda: state(weft, host) == "held", lambda: f"{host} is {state(weft, host)}")
+    assert "weft site" in weft.client.get(f"/v1/hosts/{host}")["reason"]
+    assert any(event["type"] == "host-held" and event["host"] == host for event in weft.client.events())
+    checks = {check["check"]: check for check in weft.client.get(f"/v1/hosts/{host}/doctor")["checks"]}
+    assert checks["held"]["state"] == "fail" and "weft site" in checks["held"]["remedy"]
+    assert f"host {host} is left as it is" in weft.log.read_text(encoding="utf-8")
+    assert host in weft.cli("site", "ls").stdout and "held" in weft.cli("hosts").stdout
+
+
+def lose_store(weft):
+    for path in weft.root.glob("weft.db*"):
+        path.unlink()
+
+
+def keep_store(weft):
+    """A copy of the store of a site that is stopped."""
+    weft.stop()
+    shutil.copy(weft.root / "weft.db", weft.root / "backup")
+    weft.start()
+
+
+def hosts_are_anothers(weft, before):
+    """… of another site, or of a later store: whatever is there stays until an operator takes them."""
+    hosts = [host["name"] for host in weft.client.get("/v1/hosts")["items"]]
+    until(lambda: all("weft site take" in (weft.client.get(f"/v1/hosts/{host}").get("reason") or "") for host in hosts), "they are held")
+    assert all(state(weft, host) == "held" for host in hosts) and running(weft) == before
+    weft.take_hosts()
+
+
+def return_store(weft):
+    before = running(weft)
+    weft.stop()
+    lose_store(weft)
+    shutil.copy(weft.root / "backup", weft.root / "weft.db")
+    weft.start()
+    hosts_are_anothers(weft, before)
+
+
+def settle(weft):
+    """Without the usage of nodes: another store has other books."""
+    last = []
+    until(lambda: not last.__setitem__(slice(None), converged(weft, ())) and not last, lambda: f"converged, but {last}\n{weft.log_tail()}")
+
+
+def test_empty_store(weft):
+    weft.client.create("cfd", 2, layout="spread")
+    weft.client.wait_phase("cfd", "ready")
+    before, networks, partitions = running(weft), weft.world.networks(), weft.world.partitions()
+    used = {node["host"] for node in weft.client.nodes("cfd")}
+    weft.stop()
+    lose_store(weft)
+    weft.start()
+    hosts_are_anothers(weft, before)
+    for host in used:
+        hold_is_told(weft, host)
+    weft.client.create("other", 2)
+    weft.client.wait_phase("other", "ready")
+    assert used.isdisjoint(node["host"] for node in weft.client.nodes("other"))
+    now = running(weft)
+    assert {host: now[host] for host in used} == before and networks.items() <= weft.world.networks().items()
+    assert {number: part.members for number, part in partitions.items()}.items() <= {
+        number: part.members for number, part in weft.world.partitions().items()}.items()
+    assert not [event for event in weft.client.events() if event["type"] == "garbage-removed"]
+    assert {item["site"] for item in held(weft)} != {weft.site()}
+
+
+def test_another_sites_things_are_removed_only_when_confirmed(weft):
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    host, before = weft.client.nodes("cfd")[0]["host"], running(weft)
+    weft.stop()
+    lose_store(weft)
+    weft.start()
+    until(lambda: held(weft), "it is held")
+    refused = weft.cli("site", "remove", host, "--yes", check=False)
+    assert refused.returncode and "belongs to another weftd" in refused.stderr
+    hosts_are_anothers(weft, before)
+    until(lambda: state(weft, host) == "held", "it is held")
+    refused = weft.cli("site", "adopt", host, check=False)
+    assert refused.returncode and "not this store's to adopt" in refused.stderr
+    assert weft.cli("site", "remove", host, check=False).returncode == 2, "nobody confirmed it"
+    assert "would be removed" in weft.cli("site", "remove", host, "--dry-run").stdout
+    assert running(weft)[host] and state(weft, host) == "held"
+    weft.cli("site", "remove", host, "--yes")
+    until(lambda: state(weft, host) == "up", lambda: f"{host} is free: {held(weft)}")
+    until(lambda: not running(weft).get(host), "the domain is gone")
+    assert any(event["type"] == "end-confirmed" for event in weft.client.events())
+
+
+def test_older_backup_keeps_what_is_newer(weft):
+    weft.client.create("first", 1)
+    weft.client.wait_phase("first", "ready")
+    settle(weft)
+    keep_store(weft)
+    weft.client.create("second", 2)
+    weft.client.wait_phase("second", "ready")
+    settle(weft)
+    before, partitions = running(weft), weft.world.partitions()
+    used = {node["host"] for node in weft.client.nodes("second")}
+    return_store(weft)
+    until(lambda: all(state(weft, host) == "held" for host in used), "its hosts are held")
+    assert weft.client.cluster("second") is None
+    assert running(weft) == before
+    weft.cli("site", "adopt", *used, "--dry-run")
+    assert weft.client.cluster("second") is None
+    weft.cli("site", "adopt", *used)
+    weft.client.wait_phase("second", "ready", nodes=2)
+    until(lambda: not held(weft), lambda: f"nothing is held: {held(weft)}")
+    settle(weft)
+    assert running(weft) == before and weft.world.partitions().keys() == partitions.keys()
+
+
+def test_node_that_came_after_the_backup_is_adopted(weft):
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    keep_store(weft)
+    weft.client.scale("cfd", 2)
+    weft.client.wait_phase("cfd", "ready", nodes=2)
+    settle(weft)
+    before, members = running(weft), {n: p.members for n, p in weft.world.partitions().items()}
+    return_store(weft)
+    until(lambda: held(weft), "the second node is held")
+    assert running(weft) == before and {n: p.members for n, p in weft.world.partitions().items()} == members
+    weft.cli("site", "adopt", *{item["id"] for item in held(weft) if item["kind"] == "node"})
+    weft.client.wait_phase("cfd", "ready", nodes=2)
+    settle(weft)
+    assert running(weft) == before
+
+
+def test_node_that_came_after_the_backup_on_a_host_that_is_silent(site):
+    """Its port stays in the partition, and in the one that clusters share, until its host has said what is there."""
+    weft = site(hosts=2, changes={"shared": [{"name": "storage", "pkey": "0x7001"}]})
+    weft.client.create("cfd", 1, path="sriov", layout="spread", shared=["storage"])
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    keep_store(weft)
+    weft.client.scale("cfd", 2)
+    weft.client.wait_phase("cfd", "ready", nodes=2)
+    settle(weft)
+    old = weft.client.nodes("cfd")[0]["host"]
+    new = weft.client.nodes("cfd")[1]["host"]
+    assert old != new
+    before, members = running(weft), {n: p.members for n, p in weft.world.partitions().items()}
+    weft.stop()
+    lose_store(weft)
+    shutil.copy(weft.root / "backup", weft.root / "weft.db")
+    weft.world.lose(new)
+    weft.start()
+    weft.cli("site", "take", "--yes", old, new)
+    until(lambda: state(weft, old) == "up" and state(weft, new) == "lost", "one of the two is there")
+    weft.client.create("other", 1, path="sriov", shared=["storage"])
+    weft.client.wait_phase("other", "ready")
+    weft.client.delete("other")
+    weft.client.wait_gone("other")
+    assert {n: p.members for n, p in weft.world.partitions().items()} == members
+    weft.client.delete("cfd")
+    until(lambda: f"host {new}" in (weft.client.cluster("cfd")["reason"] or ""), lambda: f"{weft.client.cluster('cfd')}")
+    weft.world.bring_back(new)
+    until(lambda: held(weft), "what is newer is held")
+    assert running(weft)[new] == before[new]
+    assert members.items() <= {n: p.members for n, p in weft.world.partitions().items()}.items()
+
+
+def test_store_copied_back_after_a_move(weft):
+    """The node runs once: not a second time where the store has it."""
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    keep_store(weft)
+    node = weft.client.nodes("cfd")[0]
+    weft.client.expect(202, "POST", "/v1/clusters/cfd/nodes/0/move?tenant=acme", {})
+    until(lambda: weft.client.nodes("cfd")[0]["host"] != node["host"], "it has moved")
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    there = weft.client.nodes("cfd")[0]["host"]
+    return_store(weft)
+    until(lambda: state(weft, there) == "held", lambda: f"{there} is {state(weft, there)}")
+    until(lambda: weft.log.read_text(encoding="utf-8").count("is left as it is") > 0, "it is told")
+    assert weft.world.where(f"weft-{node['id']}") == [there]
+    weft.cli("site", "adopt", there)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    assert weft.world.where(f"weft-{node['id']}") == [there]
+    assert weft.client.nodes("cfd")[0]["host"] == there
+
+
+@pytest.mark.parametrize("kind", ["node", "network", "image", "memory"])
+def test_unproved_garbage_is_held(weft, kind):
+    """… and its host is free by itself when it is gone."""
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    node = weft.client.nodes("cfd")[0]
+    host = next(name for name in ("n1", "n2") if name != node["host"])
+    folder = weft.root / "hosts" / host
+    if kind == "node":
+        weft.world.add_stray(host, "weft-0zzzzzzzzzzz-7", like=f"weft-{node['id']}")
+        path = folder / "domains" / "weft-0zzzzzzzzzzz-7.xml"
+    elif kind == "network":
+        weft.world.add_network(host, 4711, "0zzzzzzzzzzz", site=OTHER)
+        path = folder / "networks" / "4711"
+    elif kind == "image":
+        weft.world.add_image(host, "0" * 64, site=weft.site())
+        path = folder / "pool" / f"image-{'0' * 64}"
+    else:
+        weft.world.add_primed(host, f"{OTHER}-1abc")
+        path = folder / "primed" / f"{OTHER}-1abc"
+    hold_is_told(weft, host)
+    assert [item["kind"] for item in held(weft)] == [kind] and path.exists()
+    path.unlink()
+    for mark in (folder / "pool").glob("*.mark") if kind == "image" else ():
+        mark.unlink()
+    until(lambda: state(weft, host) == "up", "it is free by itself")
+    settle(weft)
+
+
+def test_a_held_host_that_was_silent_tells_why_it_is_held(site):
+    weft = site(changes={"control": {"host_grace": "60s"}})
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    node = weft.client.nodes("cfd")[0]
+    weft.world.add_stray(node["host"], "weft-0zzzzzzzzzzz-7", like=f"weft-{node['id']}")
+    hold_is_told(weft, node["host"])
+    weft.world.fault("fail list", host=node["host"])
+    reason = lambda: weft.client.get(f"/v1/hosts/{node['host']}")["reason"]  # noqa: E731
+    until(lambda: "does not answer" in reason() and "does not answer" in (weft.client.cluster("cfd")["reason"] or ""), "its silence is told")
+    weft.world.fault(host=node["host"])
+    until(lambda: "weft site" in reason() and not weft.client.cluster("cfd")["reason"], lambda: f"it is held again: {reason()}")
+
+
+def test_what_waited_for_a_held_host_goes_on_when_it_is_free(site):
+    """A node that moves elsewhere needs its network on all hosts of its cluster. One that is lost is not waited for: a look that takes long on a
+    busy machine must not be the end of this one."""
+    weft = site(changes={"control": {"host_grace": "60s"}})
+    weft.client.create("cfd", 2, layout="spread")
+    weft.client.wait_phase("cfd", "ready")
+    moves, stays = weft.client.nodes("cfd")
+    weft.world.add_stray(stays["host"], "weft-0zzzzzzzzzzz-7", like=f"weft-{stays['id']}")
+    until(lambda: state(weft, stays["host"]) == "held", "the host of the other node is held")
+    weft.client.expect(202, "POST", f"/v1/clusters/cfd/nodes/{moves['rank']}/move?tenant=acme", {"disrupt": True})
+    until(lambda: weft.dump().values("node")[moves["id"]].get("target"), "it is on its way")
+    weft.stop()
+    weft.start()
+    until(lambda: weft.client.get("/v1/clusters/cfd?tenant=acme")["phase"] == "migrating" and held(weft), "a restart changes nothing")
+    weft.cli("site", "remove", stays["host"], "--yes")
+    until(lambda: not weft.dump().values("move"), lambda: f"the move ends: {weft.client.cluster('cfd')['reason']}")
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+
+
+def test_empty_store_keeps_the_files_of_images(weft):
+    digest = hashlib.sha256(b"an image").hexdigest()
+    weft.stop()
+    path = weft.root / "images" / digest
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"an image")
+    os.utime(path, (1e9, 1e9))
+    lose_store(weft)
+    weft.start()
+    assert path.exists()
+    weft.stop()
+    weft.prove(f"image/{digest}")
+    weft.start()
+    assert not path.exists(), "what has ended goes"
+
+
+def starts(weft):
+    """When each node there is was started."""
+    return {path.name: path.stat().st_mtime_ns for path in weft.root.glob("hosts/*/domains/weft-*.xml")}
+
+
+def phases(weft):
+    return {node["phase"] for node in weft.dump().values("node").values()}
+
+
+def keep_store_while(weft, phase):
+    """A copy of it as it was when the node was in that phase."""
+    def is_kept():
+        until(lambda: phases(weft) == {phase}, lambda: f"{phase}: {phases(weft)}")
+        weft.stop()
+        kept = phases(weft) == {phase}
+        if kept:
+            shutil.copy(weft.root / "weft.db", weft.root / "backup")
+        weft.start()
+        return kept
+
+    until(is_kept, f"a store with a node that is {phase}")
+
+
+def runs_on(weft, before):
+    """Whoever started it knows more than this store: it is left alone, and can be adopted."""
+    assert before
+    return_store(weft)
+    until(lambda: state(weft, "n1") in ("held", "up"), "it was looked at")
+    until(lambda: held(weft) or starts(weft) != before, "it is held, or gone")
+    assert starts(weft) == before
+    hold_is_told(weft, "n1")
+    weft.cli("site", "adopt", "n1")
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    assert starts(weft) == before
+
+
+def test_a_node_that_had_failed_when_the_backup_was_made(site):
+    weft = site(hosts=1)
+    weft.world.fault("broken start")
+    weft.client.create("cfd", 1)
+    keep_store_while(weft, "failed")
+    weft.world.fault()
+    weft.client.wait_phase("cfd", "ready")
+    runs_on(weft, starts(weft))
+
+
+def test_a_node_whose_host_was_lost_when_the_backup_was_made(site):
+    weft = site(hosts=1)
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    weft.world.lose("n1")
+    keep_store_while(weft, "lost")
+    weft.world.bring_back("n1")
+    weft.client.wait_phase("cfd", "ready")
+    runs_on(weft, starts(weft))
+
+
+def keep_store_of_loss(weft, node, phase):
+    """A copy of it as weftd leaves it that is killed once the loss of the node's host is written; where the node is lost, with that too."""
+    weft.stop()
+    if phase == "lost":
+        weft.start(failpoint="nodes-marked")
+        weft.world.lose(node["host"])
+        until(weft.died, "it is killed")
+    with contextlib.closing(sqlite3.connect(weft.root / "weft.db")) as store, contextlib.closing(sqlite3.connect(weft.root / "backup")) as copy:
+        store.backup(copy)
+        copy.execute("UPDATE record SET value = json_set(value, '$.state', 'lost') WHERE kind = 'host-status' AND key = ?", [node["host"]])
+        copy.commit()
+    assert phases(weft) == {phase}
+
+
+def go_on_elsewhere(weft, node, others):
+    """Its host is back, and alone at first, so that it goes on there; then it moves to one of the others."""
+    for name in others:
+        weft.world.lose(name)
+    weft.world.bring_back(node["host"])
+    weft.start()
+    weft.client.wait_phase("cfd", "ready")
+    for name in others:
+        weft.world.bring_back(name)
+    weft.client.wait_open(1 + len(others))
+    settle(weft)
+    weft.client.expect(202, "POST", "/v1/clusters/cfd/nodes/0/move?tenant=acme", {})
+    until(lambda: weft.client.nodes("cfd")[0]["host"] != node["host"], lambda: f"it has moved: {weft.client.events()[-2:]}")
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    return weft.client.nodes("cfd")[0]["host"]
+
+
+@pytest.mark.parametrize("phase", ["ready", "lost"])
+def test_nobody_is_given_up_with_a_lost_host_before_all_were_looked_at(site, phase):
+    """The node runs on a host that answers later than the one that it could be started on again."""
+    weft = site(hosts=3, changes={"control": {"list_deadline": "1m"}})
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    node = weft.client.nodes("cfd")[0]
+    others = {"n1", "n2", "n3"} - {node["host"]}
+    keep_store_of_loss(weft, node, phase)
+    there = go_on_elsewhere(weft, node, others)
+    free, = others - {there}
+    before = running(weft)
+    weft.stop()
+    lose_store(weft)
+    shutil.copy(weft.root / "backup", weft.root / "weft.db")
+    weft.world.lose(node["host"])
+    with weft.world.locked(there):
+        weft.start()
+        assert state(weft, node["host"]) == "lost"
+        weft.cli("site", "take", "--yes", free)
+        until(lambda: state(weft, free) == "up", "another host has room")
+        assert state(weft, there) != "held", "it was not looked at yet"
+    until(lambda: state(weft, there) == "held", "it is held")
+    assert [item["id"] for item in held(weft) if item["kind"] == "node"] == [node["id"]]
+    weft.take_hosts()
+    weft.cli("site", "adopt", there)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    assert [(found["id"], found["host"]) for found in weft.client.nodes("cfd")] == [(node["id"], there)] and running(weft) == before
