@@ -1,12 +1,15 @@
 """The driver of opensm passes the suite that every fabric driver must pass, by each of its ways."""
 
+import os
 import re
+import signal
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from harness.fabric import SM, STANDBY, fat_tree
+from harness.fabric import SM, STANDBY, fat_tree, states, text_of
+from harness.wait import until
 from harness.weft import build_folder
 
 SUITE = "tests/contract/contract-fabric-opensm"
@@ -68,3 +71,19 @@ def test_contract(new_fabric, way, lacking):
         if "# SKIP" in done.stdout:
             skipped.add(case.split("/")[-1])
     assert skipped == lacking
+
+
+def test_a_look_that_is_cancelled_while_it_attaches_leaves_the_fabric(fabric):
+    """ibsim answers it when it is dead already."""
+    def attaching():
+        return text_of(f"/proc/{fabric.room.pid}/net/unix").count("@sim:in")
+
+    before = attaching()
+    with fabric.held():
+        process = subprocess.Popen(fabric.command([build_folder().resolve() / "src/fabric/opensm/weft-discover", "", "0"]))
+        pid = int(until(lambda: text_of(f"/proc/{process.pid}/task/{process.pid}/children").split(), "it is started")[0])
+        until(lambda: attaching() > before and states(pid) == {"S"}, "it waits for ibsim")
+        os.kill(pid, signal.SIGKILL)
+        process.wait()
+    forget_killed(fabric)
+    assert fabric.tables(), "the fabric answers"

@@ -1,6 +1,11 @@
+import sys
+from pathlib import Path
+
 import pytest
 
 from guest import Guest, Machine
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 
 @pytest.fixture

@@ -8,15 +8,7 @@ import subprocess
 import pytest
 
 from guest import CLOSE, DATA, OPEN, SIGNAL, frame
-
-
-def gone(pid):
-    """Dead, or a zombie that nobody but the test machine's init is to reap."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
+from harness.process import is_running
 
 
 def test_welcome_says_who_answers(guest):
@@ -171,7 +163,7 @@ def test_end_of_the_stream_ends_all(guests):
     guest = guests().sync()
     pid = int(guest.shell("trap '' HUP; echo $$; while :; do sleep 0.1; done").wait_for(b"\n").output)
     guest.stop()
-    assert gone(pid)
+    assert not is_running(pid)
 
 
 # --- terminals ---

@@ -37,6 +37,7 @@ for place in (SOURCE / "lab", SOURCE / "tests"):
     sys.path.insert(0, str(place))
 
 from harness.nets import SM, fat_tree  # noqa: E402
+from harness.process import text_of  # noqa: E402
 from harness.wait import until  # noqa: E402
 from harness.weft import build_folder  # noqa: E402
 from weftlab.process import Process, enter  # noqa: E402
@@ -65,13 +66,6 @@ def umad2sim():
     assert found, "libumad2sim.so is not installed; tools/packages lab brings it"
     names = ["fabric-agents.so", "fabric-wakeups.so"] + (["fabric-tap.so"] if "WEFT_TAP" in os.environ else [])
     return ":".join([*(str(build_folder().resolve() / "tests/fabric" / name) for name in names), found[0]])
-
-
-def text_of(path):
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
 
 
 def states(pid):
@@ -136,7 +130,8 @@ class Fabric:
         nodes, switches, ports = self.net.counts()
         limits = ["-N", str(nodes + 8), "-S", str(switches + 8), "-P", str(ports + 64)]
         # Both ends of its console stay open, so that commands can come from anybody at any time.
-        self.ibsim.spawn(["sh", "-c", 'exec "$@" <>console', "sh", "stdbuf", "-oL", "ibsim", "-s", *limits, "net"],
+        preload = f"LD_PRELOAD={build_folder().resolve() / 'tests/fabric/fabric-clients.so'}"
+        self.ibsim.spawn(["sh", "-c", 'exec "$@" <>console', "sh", "env", preload, "stdbuf", "-oL", "ibsim", "-s", *limits, "net"],
                          self.folder / "ibsim.log", inside=self.room.pid, folder=self.folder)
         until(lambda: self.ibsim.pid is None or "simulator ready" in self.log(), "ibsim is ready")
         assert self.ibsim.pid, f"ibsim ended: {self.log()[-2000:]}"

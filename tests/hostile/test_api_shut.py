@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from harness.process import text_of
 from harness.wait import until
 from harness.weft import Client, UnixConnection, build_folder, surroundings
 from harness.wire import raw, request_text
@@ -237,7 +238,7 @@ def test_handshakes_have_a_thread_of_their_own(secure, certificate):
     def thread_time(name):
         """Nanoseconds that the thread has run."""
         for task in Path(f"/proc/{weft.process.pid}/task").iterdir():
-            if (task / "comm").read_text(encoding="ascii").strip() == name:
+            if text_of(task / "comm").strip() == name:
                 return int((task / "schedstat").read_text(encoding="ascii").split()[0])
         return 0
 

@@ -22,6 +22,7 @@ import time
 
 import pytest
 
+from harness.process import is_running
 from harness.wait import PATIENCE, until
 from harness.weft import Weft, beside, build_folder
 from harness.wire import raw, request_text
@@ -219,12 +220,6 @@ def test_signals_reach_the_command(site, tls, number, status):
         assert process.wait(PATIENCE) == status
 
 
-def runs(pid):
-    with contextlib.suppress(FileNotFoundError), open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-        return file.read().split(") ")[1][0] != "Z"
-    return False
-
-
 def test_second_interrupt_ends_weft_and_hangs_up(site):
     with site.started("run", "cfd", "--", "sh", "-c", "trap '' INT; echo $$; while :; do sleep 0.05; done") as process:
         pid = int(process.stdout.readline())
@@ -232,7 +227,7 @@ def test_second_interrupt_ends_weft_and_hangs_up(site):
         time.sleep(0.1)  # two signals at the same moment are one
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 255
-    until(lambda: not runs(pid), "the command is hung up")
+    until(lambda: not is_running(pid), "the command is hung up")
 
 
 def test_terminal(site, tls):
@@ -669,9 +664,9 @@ def test_tls_client_that_vanishes_ends_its_program(site, tmp_path):
     connection.sendall(open_frame(b"sh", b"-c", f"echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; sleep 1000".encode()))
     until((tmp_path / "pid").exists, "it runs")
     pid = int((tmp_path / "pid").read_text(encoding="utf-8"))
-    assert runs(pid)
+    assert is_running(pid)
     connection.close()
-    until(lambda: not runs(pid), "it is hung up")
+    until(lambda: not is_running(pid), "it is hung up")
 
 
 def test_tls_handshakes_that_never_end(site):
