@@ -109,7 +109,8 @@ class Fabric:
     def environment(self):
         """For any program that speaks to the fabric, as the subnet manager's machine."""
         folders = {name: str(self.folder) for name in ("OSM_CACHE_DIR", "OSM_TMP_DIR")}
-        return os.environ | folders | {"LD_PRELOAD": _umad2sim(), "SIM_HOST": SM}
+        preload = ":".join(map(str, filter(None, [self.lab.tools.wakeups, _umad2sim()])))
+        return os.environ | folders | {"LD_PRELOAD": preload, "SIM_HOST": SM}
 
     def _start_opensm(self):
         if not self.partitions.exists():  # weft's part of it outlives opensm

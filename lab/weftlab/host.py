@@ -12,6 +12,7 @@ from .plan import PAGE
 from .process import LabError, Process, become, enter, run
 
 BOOT_SECONDS = 60
+LEARN_SECONDS = 120
 ANSWER_SECONDS = 10
 INTERVAL = 0.02
 
@@ -225,7 +226,7 @@ class Host:
     def learn(self):
         """Has libvirtd find out what this machine's QEMU is able to, which takes the longest of all."""
         if not self._knowledge.exists():
-            run(self._virsh("domcapabilities"))
+            run(self._virsh("domcapabilities"), timeout=LEARN_SECONDS)
 
     def learn_from(self, other):
         """Spares it that: it is the same QEMU."""

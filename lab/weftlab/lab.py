@@ -76,8 +76,9 @@ class Lab:
             except BlockingIOError:
                 say(f"waiting: another weft lab is at work on {self.folder}")
                 fcntl.flock(fd, fcntl.LOCK_EX)
-            if path.exists() and os.fstat(fd).st_ino == path.stat().st_ino:
-                break
+            with suppress(FileNotFoundError):
+                if os.fstat(fd).st_ino == path.stat().st_ino:
+                    break
             os.close(fd)
         try:
             self.plan = Plan.load(self.folder)

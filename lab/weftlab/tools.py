@@ -19,6 +19,7 @@ class Tools:
     weft: Optional[Path]
     hcafs: Optional[Path]
     probe: Optional[Path]  # fabric-probe
+    wakeups: Optional[Path]  # fabric-wakeups.so
     image: Optional[Path]  # folder of the emulated hosts' image
 
 
@@ -43,4 +44,5 @@ def find(hook=None):
                  weft=_first([build / "src/cli/weft", LAB.parent.parent.parent / "bin/weft"]),
                  hcafs=_first([build / "lab/hcafs", LAB / "hcafs"]),
                  probe=_first([build / "tests/fabric/fabric-probe", LAB / "fabric-probe"]),
+                 wakeups=_first([build / "tests/fabric/fabric-wakeups.so", LAB / "fabric-wakeups.so"]),
                  image=_first([build / "images/metal"]))

@@ -1,5 +1,6 @@
 """Hosts with simulated adapters: a network and mount namespace each, whose /sys they are and whose /run is a folder of the world."""
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -116,7 +117,8 @@ class VirtualPorts:
                 connection, _ = self.socket.accept()
             except OSError:
                 return
-            with connection, connection.makefile("rw") as stream:
+            # Who has waited too long has hung up.
+            with contextlib.suppress(OSError, ValueError), connection, connection.makefile("rw") as stream:
                 stream.write(" ".join(f"0x{key:04x}" for key in self.table(int(stream.readline(), 16))) + "\n")
 
     def table(self, guid):

@@ -2,7 +2,8 @@
 
 #include <infiniband/umad.h>
 
-#define TIMEOUT_MS 200
+/* ibsim loses nothing without saying so: only a busy machine takes its time. */
+#define TIMEOUT_MS 10000
 #define RETRIES 2
 
 static void
@@ -31,7 +32,7 @@ ports_discover(void)
     Ports *ports = g_new0(Ports, 1);
     ports->by_guid = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
 
-    ibnd_config_t config = { 0 };
+    ibnd_config_t config = { .timeout_ms = TIMEOUT_MS, .retries = RETRIES };
     ibnd_fabric_t *fabric = ibnd_discover_fabric(NULL, 0, NULL, &config);
     if (!fabric)
         g_error("the fabric cannot be looked at; is this inside its namespace, with umad2sim?");
@@ -84,9 +85,9 @@ modifier(const PortsTable *table, guint block)
     return table->port << 16 | block;
 }
 
-/* The place in reads is the low half of the transaction's number, where nobody between us and the port changes it. */
+/* The low half of a transaction's number, where nobody between us and the port changes it. */
 static void
-ask_block(const Ports *ports, const PortsRead *read, guint place)
+ask_block(const Ports *ports, const PortsRead *read, guint32 number)
 {
     ib_portid_t way = read->table->way;
     ib_rpc_t rpc = {
@@ -96,36 +97,42 @@ ask_block(const Ports *ports, const PortsRead *read, guint place)
         .timeout = TIMEOUT_MS,
         .dataoffs = IB_SMP_DATA_OFFS,
         .datasz = IB_SMP_DATA_SIZE,
-        .trid = place + 1,
+        .trid = number,
     };
     if (mad_send_via(&rpc, &way, NULL, NULL, ports->mads) < 0)
         g_error("no MAD can be sent");
 }
 
-static void
-take_block(PortsRead *reads, guint n, void *umad)
+/* FALSE: the late answer to an earlier question. */
+static gboolean
+take_block(PortsRead *reads, guint n, guint32 first, void *umad)
 {
     guint8 *mad = umad_get_mad(umad);
-    guint place = (guint)(mad_get_field64(mad, 0, IB_MAD_TRID_F) & G_MAXUINT32) - 1;
-    if (place >= n || umad_status(umad) != 0 || mad_get_field(mad, 0, IB_DRSMP_STATUS_F) != 0)
-        return;
+    guint32 place = (guint32)mad_get_field64(mad, 0, IB_MAD_TRID_F) - first;
+    if (place >= n)
+        return FALSE;
+    if (umad_status(umad) != 0 || mad_get_field(mad, 0, IB_DRSMP_STATUS_F) != 0)
+        return TRUE;
     guint16 answer[PORTS_BLOCK];
     memcpy(answer, mad + IB_SMP_DATA_OFFS, sizeof answer);
     for (guint i = 0; i < PORTS_BLOCK; i++)
         reads[place].pkeys[i] = GUINT16_FROM_BE(answer[i]);
     reads[place].answered = TRUE;
+    return TRUE;
 }
 
 void
 ports_read_blocks(const Ports *ports, PortsRead *reads, guint n)
 {
+    static guint32 asked;
     g_autofree void *umad = g_malloc0(umad_size() + IB_MAD_SIZE);
+    guint32 first = asked + 1;
     for (guint i = 0; i < n; i++) {
         reads[i].answered = FALSE;
-        ask_block(ports, &reads[i], i);
+        ask_block(ports, &reads[i], ++asked);
     }
-    for (guint i = 0; i < n && mad_receive_via(umad, TIMEOUT_MS * (RETRIES + 1), ports->mads); i++)
-        take_block(reads, n, umad);
+    for (guint heard = 0; heard < n && mad_receive_via(umad, TIMEOUT_MS, ports->mads);)
+        heard += take_block(reads, n, first, umad) ? 1 : 0;
 }
 
 gboolean

@@ -15,7 +15,7 @@
 
 #define PATH_PKEY_OFFSET 50
 #define PATH_MASK (1ull << 2 | 1ull << 3 | 1ull << 13) /* DGID, SGID and P_Key count */
-#define SA_TIMEOUT_MS 2000
+#define SA_TIMEOUT_MS 10000
 #define PATIENCE_SECONDS 5 /* with who asks and says nothing */
 #define SUBNET_PREFIX 0xfe80000000000000ull
 

@@ -71,7 +71,7 @@ def test_opensm_ends_while_clients_ask(manager):
     flooded, over = Event(), Event()
 
     def flood():
-        with Plugin(manager.socket) as plugin, suppress(OSError):
+        with suppress(OSError), Plugin(manager.socket) as plugin:
             reader = Thread(target=drain, args=(plugin,))
             reader.start()
             for number in range(1 << 30):

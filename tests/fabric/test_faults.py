@@ -7,7 +7,7 @@ import struct
 import time
 
 import pytest
-from harness.fabric import PKEYS
+from harness.fabric import PKEYS, states
 from harness.plugin import Plugin, Refused, partition
 from harness.wait import until
 from wish import Wish, in_file
@@ -54,6 +54,7 @@ def test_opensm_killed_with_a_part_of_the_blocks_on_their_way(fabric, manager, w
         with fabric.held():
             plugin.begin("apply", **plugin.change([wish.set(2, ("h1", "h3", "h5", "h7"))], [(1, "weft-0001")], 2))
             until(lambda: in_file(manager.partitions) == wish.partitions and manager.mads_on_wire() > 0, "it is under way")
+            until(lambda: states(manager.process.pid) == {"S"}, "what it counts is sent")
             pid = manager.inner_pid()
             manager.process.kill()
         fabric.forget(pid)
@@ -126,7 +127,7 @@ def test_the_file_edited_by_hand_between_the_marks(manager, wish):
     with Plugin(manager.socket) as plugin:
         plugin.apply([wish.set(1, ("h1", "h2"))])
         text = manager.partitions.read_text()
-        manager.partitions.write_text(text.replace(MARK, "foreign=0x0077 : 0x0002c90300100001=full ;\n" + MARK))
+        manager.write_partitions(text.replace(MARK, "foreign=0x0077 : 0x0002c90300100001=full ;\n" + MARK))
         manager.sweep()
         assert 0x8077 in wish.fabric.tables()[wish.guids("h1")[0]].keys
         plugin.apply(wish.all())
@@ -156,11 +157,11 @@ def test_a_mark_is_missing(manager, wish):
     with Plugin(manager.socket) as plugin:
         plugin.apply([wish.set(1, ("h1", "h2"))])
         text = manager.partitions.read_text()
-        manager.partitions.write_text(text.replace(MARK, ""))
+        manager.write_partitions(text.replace(MARK, ""))
         with pytest.raises(Refused, match="mark"):
             plugin.apply([partition(2, wish.guids("h3"))])
         assert not list(wish.differences())
-        manager.partitions.write_text(text)
+        manager.write_partitions(text)
         plugin.apply([wish.set(2, ("h3",))])
     wish.check(manager)
 

@@ -288,10 +288,10 @@ def test_the_managed_file_is_edited_by_hand(site, manager):
     lines = text.splitlines(keepends=True)
     at = next(number for number, line in enumerate(lines) if f"=0x{site.number('cfd'):04x}" in line)
     del lines[at + 1]  # its first member
-    manager.partitions.write_text("".join(lines), encoding="utf-8")
+    manager.write_partitions("".join(lines))
     manager.hangup()
     site.settle()
-    manager.partitions.write_text(text.split("# >>>")[0] + "storage=0x7005 : ALL=limited ;\n", encoding="utf-8")
+    manager.write_partitions(text.split("# >>>")[0] + "storage=0x7005 : ALL=limited ;\n")
     manager.hangup()
     site.wait_event("partition-repaired")
     until(lambda: not site.differences_of_weft(), "weft's part is there again")
@@ -313,10 +313,10 @@ def test_the_file_cannot_be_written(site, fabric, manager):
 def test_a_mark_is_missing(site, manager):
     site.make("cfd", 3, **WIDE)
     text = manager.partitions.read_text(encoding="utf-8")
-    manager.partitions.write_text(text.replace("# <<< weft <<<\n", ""), encoding="utf-8")
+    manager.write_partitions(text.replace("# <<< weft <<<\n", ""))
     site.client.create("sim", 3, **WIDE)
     site.wait_reason("sim", "mark")
-    manager.partitions.write_text(text, encoding="utf-8")
+    manager.write_partitions(text)
     site.ready("sim")
     site.settle()
 
@@ -325,7 +325,7 @@ def test_the_file_has_lost_wefts_part(site, manager):
     """opensm still has the partitions in memory, but would forget them with its next sweep: they are written again before it."""
     text = manager.partitions.read_text(encoding="utf-8")
     site.make("cfd", 3, **WIDE)
-    manager.partitions.write_text(text, encoding="utf-8")
+    manager.write_partitions(text)
     site.wait_event("partition-repaired")
     site.settle()
 
@@ -337,7 +337,7 @@ def test_placement_knows_when_a_ports_table_is_full(site, fabric, manager):
     """The site's own partitions take all places but one."""
     text = manager.partitions.read_text(encoding="utf-8")
     many = "".join(f"p{number}=0x{number:04x} : ALL=limited ;\n" for number in range(0x5000, 0x5000 + CAPACITY - 2))
-    manager.partitions.write_text(many + text, encoding="utf-8")
+    manager.write_partitions(many + text)
     manager.sweep()
     until(lambda: len(site.client.get("/v1/fabrics/ib0/partitions")["partitions"]) == CAPACITY - 1, "weft has seen them")
     site.make("one", 1, labels={"host": "h1"})
@@ -346,7 +346,7 @@ def test_placement_knows_when_a_ports_table_is_full(site, fabric, manager):
     assert site.client.cluster("two")["phase"] == "queued"
     site.remove_clusters("one")
     site.ready("two")
-    manager.partitions.write_text(manager.partitions.read_text(encoding="utf-8").replace(many, ""), encoding="utf-8")
+    manager.write_partitions(manager.partitions.read_text(encoding="utf-8").replace(many, ""))
     manager.sweep()
     until(lambda: not site.differences_of_weft(), "all agree but the switches, which opensm leaves what was the site's")
 
@@ -415,6 +415,7 @@ def test_by_a_pool(by_way):
     site.make("cfd", 3, **WIDE)
     tables = site.fabric.tables()
     assert {frozenset(tables[site.fabric.net.port_guid(name)].keys) for name in site.names} == {frozenset(pool | {0x7FFF})}
+    site.master.wait_quiet()  # ports have their keys before a sweep ends
     sweeps = site.master.sweeps()
     site.make("sim", 4, "umbrella")
     told = {entry["cluster"]: {member["host"] for member in entry["members"]}

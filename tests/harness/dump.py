@@ -4,12 +4,14 @@ import contextlib
 import json
 import sqlite3
 
+from .wait import PATIENCE
+
 HOLDER = "kind || ' ' || key FROM {0} JOIN record ON id = holder ORDER BY resource"
 
 
 def read(path):
     """The store in a file, also while weftd has it open: all of one moment."""
-    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=rw", uri=True, isolation_level=None)) as store:
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=rw", PATIENCE, uri=True, isolation_level=None)) as store:
         store.execute("PRAGMA query_only = ON")
         store.execute("BEGIN")
         records = {name: {"scope": scope, "place": place, "revision": revision, "value": json.loads(value), "claims": [], "shares": {}}

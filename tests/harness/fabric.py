@@ -285,7 +285,7 @@ class Manager:
                                environment=environment)
             for file, pid in (("pid", self.inner_pid()), ("pid-outside", self.process.pid)):
                 (self.folder / file).write_text(f"{pid}\n", encoding="ascii")
-            until(self._knows_own_port, lambda: f"{self.name} finds its own port: {self.log()[-2000:]}")
+            until(self._knows_own_port, lambda: f"{self.name} finds its own port: {self.log()[-2000:]}", UP_SECONDS)
         return self.wait_up() if wait else self
 
     @contextmanager
@@ -324,28 +324,37 @@ class Manager:
 
     def wait_standby(self):
         """Since it was started."""
-        until(lambda: "Entering STANDBY state" in self.log()[self.began:], lambda: f"{self.name} is standby: {self.log()[-2000:]}")
+        until(lambda: "Entering STANDBY state" in self.log()[self.began:], lambda: f"{self.name} is standby: {self.log()[-2000:]}", UP_SECONDS)
         return self
 
     def kill(self, sig=signal.SIGKILL):
         pid = self.inner_pid()
         with self._others_held() as others:
             if others:
-                self._wait_answered()
+                self.wait_quiet()
             self.process.kill(sig)
             self.fabric.forget(pid)
         shutil.rmtree(self.folder / f"sys-{pid}", ignore_errors=True)
 
-    def _wait_answered(self):
-        """What others had asked before they were held: whoever has a MAD to work on does not sleep. Twice, as one hands it on."""
+    def wait_quiet(self):
+        """Until it does not sweep, and has answered whoever is held by now: whoever has a MAD to work on does not sleep. Twice, as one
+        hands it on."""
         both = (self.process.pid, self.fabric.ibsim.pid)
         until(lambda: all(states(pid) <= {"S", "T"} for _ in range(2) for pid in both), f"{self.name} and ibsim have nothing to do")
+
+    def write_partitions(self, text):
+        """At once: the plugin reads the file again and again, and would take half of it for all."""
+        fresh = self.partitions.with_suffix(".new")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.rename(self.partitions)
 
     def hangup(self):
         """Makes it read its files and sweep; does not wait."""
         os.kill(self.process.pid, signal.SIGHUP)
 
     def sweep(self):
+        """From the beginning: one that was under way may have read its files before."""
+        self.wait_quiet()
         self.ups = self.sweeps()
         self.hangup()
         return self.wait_up()

@@ -1,6 +1,7 @@
 """A lab of two hosts with one node that beats (bench/beat) and is moved by the driver alone, without weftd."""
 
 import collections
+import contextlib
 import json
 import os
 import re
@@ -124,7 +125,8 @@ class Mover(Cloud):
             except OSError:
                 continue
             if words[0].endswith(b"drive-hypervisor") and self.domain.encode() in words:
-                os.kill(int(folder.name), signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(folder.name), signal.SIGKILL)
         process.communicate()
 
     def drive(self, *arguments, text="", patience=30):

@@ -285,14 +285,14 @@ def test_clusters_with_equal_addresses_do_not_meet(pair, guest):
 def test_no_loss_while_peers_change(pair, guest):
     """weftd destroys and creates the network: both follow each other while nodes talk."""
     one, _ = join(pair, guest)
-    ping = subprocess.Popen(one.inside("ping", "-n", "-c", "150", "-i", "0.01", "-W", "5", "10.64.0.2"), stdout=subprocess.PIPE, text=True)
     changes = 0
-    while ping.poll() is None:
-        assert accepted(stop(pair[0])) and accepted(start(pair[0], peers=[B, C] if changes % 2 else [B]))
-        changes += 1
-    assert "150 packets transmitted, 150 received, 0% packet loss" in ping.stdout.read()
-    ping.stdout.close()
-    assert changes > 3
+    while changes < 4:  # on a busy machine a change may take as long as all of these packets
+        ping = subprocess.Popen(one.inside("ping", "-n", "-c", "150", "-i", "0.01", "-W", "5", "10.64.0.2"), stdout=subprocess.PIPE, text=True)
+        while ping.poll() is None:
+            assert accepted(stop(pair[0])) and accepted(start(pair[0], peers=[B, C] if changes % 2 else [B]))
+            changes += 1
+        assert "150 packets transmitted, 150 received, 0% packet loss" in ping.stdout.read()
+        ping.stdout.close()
     assert peers(pair[0]) in ([B], [B, C])
 
 

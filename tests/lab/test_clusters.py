@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from harness.cloud import BOOT, Cloud
-from harness.wait import until
+from harness.wait import PATIENCE, until
 from harness.weft import build_folder
 
 pytestmark = pytest.mark.usefixtures("clean")
@@ -178,6 +178,6 @@ def test_console(cloud):
             console.type(f"echo $((1000 + {number}))\n".encode())
             console.wait_for(f"100{number}".encode())
             console.type(CTRL_BRACKET)
-            assert console.process.wait(timeout=10) == 0
+            assert console.process.wait(timeout=PATIENCE) == 0
         finally:
             console.close()

@@ -2,6 +2,7 @@
 and it goes without a trace. One create is killed at as many of them as it comes to, one after the other. In the long matrix each has a
 create of its own, of two nodes, and there are the failpoints of the delete too."""
 
+import http.client
 import os
 import time
 
@@ -12,6 +13,7 @@ from harness.wait import until
 
 FULL = bool(os.environ.get("WEFT_LAB_FULL"))
 NODES = 2 if FULL else 1
+DEATH = (OSError, http.client.HTTPException)  # of weftd, before or within its answer
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,7 @@ class Survivor:
             self.revive()
             try:
                 return act()
-            except (OSError, AssertionError):
+            except (*DEATH, AssertionError):
                 if time.monotonic() > end or not (self.revive() or self.armed):
                     raise
 
@@ -66,7 +68,7 @@ class Survivor:
         def checked():
             try:
                 return check()
-            except OSError:
+            except DEATH:
                 self.revive()
                 return False
 
@@ -83,8 +85,7 @@ def survive(cloud, failpoints):
     cloud.check()
     site.do(lambda: cloud.client.cluster("cfd") and cloud.client.delete("cfd"))
     site.until(lambda: cloud.client.cluster("cfd") is None, f"cfd is gone, with {failpoints}")
-    site.revive()
-    cloud.remove_all()
+    site.do(cloud.remove_all)
     cloud.stop_weftd()
     return site.killed
 

@@ -13,12 +13,13 @@ CLUSTERS = (("red", "acme"), ("blue", "umbrella"), ("green", "acme"))
 CAPTURE = "/tmp/capture-{tap}.pcap"
 MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
 
-# To an address that is nobody's, tied to the victim's MAC: so the frame goes to the victim if anything carries it there.
+# To an address that is nobody's, tied to the victim's MAC: so the frame goes to the victim if anything carries it there. What is given
+# up after a while has begun before: a program alone takes a node seconds to start while all attack.
 ATTACK = """
 ip neigh replace 10.64.200.{n} lladdr {mac} dev eth0
 ping -c 2 -i 0.2 -W 1 10.64.200.{n}
-timeout 2 bash -c 'exec 3<>/dev/tcp/10.64.200.{n}/22'
-timeout 1 bash -c 'for i in 1 2 3; do echo attack > /dev/udp/10.64.200.{n}/4791; done'
+(exec 3<>/dev/tcp/10.64.200.{n}/22) & sleep 2; kill $!
+for i in 1 2 3; do echo attack > /dev/udp/10.64.200.{n}/4791; done
 timeout 3 ibv_rc_pingpong -g 1 -d rxe0 10.64.200.{n}
 """
 SHOUT = """

@@ -4,7 +4,8 @@ import pytest
 from harness.cloud import BOOT, CONTROL, Cloud
 from harness.wait import until
 
-COUNTER = "setsid sh -c 'i=0; while :; do i=$((i+1)); echo $i > /run/count; sleep 0.2; done' </dev/null >/dev/null 2>&1 &"
+COUNTER = ("setsid sh -c 'i=0; while :; do i=$((i+1)); echo $i > /run/count.new; mv /run/count.new /run/count; sleep 0.2; done' "
+           "</dev/null >/dev/null 2>&1 & until [ -e /run/count ]; do sleep 0.1; done")
 
 
 @pytest.fixture(scope="module")

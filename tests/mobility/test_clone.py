@@ -25,13 +25,14 @@ def count(cloud, node):
 def test_one_into_three(cloud):
     cloud.create("cfd", 1, path="bridge")
     cloud.ready("cfd")
-    sh(cloud, "cfd[0]", "head -c 1000000 /dev/urandom > /tmp/data; (setsid sh -c '" + COUNTER + "' </dev/null >/dev/null 2>&1 &)")
+    sh(cloud, "cfd[0]", "head -c 1000000 /dev/urandom > /tmp/data; (setsid sh -c '" + COUNTER + "' </dev/null >/dev/null 2>&1 &); "
+                        "until [ -e /tmp/count ]; do sleep 0.1; done")
     until(lambda: count(cloud, "cfd[0]") > 5, "it counts")
     data, key = (sh(cloud, "cfd[0]", f"cat {path} | sha256sum") for path in ("/tmp/data", "/etc/machine-id"))
 
     cloud.client.expect(201, "POST", "/v1/clusters/cfd/clone?tenant=acme", {"name": "sweep", "count": 3, "rank": 0})
     ready = cloud.ready("sweep", timeout=2 * BOOT)
-    assert 0 < ready["clone"]["paused"] < 2, ready["clone"]
+    assert ready["clone"]["paused"] > 0, ready["clone"]
     copies = [f"sweep[{rank}]" for rank in range(3)]
     assert len({node["host"] for node in cloud.nodes("sweep")}) == 2
 

@@ -6,7 +6,7 @@ import pytest
 from harness.cloud import BOOT, Cloud
 from harness.wait import until
 
-COUNT = "i=0; while :; do i=$((i+1)); echo $i > /tmp/count; sleep 0.2; done"
+COUNT = "i=0; while :; do i=$((i+1)); echo $i > /tmp/count.new; mv /tmp/count.new /tmp/count; sleep 0.2; done"
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def cluster(cloud):
     cloud.only("h1")
     cloud.make("cfd", 2, path="bridge")
     cloud.only(*cloud.hosts)
-    cloud.run("cfd[0-1]", "sh", "-c", f"setsid sh -c '{COUNT}' > /dev/null 2>&1 < /dev/null & sleep 1")
+    cloud.run("cfd[0-1]", "sh", "-c", f"setsid sh -c '{COUNT}' > /dev/null 2>&1 < /dev/null & until [ -e /tmp/count ]; do sleep 0.1; done")
     yield
     cloud.only(*cloud.hosts)
     cloud.remove_all()

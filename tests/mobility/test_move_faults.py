@@ -15,7 +15,8 @@ SHORT = 2.0  # seconds, within the grace
 # Slow enough to be struck: 256 MiB, of which a good part was never written to.
 CHANGES = {"control": CONTROL | {"host_grace": GRACE, "migration_bandwidth": "8M", "start_deadline": "40s"}}
 # Keeps the processor busy enough to be seen running, and counts.
-COUNT = "n=0; while :; do n=$((n+1)); echo $n > /tmp/count; i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; usleep 20000; done"
+COUNT = ("n=0; while :; do n=$((n+1)); echo $n > /tmp/count.new; mv /tmp/count.new /tmp/count; "
+         "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; usleep 20000; done")
 # Lets QEMU send a little now and then, for a good minute, or until it is gone.
 SLOW = "p=$(pidof qemu-system-x86_64); for i in $(seq 45); do kill -STOP $p || break; sleep 1.5; kill -CONT $p; sleep 0.05; done; true"
 

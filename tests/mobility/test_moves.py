@@ -24,12 +24,12 @@ def mover(module_lab):
 @pytest.fixture(autouse=True)
 def mended(mover):
     """Whatever a test left: cables are in, and the node runs in one place, and has not begun anew."""
-    before = mover.hear(1)[-1]
+    before = until(lambda: mover.hear(1), "the node beats")[-1]
     yield
     for host in mover.hosts:
         mover.lab("heal", host, check=False)
-    after = mover.hear(1)
-    assert after and after[0][1] > before[1], "the node still beats"
+    after = until(lambda: mover.hear(1), "the node still beats")
+    assert after[0].sent > before.sent, "it has begun anew"
     assert sorted(state is NOWHERE for state in mover.states().values()) == [False, True], mover.states()
 
 
@@ -38,8 +38,13 @@ def wait_copying(mover):
 
 
 def test_measure(mover):
-    found = mover.drive("measure", mover.host, mover.domain)
-    assert found["ok"] and WRITES / 3 * MIB < found["rate"] < WRITES * 3 * MIB, found
+    def is_right():
+        found.append(mover.drive("measure", mover.host, mover.domain))
+        assert found[-1]["ok"], found
+        return WRITES / 3 * MIB < found[-1]["rate"] < WRITES * 3 * MIB
+
+    found = []  # a busy machine does not let the node write as it would, now and then
+    until(is_right, lambda: f"it is measured as it writes, {found}", 60)
 
 
 def test_plug(mover):
