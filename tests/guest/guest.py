@@ -232,5 +232,5 @@ class Machine:
 
     def close(self):
         self.keeper.stdin.close()
-        self.keeper.wait(10)
+        self.keeper.wait(PATIENCE)
         self.keeper.stdout.close()

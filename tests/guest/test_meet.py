@@ -4,6 +4,7 @@ import os
 import subprocess
 
 import pytest
+from guest import PATIENCE
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces are root's")
 
@@ -200,7 +201,7 @@ class Network:
     def close(self):
         for keeper in self.keepers:
             keeper.stdin.close()
-            keeper.wait(10)
+            keeper.wait(PATIENCE)
             keeper.stdout.close()
 
 
@@ -227,10 +228,10 @@ def test_all_reach_each_other(three):
 @needs_root
 def test_whoever_does_not_answer_is_named(network, three):
     network.cut(2)
-    session = meet(three[0], roster(0, range(3), within=1)).end()
+    session = meet(three[0], roster(0, range(3), within=5)).end()
     assert session.status == 1
     lines = session.output.decode().splitlines()
-    assert lines == ["unreached 2", "no answer on the partition within 1 s from cfd-2 (10.64.0.3)"]
+    assert lines == ["unreached 2", "no answer on the partition within 5 s from cfd-2 (10.64.0.3)"]
 
 
 @needs_root

@@ -279,13 +279,13 @@ def test_tiny_pieces_wait_until_they_are_paid_for(site, crowd):
     connection = crowd(raw(weft, head))
     connection.setblocking(False)
     sent = served = 0
-    while served < 20 and sent < 8 << 20:
+    while served < 5 and sent < 8 << 20:
         try:
             sent += connection.send(TINY[sent % len(TINY):] + TINY * 1000)
             served = 0
         except BlockingIOError:
             served += answers(weft)
-    assert served == 20, f"{sent} bytes were taken"
+    assert served == 5, f"{sent} bytes were taken"
 
 
 # --- time ---
@@ -368,12 +368,16 @@ def test_descriptors_run_out_among_those_who_are_known(site, crowd):
     """Where only known clients wait for their next request, one of them gives up its descriptor."""
     weft = site(changes={"api": {"idle_timeout": "60s"}, "control": {"scan_interval": "60s"}})
     viewer, operator = weft.token("acme-viewer"), weft.token("olga")
-    with descriptors_left(weft, 3):
+
+    def is_short():
+        """One more comes. How many that takes nobody knows: weftd may have had more open for a moment when they were counted."""
         with as_user(weft, FIRST_USER):
-            held = [crowd(raw(weft, request_text("/v1/whoami", viewer))) for _ in range(6)]
-        until(lambda: "Too many open files" in weft.log.read_text(encoding="utf-8"), "weftd says so")
+            crowd(raw(weft, request_text("/v1/whoami", viewer)))
+        return "Too many open files" in weft.log.read_text(encoding="utf-8")
+
+    with descriptors_left(weft, 3):
+        until(is_short, "weftd says so")
         until(lambda: gets_in(weft, FIRST_USER + 1, operator), "an operator gets in")
-        assert len(held) == 6
 
 
 def test_limits_follow_from_the_descriptors(secure):

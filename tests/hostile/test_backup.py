@@ -61,7 +61,7 @@ def saved(site, tmp_path, words):
     weft.token("acme-member")
     path = tmp_path / "site.tar"
     assert "site" in back_up(weft, path, words)
-    assert "backup-made" in {event["type"] for event in weft.client.events()}
+    until(lambda: "backup-made" in {event["type"] for event in weft.client.events()}, "that is told")
     weft.client.create("later", 1)
     weft.client.wait_phase("later", "ready")
     weft.stop()

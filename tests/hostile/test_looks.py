@@ -183,8 +183,7 @@ def cut_off(site, hosts):
     weft.client.wait_phase("cfd", "ready")
     names = [f"n{i + 1}" for i in range(hosts)]
     before = domains(weft)
-    for name in names:
-        weft.world.lose(name)
+    weft.world.fault("lost")
     until(lambda: all("weftd may be cut off" in reason(weft, name) for name in names), lambda: {name: reason(weft, name) for name in names})
     return weft, names, before
 
@@ -194,8 +193,7 @@ def test_a_weftd_that_is_cut_off_gives_nobody_up(site):
     weft.stop()
     weft.start()
     until(lambda: all("weftd may be cut off" in reason(weft, name) for name in names), "nor after a restart")
-    for name in names:
-        weft.world.bring_back(name)
+    weft.world.fault()  # all at once: who is silent for longer than others is lost
     until(lambda: all(weft.client.get(f"/v1/hosts/{name}")["state"] == "up" and not reason(weft, name) for name in names), "they are back")
     weft.client.wait_phase("cfd", "ready")
     assert domains(weft) == before, "its nodes were not started again"
@@ -204,7 +202,8 @@ def test_a_weftd_that_is_cut_off_gives_nobody_up(site):
 
 def test_who_is_lost_is_given_up_once_others_answer(site):
     weft, names, _before = cut_off(site, 2)
-    weft.world.bring_back(names[0])
+    weft.world.lose(names[1])
+    weft.world.fault()
     until(lambda: weft.client.get(f"/v1/hosts/{names[1]}")["state"] == "lost", "the other one is lost")
     weft.client.wait_phase("cfd", "ready")
     assert {node["host"] for node in weft.client.nodes("cfd")} == {names[0]}

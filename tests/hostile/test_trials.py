@@ -84,7 +84,9 @@ def test_dry_runs_of_clients_that_hung_up_are_not_computed(site):
         with contextlib.closing(raw(weft, texts[0])) as last:
             return last.recv(12) == b"HTTP/1.1 200"
 
+    under_way = 0
     for _ in range(8):
         with asking(weft, texts) as connections:
-            assert unanswered(connections) > 0
+            under_way += unanswered(connections)
+    assert under_way > 0
     until(is_answered, "the next is computed")

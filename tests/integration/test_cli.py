@@ -201,8 +201,10 @@ def test_quota_exhausted(acme):
     assert re.search(r"nodes +2/-", acme("tenant", "show", "lab").stdout)
 
 
-def test_no_room_is_told_and_ends_in_time(acme):
-    done = acme("create", "big", *MANY, "--timeout", "300ms", code=9)
+def test_no_room_is_told_and_ends_in_time(weft, acme):
+    assert acme("create", "big", *MANY, "--timeout", "300ms", code=9).stdout == ""
+    until(lambda: weft.client.cluster("big")["reason"], "it was looked at")
+    done = acme("wait", "big", "--timeout", "300ms", code=9)
     assert "no room for 900 nodes" in done.stderr and done.stdout == ""
     assert acme("wait", "big", "--for", "deleted", "--timeout", "100ms", code=9)
     acme("rm", "big")

@@ -397,7 +397,7 @@ def test_add_goes_on_after_a_kill_of_weftd(weft, tmp_path):
     with subprocess.Popen(arguments, env=os.environ | {"WEFT_URL": f"unix://{weft.socket}"},
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as adding:
         for failpoint in ("blob-written:1", "blob-written:1", None):
-            until(weft.died, lambda: "weftd dies")
+            until(lambda: weft.process is None or weft.died(), "weftd dies, perhaps before it was seen to serve")
             weft.start(failpoint=failpoint)
         output, _ = adding.communicate(timeout=PATIENCE)
     assert adding.returncode == 0, output

@@ -271,7 +271,7 @@ def test_silent_host_says_so_at_once(site, settle):
 
 def test_late_look_says_so(site):
     """A look that hangs tells nothing by itself for a long time."""
-    weft = site(changes={"control": {"host_grace": "60s", "list_deadline": "4s"}})
+    weft = site(changes={"control": {"host_grace": "60s", "list_deadline": "60s"}})
     weft.client.create("cfd", 1)
     weft.client.wait_phase("cfd", "ready")
     path = f"/v1/hosts/{weft.client.nodes('cfd')[0]['host']}"

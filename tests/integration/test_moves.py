@@ -343,7 +343,6 @@ def test_drain_tells_what_stays(weft, settle):
     weft.client.expect(200, "POST", f"/v1/hosts/{here}/drain", {"move": True})
     stays = until(lambda: weft.client.get(f"/v1/hosts/{here}")["stays"], "it stays")
     assert stays[0]["name"] == "cfd[0]" and "no hook" in stays[0]["reason"]
-    settle(weft)
     weft.client.expect(200, "POST", f"/v1/hosts/{here}/drain", {"move": True, "evict": True})
     until(lambda: node(weft)["host"] != here, "it was created anew elsewhere")
     weft.client.wait_phase("cfd", "ready")

@@ -129,6 +129,8 @@ def test_answers_are_as_described(weft, ask):
     assert ask("POST", "/v1/clusters?tenant=acme", wish).status == 201
     assert ask("GET", "/v1/clusters/wish?tenant=acme").json["walltime"] == 12 * 3600
     assert ask("PATCH", "/v1/clusters/cfd?tenant=acme", {"count": 3}).status == 200
+    weft.client.wait_phase("wish", "ready")  # both have their places before there is a host that is to go again
+    weft.client.wait_phase("cfd", "ready", ready=3)
     assert ask("POST", "/v1/hosts", host("n9") | {"labels": {"rack": "r9"}}).status == 201
     assert ask("POST", "/v1/hosts/n9/drain", {"evict": True}).status == 200
     assert ask("POST", "/v1/hosts/n9/undrain").status == 200

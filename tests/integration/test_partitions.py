@@ -69,7 +69,7 @@ def test_who_waits_for_a_number_gets_it_after_its_rest(site, settle):
     assert number_of(weft, "one") == 1
     gone(weft, "one")
     weft.client.create("two", 1)
-    reason(weft, "two", "rests")
+    until(lambda: (seen := weft.client.cluster("two"))["phase"] == "ready" or "rests" in (seen["reason"] or ""), "it waits, unless that is over")
     assert number_of(weft, "two") == 1
     until(lambda: not weft.dump().values("pkey-rest"), "nothing is written of numbers that have rested")
     settle(weft)

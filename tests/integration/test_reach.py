@@ -75,7 +75,7 @@ def test_a_reboot_while_nobody_listened(weft, settle):
 
 
 def test_a_guest_that_is_mute_after_a_restart_is_asked_again(site, settle):
-    weft = site(changes={"control": {"list_deadline": "100ms"}})
+    weft = site(changes={"control": {"list_deadline": "100ms", "host_grace": "60s"}})
     ready(weft, 1)
     weft.kill()
     weft.world.fault("hang sync 3")
@@ -107,13 +107,13 @@ def hosts_of(weft):
 def test_a_host_that_reaches_no_other_loses_its_nodes(site, settle, bad):
     """At first it is anybody's guess: either of two hosts does not reach the other."""
     weft = site(hosts=5)
-    weft.world.fault("slow start 500")
+    weft.world.fabric_fault("fail apply 0 not yet")  # nobody meets anybody before all is told
     weft.client.create("cfd", 4, **WIDE)
     where = until(lambda: hosts_of(weft), "they are placed")
     bad = where[bad]
     assert len(set(where.values())) == 2
     weft.world.part(*((bad, name) for name in ("n1", "n2", "n3", "n4", "n5") if name != bad))
-    weft.world.fault()
+    weft.world.fabric_fault()
     weft.client.wait_phase("cfd", "ready", ready=4, reason=None)
     assert bad not in hosts_of(weft).values()
     moved = told(weft, "node-replaced")
@@ -145,9 +145,9 @@ def test_where_moving_does_not_help_it_is_tried_ever_less_often(site, settle, ro
     weft.world.part(*itertools.combinations(names, 2))
     weft.client.create("cfd", 4, **WIDE)
     until(lambda: any("try 8" in text for text in told(weft, "node-failed")), lambda: told(weft, "node-failed"))
-    tries = {text.partition("(")[2].partition(")")[0]: text.partition(":")[0] for text in told(weft, "node-failed")}
-    assert sorted(tries) == ["try 2", "try 4", "try 8"], tries
-    assert len(set(tries.values())) == 3, "not always the same one"
+    tries = {int(text.partition("(try ")[2].partition(")")[0]): text.partition(":")[0] for text in told(weft, "node-failed")}
+    assert sorted(tries) == [2 << i for i in range(len(tries))], tries  # perhaps further than the eighth by now
+    assert len(set(tries.values())) >= 3, "not always the same one"
     cluster = weft.client.cluster("cfd")
     assert cluster["phase"] in ("starting", "wiring") and "do" in cluster["reason"], cluster
     weft.world.part()

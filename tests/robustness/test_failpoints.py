@@ -30,7 +30,11 @@ def run(operation, base, failpoint=None, log=None):
         site.settle(operation.check)
         if failpoint and not site.deaths and site.dies(timeout=1):
             site.settle(operation.check)
-        weft.stop()
+        if failpoint and not site.deaths:
+            weft.stop_or_dead()  # what comes again and again may get there only now
+            weft.check_log()
+        else:
+            weft.stop()
         return site.deaths == 1
     except Exception as error:
         raise AssertionError(f"operation {operation.name}, WEFT_FAILPOINT={failpoint}: {error}\n{weft.log_tail()}") from error

@@ -199,6 +199,7 @@ test_touched(void)
 #define STUCK_TOO 4000000004U
 #define LATE 4000000005U
 #define MEMORY (60 * G_USEC_PER_SEC)
+#define SHORT G_USEC_PER_SEC /* and yet longer than a thread of a busy machine takes to begin */
 
 static GMutex gate; /* held: the directory does not answer */
 static gint asked;
@@ -264,7 +265,7 @@ test_users(void)
 static void
 test_stuck_directory(void)
 {
-    WeftUsers *users = weft_users_new(resolve, G_USEC_PER_SEC / 20, MEMORY);
+    WeftUsers *users = weft_users_new(resolve, SHORT, MEMORY);
     g_mutex_lock(&gate);
     g_test_expect_message(NULL, G_LOG_LEVEL_WARNING, "*user 4000000002*does not answer*");
     assert_name(users, STUCK, NULL);
@@ -283,7 +284,7 @@ test_stuck_directory(void)
 static void
 test_busy_directory(void)
 {
-    WeftUsers *users = weft_users_new(resolve, G_USEC_PER_SEC / 20, 0);
+    WeftUsers *users = weft_users_new(resolve, SHORT, 0);
     assert_name(users, ALICE, "alice");
     g_mutex_lock(&gate);
     gint before = g_atomic_int_get(&asked);

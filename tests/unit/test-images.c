@@ -322,7 +322,7 @@ discard(Env *env, const char *host, const char *name)
 {
     int outcome = -1;
     WeftJob *job = weft_job_new(WEFT_STEP_DISCARD, host, NULL, name);
-    job->deadline = G_USEC_PER_SEC;
+    job->deadline = 60 * G_USEC_PER_SEC;
     job->done = discarded;
     job->owner = &outcome;
     weft_jobs_submit(env->control->jobs, job);

@@ -269,7 +269,7 @@ static void
 test_late_alone(Env *env, gconstpointer data)
 {
     Outcome late, patient;
-    scratch_write(env->world, "n1/faults", "slow sync 200\n");
+    scratch_write(env->world, "n1/faults", "slow sync 1000\n");
     want(env, NULL, SHORT, &late);
     want(env, NULL, LONG, &patient);
     await(&late);
