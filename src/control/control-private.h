@@ -108,6 +108,8 @@ void weft_control_rewire(WeftControl *control, const char *cluster_key);
 void weft_control_pkey_taken(WeftControl *control, const char *cluster_key);
 /* Its records were changed by somebody else: they are read again. */
 void weft_control_reload(WeftControl *control, const char *cluster_key);
+/* Is a call to a host under way for that node? */
+gboolean weft_control_is_calling(const WeftControl *control, const WeftNode *node);
 /* Is anything under way for it just now? */
 gboolean weft_control_is_working(WeftControl *control, const char *cluster_key);
 /* The ports through which a node, should it be a member, is in its cluster's partition (work-wire.c). */
@@ -146,6 +148,9 @@ gboolean weft_hosts_are_looked_at(const WeftHosts *hosts);
 /* Is anything of the cluster held, or may it be as hosts were not looked at yet? Then its partition and its networks are left
  * as they are: they may serve nodes that this store does not know of. So is asked through weft_subnets_may_wire(). */
 gboolean weft_hosts_hold_cluster(const WeftHosts *hosts, const char *cluster_id);
+/* Is the node known not to be on that host, which is its own or the one that it is being moved to, nor on any that is held?
+ * Where that host is not held, this is asked only while something of the node's cluster is, or while it moves. */
+gboolean weft_hosts_lack(const WeftHosts *hosts, const char *name, const char *node_id);
 /* Wakes the cluster once all hosts were looked at; FALSE: they were. */
 gboolean weft_hosts_await_looks(WeftHosts *hosts, const char *cluster_key);
 /* Was a domain of the node there at the last look? */

@@ -477,13 +477,14 @@ leave_old(Adoption *adoption, const WeftNode *old, gint64 now, GError **error)
     return TRUE;
 }
 
+/* why: what becomes of its place. */
 static void
-drop_node(Adoption *adoption, const WeftNode *node, gint64 revision)
+drop_node(Adoption *adoption, const WeftNode *node, gint64 revision, const char *why)
 {
     weft_txn_release_node(adoption->txn, node, revision, weft_clock_now());
     weft_txn_tell(adoption->txn, "node-released", adoption->cluster, node->host,
-                  "%s[%u] is not on host %s, where it is recorded: it gives its place to nodes that are adopted there",
-                  node->cluster_name, node->rank, node->host);
+                  "%s[%u] is not on host %s, where it is recorded: %s", node->cluster_name, node->rank, node->host, why);
+    g_ptr_array_add(adoption->errand->left, g_strdup(node->host));
     for (guint i = adoption->nodes->len; i-- > 0;)
         if (g_str_equal(((const WeftNode *)adoption->nodes->pdata[i])->id, node->id))
             g_ptr_array_remove_index(adoption->nodes, i);
@@ -508,9 +509,27 @@ drop_absent(GPtrArray *adoptions, Errand *errand, WeftTxn *txn, GError **error)
         Adoption *adoption = get_adoption(adoptions, errand, txn, node->cluster, NULL, error);
         if (!adoption)
             return FALSE;
-        drop_node(adoption, node, record->revision);
+        drop_node(adoption, node, record->revision, "it gives its place to nodes that are adopted there");
     }
     return records != NULL;
+}
+
+/* Another node has the rank in this store, which was replaced since by the one that is adopted: it goes, if it is known not to
+ * run; whatever is on a lost host has ended for this store. */
+static gboolean
+drop_namesake(Adoption *adoption, const WeftNode *other, GError **error)
+{
+    const WeftControl *control = adoption->control;
+    g_autoptr(WeftRecord) record = weft_store_get(control->store, WEFT_KIND_NODE, other->id, NULL);
+    gboolean lost = weft_hosts_seen(control->hosts, other->host) == WEFT_SEEN_LOST &&
+                    weft_hosts_may_miss(control->hosts, other->id) && !weft_control_is_calling(control, other);
+    if (!record || other->target || !(lost || weft_hosts_lack(control->hosts, other->host, other->id)))
+        return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
+                                 "rank %u of cluster %s is node %s by now, which may be on host %s; adopt this one when that "
+                                 "host answers and does not have it, or is lost; or remove this one: weft site remove",
+                                 other->rank, adoption->key, other->id, other->host);
+    drop_node(adoption, other, record->revision, "it was replaced since by a node that is adopted");
+    return TRUE;
 }
 
 /* --- nodes --- */
@@ -576,9 +595,8 @@ adopt_node(Adoption *adoption, const WeftNodeMark *mark, GError **error)
             if (!leave_old(adoption, other, node->since, error))
                 return FALSE;
             g_ptr_array_remove_index(adoption->nodes, i);
-        } else if (other->rank == node->rank && other->phase != WEFT_NODE_STOPPING) {
-            return weft_error_refuse(error, WEFT_ERROR_CONFLICT, "rank %u of cluster %s is node %s by now; remove one of them",
-                                     node->rank, adoption->key, other->id);
+        } else if (other->rank == node->rank && other->phase != WEFT_NODE_STOPPING && !drop_namesake(adoption, other, error)) {
+            return FALSE;
         }
     }
     node->phase = WEFT_NODE_UP;

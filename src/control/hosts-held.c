@@ -239,6 +239,14 @@ weft_hosts_hold_cluster(const WeftHosts *hosts, const char *cluster_id)
     return hosts->unlooked > 0 || g_hash_table_contains(hosts->held, cluster_id);
 }
 
+gboolean
+weft_hosts_lack(const WeftHosts *hosts, const char *name, const char *node_id)
+{
+    const WeftWatch *host = weft_hosts_find(hosts, name);
+    return host && host->known && host->answered && !host->passive && g_hash_table_contains(host->absent, node_id) &&
+           weft_hosts_may_miss(hosts, node_id);
+}
+
 /* --- whose ports a store that is older may not know to be in use --- */
 
 static gboolean

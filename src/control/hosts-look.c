@@ -294,17 +294,32 @@ note_confirmed(WeftWatch *host, GPtrArray *confirmed)
     host->confirmed = confirmed;
 }
 
+/* Does anybody ask whether it is there? Hardly ever: all hosts are looked at again and again. */
+static gboolean
+is_doubted(const WeftWatch *host, const WeftNode *node)
+{
+    GHashTable *held = host->control->hosts->held;
+    return weft_watch_is_held(host) || g_hash_table_contains(held, node->cluster) ||
+           (node->target && g_hash_table_size(held) > 0);
+}
+
 /* Nodes that are recorded there, and have no domain there, nor files: an older store knows of some that have ended since. One
- * look may have begun before the node was started. */
+ * look may have begun before the node was started, and while a call for it runs none says anything. */
 static void
 note_absent(WeftWatch *host, const GPtrArray *nodes, GHashTable *suspects)
 {
-    g_hash_table_remove_all(host->absent);
+    g_autoptr(GHashTable) before = host->absent;
+    host->absent = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     for (guint i = 0; i < nodes->len; i++) {
         const WeftNode *node = nodes->pdata[i];
-        if (!node->target && !g_hash_table_contains(host->domains, node->id) &&
-            is_confirmed(host, suspects, g_strdup_printf("absent %s", node->id)))
-            g_hash_table_add(host->absent, g_strdup(node->id));
+        if (!is_doubted(host, node) || g_hash_table_contains(host->domains, node->id) ||
+            weft_control_is_calling(host->control, node) ||
+            !is_confirmed(host, suspects, g_strdup_printf("absent %s", node->id)))
+            continue;
+        g_hash_table_add(host->absent, g_strdup(node->id));
+        g_autofree char *key = weft_cluster_key(node->tenant, node->cluster_name);
+        if (node->phase == WEFT_NODE_STOPPING && !g_hash_table_contains(before, node->id))
+            weft_control_wake(host->control, key); /* that it has stopped is known from now on */
     }
 }
 
@@ -338,9 +353,8 @@ weft_watch_act(WeftWatch *host, const WeftJob *seen, const GPtrArray *nodes, gbo
     note_confirmed(host, g_steal_pointer(&look.confirmed));
     weft_watch_hold(host, g_steal_pointer(&look.unproved));
     *ret_clean = look.stale->len == 0 && look.networks->len == 0 && host->stopping == 0;
-    if (weft_watch_is_held(host)) {
-        note_absent(host, nodes, suspects);
-    } else if (!host->adopting) {
+    note_absent(host, nodes, suspects);
+    if (!weft_watch_is_held(host) && !host->adopting) {
         if (host->stopping == 0)
             remove_confirmed(host, &look, suspects);
         discard_confirmed(host, look.images, suspects);

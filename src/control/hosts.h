@@ -34,7 +34,8 @@ typedef struct WeftWatch {
     GHashTable *confirmations; /* set of keys, all that the store has; NULL: not read yet */
     GHashTable *pinned;        /* set of keys of clusters that do not give way as long as it is held */
     GHashTable *domains;       /* set of ids of nodes that had a domain there at the last look */
-    GHashTable *absent;        /* … of nodes that are recorded there, and had none at the last two */
+    GHashTable *absent;        /* … of nodes that are recorded there, or on their way, and had none at the last two; where it,
+                                * or something of their cluster, is held */
     guint adopting;            /* orders to adopt something there that are being written: nothing is removed meanwhile */
     gboolean granted;          /* it is this weftd's, as far as is known: the host says so before each change */
     char *passive;             /* why it is not, for people; NULL: it is, or is not known to be another's */

@@ -245,11 +245,20 @@ weft_work_refresh(WeftWork *work)
 
 /* --- what it amounts to --- */
 
+/* A node that is to be started, perhaps elsewhere, waits while anything of its cluster is held: that may have its rank by now.
+ */
+static gboolean
+waits_to_start(const WeftWork *work, const WeftNode *node)
+{
+    return (node->phase == WEFT_NODE_CLAIMED || node->phase == WEFT_NODE_FAILED || node->phase == WEFT_NODE_LOST) &&
+           weft_hosts_hold_cluster(work->control->hosts, work->cluster->id);
+}
+
 /* Who is moved, or may be, is not created anew meanwhile. */
 static WeftSeen
 host_seen(const WeftWork *work, const WeftNode *node)
 {
-    WeftSeen seen = weft_hosts_seen_of(work->control->hosts, node);
+    WeftSeen seen = waits_to_start(work, node) ? WEFT_SEEN_HELD : weft_hosts_seen_of(work->control->hosts, node);
     if (seen == WEFT_SEEN_HELD)
         weft_hosts_await_looks(work->control->hosts, work->key);
     gboolean moving = weft_hosts_is_moving(work->control->hosts, node->host, NULL);

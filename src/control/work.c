@@ -205,6 +205,14 @@ weft_control_reload(WeftControl *control, const char *cluster_key)
 }
 
 gboolean
+weft_control_is_calling(const WeftControl *control, const WeftNode *node)
+{
+    g_autofree char *key = weft_cluster_key(node->tenant, node->cluster_name);
+    const WeftWork *work = g_hash_table_lookup(control->works, key);
+    return work && g_hash_table_contains(work->jobs, node->id);
+}
+
+gboolean
 weft_control_is_working(WeftControl *control, const char *cluster_key)
 {
     return g_hash_table_contains(control->works, cluster_key);

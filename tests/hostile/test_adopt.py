@@ -236,6 +236,73 @@ def test_moved_since_and_its_old_host_is_lost(site):
     assert [(found["id"], found["host"]) for found in weft.client.nodes("cfd")] == [(node["id"], there)] and running(weft) == before
 
 
+def adopt_soon(weft, host):
+    """What is recorded and is not there is known after two looks."""
+    result = None
+
+    def is_adopted():
+        nonlocal result
+        result = weft.cli("site", "adopt", host, check=False)
+        return result.returncode == 0
+
+    until(is_adopted, lambda: result.stderr)
+
+
+def replaced_elsewhere(weft, old):
+    """Its host is lost, and comes back empty."""
+    weft.world.lose(old["host"])
+    until(lambda: [node["id"] for node in weft.client.nodes("cfd")] not in ([old["id"]], []), "it is replaced")
+    weft.client.wait_phase("cfd", "ready")
+    weft.world.bring_back(old["host"])
+    until(lambda: state(weft, old["host"]) == "up", "its host is back")
+    settle(weft)
+    new, = weft.client.nodes("cfd")
+    assert new["id"] != old["id"] and new["host"] != old["host"]
+    return new
+
+
+def adopted_in_its_place(weft, new, before):
+    adopt_soon(weft, new["host"])
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    assert [(node["id"], node["host"]) for node in weft.client.nodes("cfd")] == [(new["id"], new["host"])] and running(weft) == before
+
+
+def test_replaced_since(site):
+    """The node of its rank that the backup has is not started again, and makes room."""
+    weft = site(hosts=2)
+    ready(weft, "cfd")
+    keep_store(weft)
+    weft.client.wait_phase("cfd", "ready")
+    new = replaced_elsewhere(weft, weft.client.nodes("cfd")[0])
+    before = running(weft)
+    return_store(weft)
+    until(lambda: nodes_held(weft), "it is held")
+    adopted_in_its_place(weft, new, before)
+
+
+def test_replaced_since_and_its_host_does_not_answer(site):
+    """The one that the backup has could be there: nobody is adopted in its place until that host answers, or is lost."""
+    weft = site(hosts=2, changes={"control": {"host_grace": "6s"}})
+    ready(weft, "cfd")
+    keep_store(weft)
+    weft.client.wait_phase("cfd", "ready")
+    old = weft.client.nodes("cfd")[0]
+    new = replaced_elsewhere(weft, old)
+    before = running(weft)
+    weft.stop()
+    lose_store(weft)
+    shutil.copy(weft.root / "backup", weft.root / "weft.db")
+    weft.world.lose(old["host"])
+    weft.start()
+    weft.take_hosts()
+    until(lambda: nodes_held(weft), "it is held")
+    result = weft.cli("site", "adopt", new["host"], check=False)
+    assert state(weft, old["host"]) == "lost" or (result.returncode and f"may be on host {old['host']}" in result.stderr), result.stderr
+    until(lambda: state(weft, old["host"]) == "lost", "it is lost")
+    adopted_in_its_place(weft, new, before)
+
+
 def test_numbers_of_what_is_held_are_given_to_nobody(site):
     """… also where the subnet manager has forgotten the partition."""
     weft = site(hosts=4)
