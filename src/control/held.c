@@ -352,6 +352,32 @@ end_of(const WeftControl *control, const WeftCluster *cluster, const WeftCluster
     return cluster->walltime ? MAX(end, status->since + control->options.expiry_warning) : 0;
 }
 
+/* It was placed after this store was copied: where and when, its nodes remember. */
+static void
+take_placement(Adoption *adoption, const WeftNodeMark *mark)
+{
+    const WeftControl *control = adoption->control;
+    WeftClusterStatus *status = adoption->status;
+    status->phase = WEFT_CLUSTER_HEALING;
+    status->since = weft_clock_now();
+    status->placed = mark->placed ? MIN(mark->placed, status->since) : status->since;
+    status->ends = end_of(control, adoption->cluster, status);
+    g_free(status->fabric);
+    status->fabric = g_strdup(mark->fabric);
+    status->pkey = mark->pkey;
+    status->sl = mark->node->sl;
+    status->vxlan = weft_subnets_fabric(control->subnets, mark->fabric)->vxlan_base + mark->pkey;
+    status->was_ready = TRUE;
+}
+
+/* It waits for room in this store, for the first time or after it gave way. */
+static gboolean
+is_unplaced(const WeftClusterStatus *status, const WeftNodeMark *mark)
+{
+    return !status->pkey || (status->phase == WEFT_CLUSTER_PREEMPTED && status->pkey == mark->pkey &&
+                             g_strcmp0(status->fabric, mark->fabric) == 0);
+}
+
 /* One that came to be after this store was copied: as its nodes remember it. */
 static gboolean
 load_unknown(Adoption *adoption, const WeftNodeMark *mark, GError **error)
@@ -377,15 +403,7 @@ load_unknown(Adoption *adoption, const WeftNodeMark *mark, GError **error)
     status->cluster = g_strdup(mark->cluster->id);
     status->tenant = g_strdup(mark->cluster->tenant);
     status->name = g_strdup(mark->cluster->name);
-    status->phase = WEFT_CLUSTER_HEALING;
-    status->since = weft_clock_now();
-    status->placed = mark->placed ? MIN(mark->placed, status->since) : status->since;
-    status->ends = end_of(control, mark->cluster, status);
-    status->fabric = g_strdup(mark->fabric);
-    status->pkey = mark->pkey;
-    status->sl = mark->node->sl;
-    status->vxlan = weft_subnets_fabric(control->subnets, mark->fabric)->vxlan_base + mark->pkey;
-    status->was_ready = TRUE;
+    take_placement(adoption, mark);
     return TRUE;
 }
 
@@ -661,6 +679,8 @@ adopt_found(GPtrArray *adoptions, Errand *errand, WeftTxn *txn, const WeftFound 
     if (found->confirmed)
         weft_txn_forget_confirmation(txn, errand->host, found->key);
     Adoption *adoption = get_adoption(adoptions, errand, txn, mark->cluster->id, mark, error);
+    if (adoption && is_unplaced(adoption->status, mark))
+        take_placement(adoption, mark);
     return adoption && check_node(adoption, mark, error) && adopt_node(adoption, mark, error);
 }
 

@@ -350,6 +350,24 @@ place_missing(Placing *placing, const WeftPlan *plan)
     }
 }
 
+/* What is held may be the very node that is missing, on a host that is held or was not looked at yet. A cluster that has no
+ * number gets none before the latter, and may wait for its turn meanwhile. */
+static gboolean
+waits_for_held(WeftWork *work, const WeftPlan *plan)
+{
+    WeftControl *control = work->control;
+    if (!weft_hosts_hold_cluster(control->hosts, work->cluster->id))
+        return FALSE;
+    if (weft_hosts_await_looks(control->hosts, work->key))
+        return work->status->pkey != 0;
+    weft_turns_withdraw(control->turns, work);
+    weft_work_revoke(work);
+    if (count_missing(plan) > 0)
+        weft_rest_say(&work->place, WEFT_DEED_STOP,
+                      "nodes of it run that are not in the records; an operator has to adopt or remove them first", NULL);
+    return TRUE;
+}
+
 /* --- at once: in place of others --- */
 
 /* One node of the rank of the replaced one. */
@@ -517,6 +535,8 @@ weft_work_place(WeftWork *work, const WeftPlan *plan)
 
     weft_work_update_status(work);
     weft_work_set_waiting(work, weft_work_has_homeless(work));
+    if (waits_for_held(work, plan))
+        return FALSE;
     place_missing(&placing, plan);
     guint granted = placing.placed;
     replace_some(&placing, plan, n);

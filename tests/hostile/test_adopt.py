@@ -303,6 +303,72 @@ def test_replaced_since_and_its_host_does_not_answer(site):
     adopted_in_its_place(weft, new, before)
 
 
+def placed_since(weft, **more):
+    """A store in which the cluster waits for room; by now it runs."""
+    ready(weft, "big", 2, cores=6, layout="spread")
+    weft.client.create("cfd", 1, cores=6, **more)
+    until(lambda: weft.client.cluster("cfd")["phase"] == "queued", "it waits")
+    keep_store(weft)
+    weft.client.delete("big")
+    weft.client.wait_gone("big")
+    cluster = weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    return cluster, weft.client.nodes("cfd")[0]
+
+
+def test_queued_then_and_placed_since(site):
+    """It gets its partition and its end as they are, and no other node."""
+    weft = site(hosts=2)
+    cluster, node = placed_since(weft, walltime="2h")
+    before = running(weft)
+    return_store(weft)
+    until(lambda: nodes_held(weft), "it is held")
+    adopt_soon(weft, node["host"])
+    now = weft.client.wait_phase("cfd", "ready")
+    assert (now["partition"], now["ends"]) == (cluster["partition"], cluster["ends"])
+    assert [found["id"] for found in weft.client.nodes("cfd")] == [node["id"]]
+    assert running(weft)[node["host"]] == before[node["host"]]
+
+
+def test_nothing_is_placed_while_a_node_of_it_is_held(site):
+    """… although there is room; once that node is removed, it is."""
+    weft = site(hosts=2)
+    node = placed_since(weft)[1]
+    return_store(weft)
+    until(lambda: nodes_held(weft), "it is held")
+    weft.client.delete("big")
+    weft.client.wait_gone("big")
+    until(lambda: "adopt or remove" in (weft.client.cluster("cfd")["reason"] or ""), lambda: f"it is told: {weft.client.cluster('cfd')}")
+    looks_again(weft, node["host"])
+    assert weft.client.nodes("cfd") == []
+    weft.cli("site", "remove", node["host"], "--yes")
+    weft.client.wait_phase("cfd", "ready")
+    assert not held(weft) and sum(len(names) for names in running(weft).values()) == 1
+
+
+@pytest.mark.parametrize("path", ["bridge", "sriov"])
+def test_made_again_with_the_same_name_on_the_same_host(site, path):
+    """docs/recovery.md: the former is deleted, then the other one is adopted. That it has nodes on a host that is held must not be in the way."""
+    weft = site(hosts=1)
+    ready(weft, "cfd", path=path)
+    keep_store(weft)
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+    node = ready(weft, "cfd", path=path) and weft.client.nodes("cfd")[0]
+    before, partitions = running(weft), {number: partition.members for number, partition in weft.world.partitions().items()}
+    return_store(weft)
+    until(lambda: nodes_held(weft), "it is held")
+    assert "another cluster has the name acme/cfd" in refused(weft, "adopt", "n1")
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+    assert running(weft) == before
+    assert {number: partition.members for number, partition in weft.world.partitions().items()} == partitions
+    adopt_soon(weft, "n1")
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    assert [found["id"] for found in weft.client.nodes("cfd")] == [node["id"]] and running(weft) == before
+
+
 def test_numbers_of_what_is_held_are_given_to_nobody(site):
     """… also where the subnet manager has forgotten the partition."""
     weft = site(hosts=4)
