@@ -291,9 +291,27 @@ view_of(const WeftWork *work, const WeftNodeWork *item)
     };
 }
 
+/* Nothing is stopped on a host that is held; one that ended before this store was copied back is seen not to be there. */
+static void
+note_stopped(WeftWork *work)
+{
+    const WeftHosts *hosts = work->control->hosts;
+    for (guint i = 0; i < work->nodes->len; i++) {
+        WeftNodeWork *item = work->nodes->pdata[i];
+        const WeftNode *node = item->node, *target = node->target;
+        if (node->phase != WEFT_NODE_STOPPING || item->stopped)
+            continue;
+        gboolean held = weft_hosts_seen(hosts, node->host) == WEFT_SEEN_HELD ||
+                        (target && weft_hosts_seen(hosts, target->host) == WEFT_SEEN_HELD);
+        item->stopped =
+            held && weft_hosts_lack(hosts, node->host, node->id) && (!target || weft_hosts_lack(hosts, target->host, node->id));
+    }
+}
+
 WeftPlanInput
 weft_work_input(WeftWork *work, WeftNodeView **ret_views)
 {
+    note_stopped(work);
     weft_work_survey(work);
     WeftNodeView *views = g_new0(WeftNodeView, work->nodes->len + 1);
     guint n = 0;
