@@ -113,6 +113,7 @@ typedef struct Errand {
     guint tries;
     GPtrArray *clusters; /* char *, keys of clusters that changed */
     GPtrArray *left;     /* char *, names of other hosts on which nodes have no record any more */
+    GPtrArray *moves;    /* WeftNode, as they were: they are not on their way any more */
     WeftSiteDone done;
     gpointer data;
 } Errand;
@@ -125,6 +126,7 @@ errand_free(Errand *errand)
     g_free(errand->who);
     g_ptr_array_unref(errand->clusters);
     g_ptr_array_unref(errand->left);
+    g_ptr_array_unref(errand->moves);
     g_free(errand);
 }
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Errand, errand_free)
@@ -140,6 +142,7 @@ errand_new(WeftControl *control, const WeftSiteOrder *order, WeftSiteDone done, 
                         .dry_run = order->dry_run,
                         .clusters = g_ptr_array_new_with_free_func(g_free),
                         .left = g_ptr_array_new_with_free_func(g_free),
+                        .moves = g_ptr_array_new_with_free_func((GDestroyNotify)weft_node_free),
                         .done = done,
                         .data = data };
     for (guint i = 0; i < order->keys->len; i++)
@@ -211,12 +214,15 @@ written(gint64 revision, const GError *error, gpointer data)
         ++errand->tries < TRIES_MAX) {
         g_ptr_array_set_size(errand->clusters, 0);
         g_ptr_array_set_size(errand->left, 0);
+        g_ptr_array_set_size(errand->moves, 0);
         errand->again(g_steal_pointer(&errand));
         return;
     }
     errand->done(error, errand->data);
     if (error || control->closing)
         return;
+    for (guint i = 0; i < errand->moves->len; i++)
+        weft_control_give_target(control, errand->moves->pdata[i]);
     weft_hosts_recount(control->hosts, errand->host);
     for (guint i = 0; i < errand->left->len; i++)
         weft_hosts_recount(control->hosts, errand->left->pdata[i]);
@@ -467,31 +473,65 @@ get_adoption(GPtrArray *adoptions, Errand *errand, WeftTxn *txn, const char *clu
 
 /* --- what makes room for them --- */
 
-/* The record that it has elsewhere goes, if it is known not to run there: on this very host what is there is what is adopted,
- * as a host has one domain of a name; and whatever is on a lost host has ended for this store. */
+/* Does it not run there? On this very host what is there is what is adopted, as a host has one domain of a name; and whatever
+ * is on a lost host has ended for this store. */
 static gboolean
-leave_old(Adoption *adoption, const WeftNode *old, gint64 now, GError **error)
+has_left(const Adoption *adoption, const char *node_id, const char *host, GError **error)
 {
     const WeftHosts *hosts = adoption->control->hosts;
-    const WeftWatch *there = weft_hosts_find(hosts, old->host);
-    gboolean gone = g_str_equal(old->host, adoption->host->name) || weft_hosts_seen(hosts, old->host) == WEFT_SEEN_LOST;
-    if (old->target)
-        return weft_error_refuse(
-            error, WEFT_ERROR_CONFLICT,
-            "node %s is recorded on host %s and is being moved to %s; cancel that first: weft move --cancel", old->id,
-            old->host, old->target->host);
-    if (!gone && !(there && there->known && there->answered))
+    const WeftWatch *there = weft_hosts_find(hosts, host);
+    if (g_str_equal(host, adoption->host->name) || weft_hosts_seen(hosts, host) == WEFT_SEEN_LOST)
+        return TRUE;
+    if (!(there && there->known && there->answered))
         return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
                                  "node %s is recorded on host %s, which does not answer, and may run there; adopt it when that "
                                  "host answers or is lost, see: weft host show %s",
-                                 old->id, old->host, old->host);
-    if (!gone && weft_hosts_runs(hosts, old->host, old->id))
+                                 node_id, host, host);
+    if (weft_hosts_runs(hosts, host, node_id))
         return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
                                  "node %s is recorded on host %s, and is there as well; remove this one: weft site remove",
-                                 old->id, old->host);
+                                 node_id, host);
+    return TRUE;
+}
+
+/* A move that the store has under way ended before it was copied back: no call for it may run, and neither end has the node
+ * as it was. Two looks say so where it is not adopted, as a call may have ended after the first. */
+static gboolean
+has_left_move(const Adoption *adoption, const WeftNode *old, GError **error)
+{
+    const WeftControl *control = adoption->control;
+    const char *ends[] = { old->host, old->target->host };
+    gboolean calling = weft_control_is_calling(control, old);
+    for (guint i = 0; i < G_N_ELEMENTS(ends); i++) {
+        if (!has_left(adoption, old->id, ends[i], error))
+            return FALSE;
+        const WeftWatch *there = weft_hosts_find(control->hosts, ends[i]);
+        calling |= !g_str_equal(ends[i], adoption->host->name) && weft_hosts_seen(control->hosts, ends[i]) != WEFT_SEEN_LOST &&
+                   !g_hash_table_contains(there->absent, old->id);
+    }
+    return !calling || weft_error_refuse(error, WEFT_ERROR_CONFLICT,
+                                         "node %s is recorded as moving from host %s to %s, and whether it does is not known "
+                                         "yet; try again in a moment",
+                                         old->id, old->host, old->target->host);
+}
+
+/* The record that it has elsewhere goes, if it is known not to run there. */
+static gboolean
+leave_old(Adoption *adoption, const WeftNode *old, gint64 now, GError **error)
+{
+    Errand *errand = adoption->errand;
+    if (old->target ? !has_left_move(adoption, old, error) : !has_left(adoption, old->id, old->host, error))
+        return FALSE;
     weft_txn_put_usage(adoption->txn, old, now);
-    weft_txn_end_stay(adoption->txn, old);
-    g_ptr_array_add(adoption->errand->left, g_strdup(old->host));
+    weft_txn_end_placements(adoption->txn, old);
+    g_ptr_array_add(errand->left, g_strdup(old->host));
+    if (!old->target)
+        return TRUE;
+    g_autofree char *key = weft_move_key(old->cluster, old->rank);
+    json_auto_t *json = weft_node_to_json(old);
+    weft_txn_delete(adoption->txn, WEFT_KIND_MOVE, key, WEFT_ANY);
+    g_ptr_array_add(errand->left, g_strdup(old->target->host));
+    g_ptr_array_add(errand->moves, weft_node_from_json(json, NULL));
     return TRUE;
 }
 

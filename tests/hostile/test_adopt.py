@@ -369,6 +369,64 @@ def test_made_again_with_the_same_name_on_the_same_host(site, path):
     assert [found["id"] for found in weft.client.nodes("cfd")] == [node["id"]] and running(weft) == before
 
 
+def moved_again(weft):
+    """The backup is of a move that was called off; a later one to the same host succeeded. Returns the node as it was, and where it is."""
+    ready(weft, "cfd")
+    node = weft.client.nodes("cfd")[0]
+    weft.world.fault("hang move")
+    weft.client.expect(202, "POST", "/v1/clusters/cfd/nodes/0/move?tenant=acme", {})
+    until(lambda: weft.dump().values("node")[node["id"]].get("target"), "it is on its way")
+    keep_store(weft)
+    weft.cli("move", "cfd[0]", "--cancel", "--tenant", "acme")
+    weft.world.fault()
+    until(lambda: not weft.dump().values("node")[node["id"]].get("target"), "it is called off")
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    weft.client.expect(202, "POST", "/v1/clusters/cfd/nodes/0/move?tenant=acme", {})
+    until(lambda: weft.client.nodes("cfd")[0]["host"] != node["host"], "it has moved")
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    return node, weft.client.nodes("cfd")[0]["host"]
+
+
+@pytest.mark.parametrize("first", ["adopt", "cancel"])
+def test_moved_again_since(site, first):
+    weft = site(hosts=2)
+    node, there = moved_again(weft)
+    before = running(weft)
+    return_store(weft)
+    until(lambda: nodes_held(weft), "it is held")
+    if first == "cancel":
+        weft.client.request("DELETE", "/v1/clusters/cfd/nodes/0/move?tenant=acme")
+        looks_again(weft, there)
+    adopt_soon(weft, there)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    assert [(found["id"], found["host"]) for found in weft.client.nodes("cfd")] == [(node["id"], there)] and running(weft) == before
+    weft.client.expect(202, "POST", "/v1/clusters/cfd/nodes/0/move?tenant=acme", {})
+    until(lambda: weft.client.nodes("cfd")[0]["host"] == node["host"], "it moves as others do")
+    weft.client.wait_phase("cfd", "ready")
+
+
+def test_a_move_ends_nowhere_while_one_of_its_hosts_does_not_answer(site):
+    weft = site(hosts=2, changes={"control": {"host_grace": "6s"}})
+    node, there = moved_again(weft)
+    before = running(weft)
+    weft.stop()
+    lose_store(weft)
+    shutil.copy(weft.root / "backup", weft.root / "weft.db")
+    weft.world.lose(node["host"])
+    weft.start()
+    weft.take_hosts()
+    until(lambda: nodes_held(weft), "it is held")
+    result = weft.cli("site", "adopt", there, check=False)
+    assert state(weft, node["host"]) == "lost" or (result.returncode and "does not answer" in result.stderr), result.stderr
+    until(lambda: state(weft, node["host"]) == "lost", "it is lost")
+    adopt_soon(weft, there)
+    weft.client.wait_phase("cfd", "ready")
+    assert [(found["id"], found["host"]) for found in weft.client.nodes("cfd")] == [(node["id"], there)] and running(weft) == before
+
+
 def test_numbers_of_what_is_held_are_given_to_nobody(site):
     """… also where the subnet manager has forgotten the partition."""
     weft = site(hosts=4)
