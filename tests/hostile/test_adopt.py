@@ -330,6 +330,29 @@ def test_queued_then_and_placed_since(site):
     assert running(weft)[node["host"]] == before[node["host"]]
 
 
+def test_had_given_way_then_and_runs_since(site):
+    """What it adopts is not taken for what is to make room."""
+    weft = site(hosts=1)
+    ready(weft, "low", cores=6, preemptible=True, priority=-10)
+    weft.client.create("high", 1, cores=6)
+    weft.client.wait_phase("high", "ready")
+    until(lambda: weft.client.cluster("low")["phase"] == "preempted" and not weft.client.nodes("low"), "it has given way")
+    keep_store(weft)
+    weft.client.delete("high")
+    weft.client.wait_gone("high")
+    weft.client.wait_phase("low", "ready")
+    settle(weft)
+    node, before = weft.client.nodes("low")[0], running(weft)
+    return_store(weft)
+    until(lambda: nodes_held(weft), "it is held")
+    weft.client.delete("high")
+    adopt_soon(weft, "n1")
+    weft.client.wait_gone("high")
+    weft.client.wait_phase("low", "ready")
+    settle(weft)
+    assert [found["id"] for found in weft.client.nodes("low")] == [node["id"]] and running(weft) == before
+
+
 def test_nothing_is_placed_while_a_node_of_it_is_held(site):
     """… although there is room; once that node is removed, it is."""
     weft = site(hosts=2)
