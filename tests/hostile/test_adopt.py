@@ -392,9 +392,9 @@ def test_made_again_with_the_same_name_on_the_same_host(site, path):
     assert [found["id"] for found in weft.client.nodes("cfd")] == [node["id"]] and running(weft) == before
 
 
-def moved_again(weft):
-    """The backup is of a move that was called off; a later one to the same host succeeded. Returns the node as it was, and where it is."""
-    ready(weft, "cfd")
+def called_off(weft, **more):
+    """The backup is of a move, which was called off."""
+    ready(weft, "cfd", **more)
     node = weft.client.nodes("cfd")[0]
     weft.world.fault("hang move")
     weft.client.expect(202, "POST", "/v1/clusters/cfd/nodes/0/move?tenant=acme", {})
@@ -405,6 +405,12 @@ def moved_again(weft):
     until(lambda: not weft.dump().values("node")[node["id"]].get("target"), "it is called off")
     weft.client.wait_phase("cfd", "ready")
     settle(weft)
+    return node
+
+
+def moved_again(weft):
+    """The backup is of a move that was called off; a later one to the same host succeeded. Returns the node as it was, and where it is."""
+    node = called_off(weft)
     weft.client.expect(202, "POST", "/v1/clusters/cfd/nodes/0/move?tenant=acme", {})
     until(lambda: weft.client.nodes("cfd")[0]["host"] != node["host"], "it has moved")
     weft.client.wait_phase("cfd", "ready")
@@ -448,6 +454,26 @@ def test_a_move_ends_nowhere_while_one_of_its_hosts_does_not_answer(site):
     adopt_soon(weft, there)
     weft.client.wait_phase("cfd", "ready")
     assert [(found["id"], found["host"]) for found in weft.client.nodes("cfd")] == [(node["id"], there)] and running(weft) == before
+
+
+def test_place_that_one_on_its_way_had(site):
+    """It was deleted since, and another cluster has what it was to have: it is deleted once more, then that one is adopted."""
+    weft = site(hosts=2)
+    node = called_off(weft, cores=6)
+    there, = {"n1", "n2"} - {node["host"]}
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+    ready(weft, "two", cores=6, hosts=there)
+    before = running(weft)
+    return_store(weft)
+    until(lambda: nodes_held(weft), "it is held")
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+    assert running(weft) == before
+    adopt_soon(weft, there)
+    weft.client.wait_phase("two", "ready")
+    settle(weft)
+    assert running(weft) == before
 
 
 def test_numbers_of_what_is_held_are_given_to_nobody(site):
