@@ -97,6 +97,7 @@ weft_clock_mark(void)
     read_boot(&reading);
     WeftClockMark mark = { .time = weft_reckoning_now(&reckoning, &reading), .ticks = reading.ticks };
     mark.followed = reckoning.followed;
+    mark.jumped = reckoning.trust == WEFT_CLOCK_JUMPED;
     g_strlcpy(mark.boot, reading.boot, sizeof mark.boot);
     return mark;
 }

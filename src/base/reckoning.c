@@ -47,7 +47,7 @@ weft_reckoning_begin(WeftReckoning *self, const WeftClockReading *reading, const
     } else if (!is_within(reading->wall - mark->time, bound)) {
         self->offset = mark->time - reading->ticks;
         self->trust = WEFT_CLOCK_HELD;
-        self->since = mark->time;
+        self->since = mark->jumped ? G_MININT64 : mark->time;
     }
 }
 
@@ -79,6 +79,12 @@ weft_reckoning_accept(WeftReckoning *self, gint64 gap)
     self->offset += gap;
     self->followed = 0;
     self->trust = WEFT_CLOCK_TRUSTED;
+}
+
+gboolean
+weft_clock_is_for_hosts(WeftClockTrust trust, gint64 since)
+{
+    return trust == WEFT_CLOCK_HELD && since != G_MININT64;
 }
 
 WeftClockVerdict

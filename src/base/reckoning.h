@@ -7,7 +7,8 @@
  *
  *   - JUMPED: it was set while ticks were counted. What is reckoned is right, and everything goes on by it.
  *   - HELD: the machine booted since the last time that the store knows, and the gap to it is above the bound. Time is reckoned
- *     from that last one on, which is not known to be right: nothing may end, begin or be dropped because of its age. */
+ *     from that last one on, which is not known to be right: nothing may end, begin or be dropped because of its age. Where the
+ *     wall clock had jumped before the boot, all times that the store has were reckoned, also those of before it. */
 #pragma once
 
 #include <glib.h>
@@ -29,6 +30,7 @@ typedef struct WeftClockMark {
     gint64 time;
     gint64 ticks;
     gint64 followed; /* see below */
+    gboolean jumped; /* the wall clock was doubted, and this is what was reckoned */
     char boot[WEFT_BOOT_ID_MAX];
 } WeftClockMark;
 
@@ -51,6 +53,9 @@ gint64 weft_reckoning_gap(const WeftReckoning *self, const WeftClockReading *rea
 void weft_reckoning_accept(WeftReckoning *self, gint64 gap);
 /* What is reckoned is right, whatever the wall clock says. */
 void weft_reckoning_confirm(WeftReckoning *self);
+/* May hosts say that the wall clock is right? Not after a jump, also where the machine booted since: ticks had contradicted it.
+ */
+gboolean weft_clock_is_for_hosts(WeftClockTrust trust, gint64 since);
 
 /* What the clocks of hosts say of it. */
 typedef enum { WEFT_VERDICT_NONE, WEFT_VERDICT_WALL, WEFT_VERDICT_RECKONED } WeftClockVerdict;

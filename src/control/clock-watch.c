@@ -38,8 +38,8 @@ struct WeftClockWatch {
 static json_t *
 mark_to_json(const WeftClockMark *mark)
 {
-    return json_pack("{s:I, s:I, s:I, s:s}", "time", (json_int_t)mark->time, "ticks", (json_int_t)mark->ticks, "followed",
-                     (json_int_t)mark->followed, "boot", mark->boot);
+    return json_pack("{s:I, s:I, s:I, s:b, s:s}", "time", (json_int_t)mark->time, "ticks", (json_int_t)mark->ticks, "followed",
+                     (json_int_t)mark->followed, "jumped", (int)mark->jumped, "boot", mark->boot);
 }
 
 /* A store of before it was kept: its newest event. */
@@ -69,6 +69,7 @@ find_mark(WeftStore *store, WeftClockMark *ret_mark, GError **error)
     ret_mark->time = json_integer_value(json_object_get(json, "time"));
     ret_mark->ticks = json_integer_value(json_object_get(json, "ticks"));
     ret_mark->followed = json_integer_value(json_object_get(json, "followed"));
+    ret_mark->jumped = json_is_true(json_object_get(json, "jumped"));
     g_strlcpy(ret_mark->boot, boot ? boot : "", sizeof ret_mark->boot);
     json_decref(json);
     return TRUE;
@@ -143,6 +144,7 @@ try_accept(WeftClockWatch *watch)
     WeftClockMark mark = weft_clock_mark();
     mark.time += acceptance->gap;
     mark.followed = 0;
+    mark.jumped = FALSE;
     g_autoptr(WeftTxn) txn = weft_txn_new("clock-accepted");
     weft_txn_put(txn, WEFT_KIND_META, KEY, "", "", mark_to_json(&mark), WEFT_ANY);
     if (!weft_expiry_shift(watch->control->expiry, txn, acceptance->since, acceptance->gap, &error)) {
@@ -157,7 +159,8 @@ try_accept(WeftClockWatch *watch)
     weft_control_commit(watch->control, g_steal_pointer(&txn), accept_ended, watch->control);
 }
 
-/* Until it is written, nothing ends by either time. What is left of walltimes was counted right unless the machine booted. */
+/* Until it is written, nothing ends by either time. What is left of walltimes was counted right unless the machine booted
+ * with a clock that was trusted until then. */
 static void
 begin_acceptance(WeftClockWatch *watch, const char *who, WeftClockAccepted accepted, gpointer data)
 {
@@ -228,9 +231,10 @@ decide(WeftClockWatch *watch)
     WeftClockVerdict verdict =
         weft_clock_judge(g_hash_table_size(watch->control->hosts->by_name), count(watch, WEFT_VERDICT_WALL),
                          count(watch, WEFT_VERDICT_RECKONED), count(watch, WEFT_VERDICT_NONE));
-    if (watch->acceptance || watch->control->closing || !weft_clock_is_held())
+    WeftClockState clock = weft_clock_state();
+    if (watch->acceptance || watch->control->closing || clock.trust != WEFT_CLOCK_HELD)
         return;
-    if (verdict == WEFT_VERDICT_WALL)
+    if (verdict == WEFT_VERDICT_WALL && weft_clock_is_for_hosts(clock.trust, clock.since))
         begin_acceptance(watch, "a majority of hosts", NULL, NULL);
     else if (verdict == WEFT_VERDICT_RECKONED)
         weft_clock_confirm();
@@ -267,11 +271,19 @@ static const struct {
     [WEFT_CLOCK_HELD] = { "clock-held", "nothing ends or is dropped by its age until hosts agree or an admin accepts it" },
 };
 
+static const char *
+meaning_of(const WeftClockState *clock)
+{
+    if (clock->trust == WEFT_CLOCK_HELD && !weft_clock_is_for_hosts(clock->trust, clock->since))
+        return "it had jumped before the machine booted; nothing ends or is dropped by its age until an admin accepts it";
+    return meanings[clock->trust].meaning;
+}
+
 static void
 tell(WeftClockWatch *watch, const WeftClockState *clock)
 {
     g_autofree char *wall = weft_clock_format(clock->wall), *now = weft_clock_format(clock->now);
-    const char *meaning = meanings[clock->trust].meaning;
+    const char *meaning = meaning_of(clock);
     WeftTxn *txn = weft_txn_new("clock-told");
     if (clock->trust == WEFT_CLOCK_TRUSTED) {
         g_message("the clock of weftd's machine says %s: %s", wall, meaning);
@@ -299,17 +311,19 @@ question(WeftClockWatch *watch, const WeftClockState *clock)
     decide(watch);
 }
 
+/* A jump is kept at once: should the machine fail before the hour is over, the next boot has to know of it. */
 static void
 look(WeftClockWatch *watch)
 {
     WeftClockState clock = weft_clock_state();
-    if (clock.trust != watch->told)
+    gboolean changed = clock.trust != watch->told;
+    if (changed)
         tell(watch, &clock);
     if (clock.trust == WEFT_CLOCK_TRUSTED)
         watch->gap = 0;
     else
         question(watch, &clock);
-    if (!watch->kept || g_get_monotonic_time() - watch->kept >= KEEP)
+    if (changed || !watch->kept || g_get_monotonic_time() - watch->kept >= KEEP)
         keep(watch);
 }
 
@@ -347,7 +361,7 @@ weft_clock_watch_examine(const WeftClockWatch *watch, json_t *checks)
         weft_doctor_add(checks, "clock", WEFT_HEALTH_FAIL, REMEDY,
                         "it says %s, weft goes by %s (%u hosts agree with the first, %u with the second, %u with neither): %s",
                         wall, now, count(watch, WEFT_VERDICT_WALL), count(watch, WEFT_VERDICT_RECKONED),
-                        count(watch, WEFT_VERDICT_NONE), meanings[clock.trust].meaning);
+                        count(watch, WEFT_VERDICT_NONE), meaning_of(&clock));
 }
 
 /* --- life --- */

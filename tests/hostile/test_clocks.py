@@ -219,6 +219,42 @@ def test_hosts_do_not_overrule_ticks(site, jump):
     wait_state(weft, "trusted")
 
 
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_boot_after_a_jump_ends_nothing(site, end):
+    """The clock was a day behind from the first start on and was set right; before an admin said so, the machine booted."""
+    weft = site()
+    token, ended = furnish(weft)
+    all_agree(weft, DAY)
+    weft.set_clock(DAY)
+    wait_state(weft, "jumped")
+    until(lambda: "clock-jumped" in events(weft), "it was noticed")
+    weft.client.create("between", 1, walltime="20m")
+    weft.client.wait_phase("between", "ready")
+    getattr(weft, end)()
+    weft.set_clock(DAY, "another")
+    weft.start()
+    until(lambda: weft.client.get("/v1/clock")["hosts"]["wall"] == len(HOSTS), lambda: f"all are heard: {weft.client.get('/v1/clock')}")
+    weft.client.create("later", 1, walltime="20m")
+    weft.client.wait_phase("later", "ready")
+    time.sleep(2)  # it is looked at each second what they say
+    assert state(weft) == "held" and "clock-accepted" not in events(weft)
+    checks = [check for item in weft.client.get("/v1/doctor")["items"] for check in item["checks"] if check["check"] == "clock"]
+    assert "until an admin accepts it" in checks[0]["found"]
+    weft.cli("clock", "accept")
+    wait_state(weft, "trusted")
+    weft.client.create("last", 1)
+    weft.client.wait_phase("last", "ready")
+    assert all(weft.client.cluster(name)["phase"] == "ready" for name in ("cfd", "between", "later"))
+    assert accepted(weft, token) and not accepted(weft, ended) and "cluster-expired" not in events(weft)
+    # That jump is over: after the next boot hosts decide again, and the time that it was off counts.
+    weft.stop()
+    all_agree(weft, 2 * DAY)
+    weft.set_clock(2 * DAY, "third")
+    weft.start()
+    wait_state(weft, "trusted")
+    weft.client.wait_gone("cfd")
+
+
 def ends_of(weft):
     """Of what began and has a length, what is left of it in seconds by what weft goes by."""
     now = time_of(weft)

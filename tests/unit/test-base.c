@@ -190,6 +190,17 @@ test_clock_starts(void)
         weft_reckoning_begin(&clock, &now, &mark, BOUND);
         g_assert_cmpint(weft_reckoning_now(&clock, &now), ==, last + cases[i].now);
         g_assert_cmpint(clock.trust, ==, cases[i].trust);
+        gboolean held = clock.trust == WEFT_CLOCK_HELD;
+        g_assert_cmpint(weft_clock_is_for_hosts(clock.trust, clock.since), ==, held);
+        g_assert_true(!held || clock.since == last);
+        /* It had jumped before: the same time, but all times were reckoned, and hosts have no say. */
+        WeftClockMark doubted = mark;
+        doubted.jumped = TRUE;
+        weft_reckoning_begin(&clock, &now, &doubted, BOUND);
+        g_assert_cmpint(weft_reckoning_now(&clock, &now), ==, last + cases[i].now);
+        g_assert_cmpint(clock.trust, ==, cases[i].trust);
+        g_assert_false(weft_clock_is_for_hosts(clock.trust, clock.since));
+        g_assert_true(!held || clock.since == G_MININT64);
     }
 }
 
