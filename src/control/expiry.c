@@ -4,13 +4,17 @@
 #include "clock.h"
 #include "control-private.h"
 #include "errors.h"
+#include "hosts.h"
 
 #define PAUSE_MAX (60 * G_USEC_PER_SEC)
 #define RETRY_AFTER G_USEC_PER_SEC
-#define HELD_PAUSE G_USEC_PER_SEC /* nothing is done as long as the clock is held */
+#define WAIT_PAUSE G_USEC_PER_SEC       /* nothing is done as long as all wait */
+#define HELD_PAUSE (5 * G_USEC_PER_SEC) /* something of the cluster is held: it is asked again then, not told */
+#define AT_ONCE 64                      /* clusters, before others have their turn */
 
 typedef struct Entry {
     char *key;
+    char *cluster; /* id */
     gint64 ends;
     gint64 due; /* when something is to be done: told beforehand, or ended */
 } Entry;
@@ -27,6 +31,7 @@ entry_free(gpointer data)
 {
     Entry *entry = data;
     g_free(entry->key);
+    g_free(entry->cluster);
     g_free(entry);
 }
 
@@ -35,6 +40,16 @@ compare(gconstpointer a, gconstpointer b, gpointer data)
 {
     const Entry *x = a, *y = b;
     return x->due != y->due ? (x->due < y->due ? -1 : 1) : strcmp(x->key, y->key);
+}
+
+/* Nothing ends by a clock that is not known to be right; nor by a store that may be older than what runs: a cluster that gave
+ * way and came back since has a later end. Hosts that were not looked at yet may know of one, and so may another weftd of this
+ * site. */
+static gboolean
+all_wait(const WeftExpiry *expiry)
+{
+    const WeftHosts *hosts = expiry->control->hosts;
+    return weft_clock_is_held() || !weft_hosts_are_looked_at(hosts) || hosts->n_rivals > 0;
 }
 
 static gboolean rang(gpointer data);
@@ -47,7 +62,7 @@ set_timer(WeftExpiry *expiry)
     if (g_sequence_iter_is_end(first))
         return;
     gint64 left = ((const Entry *)g_sequence_get(first))->due - weft_clock_now();
-    gint64 least = weft_clock_is_held() ? HELD_PAUSE : 0;
+    gint64 least = all_wait(expiry) ? WAIT_PAUSE : 0;
     expiry->timer = g_timeout_add((guint)(CLAMP(left, least, PAUSE_MAX) / 1000 + 1), rang, expiry);
 }
 
@@ -115,6 +130,11 @@ act(WeftExpiry *expiry, GSequenceIter *iter)
     g_autoptr(GError) error = NULL;
     gint64 revision;
     Entry *entry = g_sequence_get(iter);
+    /* It may have another end by the nodes that are held; they say so when they are adopted. */
+    if (entry->due >= entry->ends && weft_hosts_hold_cluster(expiry->control->hosts, entry->cluster)) {
+        set_due(expiry, iter, weft_clock_now() + HELD_PAUSE);
+        return;
+    }
     g_autoptr(WeftCluster) cluster = weft_store_load_cluster(expiry->control->store, entry->key, &revision, &error);
     if (!cluster && !g_error_matches(error, WEFT_ERROR, WEFT_ERROR_NOT_FOUND)) {
         set_due(expiry, iter, weft_clock_now() + RETRY_AFTER);
@@ -134,10 +154,9 @@ rang(gpointer data)
 {
     WeftExpiry *expiry = data;
     expiry->timer = 0;
-    for (;;) {
+    for (guint i = 0; i < AT_ONCE; i++) {
         GSequenceIter *first = g_sequence_get_begin_iter(expiry->order);
-        if (weft_clock_is_held() || g_sequence_iter_is_end(first) ||
-            ((const Entry *)g_sequence_get(first))->due > weft_clock_now())
+        if (all_wait(expiry) || g_sequence_iter_is_end(first) || ((const Entry *)g_sequence_get(first))->due > weft_clock_now())
             break;
         act(expiry, first);
     }
@@ -170,7 +189,9 @@ weft_expiry_set(WeftExpiry *expiry, const char *key, const WeftClusterStatus *st
     }
     if (ends) {
         Entry *entry = g_new0(Entry, 1);
-        *entry = (Entry){ .key = g_strdup(key), .ends = ends, .due = first_due(expiry, status) };
+        *entry = (Entry){
+            .key = g_strdup(key), .cluster = g_strdup(status->cluster), .ends = ends, .due = first_due(expiry, status)
+        };
         g_hash_table_insert(expiry->by_key, entry->key, g_sequence_insert_sorted(expiry->order, entry, compare, NULL));
     }
     set_timer(expiry);

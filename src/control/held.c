@@ -350,12 +350,24 @@ load_known(Adoption *adoption, const WeftRecord *record, GError **error)
     return records != NULL;
 }
 
-/* When its walltime is over; but its people are warned before, as others are. */
+/* When its walltime is over; but its people are warned before, as others are, who have a walltime of twice that. */
 static gint64
 end_of(const WeftControl *control, const WeftCluster *cluster, const WeftClusterStatus *status)
 {
-    gint64 end = status->placed + (gint64)cluster->walltime * G_USEC_PER_SEC;
-    return cluster->walltime ? MAX(end, status->since + control->options.expiry_warning) : 0;
+    gint64 walltime = (gint64)cluster->walltime * G_USEC_PER_SEC, warning = MIN(control->options.expiry_warning, walltime / 2);
+    return walltime ? MAX(status->placed + walltime, weft_clock_now() + warning) : 0;
+}
+
+/* It gave way and came back since this store was copied: then it has its whole walltime again. */
+static void
+take_end(Adoption *adoption, const WeftNodeMark *mark)
+{
+    WeftClusterStatus *status = adoption->status;
+    gint64 placed = MIN(mark->placed, weft_clock_now());
+    if (placed <= status->placed)
+        return;
+    status->placed = placed;
+    status->ends = end_of(adoption->control, adoption->cluster, status);
 }
 
 /* It was placed after this store was copied: where and when, its nodes remember. */
@@ -663,6 +675,7 @@ adopt_node(Adoption *adoption, const WeftNodeMark *mark, GError **error)
     else
         weft_txn_put_new_node(adoption->txn, node, adoption->host);
     claim_lanes(adoption, node);
+    take_end(adoption, mark);
     adoption->status->next_serial = MAX(adoption->status->next_serial, mark->serial + 1);
     adoption->gains = TRUE;
     g_ptr_array_add(adoption->nodes, g_steal_pointer(&node));

@@ -541,3 +541,51 @@ def test_adopted_cluster_has_its_end(site):
     weft.client.wait_gone("cfd")
     weft.cli("site", "adopt", host)
     assert ends and weft.client.wait_phase("cfd", "ready")["ends"] == ends
+
+
+def came_back(site):
+    """A site whose store was copied before its cluster was preempted: that has come back since, with its whole walltime, and ends five
+    minutes later than the copy says."""
+    weft = site(hosts=1)
+    weft.client.create("low", 1, cores=6, walltime="8m", priority=-10, preemptible=True, start="cold")
+    weft.client.wait_phase("low", "ready")
+    keep_store(weft)
+    weft.client.wait_phase("low", "ready")
+    weft.client.create("high", 1, cores=6, priority=100)
+    weft.client.wait_phase("high", "ready")
+    weft.set_clock(300)  # below the bound: five minutes pass
+    weft.client.delete("high")
+    weft.client.wait_gone("high")
+    cluster = weft.client.wait_phase("low", "ready")
+    settle(weft)
+    return weft, cluster, running(weft)
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_cluster_that_came_back_has_its_end(site, over):
+    """Restored before its former end, or between that and the one that it has by now."""
+    weft, cluster, before = came_back(site)
+    if over:
+        weft.set_clock(500)
+    return_store(weft)
+    until(lambda: nodes_held(weft), "it is held")
+    looks_again(weft, "n1")
+    restored = weft.client.cluster("low")
+    assert restored["ends"] < cluster["ends"] and not restored["deleting"]
+    weft.cli("site", "adopt", "n1")
+    adopted = weft.client.wait_phase("low", "ready")
+    assert adopted["ends"] == cluster["ends"] and running(weft) == before
+    assert "cluster-expired" not in {event["type"] for event in weft.client.events()}
+
+
+def test_old_end_counts_once_nothing_is_held(site):
+    """What was held is removed instead of adopted: its record has ended in the meantime, and nobody forgets it."""
+    weft, _, before = came_back(site)
+    weft.set_clock(500)
+    return_store(weft)
+    until(lambda: nodes_held(weft), "it is held")
+    looks_again(weft, "n1")
+    assert running(weft) == before and not weft.client.cluster("low")["deleting"]
+    weft.cli("site", "remove", "n1", "--yes")
+    weft.client.wait_gone("low")
+    assert "cluster-expired" in {event["type"] for event in weft.client.events()}
