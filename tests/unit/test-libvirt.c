@@ -375,6 +375,22 @@ cancels_while_dialling(void)
     mute_end(&mute);
 }
 
+/* A host that boots counts its domains from 1 again, and a node that is started there again has the same UUID: what was known
+ * of the former one must not be told of this one. */
+static void
+forgets_marks_with_the_connection(void)
+{
+    g_autoptr(WeftHypervisor) hv = new_driver();
+    WeftLibvirt *driver = (WeftLibvirt *)hv;
+    g_autoptr(WeftVirHost) host =
+        weft_vir_host_new(driver->shared, &(WeftHostAddress){ "n1", "qemu+tcp://127.0.0.1:1/system" });
+    g_hash_table_insert(host->marks, g_strdup("11111111-2222-3333-4444-555555555555 1"), g_strdup("<node/>"));
+    guint before = host->forgotten;
+    weft_vir_host_lose(host, host->conn);
+    g_assert_cmpuint(g_hash_table_size(host->marks), ==, 0);
+    g_assert_cmpuint(host->forgotten, !=, before); /* a look under way puts back nothing that it asked for before */
+}
+
 /* Each message that goes over a connection is several lines of these. */
 static void
 ignore_log(const char *domain, GLogLevelFlags level, const char *message, gpointer data)
@@ -398,5 +414,6 @@ main(int argc, char **argv)
     g_test_add_func("/libvirt/hosts/closed-port", refuses_closed_port);
     g_test_add_func("/libvirt/hosts/dials-once", dials_once);
     g_test_add_func("/libvirt/hosts/cancels-while-dialling", cancels_while_dialling);
+    g_test_add_func("/libvirt/hosts/forgets-marks", forgets_marks_with_the_connection);
     return g_test_run();
 }

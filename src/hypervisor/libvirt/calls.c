@@ -113,6 +113,9 @@ dial_spare(WeftCall *call, GError **error)
     if (!conn || !weft_vir_keep_alive(conn, options, error))
         return FALSE;
     call->conn = g_steal_pointer(&conn);
+    g_mutex_lock(&call->host->mutex);
+    weft_vir_forget_marks(call->host); /* perhaps the host has booted, and the first connection has not noticed */
+    g_mutex_unlock(&call->host->mutex);
     return TRUE;
 }
 

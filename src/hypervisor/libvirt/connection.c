@@ -184,6 +184,7 @@ take_connection(WeftVirHost *host, guint number, virConnect *conn, const GError 
         return FALSE;
     host->conn = conn;
     host->taken = FALSE;
+    weft_vir_forget_marks(host);
     return TRUE;
 }
 

@@ -87,7 +87,8 @@ typedef struct WeftVirHost {
     GPtrArray *before;    /* GSocketAddress: connections there end before those to this host (see move.c) */
     gboolean closed;
     gboolean pool;        /* this connection's storage pool was seen active */
-    GHashTable *marks;    /* UUID to node id, "" for a domain that is not ours */
+    GHashTable *marks;    /* "UUID NUMBER" to a domain's mark, "" for one that is not ours */
+    guint forgotten;      /* how often they were: one that was asked for before that must not come in after it */
     GHashTable *networks; /* UUID to WeftHostNetwork */
     GHashTable *primed;   /* id to WeftVirPrimed, of some that were used */
     GHashTable *streams;  /* name to the descriptor of an open stream: our end */
@@ -102,6 +103,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftVirHost, weft_vir_host_unref)
 void weft_vir_host_close(WeftVirHost *host);
 /* This connection is of no use any more. thread: any. */
 void weft_vir_host_lose(WeftVirHost *host, virConnect *conn);
+/* With the mutex held. Numbers of domains begin anew when the host boots, and a node that runs there again has the same UUID.
+ */
+void weft_vir_forget_marks(WeftVirHost *host);
 /* Runs a function on a helper thread, soon. */
 void weft_vir_helper(void (*run)(gpointer data), gpointer data);
 /* Closes a connection on a helper thread: libvirtd is told, and its answer awaited. */

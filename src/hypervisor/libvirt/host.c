@@ -106,6 +106,13 @@ weft_vir_goodbye(virConnect *conn)
     weft_vir_helper(say_goodbye, conn);
 }
 
+void
+weft_vir_forget_marks(WeftVirHost *host)
+{
+    g_hash_table_remove_all(host->marks);
+    host->forgotten++;
+}
+
 /* With the mutex held. The streams have connections of their own, which nobody asks whether they are alive. */
 static void
 drop_connections(WeftVirHost *host)
@@ -117,6 +124,7 @@ drop_connections(WeftVirHost *host)
     for (gpointer spare; (spare = g_queue_pop_head(&host->spares));)
         weft_vir_goodbye(spare);
     host->pool = FALSE;
+    weft_vir_forget_marks(host);
     g_hash_table_iter_init(&iter, host->streams);
     while (g_hash_table_iter_next(&iter, NULL, &fd))
         shutdown(GPOINTER_TO_INT(fd), SHUT_RDWR);

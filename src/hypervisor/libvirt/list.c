@@ -24,8 +24,8 @@ is_answered(const char *mark)
     return *mark || virGetLastErrorCode() == VIR_ERR_OK || weft_vir_failed_with(VIR_ERR_NO_DOMAIN_METADATA);
 }
 
-/* The mark of a domain never changes while it runs, so each is asked once. A node that left and came back has the same UUID,
- * but another number. */
+/* The mark of a domain never changes while it runs, so each is asked once for each connection. A node that left and came back
+ * has the same UUID, but another number, unless the host has booted. */
 static char *
 run_of(virDomain *domain)
 {
@@ -42,6 +42,7 @@ mark_of(WeftCall *call, virDomain *domain, char **ret_mark)
         return FALSE;
     g_mutex_lock(&call->host->mutex);
     g_autofree char *mark = g_strdup(g_hash_table_lookup(call->host->marks, run));
+    guint forgotten = call->host->forgotten;
     g_mutex_unlock(&call->host->mutex);
     if (!mark) {
         virResetLastError();
@@ -49,7 +50,8 @@ mark_of(WeftCall *call, virDomain *domain, char **ret_mark)
         if (!is_answered(mark))
             return FALSE;
         g_mutex_lock(&call->host->mutex);
-        g_hash_table_insert(call->host->marks, g_strdup(run), g_strdup(mark));
+        if (call->host->forgotten == forgotten)
+            g_hash_table_insert(call->host->marks, g_strdup(run), g_strdup(mark));
         g_mutex_unlock(&call->host->mutex);
     }
     *ret_mark = g_steal_pointer(&mark);
