@@ -51,6 +51,13 @@ struct WeftControl {
     gboolean closing; /* nothing new is begun */
 };
 
+/* Of weftd, to which wishes are bound that must not count in a copy of the store; NULL: it has none. */
+static inline const char *
+weft_control_run(const WeftControl *control)
+{
+    return control->options.owner ? control->options.owner->run : NULL;
+}
+
 /* Commits, and counts it as under way; the callback is as for weft_store_commit(). */
 void weft_control_commit(WeftControl *control, WeftTxn *txn, WeftCommitted callback, gpointer data);
 /* For changes that nobody waits for: a failure is logged, and the next look at the world tries again. */
@@ -174,7 +181,7 @@ GHashTable *weft_hosts_unknown_ports(const WeftHosts *hosts, const char *fabric)
 const char *weft_hosts_stranger(GHashTable *unknown_ports, guint64 port_guid, const char *cluster_id);
 /* An operator has it taken from whoever has it. */
 void weft_hosts_take(WeftHosts *hosts, const char *name);
-/* Something was confirmed to be removed from a host, or that is not so any more. */
+/* Something was confirmed to be removed from a host in this run, or that is not so any more. */
 void weft_hosts_confirmation_changed(WeftHosts *hosts, const WeftChange *change);
 /* Is it held? Then what to tell of it, and what to type; NULL: it is not. */
 char *weft_hosts_held(const WeftHosts *hosts, const char *name, const char **ret_remedy);

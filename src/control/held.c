@@ -253,12 +253,13 @@ weft_site_remove(WeftControl *control, const WeftSiteOrder *order, WeftSiteDone 
     g_autoptr(GError) error = NULL;
     Errand *errand = errand_new(control, order, done, data);
     WeftTxn *txn = weft_txn_new("ends-confirmed");
+    const WeftConfirmation confirmation = { order->who, weft_clock_now(), weft_control_run(control) };
     g_autoptr(GHashTable) held = index_held(control, order->host, &error);
     for (guint i = 0; !error && i < order->keys->len; i++) {
         const WeftFound *found = find_held(held, order->host, order->keys->pdata[i], &error);
         if (!found)
             break;
-        weft_txn_confirm_end(txn, order->host, found->key, order->who, weft_clock_now());
+        weft_txn_confirm_end(txn, order->host, found->key, &confirmation);
         weft_txn_tell(txn, "end-confirmed", NULL, order->host, "%s had %s %s removed from host %s", order->who,
                       weft_thing_words[found->thing], found->name, order->host);
     }

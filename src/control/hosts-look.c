@@ -259,11 +259,11 @@ find_holders(const WeftWatch *host, const WeftContents *contents, const GPtrArra
 /* --- what was confirmed --- */
 
 /* Keys of what an operator had removed from there, as far as it may be done by now: what was seen to go at the last look, or
- * after weftd's start all of it. */
+ * after weftd's start all of it, whichever run was told. */
 static GPtrArray *
 list_confirmed(const WeftWatch *host)
 {
-    GPtrArray *all = host->known ? NULL : weft_store_confirmed_ends(host->control->store, host->name);
+    GPtrArray *all = host->known ? NULL : weft_store_confirmed_ends(host->control->store, host->name, TRUE, NULL);
     if (all)
         return all;
     GPtrArray *keys = g_ptr_array_new_with_free_func(g_free);
@@ -330,6 +330,7 @@ weft_watch_act(WeftWatch *host, const WeftJob *seen, const GPtrArray *nodes, gbo
     g_auto(WeftLook) look = { 0 };
     g_auto(WeftHostProof) proof = { .store = host->control->store,
                                     .host = host->name,
+                                    .run = weft_control_run(host->control),
                                     .control = host->control,
                                     .unknown = seen->unknown,
                                     .confirmed = weft_watch_confirmations(host) };

@@ -12,9 +12,9 @@ has_ended(WeftThing thing, const char *id, gpointer data)
 
 /* All at once: they are as many as somebody has confirmed, and not as the host claims. */
 static GHashTable *
-read_confirmations(WeftStore *store, const char *host)
+read_confirmations(WeftStore *store, const char *host, const char *run)
 {
-    g_autoptr(GPtrArray) keys = weft_store_confirmed_ends(store, host);
+    g_autoptr(GPtrArray) keys = weft_store_confirmed_ends(store, host, FALSE, run);
     GHashTable *confirmations = keys ? g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL) : NULL;
     for (guint i = 0; keys && i < keys->len; i++)
         g_hash_table_add(confirmations, g_strdup(keys->pdata[i]));
@@ -25,7 +25,7 @@ GHashTable *
 weft_watch_confirmations(WeftWatch *host)
 {
     if (!host->confirmations)
-        host->confirmations = read_confirmations(host->control->store, host->name);
+        host->confirmations = read_confirmations(host->control->store, host->name, weft_control_run(host->control));
     return host->confirmations ? g_hash_table_ref(host->confirmations) : NULL;
 }
 
@@ -47,7 +47,7 @@ is_confirmed(const char *key, gpointer data)
 {
     WeftHostProof *proof = data;
     if (!proof->confirmed)
-        proof->confirmed = read_confirmations(proof->store, proof->host);
+        proof->confirmed = read_confirmations(proof->store, proof->host, proof->run);
     return proof->confirmed && g_hash_table_contains(proof->confirmed, key);
 }
 
@@ -122,7 +122,7 @@ weft_watch_ponder(WeftJob *look)
         g_warning("host %s: what it has cannot be looked up by a reader: %s", look->host, error->message);
         return;
     }
-    g_auto(WeftHostProof) proof = { .store = store, .host = look->host };
+    g_auto(WeftHostProof) proof = { .store = store, .host = look->host, .run = weft_control_run(control) };
     const WeftProof asked = weft_host_proof(&proof);
     look->unknown = weft_look_unknown(control->options.site, look->host, contents, &asked);
 }

@@ -31,7 +31,7 @@ typedef struct WeftWatch {
     gboolean known;            /* it has answered one: what is there may be changed */
     GPtrArray *held;           /* WeftFound: what keeps it from being changed all the same */
     GPtrArray *confirmed;      /* WeftFound: what is to go from there, as an operator has confirmed */
-    GHashTable *confirmations; /* set of keys, all that the store has; NULL: not read yet */
+    GHashTable *confirmations; /* set of keys, all that the store has of this run; NULL: not read yet */
     GHashTable *pinned;        /* set of keys of clusters that do not give way as long as it is held */
     GHashTable *domains;       /* set of ids of nodes that had a domain there at the last look */
     GHashTable *absent;        /* … of nodes that are recorded there, or on their way, and had none at the last two; where it,
@@ -147,6 +147,7 @@ gboolean weft_watch_act(WeftWatch *host, const WeftJob *seen, const GPtrArray *n
 typedef struct WeftHostProof {
     WeftStore *store;
     const char *host;
+    const char *run;       /* of weftd: what an operator has confirmed to another does not count; NULL: it has none */
     WeftControl *control;  /* NULL: it is asked on another thread, and knows neither memory nor files */
     GHashTable *unknown;   /* borrowed; NULL: none are known to be */
     GHashTable *confirmed; /* set of keys of what an operator has confirmed; NULL: to be read */
@@ -154,7 +155,7 @@ typedef struct WeftHostProof {
 void weft_host_proof_clear(WeftHostProof *proof);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(WeftHostProof, weft_host_proof_clear)
 WeftProof weft_host_proof(WeftHostProof *proof);
-/* The keys of what was confirmed there, a reference; NULL: they cannot be read now. */
+/* The keys of what was confirmed there to this run, a reference; NULL: they cannot be read now. */
 GHashTable *weft_watch_confirmations(WeftWatch *host);
 /* Asks the store about what a look has seen where that is much, so that the main thread need not.
  * thread: a worker's; the job's owner is the control. */

@@ -65,10 +65,12 @@ weft_txn_end_placements(WeftTxn *txn, const WeftNode *node)
 }
 
 void
-weft_txn_confirm_end(WeftTxn *txn, const char *host, const char *key, const char *who, gint64 now)
+weft_txn_confirm_end(WeftTxn *txn, const char *host, const char *key, const WeftConfirmation *confirmation)
 {
     g_autofree char *full = confirmed_key(host, key);
-    weft_txn_put(txn, WEFT_KIND_ENDED, full, NULL, host, json_pack("{s:s, s:I}", "confirmed", who, "at", (json_int_t)now),
+    weft_txn_put(txn, WEFT_KIND_ENDED, full, NULL, host,
+                 json_pack("{s:s, s:I, s:s?}", "confirmed", confirmation->who, "at", (json_int_t)confirmation->at, "run",
+                           confirmation->run),
                  WEFT_ANY);
 }
 
@@ -79,8 +81,15 @@ weft_txn_forget_confirmation(WeftTxn *txn, const char *host, const char *key)
     weft_txn_delete(txn, WEFT_KIND_ENDED, full, WEFT_ANY);
 }
 
+static gboolean
+is_of_run(const WeftRecord *record, const char *run)
+{
+    json_auto_t *value = json_loads(record->value, 0, NULL);
+    return g_strcmp0(json_string_value(json_object_get(value, "run")), run) == 0;
+}
+
 GPtrArray *
-weft_store_confirmed_ends(WeftStore *store, const char *host)
+weft_store_confirmed_ends(WeftStore *store, const char *host, gboolean all, const char *run)
 {
     g_autoptr(GError) error = NULL;
     WeftQuery query = { .kind = WEFT_KIND_ENDED, .place = host };
@@ -90,8 +99,11 @@ weft_store_confirmed_ends(WeftStore *store, const char *host)
         return NULL;
     }
     GPtrArray *keys = g_ptr_array_new_with_free_func(g_free);
-    for (guint i = 0; i < records->len; i++)
-        g_ptr_array_add(keys, g_strdup(((const WeftRecord *)records->pdata[i])->key + strlen(host) + 1));
+    for (guint i = 0; i < records->len; i++) {
+        const WeftRecord *record = records->pdata[i];
+        if (all || is_of_run(record, run))
+            g_ptr_array_add(keys, g_strdup(record->key + strlen(host) + 1));
+    }
     return keys;
 }
 
@@ -121,13 +133,6 @@ weft_store_ended_after(WeftStore *store, WeftThing thing, const char *id, gint64
     gboolean after = record && (!at || json_integer_value(at) >= time);
     json_decref(value);
     return after;
-}
-
-gboolean
-weft_store_is_end_confirmed(WeftStore *store, const char *host, const char *key)
-{
-    g_autofree char *full = confirmed_key(host, key);
-    return has(store, full);
 }
 
 void

@@ -160,17 +160,24 @@ const char *weft_change_ended_file(const WeftChange *change);
 /* Its stay where it is; and there, too, where it has a target. */
 void weft_txn_end_stay(WeftTxn *txn, const WeftNode *node);
 void weft_txn_end_placements(WeftTxn *txn, const WeftNode *node);
-/* That of that key ("<thing>/<id>" as its mark says) which is on the host is to be removed, says this principal. */
-void weft_txn_confirm_end(WeftTxn *txn, const char *host, const char *key, const char *who, gint64 now);
+/* Who said so, when, and to which run of weftd. It counts in that run only: in a copy of the store it may have been taken back
+ * since, and nobody can tell a copy from the store as it was when weftd was last stopped. */
+typedef struct WeftConfirmation {
+    const char *who;
+    gint64 at;
+    const char *run; /* NULL: weftd has none */
+} WeftConfirmation;
+/* That of that key ("<thing>/<id>" as its mark says) which is on the host is to be removed. */
+void weft_txn_confirm_end(WeftTxn *txn, const char *host, const char *key, const WeftConfirmation *confirmation);
 /* … or is not: it was carried out, or taken back. */
 void weft_txn_forget_confirmation(WeftTxn *txn, const char *host, const char *key);
-/* Keys (char *) of all that is to be removed from there. NULL: they cannot be read, which is logged. */
-GPtrArray *weft_store_confirmed_ends(WeftStore *store, const char *host);
+/* Keys (char *) of what is to be removed from there, as this run was told; all: or any other. NULL: they cannot be read, which
+ * is logged. */
+GPtrArray *weft_store_confirmed_ends(WeftStore *store, const char *host, gboolean all, const char *run);
 /* Errors count as no. */
 gboolean weft_store_has_ended(WeftStore *store, WeftThing thing, const char *id);
 /* … then, or later: what is newer than its end has come back since. */
 gboolean weft_store_ended_after(WeftStore *store, WeftThing thing, const char *id, gint64 time);
-gboolean weft_store_is_end_confirmed(WeftStore *store, const char *host, const char *key);
 
 /* Removals with the ends of the files that only they named. */
 void weft_txn_remove_template(WeftTxn *txn, const WeftTemplate *template, gint64 expected);

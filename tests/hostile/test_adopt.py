@@ -1,8 +1,10 @@
 """What `weft site ls`, `adopt` and `remove` do with things that are held: they never take what the store itself has elsewhere, and an
 older store gets back what it lost."""
 
+import contextlib
 import json
 import shutil
+import sqlite3
 from urllib.parse import quote, unquote
 
 import pytest
@@ -130,6 +132,65 @@ def test_confirmation_is_taken_back(site):
     until(lambda: not held(weft), lambda: f"nothing is held: {held(weft)}")
     settle(weft)
     assert running(weft) == before
+
+
+def confirm_while_another_holds(weft):
+    """A cluster's node and network that an older store does not know are to be removed, and wait, as something else holds their host."""
+    ready(weft, "first", hosts="n1", path="sriov")
+    keep_store(weft)
+    second = ready(weft, "second", hosts="n2", path="sriov")
+    node = weft.client.nodes("second")[0]["id"]
+    weft.world.add_network("n2", 4711, "0zzzzzzzzzzz", site="9othersite00")
+    return_store(weft)
+    until(lambda: nodes_held(weft), "it is held")
+    weft.cli("site", "remove", node, second["id"], "--yes")
+    until(lambda: {item["verdict"] for item in nodes_held(weft)} == {"confirmed"}, "it is to be removed")
+    return node
+
+
+def is_unproved_again(weft, before):
+    """What was confirmed to another run of weftd is neither carried out nor kept, and is listed as what it is."""
+    until(lambda: {item["verdict"] for item in nodes_held(weft)} == {"unproved"}, lambda: f"it is held: {held(weft)}")
+    until(lambda: not [key for key in weft.dump().values("ended") if key.startswith("n2/")], "the confirmation is gone")
+    looks_again(weft, "n2")
+    assert running(weft) == before and state(weft, "n2") == "held"
+
+
+def test_confirmation_that_was_taken_back_is_in_a_backup(site):
+    """The backup was made in the last run of weftd, so the hosts are its own without a word."""
+    weft = site(hosts=2)
+    node = confirm_while_another_holds(weft)
+    before = running(weft)
+    with contextlib.closing(sqlite3.connect(weft.root / "weft.db")) as store, contextlib.closing(sqlite3.connect(weft.root / "later")) as copy:
+        store.backup(copy)
+    weft.cli("site", "adopt", node)
+    weft.world.remove_network("n2", 4711)
+    weft.client.wait_phase("second", "ready")
+    settle(weft)
+    assert running(weft) == before
+    weft.stop()
+    lose_store(weft)
+    shutil.copy(weft.root / "later", weft.root / "weft.db")
+    weft.start()
+    is_unproved_again(weft, before)
+    weft.cli("site", "adopt", node)
+    weft.client.wait_phase("second", "ready")
+    settle(weft)
+    assert running(weft) == before
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_confirmation_is_typed_again_after_a_restart(site, end):
+    """Nobody can tell whether the store is the one that weftd had when it ended, or a copy from before it was taken back."""
+    weft = site(hosts=2)
+    node = confirm_while_another_holds(weft)
+    before = running(weft)
+    getattr(weft, end)()
+    weft.world.remove_network("n2", 4711)
+    weft.start()
+    is_unproved_again(weft, before)
+    weft.cli("site", "remove", "n2", "--yes")
+    until(lambda: state(weft, "n2") == "up" and not weft.world.where(f"weft-{node}"), lambda: f"it is gone: {held(weft)}")
 
 
 FORGERIES = {
