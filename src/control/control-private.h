@@ -146,6 +146,7 @@ gboolean weft_hosts_are_heard(const WeftHosts *hosts);
 /* Does one of the fabric not take nodes only because it did not answer the last look, or is being cleaned? It will in a moment,
  * or be lost. */
 gboolean weft_hosts_may_open(const WeftHosts *hosts, const char *fabric);
+/* LOST only where this weftd is known to be the owner of hosts. */
 WeftSeen weft_hosts_seen(const WeftHosts *hosts, const char *name);
 /* … of the node's host; HELD also where the node may run elsewhere, on a host that is held or was not looked at yet, and would
  * be started a second time. */

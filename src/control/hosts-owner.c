@@ -82,9 +82,10 @@ weft_watch_claimed(WeftWatch *host, const WeftJob *look)
         note_taken(host);
     WeftHosts *hosts = host->control->hosts;
     const WeftHost *described = weft_fleet_host(host->control->fleet, host->name);
-    gboolean first = granted && described && !weft_hosts_own(hosts, described->fabric);
+    gboolean first = granted && (!hosts->owned || (described && !weft_hosts_own(hosts, described->fabric)));
     /* Whoever asked for it while this look was under way has the next one. */
     host->granted = granted && (look->take || !weft_store_is_to_take(host->control->store, host->name, look->claim->run));
+    hosts->owned |= host->granted;
     if (first && host->granted && !host->control->closing)
         wake_all(hosts);
 }
@@ -112,6 +113,17 @@ weft_hosts_disowned(const WeftJob *job, gpointer hosts)
     weft_hosts_hint(hosts, job->host);
 }
 
+/* --- what that means for hosts that are lost --- */
+
+/* Where another weftd of this site has a host it may have this one as well, and what runs there has not ended for it. Where
+ * none has ever said that it is this run's, the store may be a copy. */
+gboolean
+weft_hosts_may_give_up(const WeftHosts *hosts)
+{
+    gboolean owner = hosts->owned || hosts->round->len == 0 || !hosts->control->options.owner;
+    return hosts->unlooked == 0 && hosts->n_rivals == 0 && owner;
+}
+
 /* --- what that means for fabrics --- */
 
 /* Nearly always the first one that is asked about. */
@@ -132,6 +144,7 @@ void
 weft_hosts_doubt_owner(WeftHosts *hosts, const char *fabric)
 {
     guint asked = 0;
+    hosts->owned = FALSE;
     for (guint i = 0; i < hosts->round->len; i++) {
         WeftWatch *host = hosts->round->pdata[i];
         const WeftHost *described = host->granted ? weft_fleet_host(hosts->control->fleet, host->name) : NULL;

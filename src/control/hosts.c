@@ -17,7 +17,7 @@ weft_hosts_seen(const WeftHosts *hosts, const char *name)
 {
     const WeftWatch *host = weft_hosts_find(hosts, name);
     if (!host || host->state == WEFT_HOST_LOST)
-        return WEFT_SEEN_LOST;
+        return weft_hosts_may_give_up(hosts) ? WEFT_SEEN_LOST : WEFT_SEEN_HELD;
     if (!host->known || weft_watch_is_held(host))
         return WEFT_SEEN_HELD;
     if (!host->answered)
@@ -254,7 +254,8 @@ set_lost(WeftWatch *host, const char *reason)
     weft_watch_pin_clusters(host, NULL);
     WeftTxn *txn = weft_txn_new("host-lost");
     put_status(host, txn, reason);
-    weft_txn_tell(txn, "host-lost", NULL, host->name, "lost, its nodes are replaced: %s", reason);
+    weft_txn_tell(txn, "host-lost", NULL, host->name, "lost, its nodes are %s: %s",
+                  weft_hosts_may_give_up(host->control->hosts) ? "replaced" : "left until it is known whose hosts are", reason);
     commit_status(host, txn);
     g_autoptr(GPtrArray) nodes = weft_watch_nodes(host);
     weft_watch_wake_clusters(host, nodes, TRUE);

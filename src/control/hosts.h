@@ -88,6 +88,7 @@ struct WeftHosts {
     GHashTable *waiting; /* set of keys of clusters that wait until all were */
     GHashTable *held;    /* id of a node or cluster of which something is held → how often */
     guint n_rivals;      /* that another weftd of this site has */
+    gboolean owned;      /* one at least has said that it is this run's, since that was last in doubt */
     GHashTable *no_rdma; /* set of "from to": hosts between which RDMA did not get through */
 };
 
@@ -137,6 +138,9 @@ weft_watch_is_held(const WeftWatch *host)
 /* A look claims the host where it is not known to be ours, and this is what came of it. */
 void weft_watch_claim(const WeftWatch *host, WeftJob *look);
 void weft_watch_claimed(WeftWatch *host, const WeftJob *look);
+/* May what runs on hosts that are lost be given up? Whoever ends a stay says that he was the owner of its host: its domain is
+ * destroyed when the host is back. */
+gboolean weft_hosts_may_give_up(const WeftHosts *hosts);
 /* It is not watched any more. */
 void weft_watch_forget_owner(WeftWatch *host);
 

@@ -3,6 +3,7 @@
 import shutil
 
 from harness.wait import until
+from test_wrong_store import settle, starts
 
 
 def states(weft):
@@ -209,3 +210,47 @@ def test_a_node_of_a_host_that_was_taken_keeps_its_devices(site, request):
     until(lambda: "held" in states(weft).values(), "the first finds out")
     until(lambda: "cannot be reached" in (weft.client.cluster("cfd")["reason"] or ""), lambda: f"{weft.client.cluster('cfd')}")
     assert not any(line.startswith("-") for line in weft.world.plugged(node["host"], f"weft-{node['id']}"))
+
+
+def test_the_second_gives_nothing_up_on_a_host_that_it_does_not_reach(site, request):
+    """The store was moved, and the new machine cannot reach one of the hosts at first: nothing there has ever stopped."""
+    weft = site(hosts=3)
+    weft.client.create("cfd", 3, layout="spread")
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    weft.stop()
+    before = starts(weft)
+    moved = twin_of(weft)
+    request.addfinalizer(moved.remove)
+    weft.world.lose("n2")
+    moved.start()
+    request.addfinalizer(moved.stop)
+    until(lambda: states(moved) == {"n1": "held", "n2": "lost", "n3": "held"}, lambda: f"{states(moved)}")
+    assert any(event["type"] == "host-lost" and "are left until it is known whose" in event["message"] for event in moved.client.events())
+    weft.world.bring_back("n2")
+    until(lambda: all_are(moved, "held"), lambda: f"{states(moved)}")
+    assert not moved.dump().values("ended") and starts(weft) == before
+    moved.cli("site", "take", "--yes", "n1", "n2", "n3")
+    until(lambda: all_are(moved, "up"), lambda: f"{states(moved)}")
+    moved.client.wait_phase("cfd", "ready")
+    settle(moved)
+    assert starts(weft) == before
+
+
+def test_a_host_that_stays_away_is_given_up_once_the_others_are_taken(site, request):
+    """An operator has said that the moved store is the right one: its nodes are healed."""
+    weft = site(hosts=3)
+    weft.client.create("cfd", 2, layout="spread")
+    weft.client.wait_phase("cfd", "ready")
+    weft.stop()
+    moved = twin_of(weft)
+    request.addfinalizer(moved.remove)
+    away = weft.dump().values("node").popitem()[1]["host"]
+    others = sorted({"n1", "n2", "n3"} - {away})
+    weft.world.lose(away)
+    moved.start()
+    request.addfinalizer(moved.stop)
+    until(lambda: states(moved) == {away: "lost"} | dict.fromkeys(others, "held"), lambda: f"{states(moved)}")
+    moved.cli("site", "take", "--yes", *others)
+    until(lambda: {node["host"] for node in moved.client.nodes("cfd")} == set(others), lambda: f"{moved.client.nodes('cfd')}")
+    moved.client.wait_phase("cfd", "ready")
