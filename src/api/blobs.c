@@ -2,14 +2,16 @@
 
 #include "blob-file.h"
 #include "clock-trust.h"
+#include "clock.h"
 #include "errors.h"
 #include "records.h"
 #include "wakeup.h"
+#include "workers.h"
 
 #include <errno.h>
 #include <glib/gstdio.h>
 
-#define WORKERS 2
+#define WORKERS 2    /* that write and remove */
 #define FILES_MAX 16 /* whose sums are remembered; others are summed again when they go on */
 #define FORGOTTEN (24 * 3600 * (gint64)G_USEC_PER_SEC)
 
@@ -26,12 +28,13 @@ struct WeftBlobs {
     GHashTable *doomed;      /* digests of files that go soon, unless somebody wants them by then: nobody sees them */
     GHashTable *files;       /* digest to WeftBlobFile that nobody writes to */
     GHashTable *busy;        /* digests that somebody writes to */
-    GThreadPool *workers;
-    GAsyncQueue *done; /* Job */
+    WeftWorkers *readers;
+    GThreadPool *workers; /* what waits for them is done before the end */
+    GAsyncQueue *done;    /* Job */
     GSource *wakeup;
 };
 
-/* Without read and written: the file is removed. */
+/* Without written: the file is removed. */
 typedef struct {
     char *digest;
     WeftBlobFile *file;
@@ -39,9 +42,7 @@ typedef struct {
     WeftBlob blob;
     GError *error;
     WeftBlobWritten written;
-    WeftBlobRead read; /* instead of writing */
-    ino_t inode;       /* of the file that is removed, and not of another that came in its place */
-    GBytes *bytes;     /* that were read */
+    ino_t inode; /* of the file that is removed, and not of another that came in its place */
     gpointer data;
 } Job;
 
@@ -337,7 +338,6 @@ static void
 job_free(Job *job)
 {
     g_clear_error(&job->error);
-    g_clear_pointer(&job->bytes, g_bytes_unref);
     g_clear_pointer(&job->piece.bytes, g_byte_array_unref);
     g_free(job->digest);
     g_free(job);
@@ -348,15 +348,12 @@ work(gpointer data, gpointer user_data)
 {
     Job *job = data;
     WeftBlobs *blobs = user_data;
-    if (!job->read && !job->written) {
+    if (!job->written) {
         remove_doomed(blobs, job->digest, job->inode);
         job_free(job);
         return;
     }
-    if (job->read)
-        job->bytes = weft_blob_file_read(blobs->folder, job->digest, job->piece.offset, job->piece.total, &job->error);
-    else
-        weft_blob_file_write(job->file, &job->piece, &job->blob, &job->error);
+    weft_blob_file_write(job->file, &job->piece, &job->blob, &job->error);
     g_async_queue_push(blobs->done, job);
     weft_wakeup_ask(blobs->wakeup);
 }
@@ -371,22 +368,27 @@ remember_sum(WeftBlobs *blobs, Job *job)
         weft_blob_file_free(job->file);
 }
 
+/* FALSE: there was none. */
+static gboolean
+deliver_one(WeftBlobs *blobs)
+{
+    Job *job = g_async_queue_try_pop(blobs->done);
+    if (!job)
+        return FALSE;
+    g_hash_table_remove(blobs->busy, job->digest);
+    remember_sum(blobs, job);
+    job->written(&job->blob, job->error, job->data);
+    job_free(job);
+    return TRUE;
+}
+
+/* One at a time, so that a burst of them keeps nobody waiting. */
 static void
 deliver(gpointer data)
 {
     WeftBlobs *blobs = data;
-    Job *job;
-    while ((job = g_async_queue_try_pop(blobs->done))) {
-        if (job->read) {
-            job->read(job->bytes, job->error, job->data);
-            job_free(job);
-            continue;
-        }
-        g_hash_table_remove(blobs->busy, job->digest);
-        remember_sum(blobs, job);
-        job->written(&job->blob, job->error, job->data);
-        job_free(job);
-    }
+    if (deliver_one(blobs))
+        weft_wakeup_ask(blobs->wakeup);
 }
 
 static WeftBlobFile *
@@ -422,15 +424,63 @@ weft_blobs_write(WeftBlobs *blobs, const WeftBlobPiece *piece, WeftBlobWritten w
     g_thread_pool_push(blobs->workers, job, NULL);
 }
 
-void
-weft_blobs_read(WeftBlobs *blobs, const WeftBlobPiece *piece, WeftBlobRead read, gpointer data)
+/* --- reading --- */
+
+typedef struct {
+    const char *folder;
+    char *digest;
+    guint64 offset;
+    guint64 length;
+    GBytes *bytes;
+    GError *error;
+    gint64 took;
+    WeftBlobRead read;
+    gpointer data;
+    GDestroyNotify free_data;
+} Reading;
+
+static void
+reading_free(gpointer data)
 {
-    Job *job = g_new0(Job, 1);
-    job->digest = g_strdup(piece->digest);
-    job->piece = *piece;
-    job->read = read;
-    job->data = data;
-    g_thread_pool_push(blobs->workers, job, NULL);
+    Reading *reading = data;
+    reading->free_data(reading->data);
+    g_clear_pointer(&reading->bytes, g_bytes_unref);
+    g_clear_error(&reading->error);
+    g_free(reading->digest);
+    g_free(reading);
+}
+
+/* thread: a reader */
+static void
+reading_run(gpointer data)
+{
+    Reading *reading = data;
+    gint64 since = weft_clock_thread();
+    reading->bytes = weft_blob_file_read(reading->folder, reading->digest, reading->offset, reading->length, &reading->error);
+    reading->took = weft_clock_thread() - since;
+}
+
+static void
+reading_done(gpointer data)
+{
+    const Reading *reading = data;
+    reading->read(reading->bytes, reading->took, reading->error, reading->data);
+}
+
+void
+weft_blobs_read(WeftBlobs *blobs, const WeftBlobPiece *piece, WeftBlobRead read, gpointer data, GDestroyNotify free_data)
+{
+    Reading *reading = g_new(Reading, 1);
+    *reading = (Reading){
+        .folder = blobs->folder,
+        .digest = g_strdup(piece->digest),
+        .offset = piece->offset,
+        .length = piece->total,
+        .read = read,
+        .data = data,
+        .free_data = free_data,
+    };
+    weft_workers_push(blobs->readers, &(WeftTask){ reading_run, reading_done, reading_free, reading });
 }
 
 gboolean
@@ -554,6 +604,7 @@ weft_blobs_new(WeftStore *store, const char *folder, guint64 reserve, GError **e
         return NULL;
     blobs->done = g_async_queue_new();
     blobs->wakeup = weft_wakeup_new(deliver, blobs);
+    blobs->readers = weft_workers_new(WEFT_BLOB_READERS, 0);
     blobs->workers = g_thread_pool_new(work, blobs, WORKERS, FALSE, NULL);
     blobs->watch = weft_store_watch(store, on_changes, blobs);
     return g_steal_pointer(&blobs);
@@ -566,8 +617,10 @@ weft_blobs_free(WeftBlobs *blobs)
         return;
     if (blobs->workers) {
         weft_store_unwatch(blobs->store, blobs->watch);
+        weft_workers_free(blobs->readers);
         g_thread_pool_free(blobs->workers, FALSE, TRUE);
-        deliver(blobs);
+        while (deliver_one(blobs))
+            ;
         g_source_destroy(blobs->wakeup);
         g_source_unref(blobs->wakeup);
         g_async_queue_unref(blobs->done);

@@ -5,7 +5,8 @@
  * before any of them did. What none of them names for a day is removed at the next start: uploads that nobody ended, and what a
  * crash left between an image's end and its files'.
  *
- * thread: main, but for looks, heads and pins, which are for any. Bytes are written and summed on workers. */
+ * thread: main, but for looks, heads and pins, which are for any. Bytes are written and summed on workers, and read on others:
+ * a file that does not answer keeps nobody from writing. */
 #pragma once
 
 #include "checkpoint.h"
@@ -15,6 +16,10 @@
 #include <glib.h>
 
 typedef struct WeftBlobs WeftBlobs;
+
+/* Threads that read. Whoever has so many reads at the same time at most, as shares.h counts them, has none that waits for
+ * another. */
+#define WEFT_BLOB_READERS 16
 
 /* Makes the folder where it is missing. reserve: bytes that uploads leave free. */
 WeftBlobs *weft_blobs_new(WeftStore *store, const char *folder, guint64 reserve, GError **error);
@@ -46,9 +51,11 @@ typedef struct WeftBlobPiece {
 typedef void (*WeftBlobWritten)(const WeftBlob *blob, const GError *error, gpointer data);
 void weft_blobs_write(WeftBlobs *blobs, const WeftBlobPiece *piece, WeftBlobWritten written, gpointer data);
 
-/* Reads total bytes from the offset on, fewer at the end; none behind it. */
-typedef void (*WeftBlobRead)(GBytes *bytes, const GError *error, gpointer data);
-void weft_blobs_read(WeftBlobs *blobs, const WeftBlobPiece *piece, WeftBlobRead read, gpointer data);
+/* took: processor time of the thread that read, in microseconds. */
+typedef void (*WeftBlobRead)(GBytes *bytes, gint64 took, const GError *error, gpointer data);
+/* Reads total bytes from the offset on, fewer at the end; none behind it. read is called once, unless the blobs were freed
+ * before; free_data is last of all, also where nobody waits for the bytes any more. */
+void weft_blobs_read(WeftBlobs *blobs, const WeftBlobPiece *piece, WeftBlobRead read, gpointer data, GDestroyNotify free_data);
 
 /* As long as a pin is there, the files that the image names stay, whichever images go. It may outlive the blobs. */
 typedef struct WeftBlobPin WeftBlobPin;

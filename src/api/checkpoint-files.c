@@ -63,10 +63,27 @@ find_file(const WeftCheckpoint *checkpoint, const char *digest)
     return NULL;
 }
 
+/* A read that hangs cannot be ended: it keeps its thread, and so its share, though its client has gone. */
+typedef struct {
+    WeftRequest *request;
+    WeftShare *share;
+} Reading;
+
 static void
-piece_read(GBytes *bytes, const GError *error, gpointer data)
+reading_free(gpointer data)
 {
-    g_autoptr(WeftRequest) request = data;
+    Reading *reading = data;
+    weft_share_free(reading->share);
+    weft_request_unref(reading->request);
+    g_free(reading);
+}
+
+static void
+piece_read(GBytes *bytes, gint64 took, const GError *error, gpointer data)
+{
+    WeftRequest *request = ((const Reading *)data)->request;
+    g_auto(WeftMeter) meter = weft_meter_start(request);
+    weft_request_charge(request, took);
     if (!request->connection)
         return;
     if (error)
@@ -79,7 +96,15 @@ static void
 read_piece(WeftRequest *request, gpointer data)
 {
     g_autofree WeftBlobPiece *piece = data;
-    weft_blobs_read(request->blobs, piece, piece_read, weft_request_ref(request));
+    g_autoptr(GError) busy = NULL;
+    WeftShare *share = weft_request_take(request, WEFT_SHARE_PIECES, &busy);
+    if (!share) {
+        weft_request_fail(request, busy);
+        return;
+    }
+    Reading *reading = g_new(Reading, 1);
+    *reading = (Reading){ weft_request_ref(request), share };
+    weft_blobs_read(request->blobs, piece, piece_read, reading, reading_free);
 }
 
 gboolean

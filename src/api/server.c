@@ -553,6 +553,7 @@ weft_server_new(WeftStore *store, const WeftApiOptions *options, WeftBlobs *blob
         [WEFT_SHARE_TRIALS] = options->trials,
         [WEFT_SHARE_QUESTIONS] = options->questions,
         [WEFT_SHARE_UPLOADS] = options->uploads,
+        [WEFT_SHARE_PIECES] = WEFT_BLOB_READERS,
     });
     server->budgets = weft_budgets_new(
         &(WeftBudgetLimits){ options->requests_per_second, options->requests_burst, options->processor_per_tenant });

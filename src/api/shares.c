@@ -14,6 +14,7 @@ static const struct {
     [WEFT_SHARE_TRIALS] = { "dry runs", 4, 8 },
     [WEFT_SHARE_QUESTIONS] = { "questions to hosts and fabrics", 8, 8 },
     [WEFT_SHARE_UPLOADS] = { "long uploads", 8, 8 },
+    [WEFT_SHARE_PIECES] = { "pieces of files that are being read", 4, 8 },
 };
 
 typedef struct {

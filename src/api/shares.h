@@ -20,6 +20,7 @@ typedef enum {
     WEFT_SHARE_TRIALS,
     WEFT_SHARE_QUESTIONS,
     WEFT_SHARE_UPLOADS,
+    WEFT_SHARE_PIECES,
     WEFT_SHARE_KINDS
 } WeftShareKind;
 

@@ -13,6 +13,8 @@ import pytest
 from harness.wait import PATIENCE, until
 from harness.weft import Client, UnixConnection
 from harness.wire import raw, request_text
+from test_checkpoints import COLD, files
+from test_images import upload
 
 USERS = [{"name": f"acme-{n}", "tenant": "acme", "role": "member"} for n in range(4)]
 UPGRADE = ("Connection: Upgrade", "Upgrade: weft-session/1")
@@ -279,3 +281,50 @@ def test_slow_reads_of_one_tenant_hold_nobody_up(site):
         answers = [connection.recv(4096) for connection in waiting]
         os.close(writer)
     assert all(answer.startswith(b"HTTP/1.1 500") for answer in answers), answers
+
+
+def take_checkpoint(weft, tenant):
+    """A checkpoint "saved" of a tenant's own. Returns the path of a file of it."""
+    before = files(weft)
+    weft.client.create("cfd", 1, tenant=tenant, **COLD)
+    weft.client.wait_phase("cfd", "ready", tenant=tenant)
+    weft.client.expect(201, "POST", f"/v1/clusters/cfd/checkpoints?tenant={tenant}", {"name": "saved"})
+    until(lambda: weft.client.get("/v1/checkpoints/saved", tenant=tenant)["state"] == "complete", "it is made")
+    return weft.root / "images" / min(files(weft) - before)
+
+
+@contextlib.contextmanager
+def unanswering(path):
+    """Whoever opens the file in this scope waits until its end; then the file is as it was."""
+    aside = path.with_name("aside")
+    path.rename(aside)
+    os.mkfifo(path)
+    try:
+        yield
+    finally:
+        writer = os.open(path, os.O_RDWR)
+        aside.rename(path)
+    os.close(writer)
+
+
+def piece_path(path):
+    return f"/v1/checkpoints/saved/files/{path.name}"
+
+
+def test_files_that_do_not_answer_hold_up_who_reads_them(site):
+    """All that acme may read of checkpoints at the same time hangs, and nobody waits for it any more: others read theirs, operators write, and acme gets no more
+    threads than it has until these come back."""
+    weft, tokens = crowded(site)
+    mine, theirs = (take_checkpoint(weft, tenant) for tenant in ("acme", "umbrella"))
+    member = Client(lambda: UnixConnection(weft.socket), tokens[0])
+    with unanswering(mine), contextlib.ExitStack() as stack:
+        asking = [stack.enter_context(contextlib.closing(raw(weft, request_text(piece_path(mine), token)))) for token in tokens for _ in range(5)]
+        refused = until(lambda: len(told := select.select(asking, [], [], 0)[0]) == len(asking) - 7 and told, "acme has seven of sixteen, the others are refused")
+        assert {connection.recv(4096)[:12] for connection in refused} == {BUSY}
+        stack.close()
+        answer = member.request("GET", piece_path(mine))
+        assert answer.status == 429 and "pieces of files that are being read" in answer.json["detail"]
+        assert client(weft, "umbrella-member").request("GET", piece_path(theirs)).status == 200
+        assert client(weft, "olga").request("GET", piece_path(theirs) + "?tenant=umbrella").status == 200
+        upload(weft.client, b"of an operator")
+    until(lambda: member.request("GET", piece_path(mine)).status == 200, "acme reads what it may again")
