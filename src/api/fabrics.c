@@ -165,7 +165,7 @@ weft_handle_partition_release(WeftRequest *request, GError **error)
         !check_release(request, pkey, name, error))
         return FALSE;
     WeftTxn *txn = weft_txn_new("partition-released");
-    weft_txn_rest_pkey(txn, fabric, pkey, name, weft_clock_now());
+    weft_txn_rest_pkey(txn, fabric, pkey, name, NULL, weft_clock_now());
     weft_txn_tell(txn, "partition-released", NULL, NULL, "%s released partition 0x%04x (%s) of fabric %s",
                   request->principal->name, pkey, name, fabric);
     return weft_request_commit(request, txn, weft_reply_new(204, NULL));

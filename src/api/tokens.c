@@ -105,6 +105,15 @@ secret_reply(const WeftToken *token, const char *secret)
     return reply;
 }
 
+/* Of its tenant: whoever makes and revokes tokens all day pushes out no events but its own. */
+static void
+tell(WeftTxn *txn, const char *type, const WeftToken *token, char *message)
+{
+    WeftEvent event = { .type = (char *)type, .tenant = token->tenant, .message = message };
+    weft_txn_put_event(txn, &event);
+    g_free(message);
+}
+
 gboolean
 weft_handle_token_make(WeftRequest *request, GError **error)
 {
@@ -122,8 +131,8 @@ weft_handle_token_make(WeftRequest *request, GError **error)
     WeftTxn *txn = weft_txn_new("token-made");
     weft_txn_put_token(txn, token, WEFT_ABSENT);
     weft_txn_expect(txn, WEFT_KIND_PRINCIPAL, principal->name, revision);
-    weft_txn_tell(txn, "token-made", NULL, NULL, "%s made token %s for %s", request->principal->name, token->id,
-                  principal->name);
+    tell(txn, "token-made", token,
+         g_strdup_printf("%s made token %s for %s", request->principal->name, token->id, principal->name));
     return weft_request_commit(request, txn, secret_reply(token, secret));
 }
 
@@ -144,7 +153,7 @@ weft_handle_token_revoke(WeftRequest *request, GError **error)
 
     WeftTxn *txn = weft_txn_new("token-revoked");
     weft_txn_delete(txn, WEFT_KIND_TOKEN, id, revision);
-    weft_txn_tell(txn, "token-revoked", NULL, NULL, "%s revoked token %s of %s", request->principal->name, id,
-                  token->principal);
+    tell(txn, "token-revoked", token,
+         g_strdup_printf("%s revoked token %s of %s", request->principal->name, id, token->principal));
     return weft_request_commit(request, txn, weft_reply_new(204, NULL));
 }

@@ -244,7 +244,8 @@ void weft_subnets_hint(WeftSubnets *subnets, const char *fabric);
 /* Somebody gave it another map, or it has a host of which the ports are not known yet. No such fabric: nothing happens. */
 void weft_subnets_map_changed(WeftSubnets *subnets, const char *fabric);
 
-/* A free partition number that has rested, held for the cluster; 0 and EXHAUSTED: none is left. */
+/* A free partition number that has rested, held for the cluster; 0 and EXHAUSTED: none is left, or as many of its tenant's rest
+ * as are left, so that nobody puts them all to rest by making clusters and deleting them. */
 guint weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key, const char *cluster_id,
                              GError **error);
 /* It is the cluster's, by its record. */
@@ -257,9 +258,9 @@ void weft_subnets_rest_changed(WeftSubnets *subnets, const char *fabric, const c
 /* Whether the partition of that number is left alone, though it carries weft's mark: no record says that it has ended. */
 gboolean weft_subnets_is_unproved(const WeftSubnets *subnets, const char *fabric, guint pkey);
 /* It was in use until now, and the store knows that it rests (weft_txn_rest_pkey()). */
-void weft_subnets_free_pkey(WeftSubnets *subnets, const char *fabric, guint pkey);
+void weft_subnets_free_pkey(WeftSubnets *subnets, const char *fabric, guint pkey, const char *tenant);
 /* The cluster has another number now, since somebody else's partition has this one: its own has ended there. */
-void weft_subnets_leave_pkey(WeftSubnets *subnets, const char *fabric, guint pkey, const char *cluster_id);
+void weft_subnets_leave_pkey(WeftSubnets *subnets, const char *fabric, guint pkey, const WeftCluster *cluster);
 /* Deletes what is written of numbers that have rested, of so many at most. */
 void weft_subnets_prune(WeftSubnets *subnets, WeftTxn *txn, guint most);
 /* Is the number known to be the site's own? */

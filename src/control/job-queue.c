@@ -15,8 +15,10 @@ typedef struct Turn {
 
 struct WeftJobQueue {
     guint workers, per_host;
+    gboolean lasting;
     guint running;
     GHashTable *busy;  /* host to how many run there */
+    GHashTable *own;   /* tenant to how many of its jobs run */
     GHashTable *turns; /* tenant to Turn, while it has jobs */
     GQueue order;      /* Turn: the first is next */
 };
@@ -41,12 +43,14 @@ turn_free(gpointer data)
 }
 
 WeftJobQueue *
-weft_job_queue_new(guint workers, guint per_host)
+weft_job_queue_new(guint workers, guint per_host, gboolean lasting)
 {
     WeftJobQueue *queue = g_new0(WeftJobQueue, 1);
     queue->workers = workers;
     queue->per_host = per_host;
+    queue->lasting = lasting;
     queue->busy = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    queue->own = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     queue->turns = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, turn_free);
     return queue;
 }
@@ -57,6 +61,7 @@ weft_job_queue_free(WeftJobQueue *queue)
     g_queue_clear(&queue->order);
     g_hash_table_unref(queue->turns);
     g_hash_table_unref(queue->busy);
+    g_hash_table_unref(queue->own);
     g_free(queue);
 }
 
@@ -150,9 +155,24 @@ leave_turns(WeftJobQueue *queue, WeftJob *job)
 }
 
 static guint
-count_on(const WeftJobQueue *queue, const char *host)
+count(GHashTable *counts, const char *whose)
 {
-    return GPOINTER_TO_UINT(g_hash_table_lookup(queue->busy, host));
+    return GPOINTER_TO_UINT(g_hash_table_lookup(counts, whose));
+}
+
+static void
+set_count(GHashTable *counts, const char *whose, guint n)
+{
+    if (n)
+        g_hash_table_insert(counts, g_strdup(whose), GUINT_TO_POINTER(n));
+    else
+        g_hash_table_remove(counts, whose);
+}
+
+static gboolean
+may_begin(const WeftJobQueue *queue, const Turn *turn)
+{
+    return !queue->lasting || !*turn->tenant || count(queue->own, turn->tenant) < queue->workers - queue->running;
 }
 
 /* Of hosts on which as many run as may, there are at most as many as there are workers. */
@@ -161,7 +181,7 @@ take_from(const WeftJobQueue *queue, Turn *turn)
 {
     for (guint n = g_queue_get_length(&turn->order); n; n--) {
         Lane *lane = g_queue_pop_head(&turn->order);
-        WeftJob *job = count_on(queue, lane->host) < queue->per_host ? g_queue_pop_head(&lane->jobs) : NULL;
+        WeftJob *job = count(queue->busy, lane->host) < queue->per_host ? g_queue_pop_head(&lane->jobs) : NULL;
         if (g_queue_is_empty(&lane->jobs))
             g_hash_table_remove(turn->lanes, lane->host);
         else
@@ -178,7 +198,7 @@ weft_job_queue_begin(WeftJobQueue *queue)
     WeftJob *job = NULL;
     for (guint n = g_queue_get_length(&queue->order); n && !job && queue->running < queue->workers; n--) {
         Turn *turn = g_queue_pop_head(&queue->order);
-        job = take_from(queue, turn);
+        job = may_begin(queue, turn) ? take_from(queue, turn) : NULL;
         if (g_queue_is_empty(&turn->order))
             g_hash_table_remove(queue->turns, turn->tenant);
         else
@@ -188,19 +208,17 @@ weft_job_queue_begin(WeftJobQueue *queue)
         return NULL;
     leave_turns(queue, job);
     queue->running++;
-    g_hash_table_insert(queue->busy, g_strdup(job->host), GUINT_TO_POINTER(count_on(queue, job->host) + 1));
+    set_count(queue->busy, job->host, count(queue->busy, job->host) + 1);
+    set_count(queue->own, tenant_of(job), count(queue->own, tenant_of(job)) + 1);
     return job;
 }
 
 void
 weft_job_queue_end(WeftJobQueue *queue, const WeftJob *job)
 {
-    guint left = count_on(queue, job->host) - 1;
     queue->running--;
-    if (left)
-        g_hash_table_insert(queue->busy, g_strdup(job->host), GUINT_TO_POINTER(left));
-    else
-        g_hash_table_remove(queue->busy, job->host);
+    set_count(queue->busy, job->host, count(queue->busy, job->host) - 1);
+    set_count(queue->own, tenant_of(job), count(queue->own, tenant_of(job)) - 1);
 }
 
 gboolean

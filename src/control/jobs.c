@@ -43,10 +43,13 @@ static const Purpose purpose_of[WEFT_STEPS] = {
     [WEFT_STEP_RESUME] = DO,  [WEFT_STEP_MEASURE] = LOOK, [WEFT_STEP_MOVE] = CARRY,
 };
 
-/* One of so many workers, and of those for one host. */
+/* One of so many workers, and of those for one host; whether a tenant's jobs may last, and so leave half to others. */
 static const struct {
     guint all, host;
-} shares[PURPOSES] = { [LOOK] = { 2, 2 }, [TALK] = { 2, 1 }, [DO] = { 1, 1 }, [CARRY] = { 4, 2 }, [ANSWER] = { 2, 2 } };
+    gboolean lasting;
+} shares[PURPOSES] = {
+    [LOOK] = { 2, 2 }, [TALK] = { 2, 1 }, [DO] = { 1, 1 }, [CARRY] = { 4, 2, TRUE }, [ANSWER] = { 2, 2 },
+};
 
 typedef struct Pool {
     GThreadPool *threads;
@@ -417,7 +420,8 @@ weft_jobs_new(WeftHypervisor *hv, guint workers, guint workers_per_host)
     jobs->hv = hv;
     for (guint i = 0; i < PURPOSES; i++) {
         guint all = MAX(workers / shares[i].all, 1), host = MAX(workers_per_host / shares[i].host, 1);
-        jobs->pools[i] = (Pool){ g_thread_pool_new(run, jobs, (int)all, FALSE, NULL), weft_job_queue_new(all, host) };
+        jobs->pools[i] =
+            (Pool){ g_thread_pool_new(run, jobs, (int)all, FALSE, NULL), weft_job_queue_new(all, host, shares[i].lasting) };
     }
     jobs->pending = g_hash_table_new(NULL, NULL);
     jobs->wakeup = weft_wakeup_new(deliver, jobs);

@@ -40,6 +40,8 @@ typedef struct WeftQueueLook {
     char *key;
     WeftWaitWhy told; /* why it was told before, … */
     gboolean stale;   /* … and that is to be told in words again, even if it is the same */
+    gboolean doubted; /* … as what the words were about has changed since */
+    gint64 asked;     /* monotonic */
     /* The answer. */
     WeftQueueAsk *ask; /* NULL: it was not looked at, or does not wait any more */
     WeftWait wait;

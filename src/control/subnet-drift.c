@@ -209,7 +209,7 @@ forget_foreign(WeftSubnet *subnet, GHashTable *present)
         if (!weft_holder_is_foreign(((const WeftPkeyHold *)hold)->holder) || g_hash_table_contains(present, pkey))
             continue;
         g_hash_table_iter_remove(&iter);
-        weft_subnet_rest(subnet, GPOINTER_TO_UINT(pkey), NULL, weft_clock_now());
+        weft_subnet_rest(subnet, GPOINTER_TO_UINT(pkey), NULL, NULL, weft_clock_now());
         any = TRUE;
     }
     if (any)

@@ -54,6 +54,7 @@ rest_free(gpointer data)
 {
     WeftPkeyRest *rest = data;
     g_free(rest->name);
+    g_free(rest->tenant);
     g_free(rest);
 }
 
@@ -65,9 +66,11 @@ weft_subnet_rests_new(void)
 
 /* A clock that was set back must not make it rest longer than it would from now. */
 void
-weft_subnet_rest(WeftSubnet *subnet, guint pkey, const char *name, gint64 freed)
+weft_subnet_rest(WeftSubnet *subnet, guint pkey, const char *name, const char *tenant, gint64 freed)
 {
-    WeftPkeyRest rest = { MIN(freed, weft_clock_now()) + subnet->control->options.pkey_rest, g_strdup(name) };
+    WeftPkeyRest rest = { .until = MIN(freed, weft_clock_now()) + subnet->control->options.pkey_rest,
+                          .name = g_strdup(name),
+                          .tenant = g_strdup(tenant) };
     g_hash_table_insert(subnet->resting, GUINT_TO_POINTER(pkey), g_memdup2(&rest, sizeof rest));
 }
 
@@ -105,6 +108,61 @@ rest_over(gpointer data)
 
 /* Those that wait for it look again as soon as there is one. */
 static void
+look_again(WeftSubnet *subnet, gint64 at, gint64 now)
+{
+    if (subnet->rested && subnet->rested_at <= at)
+        return;
+    g_clear_handle_id(&subnet->rested, g_source_remove);
+    subnet->rested_at = at;
+    subnet->rested = g_timeout_add((guint)MIN((at - now) / 1000 + 1, G_MAXINT), rest_over, subnet);
+}
+
+/* Numbers in weft's range that are neither held nor rest. */
+static guint
+count_free(const WeftSubnet *subnet, gint64 now)
+{
+    guint n = 0;
+    for (guint pkey = subnet->fabric->pkey_first; pkey <= subnet->fabric->pkey_last; pkey++)
+        n += !weft_subnet_holder(subnet, pkey) && !rests_until(subnet, pkey, now);
+    return n;
+}
+
+/* How many of a tenant's numbers rest, and until when the first does. */
+static guint
+count_resting(const WeftSubnet *subnet, const char *tenant, gint64 now, gint64 *ret_first)
+{
+    GHashTableIter iter;
+    gpointer value;
+    guint n = 0;
+    *ret_first = G_MAXINT64;
+    g_hash_table_iter_init(&iter, subnet->resting);
+    while (g_hash_table_iter_next(&iter, NULL, &value)) {
+        const WeftPkeyRest *rest = value;
+        if (rest->until <= now || g_strcmp0(rest->tenant, tenant) != 0)
+            continue;
+        *ret_first = MIN(*ret_first, rest->until);
+        n++;
+    }
+    return n;
+}
+
+/* Whoever makes clusters and deletes them again and again would put all numbers to rest, and nobody else got one. */
+static gboolean
+leaves_enough(WeftSubnet *subnet, const char *cluster_key, gint64 now, GError **error)
+{
+    g_autofree char *tenant = g_strndup(cluster_key, strcspn(cluster_key, "/"));
+    gint64 first;
+    guint resting = count_resting(subnet, tenant, now, &first);
+    if (resting == 0 || resting < count_free(subnet, now))
+        return TRUE;
+    look_again(subnet, first, now);
+    return weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
+                             "%u partition numbers of clusters that tenant %s has deleted rest before they are used again, as "
+                             "many as are left on fabric %s",
+                             resting, tenant, subnet->fabric->name);
+}
+
+static void
 refuse(WeftSubnet *subnet, gint64 first, gint64 now, GError **error)
 {
     const char *name = subnet->fabric->name;
@@ -118,8 +176,7 @@ refuse(WeftSubnet *subnet, gint64 first, gint64 now, GError **error)
     }
     g_set_error(error, WEFT_ERROR, WEFT_ERROR_EXHAUSTED,
                 "every partition number of fabric %s is in use, or rests before it is used again", name);
-    if (!subnet->rested)
-        subnet->rested = g_timeout_add((guint)MIN((first - now) / 1000 + 1, G_MAXINT), rest_over, subnet);
+    look_again(subnet, first, now);
 }
 
 guint
@@ -138,6 +195,8 @@ weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *clu
         weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "which partition numbers things on hosts have is not known yet");
         return 0;
     }
+    if (!leaves_enough(subnet, cluster_key, now, error))
+        return 0;
     for (guint i = 0; i < n; i++) {
         guint pkey = first + (subnet->next + i) % n;
         if (weft_subnet_holder(subnet, pkey) || weft_site_holds_number(subnet->control, subnet->fabric, pkey))
@@ -184,21 +243,21 @@ weft_subnets_return_pkey(WeftSubnets *subnets, const char *fabric, guint pkey)
 }
 
 void
-weft_subnets_free_pkey(WeftSubnets *subnets, const char *fabric, guint pkey)
+weft_subnets_free_pkey(WeftSubnets *subnets, const char *fabric, guint pkey, const char *tenant)
 {
     WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
     g_autofree char *name = subnet ? g_strdup(weft_subnet_held_name(subnet, pkey)) : NULL;
     if (drop(subnets, fabric, pkey, &subnet))
-        weft_subnet_rest(subnet, pkey, name, weft_clock_now());
+        weft_subnet_rest(subnet, pkey, name, tenant, weft_clock_now());
 }
 
 void
-weft_subnets_leave_pkey(WeftSubnets *subnets, const char *fabric, guint pkey, const char *cluster_id)
+weft_subnets_leave_pkey(WeftSubnets *subnets, const char *fabric, guint pkey, const WeftCluster *cluster)
 {
     WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
-    g_autofree char *name = weft_partition_name(cluster_id);
+    g_autofree char *name = weft_partition_name(cluster->id);
     if (subnet)
-        weft_subnet_rest(subnet, pkey, name, weft_clock_now());
+        weft_subnet_rest(subnet, pkey, name, cluster->tenant, weft_clock_now());
 }
 
 gboolean
@@ -248,9 +307,9 @@ load_rest(WeftSubnets *subnets, const WeftRecord *record)
     WeftSubnet *subnet = weft_subnet_find(subnets, record->scope);
     guint pkey;
     gint64 freed;
-    g_autofree char *name = NULL;
-    if (subnet && weft_record_pkey_rest(record, &pkey, &name, &freed))
-        weft_subnet_rest(subnet, pkey, name, freed);
+    g_autofree char *name = NULL, *tenant = NULL;
+    if (subnet && weft_record_pkey_rest(record, &pkey, &name, &tenant, &freed))
+        weft_subnet_rest(subnet, pkey, name, tenant, freed);
 }
 
 void

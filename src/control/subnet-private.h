@@ -24,6 +24,7 @@ typedef struct WeftSubnet {
     GHashTable *resting; /* number to WeftPkeyRest */
     guint next;          /* numbers are given in turn */
     guint rested;        /* timer: somebody waits for one that rests */
+    gint64 rested_at;    /* … until then */
 
     /* subnet-wire.c */
     GPtrArray *wires;    /* clusters on their way into the fabric */
@@ -102,6 +103,7 @@ weft_holder_is_foreign(const char *holder)
 typedef struct WeftPkeyRest {
     gint64 until; /* nobody gets it before */
     char *name;   /* of the partition that had it; NULL: the site's */
+    char *tenant; /* whose cluster had it; NULL: nobody's */
 } WeftPkeyRest;
 
 struct WeftSubnets {
@@ -120,7 +122,7 @@ const char *weft_subnet_holder(const WeftSubnet *subnet, guint pkey); /* NULL: n
 /* Of the partition that the holder has there; NULL: nobody holds it. */
 const char *weft_subnet_held_name(const WeftSubnet *subnet, guint pkey);
 /* It was in use until now. name: of its partition; NULL: the site's. */
-void weft_subnet_rest(WeftSubnet *subnet, guint pkey, const char *name, gint64 freed);
+void weft_subnet_rest(WeftSubnet *subnet, guint pkey, const char *name, const char *tenant, gint64 freed);
 /* Of the partition that had this number last; NULL: not known, or it is long ago. */
 const char *weft_subnet_rested_name(const WeftSubnet *subnet, guint pkey);
 /* Whether the number is one of weft's here: for clusters, shared, or shared until lately. */

@@ -5,12 +5,13 @@
 #include "wakeup.h"
 #include "work.h"
 
-#define LOOKS_MAX 128                     /* in one errand */
-#define TELL_PAUSE 100                    /* milliseconds, then it goes on */
-#define SWEEP_INTERVAL G_USEC_PER_SEC     /* how often the first ones are looked at */
-#define STALE_AFTER (60 * G_USEC_PER_SEC) /* what is scarce is looked at again, for those that look at it */
-#define SWEEP_FIRST 128                   /* … of those that wait */
-#define VIEW_MAX 1000                     /* items of a list */
+#define LOOKS_MAX 128                       /* in one errand */
+#define TELL_PAUSE 100                      /* milliseconds, then it goes on */
+#define SWEEP_INTERVAL G_USEC_PER_SEC       /* how often the first ones are looked at */
+#define STALE_AFTER (60 * G_USEC_PER_SEC)   /* what is scarce is looked at again, for those that look at it */
+#define SPEAK_INTERVAL (2 * G_USEC_PER_SEC) /* … and at most as often where hosts or fabrics have changed */
+#define SWEEP_FIRST 128                     /* … of those that wait */
+#define VIEW_MAX 1000                       /* items of a list */
 
 /* --- why --- */
 
@@ -63,13 +64,16 @@ try_shunned(WeftTurns *turns, WeftWaiter *waiter, WeftWaitWhy why)
     return TRUE;
 }
 
-static void
+/* TRUE: these are other words than before. */
+static gboolean
 note_refusal(WeftWaiter *waiter, const WeftQueueLook *look)
 {
+    gboolean differs = g_strcmp0(waiter->refusal, look->refusal) != 0;
     g_free(waiter->refusal);
     waiter->refusal = g_strdup(look->refusal);
-    waiter->explained = g_get_monotonic_time();
+    waiter->explained = look->asked;
     waiter->viewed = FALSE;
+    return differs;
 }
 
 /* What changed since it was told; a promise that moves is not told. */
@@ -79,11 +83,11 @@ tell(WeftTurns *turns, WeftWaiter *waiter, const WeftQueueLook *look)
     const WeftWait *wait = &look->wait;
     weft_waiter_move(waiter, NULL);
     waiter->wait = *wait;
-    if (look->explained)
-        note_refusal(waiter, look);
+    gboolean differs = look->explained && note_refusal(waiter, look);
     if (try_shunned(turns, waiter, wait->why))
         return;
-    if (wait->why == waiter->told && !(look->explained && is_older(waiter->spoken, STALE_AFTER)))
+    gboolean stale = look->explained && is_older(waiter->spoken, STALE_AFTER);
+    if (wait->why == waiter->told && !stale && !(differs && look->doubted))
         return;
     waiter->told = wait->why;
     waiter->spoken = g_get_monotonic_time();
@@ -119,7 +123,9 @@ weft_turns_list_looks(WeftTurns *turns)
         WeftQueueLook *look = g_new0(WeftQueueLook, 1);
         look->key = g_strdup(waiter->work->key);
         look->told = waiter->told;
-        look->stale = is_older(waiter->explained, waiter->viewed ? SWEEP_INTERVAL : STALE_AFTER);
+        look->asked = g_get_monotonic_time();
+        look->doubted = waiter->explained < turns->doubted && is_older(waiter->spoken, SPEAK_INTERVAL);
+        look->stale = look->doubted || is_older(waiter->explained, waiter->viewed ? SWEEP_INTERVAL : STALE_AFTER);
         g_ptr_array_add(looks, look);
     }
     return looks;

@@ -308,6 +308,7 @@ weft_turns_doubt(WeftTurns *turns)
 {
     weft_queue_worker_doubt(turns->worker);
     turns->sweep_all = TRUE;
+    turns->doubted = g_get_monotonic_time();
     weft_turns_wake(turns);
 }
 

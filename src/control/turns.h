@@ -29,7 +29,7 @@ typedef struct WeftWaiter {
     WeftWaitWhy told;
     gboolean viewed;  /* somebody has read why, and may do so again */
     char *refusal;    /* why there is no place for it, as of then */
-    gint64 explained; /* monotonic; 0: never */
+    gint64 explained; /* monotonic: as of when; 0: never */
     gint64 spoken;    /* … when it was last told */
     char *refused;    /* why it could not start although there is room; NULL: it was not tried */
 } WeftWaiter;
@@ -59,6 +59,7 @@ struct WeftTurns {
     guint teller;       /* until more is told */
     gint64 swept;       /* monotonic, when the first ones were last looked at for what to tell */
     gboolean sweep_all; /* … and all have to be */
+    gint64 doubted;     /* monotonic, when hosts or fabrics last changed */
     WeftPast *past;
     WeftBookings *bookings;
     guint64 runs, started, preempted;

@@ -562,7 +562,7 @@ put_status(WeftWork *work, WeftTxn *txn)
     /* A manager with older partitions may bring it back under that number: then it has ended there. */
     g_autofree char *partition = weft_partition_name(work->cluster->id);
     if (work->pkey_left)
-        weft_txn_rest_pkey(txn, work->status->fabric, work->pkey_left, partition, weft_clock_now());
+        weft_txn_rest_pkey(txn, work->status->fabric, work->pkey_left, partition, work->cluster->tenant, weft_clock_now());
     work->status_dirty = FALSE;
     work->status_writing = TRUE;
     if (work->told_phase == (int)work->status->phase)
@@ -604,10 +604,10 @@ take_over(WeftWork *work, gint64 revision)
         work->preempt = NULL;
     weft_expiry_set(work->control->expiry, work->key, work->finishing ? NULL : work->status);
     if (work->pkey_left && work->status)
-        weft_subnets_leave_pkey(work->control->subnets, work->status->fabric, work->pkey_left, work->cluster->id);
+        weft_subnets_leave_pkey(work->control->subnets, work->status->fabric, work->pkey_left, work->cluster);
     if (work->finishing)
         weft_subnets_free_pkey(work->control->subnets, work->status ? work->status->fabric : NULL,
-                               work->status ? work->status->pkey : 0);
+                               work->status ? work->status->pkey : 0, work->cluster->tenant);
     if (!room)
         return;
     weft_turns_hold(work->control->turns, work);

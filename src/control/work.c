@@ -433,7 +433,7 @@ finish(WeftWork *work)
         weft_txn_delete(txn, WEFT_KIND_CLUSTER_STATUS, work->key, work->status_revision);
     g_autofree char *partition = weft_partition_name(work->cluster->id);
     if (work->status && work->status->pkey)
-        weft_txn_rest_pkey(txn, work->status->fabric, work->status->pkey, partition, now);
+        weft_txn_rest_pkey(txn, work->status->fabric, work->status->pkey, partition, work->cluster->tenant, now);
     weft_work_forget_frozen(work, txn);
     weft_txn_delete(txn, WEFT_KIND_CLUSTER, work->key, work->cluster_revision);
     weft_txn_end(txn, WEFT_THING_NETWORK, work->cluster->id);

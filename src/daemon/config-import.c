@@ -229,7 +229,7 @@ put_fabric(WeftTxn *txn, const Change *change)
     weft_txn_put_fabric(txn, fabric, change->expected);
     json_array_foreach (change->retired, i, shared) {
         g_autofree char *name = weft_partition_shared_name(text_of(shared, "name"));
-        weft_txn_rest_pkey(txn, fabric->name, number_of(shared, "pkey"), name, weft_clock_now());
+        weft_txn_rest_pkey(txn, fabric->name, number_of(shared, "pkey"), name, NULL, weft_clock_now());
     }
 }
 

@@ -163,8 +163,8 @@ add_retired(WeftStore *store, const char *fabric, WeftPkeys *pkeys, GError **err
     for (guint i = 0; records && i < records->len; i++) {
         guint pkey;
         gint64 freed;
-        g_autofree char *name = NULL;
-        if (weft_record_pkey_rest(records->pdata[i], &pkey, &name, &freed) && !weft_pkeys_contain(pkeys, pkey))
+        g_autofree char *name = NULL, *tenant = NULL;
+        if (weft_record_pkey_rest(records->pdata[i], &pkey, &name, &tenant, &freed) && !weft_pkeys_contain(pkeys, pkey))
             weft_pkeys_add(pkeys, pkey, pkey);
     }
     return records != NULL;

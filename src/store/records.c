@@ -363,10 +363,10 @@ weft_txn_put_cluster_status(WeftTxn *txn, const WeftClusterStatus *status, gint6
 }
 
 void
-weft_txn_rest_pkey(WeftTxn *txn, const char *fabric, guint pkey, const char *name, gint64 now)
+weft_txn_rest_pkey(WeftTxn *txn, const char *fabric, guint pkey, const char *name, const char *tenant, gint64 now)
 {
     g_autofree char *key = g_strdup_printf(PKEY_REST, fabric, pkey);
-    json_t *value = json_pack("{s:I, s:s}", "freed", (json_int_t)now, "name", name);
+    json_t *value = json_pack("{s:I, s:s, s:s*}", "freed", (json_int_t)now, "name", name, "tenant", tenant);
     weft_txn_put(txn, WEFT_KIND_PKEY_REST, key, fabric, NULL, value, WEFT_ANY);
 }
 
@@ -378,7 +378,7 @@ weft_txn_forget_pkey(WeftTxn *txn, const char *fabric, guint pkey)
 }
 
 gboolean
-weft_record_pkey_rest(const WeftRecord *record, guint *ret_pkey, char **ret_name, gint64 *ret_freed)
+weft_record_pkey_rest(const WeftRecord *record, guint *ret_pkey, char **ret_name, char **ret_tenant, gint64 *ret_freed)
 {
     const char *number = strrchr(record->key, '/');
     guint64 pkey;
@@ -388,6 +388,7 @@ weft_record_pkey_rest(const WeftRecord *record, guint *ret_pkey, char **ret_name
     *ret_pkey = (guint)pkey;
     *ret_freed = json_integer_value(json_object_get(json, "freed"));
     *ret_name = g_strdup(json_string_value(json_object_get(json, "name")));
+    *ret_tenant = g_strdup(json_string_value(json_object_get(json, "tenant")));
     return TRUE;
 }
 

@@ -127,10 +127,12 @@ void weft_txn_put_system_cluster(WeftTxn *txn, const WeftCluster *cluster, gint6
 void weft_txn_put_cluster(WeftTxn *txn, const WeftCluster *cluster, const WeftTenant *tenant, gint64 expected);
 void weft_txn_put_cluster_status(WeftTxn *txn, const WeftClusterStatus *status, gint64 expected);
 /* The partition of that name has ended: its number was in use until now, so that others do not get it too soon, and what is
- * left of the partition may be removed. That it has rested enough, and is seen nowhere; and what was written of it. */
-void weft_txn_rest_pkey(WeftTxn *txn, const char *fabric, guint pkey, const char *name, gint64 now);
+ * left of the partition may be removed. tenant: of the cluster that had it; NULL: it was nobody's. That it has rested enough,
+ * and is seen nowhere; and what was written of it. */
+void weft_txn_rest_pkey(WeftTxn *txn, const char *fabric, guint pkey, const char *name, const char *tenant, gint64 now);
 void weft_txn_forget_pkey(WeftTxn *txn, const char *fabric, guint pkey);
-gboolean weft_record_pkey_rest(const WeftRecord *record, guint *ret_pkey, char **ret_name, gint64 *ret_freed);
+gboolean
+weft_record_pkey_rest(const WeftRecord *record, guint *ret_pkey, char **ret_name, char **ret_tenant, gint64 *ret_freed);
 /* A new node claims everything that it holds within what the host has; host tells the limits of its pages. */
 void weft_txn_put_new_node(WeftTxn *txn, const WeftNode *node, const WeftHost *host);
 /* … with what it is guaranteed on the device's port, of so many bits a second that the lane has there. Follows it at once, or

@@ -386,6 +386,18 @@ def test_a_flood_of_events_pushes_out_its_own(site):
     assert [event["id"] for event in weft.client.events(tenant="umbrella")][:len(before)] == before
 
 
+def test_a_flood_of_tokens_pushes_out_its_own(site):
+    """What a member tells of its tokens is its tenant's: operators keep the events of the site."""
+    weft = site(changes={"control": {"events_per_tenant": 100, "event_age": "1h", "request_age": "1h", "pkey_rest": "200ms"}})
+    alice = member(weft)
+    before = len([event for event in weft.client.events() if not event.get("tenant")])
+    for _ in range(100):
+        made = alice.expect(201, "POST", "/v1/tokens", {"note": "noise"})
+        alice.expect(204, "DELETE", f"/v1/tokens/{made['id']}")
+    until(lambda: len(weft.client.events(tenant="acme")) <= 100, lambda: f"{len(weft.client.events(tenant='acme'))} events\n{weft.log_tail()}")
+    assert len([event for event in weft.client.events() if not event.get("tenant")]) <= before + 2
+
+
 def test_answers_under_keys_are_bounded(site):
     """A new key with each request: what is kept of the answers ends at a bound, and the neighbour's keys work."""
     weft = site()

@@ -6,6 +6,7 @@ import hashlib
 
 import pytest
 from harness.wait import until
+from test_checkpoints import COLD
 from test_templates import SHAPE, captured
 
 DISK = b"a disk that everybody boots from" * 64
@@ -81,3 +82,17 @@ def test_memory_that_one_tenant_wants_everywhere(site, same):
     assert len(memory_made(weft)) == 12 + (not same)
     # After the one that was being made, and one of the first tenant's.
     assert memory_made(weft).index(last) <= 2, memory_made(weft)
+
+
+def test_what_lasts_leaves_workers_to_others(site):
+    """Two workers carry. A tenant saves nodes that never end, and has one of them; another one's image comes all the same."""
+    weft = site(hosts=4, changes={"control": {"workers": 8, "workers_per_host": 2, "start_deadline": "1m"}})
+    weft.client.create("wide", 2, **COLD | {"layout": "spread", "hosts": "n[1-2]"})
+    weft.client.wait_phase("wide", "ready")
+    add_image(weft)
+    weft.world.fault("hang save")
+    weft.client.expect(201, "POST", "/v1/clusters/wide/checkpoints?tenant=acme", {"name": "mine"})
+    weft.client.wait_phase("wide", "checkpointing")
+    weft.client.create("small", 1, tenant="umbrella", cores=1, memory="64M", image="mpi", path="bridge", start="cold", hosts="n4")
+    weft.client.wait_phase("small", "ready", tenant="umbrella")
+    weft.world.fault()

@@ -424,7 +424,7 @@ assert_next(WeftJobQueue *queue, WeftJob *expected)
 static void
 test_job_queue_turns(void)
 {
-    WeftJobQueue *queue = weft_job_queue_new(1, 1);
+    WeftJobQueue *queue = weft_job_queue_new(1, 1, FALSE);
     WeftJob *a1 = job_of(queue, "a", "n1"), *a2 = job_of(queue, "a", "n1"), *a3 = job_of(queue, "a", "n2");
     WeftJob *b1 = job_of(queue, "b", "n1"), *own = job_of(queue, NULL, "n3");
     WeftJob *order[] = { a1, b1, own, a3, a2 };
@@ -438,7 +438,7 @@ test_job_queue_turns(void)
 static void
 test_job_queue_joined(void)
 {
-    WeftJobQueue *queue = weft_job_queue_new(1, 1);
+    WeftJobQueue *queue = weft_job_queue_new(1, 1, FALSE);
     WeftJob *a1 = job_of(queue, "a", "n1"), *a2 = job_of(queue, "a", "n2"), *a3 = job_of(queue, "a", "n3");
     WeftJob *a4 = job_of(queue, "a", "n3"), *gone = job_of(queue, "a", "n4");
     for (guint i = 0; i < 2; i++)
@@ -458,7 +458,7 @@ test_job_queue_joined(void)
 static void
 test_job_queue_bounds(void)
 {
-    WeftJobQueue *queue = weft_job_queue_new(2, 1);
+    WeftJobQueue *queue = weft_job_queue_new(2, 1, FALSE);
     WeftJob *a1 = job_of(queue, "a", "n1"), *a2 = job_of(queue, "a", "n1"), *b1 = job_of(queue, "b", "n1");
     WeftJob *a3 = job_of(queue, "a", "n2"), *a4 = job_of(queue, "a", "n3");
     g_assert_true(weft_job_queue_begin(queue) == a1);
@@ -474,6 +474,28 @@ test_job_queue_bounds(void)
     g_assert_null(weft_job_queue_begin(queue));
     weft_job_queue_free(queue);
     for (WeftJob **job = (WeftJob *[]){ a1, a2, a3, a4, b1, NULL }; *job; job++)
+        weft_job_free(*job);
+}
+
+/* Whoever wants what lasts leaves as many workers free as it has; weft itself may have the last one. */
+static void
+test_job_queue_lasting(void)
+{
+    WeftJobQueue *queue = weft_job_queue_new(4, 4, TRUE);
+    WeftJob *a1 = job_of(queue, "a", "n1"), *a2 = job_of(queue, "a", "n2"), *a3 = job_of(queue, "a", "n3");
+    g_assert_true(weft_job_queue_begin(queue) == a1);
+    g_assert_true(weft_job_queue_begin(queue) == a2);
+    g_assert_null(weft_job_queue_begin(queue));
+    WeftJob *b1 = job_of(queue, "b", "n1"), *b2 = job_of(queue, "b", "n1"), *own = job_of(queue, NULL, "n1");
+    g_assert_true(weft_job_queue_begin(queue) == b1);
+    g_assert_true(weft_job_queue_begin(queue) == own);
+    g_assert_null(weft_job_queue_begin(queue));
+    for (WeftJob **job = (WeftJob *[]){ a1, a2, own, NULL }; *job; job++)
+        weft_job_queue_end(queue, *job);
+    g_assert_true(weft_job_queue_begin(queue) == a3);
+    g_assert_true(weft_job_queue_begin(queue) == b2);
+    weft_job_queue_free(queue);
+    for (WeftJob **job = (WeftJob *[]){ a1, a2, a3, b1, b2, own, NULL }; *job; job++)
         weft_job_free(*job);
 }
 
@@ -939,6 +961,7 @@ main(int argc, char **argv)
     g_test_add_func("/control/jobs/turns", test_job_queue_turns);
     g_test_add_func("/control/jobs/joined", test_job_queue_joined);
     g_test_add_func("/control/jobs/queue-bounds", test_job_queue_bounds);
+    g_test_add_func("/control/jobs/queue-lasting", test_job_queue_lasting);
     g_test_add_func("/control/jobs/bounds", test_jobs_bounds);
     g_test_add_func("/control/jobs/purposes", test_jobs_purposes);
     g_test_add_func("/control/jobs/deadline", test_jobs_deadline);
