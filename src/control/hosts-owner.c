@@ -39,19 +39,36 @@ wake_all(WeftHosts *hosts)
     weft_control_wake_all(hosts->control);
 }
 
-/* rival: it is of this site. */
 static void
-set_passive(WeftWatch *host, char *why, gboolean rival)
+set_rival(WeftWatch *host, gboolean rival)
 {
     WeftHosts *hosts = host->control->hosts;
     gboolean last_rival = host->rival && !rival && hosts->n_rivals == 1;
     hosts->n_rivals += rival - host->rival;
     host->rival = rival;
+    if (last_rival && !host->control->closing)
+        wake_all(hosts);
+}
+
+/* rival: it is of this site. */
+static void
+set_passive(WeftWatch *host, char *why, gboolean rival)
+{
     host->unwritten |= g_strcmp0(host->passive, why) != 0;
     g_free(host->passive);
     host->passive = why;
-    if (last_rival && !host->control->closing)
-        wake_all(hosts);
+    set_rival(host, rival);
+}
+
+/* By itself its loss says nothing of the weftd that has it, which may know partitions better than this one. But after an
+ * operator had it taken in this run, nobody waits for a machine that may never answer: it is taken when it comes back. */
+void
+weft_watch_forgive_lost(WeftWatch *host)
+{
+    const WeftControl *control = host->control;
+    if (host->rival && host->state == WEFT_HOST_LOST && control->options.owner &&
+        weft_store_is_to_take(control->store, host->name, control->options.owner->run))
+        set_rival(host, FALSE);
 }
 
 void
@@ -94,8 +111,10 @@ void
 weft_hosts_take(WeftHosts *hosts, const char *name)
 {
     WeftWatch *host = weft_hosts_find(hosts, name);
-    if (host)
+    if (host) {
         host->granted = FALSE;
+        weft_watch_forgive_lost(host);
+    }
     weft_hosts_hint(hosts, name);
 }
 
@@ -170,9 +189,9 @@ weft_hosts_why_not_wire(const WeftHosts *hosts, const char *fabric)
     for (guint i = 0; i < hosts->round->len; i++) {
         const WeftWatch *host = hosts->round->pdata[i];
         if (host->rival)
-            return g_strdup_printf("host %s belongs to another weftd of this site, so partitions and networks are left as they "
-                                   "are; if this weftd has the right store: weft site take %s",
-                                   host->name, host->name);
+            return g_strdup_printf("host %s belongs to another weftd of this site%s, so partitions and networks are left as "
+                                   "they are; if this weftd has the right store: weft site take %s",
+                                   host->name, host->state == WEFT_HOST_LOST ? ", and is lost" : "", host->name);
     }
     return g_strdup_printf("no host of fabric %s says that it is this weftd's, so partitions are left as they are; see: weft "
                            "hosts",

@@ -141,6 +141,8 @@ void weft_watch_claimed(WeftWatch *host, const WeftJob *look);
 /* May what runs on hosts that are lost be given up? Whoever ends a stay says that he was the owner of its host: its domain is
  * destroyed when the host is back. */
 gboolean weft_hosts_may_give_up(const WeftHosts *hosts);
+/* It is lost, or an operator had it taken: another weftd that had it counts no longer once both are so. */
+void weft_watch_forgive_lost(WeftWatch *host);
 /* It is not watched any more. */
 void weft_watch_forget_owner(WeftWatch *host);
 

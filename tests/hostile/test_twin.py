@@ -2,6 +2,7 @@
 
 import shutil
 
+import pytest
 from harness.wait import until
 from test_wrong_store import settle, starts
 
@@ -148,21 +149,45 @@ def test_a_wish_to_take_is_not_copied(site, request):
     assert all_are(weft, "up") and all_are(other, "held")
 
 
+def given_to_a_rival(weft, name):
+    """The host says that it is another weftd's of this site."""
+    weft.world.lose(name)
+    until(lambda: states(weft)[name] == "lost", "it does not answer")
+    owner = weft.root / "hosts" / name / "owner"
+    site_id, _, epoch, _ = owner.read_text(encoding="utf-8").split()
+    owner.write_text(f"{site_id} 9instance000 {epoch} 9run00000000\n", encoding="utf-8")
+    weft.world.bring_back(name)
+    until(lambda: states(weft)[name] == "held", "it is another's of this site")
+
+
 def test_a_cluster_that_waits_for_another_weftd_says_so(site):
     weft = site(hosts=2)
     until(lambda: all_are(weft, "up"), "both are ours")
-    weft.world.lose("n2")
-    until(lambda: states(weft)["n2"] == "lost", "it does not answer")
-    owner = weft.root / "hosts" / "n2" / "owner"
-    site_id, instance, epoch, run = owner.read_text(encoding="utf-8").split()
-    owner.write_text(f"{site_id} 9instance000 {epoch} 9run00000000\n", encoding="utf-8")
-    weft.world.bring_back("n2")
-    until(lambda: states(weft)["n2"] == "held", "it is another's of this site")
+    given_to_a_rival(weft, "n2")
     weft.client.create("cfd", 1, hosts="n1", path="sriov")
     until(lambda: "weft site take n2" in (weft.client.cluster("cfd")["reason"] or ""), lambda: f"{weft.client.cluster('cfd')}")
     assert "weft site take n2" in weft.cli("doctor", check=False).stdout
     weft.cli("site", "take", "--yes", "n2")
     weft.client.wait_phase("cfd", "ready")
+
+
+@pytest.mark.parametrize("asked", ["before", "after"])
+def test_a_rival_that_died_stops_nobody_once_it_was_taken(site, asked):
+    """It cannot say any more that it is ours. Until an operator has said so, the weftd that had it may know partitions better."""
+    weft = site(hosts=3, changes={"control": {"host_grace": "3s"}} if asked == "before" else {})
+    until(lambda: all_are(weft, "up"), "all are ours")
+    given_to_a_rival(weft, "n2")
+    weft.world.lose("n2")
+    if asked == "before":
+        weft.cli("site", "take", "--yes", "n2")
+    until(lambda: states(weft)["n2"] == "lost", "it is lost")
+    weft.client.create("cfd", 1, hosts="n1", path="sriov")
+    if asked == "after":
+        until(lambda: "weft site take n2" in (weft.client.cluster("cfd")["reason"] or ""), lambda: f"{weft.client.cluster('cfd')}")
+        weft.cli("site", "take", "--yes", "n2")
+    weft.client.wait_phase("cfd", "ready")
+    weft.world.bring_back("n2")
+    until(lambda: all_are(weft, "up"), lambda: f"it is taken when it comes back: {states(weft)}")
 
 
 def test_a_host_that_missed_starts_is_ours(site, request):
