@@ -128,6 +128,18 @@ respect(WeftSubnet *subnet, GHashTable *suspects, const WeftPartition *partition
         weft_control_pkey_taken(subnet->control, holder);
 }
 
+/* The store ended its cluster, but may not have known all of its nodes: one is held, or a port is of a host that has not said
+ * yet what is there. Where the number itself rests, the partition was removed once, or an operator has released it. */
+static gboolean
+is_in_use(const WeftSubnet *subnet, const WeftPartition *partition)
+{
+    const char *cluster = weft_partition_cluster(partition->name);
+    if (!cluster || g_strcmp0(weft_subnet_rested_name(subnet, partition->pkey), partition->name) == 0)
+        return FALSE;
+    return weft_hosts_hold_cluster(subnet->control->hosts, cluster) ||
+           g_hash_table_contains(subnet->strangers, GUINT_TO_POINTER(partition->pkey));
+}
+
 /* It carries weft's mark, and no cluster of this store explains it. Without a record that it has ended it may be in use: by
  * clusters of another site, or of this one that an older store does not know. */
 static void
@@ -137,9 +149,16 @@ look_at_unexplained(WeftSubnet *subnet, GHashTable *suspects, const WeftPartitio
         WEFT_HELD_UNPROVED, "partition-held",
         "carries weft's mark, but no record says that it has ended; it is left alone: weft fabric release"
     };
+    static const Respect in_use = {
+        WEFT_HELD_UNPROVED, "partition-held",
+        "is of a cluster that has ended, but a node of it is held, or may be on a host that has not answered; it is left alone"
+    };
     if (!weft_subnet_has_ended(subnet, partition))
         respect(subnet, suspects, partition, &held);
-    else if (is_confirmed(subnet->suspects, suspects, partition->pkey))
+    else if (is_in_use(subnet, partition)) {
+        if (weft_hosts_are_looked_at(subnet->control->hosts))
+            respect(subnet, suspects, partition, &in_use);
+    } else if (is_confirmed(subnet->suspects, suspects, partition->pkey))
         remove_garbage(subnet, partition);
 }
 

@@ -490,7 +490,10 @@ update_reason(WeftWork *work)
         text = weft_rest_text(trouble);
         detail = g_strdup(trouble->detail);
     } else if (!tell_silence(work, &text, &detail) && !well) {
-        if (!weft_work_may_wire(work))
+        if (work->cluster->deleted && weft_hosts_are_looked_at(work->control->hosts) &&
+            weft_hosts_hold_cluster(work->control->hosts, work->cluster->id))
+            text = g_strdup("something of it is held on a host, and an operator decides what becomes of that: weft site ls");
+        else if (!weft_work_may_wire(work))
             text = weft_subnets_why_not_wire(work->control->subnets, work->status->fabric, work->status->pkey);
         if (!text)
             weft_work_tell_preparing(work, &text, &detail);

@@ -594,7 +594,9 @@ is_held(WeftWork *work)
 static void
 act(WeftWork *work, const WeftPlan *plan)
 {
-    if (plan->finish) {
+    /* A node that is held may be one of an older store's cluster: that is not at its end before an operator has removed it.
+     * What is held no longer wakes its cluster. */
+    if (plan->finish && !weft_hosts_hold_cluster(work->control->hosts, work->cluster->id)) {
         finish(work);
         return;
     }

@@ -9,6 +9,7 @@ import sqlite3
 import pytest
 from harness.invariants import converged
 from harness.wait import until
+from test_partitions import surveyed_twice
 
 OTHER = "9othersite00"
 
@@ -189,6 +190,49 @@ def test_node_that_came_after_the_backup_on_a_host_that_is_silent(site):
     until(lambda: held(weft), "what is newer is held")
     assert running(weft)[new] == before[new]
     assert members.items() <= {n: p.members for n, p in weft.world.partitions().items()}.items()
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_cluster_that_was_in_the_queue_when_the_backup_was_made(site, silent):
+    """Its node runs by now, and somebody deletes it: it ends, and its partition goes, with the node that is held, also where the host of
+    that does not answer."""
+    weft = site(hosts=2, changes={"control": {"scan_interval": "100ms", "patrol_interval": "100ms"}})
+    weft.client.create("big", 2, cores=6, layout="spread")
+    weft.client.wait_phase("big", "ready")
+    weft.client.create("cfd", 1, cores=6, path="sriov")
+    until(lambda: weft.client.cluster("cfd")["phase"] == "queued", "it waits")
+    keep_store(weft)
+    weft.client.delete("big")
+    number = int(weft.client.wait_phase("cfd", "ready")["partition"], 16)
+    weft.client.wait_gone("big")
+    settle(weft)
+    host, before, members = weft.client.nodes("cfd")[0]["host"], running(weft), weft.world.partitions()[number].members
+    if silent:
+        weft.stop()
+        lose_store(weft)
+        shutil.copy(weft.root / "backup", weft.root / "weft.db")
+        weft.world.lose(host)
+        weft.start()
+        weft.take_hosts()
+        until(lambda: state(weft, host) == "lost", "its host does not answer")
+        weft.client.delete("cfd")
+        weft.client.wait_gone("cfd")
+    else:
+        return_store(weft)
+        until(lambda: held(weft), "it is held")
+        weft.client.delete("cfd")
+        until(lambda: "weft site ls" in (weft.client.cluster("cfd")["reason"] or ""), lambda: f"{weft.client.cluster('cfd')}")
+        refused = weft.cli("site", "adopt", host, check=False)
+        assert refused.returncode and "being deleted" in refused.stderr
+    surveyed_twice(weft)
+    if silent:
+        weft.world.bring_back(host)
+        until(lambda: held(weft), "it is held")
+        surveyed_twice(weft)
+    assert running(weft)[host] == before[host] and weft.world.partitions()[number].members == members
+    weft.cli("site", "remove", host, "--yes")
+    weft.client.wait_gone("cfd")
+    until(lambda: number not in weft.world.partitions() and not running(weft).get(host, set()) & before[host], "both are gone")
 
 
 def test_store_copied_back_after_a_move(weft):
