@@ -4,6 +4,7 @@
 #include "map.h"
 #include "request.h"
 #include "rounds.h"
+#include "site-record.h"
 #include "text.h"
 
 #include <string.h>
@@ -138,8 +139,36 @@ read_pkey(const char *text, guint *ret_pkey, GError **error)
     return TRUE;
 }
 
+static char *
+shared_name(const WeftRecord *holder, guint pkey)
+{
+    g_autoptr(WeftFabric) fabric = weft_record_fabric(holder, NULL);
+    for (guint i = 0; fabric && i < fabric->shared->len; i++) {
+        const WeftShared *shared = fabric->shared->pdata[i];
+        if (shared->pkey == pkey)
+            return weft_partition_shared_name(shared->name);
+    }
+    return NULL;
+}
+
+static char *
+cluster_name(WeftRequest *request, const WeftRecord *holder)
+{
+    g_autoptr(WeftRecord) record = weft_store_get(request->store, WEFT_KIND_CLUSTER, holder->key, NULL);
+    g_autoptr(WeftCluster) cluster = record ? weft_record_cluster(record, NULL) : NULL;
+    return cluster ? weft_partition_name(cluster->id) : NULL;
+}
+
+/* The partition of that name is the holder's own: only the ports go that are of no host. */
 static gboolean
-check_release(WeftRequest *request, guint pkey, const char *name, GError **error)
+is_own(WeftRequest *request, const WeftRecord *holder, guint pkey, const char *name)
+{
+    g_autofree char *own = holder->kind == WEFT_KIND_FABRIC ? shared_name(holder, pkey) : cluster_name(request, holder);
+    return g_strcmp0(own, name) == 0;
+}
+
+static gboolean
+check_release(WeftRequest *request, guint pkey, const char *name, gboolean *ret_own, GError **error)
 {
     g_autoptr(GError) failed = NULL;
     g_autoptr(WeftRecord) holder = weft_store_holder_of_pkey(request->store, request->match.params[0], pkey, &failed);
@@ -147,7 +176,8 @@ check_release(WeftRequest *request, guint pkey, const char *name, GError **error
         return weft_error_refuse(
             error, WEFT_ERROR_INVALID,
             "name: must be that of a partition that carries weft's mark; weft fabric partitions lists them");
-    if (holder)
+    *ret_own = holder && is_own(request, holder, pkey, name);
+    if (holder && !*ret_own)
         return weft_error_refuse(error, WEFT_ERROR_CONFLICT, "P_Key 0x%04x is that of %s %s; remove that instead", pkey,
                                  weft_kind_words[holder->kind], holder->key);
     if (failed)
@@ -161,11 +191,15 @@ weft_handle_partition_release(WeftRequest *request, GError **error)
 {
     const char *fabric = request->match.params[0], *name = weft_request_query(request, "name");
     guint pkey = 0;
+    gboolean own = FALSE;
     if (!find_fabric(request, error) || !read_pkey(request->match.params[1], &pkey, error) ||
-        !check_release(request, pkey, name, error))
+        !check_release(request, pkey, name, &own, error))
         return FALSE;
     WeftTxn *txn = weft_txn_new("partition-released");
-    weft_txn_rest_pkey(txn, fabric, pkey, name, NULL, weft_clock_now());
+    if (own)
+        weft_txn_release_ports(txn, fabric, name);
+    else
+        weft_txn_rest_pkey(txn, fabric, pkey, name, NULL, weft_clock_now());
     weft_txn_tell(txn, "partition-released", NULL, NULL, "%s released partition 0x%04x (%s) of fabric %s",
                   request->principal->name, pkey, name, fabric);
     return weft_request_commit(request, txn, weft_reply_new(204, NULL));

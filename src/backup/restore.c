@@ -180,7 +180,8 @@ unpack(const WeftRestoreWish *wish, const char *temporary, guint8 *ret_secret, G
     }
     json_t *about = weft_store_sqlite_describe(temporary, error);
     json_decref(about);
-    return about ? g_steal_pointer(&backup) : NULL;
+    /* Hosts that were granted since know nothing of it, where the backup is of the last run. */
+    return about && weft_store_sqlite_set_aged(temporary, error) ? g_steal_pointer(&backup) : NULL;
 }
 
 static gboolean

@@ -450,8 +450,12 @@ static gboolean
 release(WeftCli *cli, const char *name, const char *pkey, json_t *partition, GError **error)
 {
     g_autofree char *mark = weft_cli_field(partition, "name");
-    g_autofree char *question = g_strdup_printf("remove partition %s (%s) with its %zu members from fabric %s", pkey, mark,
-                                                json_array_size(json_object_get(partition, "members")), name);
+    gboolean whole =
+        !json_is_string(json_object_get(partition, "cluster")) && !json_is_string(json_object_get(partition, "shared"));
+    g_autofree char *question =
+        whole ? g_strdup_printf("remove partition %s (%s) with its %zu members from fabric %s", pkey, mark,
+                                json_array_size(json_object_get(partition, "members")), name)
+              : g_strdup_printf("remove all ports that are of no host from partition %s (%s) of fabric %s", pkey, mark, name);
     if (dry_run) {
         printf("would %s\n", question);
         return TRUE;
@@ -463,7 +467,7 @@ release(WeftCli *cli, const char *name, const char *pkey, json_t *partition, GEr
     if (!weft_client_call(cli->client, &(WeftCall){ .method = "DELETE", .path = path }, NULL, error))
         return FALSE;
     if (!cli->json)
-        printf("partition %s (%s) is released; weft removes it\n", pkey, mark);
+        printf("partition %s (%s) is released; weft removes %s\n", pkey, mark, whole ? "it" : "ports of no host");
     return TRUE;
 }
 
@@ -532,7 +536,8 @@ const WeftVerb weft_fabric_verbs[] = {
         .about =
             "Removes a partition that carries weft's mark and that no record of weft's store knows. weft leaves such a one "
             "alone,\n"
-            "since it may be in use: after weftd was started with a wrong or an older store, for instance. Asks first.",
+            "since it may be in use: after weftd was started with a wrong or an older store, for instance. Of a cluster's\n"
+            "partition that is held for ports of no host, these ports are removed. Asks first.",
         .examples = "weft fabric release --dry-run ib0 0x1003\n"
                     "weft fabric release --yes ib0 0x1003",
         .min_args = 2,

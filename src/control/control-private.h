@@ -166,6 +166,10 @@ gboolean weft_hosts_runs(const WeftHosts *hosts, const char *name, const char *n
 /* Wakes the cluster when something that keeps its partition or its networks as they are may have ended. */
 void weft_hosts_await_free(WeftHosts *hosts, const char *cluster_key);
 void weft_hosts_wake_waiting(WeftHosts *hosts);
+/* All that waited until it is known where nodes may run. */
+void weft_hosts_wake_doubtful(WeftHosts *hosts);
+/* Port GUIDs (guint64 *) of all hosts of the fabric. */
+GHashTable *weft_hosts_ports(const WeftHosts *hosts, const char *fabric);
 /* Has one that answers, of this fabric, said that it is this run's of weftd? A weftd without any may have the wrong store. */
 gboolean weft_hosts_own(const WeftHosts *hosts, const char *fabric);
 /* May partitions of the fabric be changed? Not where another weftd of this site has a host, of whatever fabric: it may know
@@ -281,6 +285,14 @@ void weft_subnets_wire(WeftSubnets *subnets, const WeftWireOrder *order, WeftSub
 gboolean weft_subnets_may_wire(const WeftSubnets *subnets, const char *fabric, guint pkey, const char *cluster_id);
 /* … then why not, for people; NULL: it may, or there is nothing to tell. */
 char *weft_subnets_why_not_wire(const WeftSubnets *subnets, const char *fabric, guint pkey);
+/* Tells in the transaction that the store may be older than the site, and looks for ports of hosts that it does not know. */
+void weft_subnets_doubt_store(WeftSubnets *subnets, WeftTxn *txn);
+/* Partitions may be changed, perhaps: what is in them now is looked at, if the store is in doubt. */
+void weft_subnets_take_stock(WeftSubnets *subnets);
+/* May a node of the cluster be on a host that the store is too old to know? */
+gboolean weft_subnets_may_hide(const WeftSubnets *subnets, const char *cluster_id);
+/* An operator says that ports of no host in a partition are to go; key: WEFT_RELEASE_PREFIX, fabric and name. */
+void weft_subnets_release_asked(WeftSubnets *subnets, const char *key);
 /* Reads back what its members' ports hold, and changes nothing. deed: VERIFY. There is one member at least. */
 void weft_subnets_verify(WeftSubnets *subnets, const char *fabric, const WeftPartition *partition, WeftSubnetWired callback,
                          gpointer data);

@@ -171,6 +171,9 @@ store_changed(const WeftChange *changes, gsize n, gpointer data)
             weft_subnets_map_changed(control->subnets, changes[i].key);
         else if (changes[i].kind == WEFT_KIND_META && !changes[i].deleted && g_str_has_prefix(changes[i].key, WEFT_TAKE_PREFIX))
             weft_hosts_take(control->hosts, changes[i].key + strlen(WEFT_TAKE_PREFIX));
+        else if (changes[i].kind == WEFT_KIND_META && !changes[i].deleted &&
+                 g_str_has_prefix(changes[i].key, WEFT_RELEASE_PREFIX))
+            weft_subnets_release_asked(control->subnets, changes[i].key);
         else if (changes[i].kind == WEFT_KIND_ENDED && *changes[i].place)
             weft_hosts_confirmation_changed(control->hosts, &changes[i]);
         else if (changes[i].kind == WEFT_KIND_PKEY_REST && !changes[i].deleted)

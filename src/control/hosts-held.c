@@ -208,8 +208,8 @@ weft_hosts_wake_waiting(WeftHosts *hosts)
 }
 
 /* A node that waited for this may be started, or given up, from now on, and a cluster be connected. */
-static void
-all_looked_at(WeftHosts *hosts)
+void
+weft_hosts_wake_doubtful(WeftHosts *hosts)
 {
     GHashTableIter iter;
     gpointer value;
@@ -219,6 +219,13 @@ all_looked_at(WeftHosts *hosts)
     while (g_hash_table_iter_next(&iter, NULL, &value))
         if (((WeftWatch *)value)->gone_waits)
             weft_hosts_enqueue(hosts, value);
+}
+
+static void
+all_looked_at(WeftHosts *hosts)
+{
+    weft_hosts_wake_doubtful(hosts);
+    weft_subnets_take_stock(hosts->control->subnets);
     weft_control_room_changed(hosts->control); /* clusters that waited for a partition number get one from now on */
 }
 
@@ -276,6 +283,18 @@ weft_hosts_unknown_ports(const WeftHosts *hosts, const char *fabric)
     return ports;
 }
 
+GHashTable *
+weft_hosts_ports(const WeftHosts *hosts, const char *fabric)
+{
+    GHashTable *ports = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+    for (guint i = 0; i < hosts->round->len; i++) {
+        const WeftHost *host = weft_fleet_host(hosts->control->fleet, ((const WeftWatch *)hosts->round->pdata[i])->name);
+        for (guint k = 0; host && g_str_equal(host->fabric, fabric) && k < host->hcas->len; k++)
+            g_hash_table_add(ports, g_memdup2(&((const WeftHca *)host->hcas->pdata[k])->port_guid, sizeof(guint64)));
+    }
+    return ports;
+}
+
 const char *
 weft_hosts_stranger(GHashTable *unknown_ports, guint64 port_guid, const char *cluster_id)
 {
@@ -293,7 +312,10 @@ weft_hosts_runs(const WeftHosts *hosts, const char *name, const char *node_id)
 gboolean
 weft_hosts_may_miss(const WeftHosts *hosts, const char *node_id)
 {
-    return hosts->unlooked == 0 && !g_hash_table_contains(hosts->held, node_id);
+    if (hosts->unlooked > 0 || g_hash_table_contains(hosts->held, node_id))
+        return FALSE;
+    g_autofree char *cluster = g_strndup(node_id, strcspn(node_id, "-"));
+    return !weft_subnets_may_hide(hosts->control->subnets, cluster);
 }
 
 WeftSeen

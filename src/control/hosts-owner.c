@@ -37,6 +37,7 @@ wake_all(WeftHosts *hosts)
 {
     weft_hosts_wake_waiting(hosts);
     weft_control_wake_all(hosts->control);
+    weft_subnets_take_stock(hosts->control->subnets);
 }
 
 static void
@@ -78,10 +79,14 @@ weft_watch_forget_owner(WeftWatch *host)
     set_passive(host, NULL, FALSE);
 }
 
+/* Whoever had it before was of this site, and is not known to this store: that may know less than the other. */
 static void
-note_taken(const WeftWatch *host)
+note_taken(const WeftWatch *host, const WeftJob *look)
 {
     WeftTxn *txn = weft_txn_new("host-taken");
+    if (look->record && g_str_equal(look->record->site, look->claim->site) &&
+        weft_owner_judge(look->record, look->claim) != WEFT_OWNER_GRANTED)
+        weft_subnets_doubt_store(host->control->subnets, txn);
     weft_txn_taken(txn, host->control->store, host->name, host->control->options.owner->instance);
     weft_txn_tell(txn, "host-taken", NULL, host->name, "host %s is this weftd's from now on", host->name);
     weft_control_commit_quietly(host->control, txn);
@@ -94,9 +99,9 @@ weft_watch_claimed(WeftWatch *host, const WeftJob *look)
         return;
     gboolean granted = !look->claim_error && look->verdict == WEFT_OWNER_GRANTED;
     gboolean rival = !granted && !look->claim_error && g_str_equal(look->record->site, look->claim->site);
+    if (granted && look->take) /* before anything may be changed */
+        note_taken(host, look);
     set_passive(host, granted ? NULL : explain(host, look), rival);
-    if (granted && look->take)
-        note_taken(host);
     WeftHosts *hosts = host->control->hosts;
     const WeftHost *described = weft_fleet_host(host->control->fleet, host->name);
     gboolean first = granted && (!hosts->owned || (described && !weft_hosts_own(hosts, described->fabric)));

@@ -137,7 +137,8 @@ is_in_use(const WeftSubnet *subnet, const WeftPartition *partition)
     if (!cluster || g_strcmp0(weft_subnet_rested_name(subnet, partition->pkey), partition->name) == 0)
         return FALSE;
     return weft_hosts_hold_cluster(subnet->control->hosts, cluster) ||
-           g_hash_table_contains(subnet->strangers, GUINT_TO_POINTER(partition->pkey));
+           g_hash_table_contains(subnet->strangers, GUINT_TO_POINTER(partition->pkey)) ||
+           weft_subnet_inherits(subnet, partition->name);
 }
 
 /* It carries weft's mark, and no cluster of this store explains it. Without a record that it has ended it may be in use: by
@@ -173,8 +174,8 @@ is_altered(const WeftSubnet *subnet, const WeftPartition *partition)
     if (shared)
         return digest_of(shared) != digest_of(partition);
     /* Members that this store does not know of may be nodes that are held. */
-    if (cluster && (weft_hosts_hold_cluster(subnet->control->hosts, cluster) ||
-                    g_hash_table_contains(subnet->strangers, GUINT_TO_POINTER(partition->pkey))))
+    if (cluster &&
+        (weft_hosts_hold_cluster(subnet->control->hosts, cluster) || weft_subnet_has_stranger(subnet, partition->pkey)))
         return FALSE;
     return expected && digest_of(expected) != digest_of(partition);
 }
@@ -257,6 +258,7 @@ look_at_partitions(WeftSubnet *subnet, const GPtrArray *partitions)
     gboolean first = !subnet->surveyed, strangers = g_hash_table_size(subnet->strangers) > 0;
     g_ptr_array_set_size(subnet->outside, 0);
     weft_subnet_look_for_strangers(subnet, partitions);
+    weft_subnet_look_for_inherited(subnet, partitions);
     for (guint i = 0; i < partitions->len; i++) {
         const WeftPartition *partition = partitions->pdata[i];
         g_hash_table_insert(present, GUINT_TO_POINTER(partition->pkey), g_strdup(partition->name));

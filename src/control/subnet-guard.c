@@ -33,9 +33,11 @@ weft_subnet_look_for_strangers(WeftSubnet *subnet, const GPtrArray *partitions)
 }
 
 /* Until its partitions were seen, each host that has not answered may have a port in one. */
-static gboolean
-has_stranger(const WeftSubnet *subnet, guint pkey)
+gboolean
+weft_subnet_has_stranger(const WeftSubnet *subnet, guint pkey)
 {
+    if (weft_subnet_inherits(subnet, weft_subnet_held_name(subnet, pkey)))
+        return TRUE;
     if (subnet->surveyed)
         return g_hash_table_contains(subnet->strangers, GUINT_TO_POINTER(pkey));
     g_autoptr(GHashTable) unknown_ports = weft_hosts_unknown_ports(subnet->control->hosts, subnet->fabric->name);
@@ -56,7 +58,7 @@ weft_subnets_may_wire(const WeftSubnets *subnets, const char *fabric, guint pkey
     const WeftHosts *hosts = subnets->control->hosts;
     const WeftSubnet *subnet = fabric ? weft_subnet_find(subnets, fabric) : NULL;
     return !weft_hosts_hold_cluster(hosts, cluster_id) &&
-           (!subnet || (weft_hosts_may_wire(hosts, fabric) && !has_stranger(subnet, pkey)));
+           (!subnet || (weft_hosts_may_wire(hosts, fabric) && !weft_subnet_has_stranger(subnet, pkey)));
 }
 
 char *
@@ -65,8 +67,14 @@ weft_subnets_why_not_wire(const WeftSubnets *subnets, const char *fabric, guint 
     const WeftSubnet *subnet = fabric ? weft_subnet_find(subnets, fabric) : NULL;
     char *why = subnet ? weft_hosts_why_not_wire(subnets->control->hosts, fabric) : NULL;
     const char *host = subnet && !why ? g_hash_table_lookup(subnet->strangers, GUINT_TO_POINTER(pkey)) : NULL;
-    if (subnet && !why && subnet->trouble && has_stranger(subnet, pkey))
+    if (subnet && !why && subnet->trouble && weft_subnet_has_stranger(subnet, pkey))
         return g_strdup("the subnet manager cannot be reached");
+    g_autofree char *port =
+        subnet && !why && !host ? weft_subnet_inherited_port(subnet, weft_subnet_held_name(subnet, pkey)) : NULL;
+    if (port)
+        return g_strdup_printf("%s is in its partition and of no host that this store knows, which is older than the site; the "
+                               "partition is left as it is: add the host, or weft fabric release %s 0x%04x",
+                               port, fabric, pkey);
     if (!host)
         return why;
     return g_strdup_printf(

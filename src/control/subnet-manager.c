@@ -182,6 +182,7 @@ weft_subnet_examine(const WeftSubnet *subnet, json_t *checks)
     weft_subnet_examine_guard(subnet, check, checks);
     examine_ports(subnet, check, checks);
     examine_held(subnet, check, checks);
+    weft_subnet_examine_inherited(subnet, check, checks);
     if (subnet->manager && !subnet->manager->enforces)
         weft_doctor_add(checks, check, WEFT_HEALTH_WARN, "let opensm enforce partitions at switches: part_enforce both",
                         "switches do not check partitions: only the hosts' own ports keep clusters apart");

@@ -269,7 +269,9 @@ weft_subnets_is_foreign(const WeftSubnets *subnets, const char *fabric, guint pk
 gboolean
 weft_subnets_is_unproved(const WeftSubnets *subnets, const char *fabric, guint pkey)
 {
-    return g_strcmp0(weft_subnet_holder(weft_subnet_find(subnets, fabric), pkey), WEFT_HELD_UNPROVED) == 0;
+    const WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
+    g_autofree char *port = weft_subnet_inherited_port(subnet, weft_subnet_held_name(subnet, pkey));
+    return port || g_strcmp0(weft_subnet_holder(subnet, pkey), WEFT_HELD_UNPROVED) == 0;
 }
 
 /* --- what is written of those that rest --- */

@@ -51,6 +51,12 @@ typedef struct WeftSubnet {
     GHashTable *strangers; /* number of a cluster's partition to the name of a host that has not answered since weftd started or
                               is held, has a port in it, and no node of the cluster by the store */
 
+    /* subnet-inherited.c */
+    GHashTable *inherited; /* name of a partition to Inherited: its members on ports of no described host */
+    GHashTable *released;  /* set of names of those that an operator has released in this run */
+    gboolean counted;      /* they were looked for since weftd started, or the store was doubted */
+    gboolean took_stock;   /* … while partitions may be changed: what comes now is a stranger's */
+
     /* subnet-surplus.c */
     GHashTable *surplus; /* char *, a key in a port where it does not belong, to how many patrols in a row have seen it */
 
@@ -110,6 +116,7 @@ struct WeftSubnets {
     WeftControl *control;
     GHashTable *by_name; /* WeftSubnet */
     guint timer;
+    gboolean aged; /* the store may be older than the site: subnet-inherited.c */
 };
 
 WeftSubnet *weft_subnet_find(const WeftSubnets *subnets, const char *name);
@@ -155,9 +162,21 @@ void weft_subnet_tell_repair(WeftSubnet *subnet, const char *what);
 void weft_subnet_guard(WeftSubnet *subnet);
 /* May its partitions be changed, as far as that does not depend on which? */
 gboolean weft_subnet_may_change(const WeftSubnet *subnet);
+/* Is it left as it is for a port that this store may be too old to know? */
+gboolean weft_subnet_has_stranger(const WeftSubnet *subnet, guint pkey);
 /* Among all that the manager has. */
 void weft_subnet_look_for_strangers(WeftSubnet *subnet, const GPtrArray *partitions);
 void weft_subnet_examine_guard(const WeftSubnet *subnet, const char *check, json_t *checks);
+
+/* subnet-inherited.c */
+GHashTable *weft_subnet_inherited_new(void);
+/* Among all that the manager has; after weft_subnet_look_for_strangers(). */
+void weft_subnet_look_for_inherited(WeftSubnet *subnet, const GPtrArray *partitions);
+/* Is a port of no described host in the partition of that name, or may be, and is it left alone for that? */
+gboolean weft_subnet_inherits(const WeftSubnet *subnet, const char *name);
+/* The first of these in words; NULL: none is known. */
+char *weft_subnet_inherited_port(const WeftSubnet *subnet, const char *name);
+void weft_subnet_examine_inherited(const WeftSubnet *subnet, const char *check, json_t *checks);
 
 /* subnet-surplus.c */
 /* Has the manager write the tables again in which keys of weft's numbers are that are not given to the port, where the last

@@ -65,9 +65,9 @@ write_again(WeftSubnet *subnet, guint number)
     const WeftPartition *expected = g_hash_table_lookup(subnet->expected, GUINT_TO_POINTER(number));
     if (sharing)
         weft_subnet_share_again(subnet, sharing);
-    else if (expected)
+    else if (expected && !weft_subnet_has_stranger(subnet, number))
         weft_wiring_set(subnet->wiring, weft_partition_copy(expected), written, subnet);
-    else if (!g_hash_table_contains(subnet->present, GUINT_TO_POINTER(number)))
+    else if (!expected && !g_hash_table_contains(subnet->present, GUINT_TO_POINTER(number)))
         weft_wiring_remove(subnet->wiring, number, "", written, subnet);
 }
 

@@ -1,4 +1,5 @@
 #include "errors.h"
+#include "site-record.h"
 #include "subnet-private.h"
 #include "watchdog.h"
 
@@ -117,9 +118,10 @@ subnet_free(gpointer data)
     weft_subnet_forget_import(subnet);
     weft_subnet_end_hops(subnet);
     g_clear_handle_id(&subnet->rested, g_source_remove);
-    GHashTable *const tables[] = { subnet->pkeys,         subnet->resting, subnet->expected, subnet->suspects,
-                                   subnet->port_suspects, subnet->present, subnet->places,   subnet->rates,
-                                   subnet->leaves,        subnet->surplus, subnet->strangers };
+    GHashTable *const tables[] = { subnet->pkeys,         subnet->resting, subnet->expected,  subnet->suspects,
+                                   subnet->port_suspects, subnet->present, subnet->places,    subnet->rates,
+                                   subnet->leaves,        subnet->surplus, subnet->strangers, subnet->inherited,
+                                   subnet->released };
     for (gsize i = 0; i < G_N_ELEMENTS(tables); i++)
         g_hash_table_unref(tables[i]);
     GPtrArray *const arrays[] = { subnet->wires, subnet->sharings, subnet->silent, subnet->open, subnet->outside };
@@ -162,6 +164,8 @@ subnet_new(WeftControl *control, WeftFabric *fabric, WeftFabricDriver *driver)
     subnet->expected = g_hash_table_new_full(NULL, NULL, NULL, (GDestroyNotify)weft_partition_free);
     subnet->suspects = g_hash_table_new(NULL, NULL);
     subnet->strangers = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+    subnet->inherited = weft_subnet_inherited_new();
+    subnet->released = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     subnet->port_suspects = g_hash_table_new(NULL, NULL);
     subnet->surplus = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     subnet->places = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
@@ -214,6 +218,7 @@ weft_subnets_new(WeftControl *control, GHashTable *drivers, GError **error)
 {
     WeftSubnets *subnets = g_new0(WeftSubnets, 1);
     subnets->control = control;
+    subnets->aged = weft_store_is_aged(control->store);
     subnets->by_name = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, subnet_free);
     if (!load_fabrics(subnets, drivers, error) || !load_pkeys(subnets, error) || !weft_subnets_load_rests(subnets, error)) {
         weft_subnets_free(subnets);

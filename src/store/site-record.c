@@ -136,6 +136,32 @@ weft_txn_taken(WeftTxn *txn, WeftStore *store, const char *host, const char *ins
 }
 
 void
+weft_txn_set_aged(WeftTxn *txn)
+{
+    weft_txn_put(txn, WEFT_KIND_META, WEFT_AGED_KEY, NULL, NULL, json_object(), WEFT_ANY);
+}
+
+void
+weft_txn_forget_aged(WeftTxn *txn)
+{
+    weft_txn_delete(txn, WEFT_KIND_META, WEFT_AGED_KEY, WEFT_ANY);
+}
+
+gboolean
+weft_store_is_aged(WeftStore *store)
+{
+    g_autoptr(WeftRecord) record = weft_store_get(store, WEFT_KIND_META, WEFT_AGED_KEY, NULL);
+    return record != NULL;
+}
+
+void
+weft_txn_release_ports(WeftTxn *txn, const char *fabric, const char *partition)
+{
+    g_autofree char *key = g_strdup_printf(WEFT_RELEASE_PREFIX "%s/%s", fabric, partition);
+    weft_txn_put(txn, WEFT_KIND_META, key, NULL, NULL, json_object(), WEFT_ANY);
+}
+
+void
 weft_site_record_free(WeftSiteRecord *site)
 {
     if (!site)

@@ -28,5 +28,13 @@ void weft_txn_ask_to_take(WeftTxn *txn, const char *host, const char *run);
 gboolean weft_store_is_to_take(WeftStore *store, const char *host, const char *run);
 void weft_txn_forget_take(WeftTxn *txn, const char *host);
 void weft_txn_taken(WeftTxn *txn, WeftStore *store, const char *host, const char *instance);
+/* The store may be older than the site, as a backup that was restored: hosts and nodes may be missing in it. */
+#define WEFT_AGED_KEY "aged"
+void weft_txn_set_aged(WeftTxn *txn);
+void weft_txn_forget_aged(WeftTxn *txn);
+gboolean weft_store_is_aged(WeftStore *store);
+/* An operator says that ports in the partition that are of no host are strangers' (key: fabric and name of the partition). */
+#define WEFT_RELEASE_PREFIX "release/"
+void weft_txn_release_ports(WeftTxn *txn, const char *fabric, const char *partition);
 void weft_site_record_free(WeftSiteRecord *site);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftSiteRecord, weft_site_record_free)

@@ -1,6 +1,7 @@
 /* A store as a file of its own: for backups. */
 #include "errors.h"
 #include "records.h"
+#include "site-record.h"
 #include "sqlite-db.h"
 #include "sqlite.h"
 
@@ -23,6 +24,17 @@ weft_store_sqlite_snapshot(const char *path, const char *target, GError **error)
         return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "%s: %s", target, g_strerror(errno));
     close(fd);
     return weft_db_run(db, error, "VACUUM INTO ?", "s", target);
+}
+
+gboolean
+weft_store_sqlite_set_aged(const char *path, GError **error)
+{
+    g_autoptr(WeftDb) db = weft_db_open(path, TRUE, error);
+    return db && weft_db_run(db, error,
+                             "INSERT INTO record (kind, key, scope, place, revision, value)"
+                             " SELECT ?1, ?2, '', '', max(value, 1), '{}' FROM meta WHERE name = 'revision'"
+                             " ON CONFLICT (kind, key) DO NOTHING",
+                             "ss", weft_kind_words[WEFT_KIND_META], WEFT_AGED_KEY);
 }
 
 gboolean

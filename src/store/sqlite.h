@@ -21,5 +21,7 @@ gboolean weft_store_sqlite_snapshot(const char *path, const char *target, GError
 /* { "schema": version, "blobs": [ { "digest", "size", "of": "image mpi" }, … ] } of a file that nobody writes to. INVALID: this
  * weft does not know its schema. thread: any. (snapshot.c) */
 json_t *weft_store_sqlite_describe(const char *path, GError **error);
+/* Notes in a file that nobody else uses that it is older than its site, as weft_txn_set_aged() does. (snapshot.c) */
+gboolean weft_store_sqlite_set_aged(const char *path, GError **error);
 /* Reads all of a file that nobody writes to. UNAVAILABLE: its tables or indexes contradict themselves. (snapshot.c) */
 gboolean weft_store_sqlite_check(const char *path, GError **error);

@@ -9,7 +9,8 @@ import sqlite3
 import pytest
 from harness.invariants import converged
 from harness.wait import until
-from test_partitions import surveyed_twice
+from harness.weft import host as describe
+from test_partitions import surveyed_twice, told
 
 OTHER = "9othersite00"
 
@@ -233,6 +234,87 @@ def test_cluster_that_was_in_the_queue_when_the_backup_was_made(site, silent):
     weft.cli("site", "remove", host, "--yes")
     weft.client.wait_gone("cfd")
     until(lambda: number not in weft.world.partitions() and not running(weft).get(host, set()) & before[host], "both are gone")
+
+
+def members(weft):
+    return {number: partition.members for number, partition in weft.world.partitions().items()}
+
+
+def add_newer_host(weft):
+    weft.client.expect(201, "POST", "/v1/hosts", describe("n9"))
+    until(lambda: state(weft, "n9") == "up", "it is up")
+
+
+def is_left_alone(weft, before, parts):
+    """… for the port of a host that this store does not know, also after a restart; and that is told."""
+    for restart in (False, True):
+        if restart:
+            weft.stop()
+            weft.start()
+        until(lambda: any("of no host" in message for message in told(weft, "partition-held")), "it is told")
+        surveyed_twice(weft)
+        assert running(weft) == before and members(weft) == parts
+        until(lambda: "weft fabric release ib0" in weft.cli("doctor", check=False).stdout, "the doctor tells it")
+
+
+FAST = {"control": {"scan_interval": "100ms", "patrol_interval": "100ms"}}
+
+
+@pytest.mark.parametrize("word", ["host", "release"])
+def test_node_that_came_after_the_backup_on_a_host_that_is_newer(site, word):
+    """Its port is of no host of the store, until the host is added again, or an operator says that it is a stranger's."""
+    weft = site(hosts=2, changes=FAST | {"shared": [{"name": "storage", "pkey": "0x7001"}]})
+    weft.client.create("cfd", 2, layout="spread", path="sriov", cores=6, shared=["storage"])
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    keep_store(weft)
+    add_newer_host(weft)
+    weft.client.scale("cfd", 3)
+    number = int(weft.client.wait_phase("cfd", "ready", nodes=3)["partition"], 16)
+    settle(weft)
+    before, parts = running(weft), members(weft)
+    return_store(weft)
+    is_left_alone(weft, before, parts)
+    if word == "host":
+        weft.client.expect(201, "POST", "/v1/hosts", describe("n9"))
+        until(lambda: "weft site take" in (weft.client.get("/v1/hosts/n9").get("reason") or ""), "it knew a later store")
+        weft.cli("site", "take", "--yes", "n9")
+        until(lambda: any(item["kind"] == "node" for item in held(weft)), "its node is held")
+        weft.cli("site", "adopt", "n9")
+        weft.client.wait_phase("cfd", "ready", nodes=3)
+        settle(weft)
+        assert running(weft) == before and members(weft) == parts
+    else:
+        assert "ports that are of no host" in weft.cli("fabric", "release", "--dry-run", "ib0", f"0x{number:04x}").stdout
+        for pkey in (number, 0x7001):
+            weft.cli("fabric", "release", "--yes", "ib0", f"0x{pkey:04x}")
+        until(lambda: all(len(members(weft)[pkey]) < len(parts[pkey]) for pkey in (number, 0x7001)), "the port is out of both")
+    until(lambda: "aged" not in weft.dump().values("meta"), "the store is in doubt no longer")
+
+
+def test_node_that_moved_to_a_host_that_is_newer_than_the_backup(site):
+    """It is not started a second time where the store has it."""
+    weft = site(hosts=1, changes=FAST)
+    weft.client.create("cfd", 1, path="sriov")
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    keep_store(weft)
+    add_newer_host(weft)
+    weft.client.expect(202, "POST", "/v1/clusters/cfd/nodes/0/move?tenant=acme", {})
+    until(lambda: weft.client.nodes("cfd")[0]["host"] == "n9", "it has moved")
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    before, parts = running(weft), members(weft)
+    return_store(weft)
+    is_left_alone(weft, before, parts)
+    weft.client.expect(201, "POST", "/v1/hosts", describe("n9"))
+    until(lambda: "weft site take" in (weft.client.get("/v1/hosts/n9").get("reason") or ""), "it knew a later store")
+    weft.cli("site", "take", "--yes", "n9")
+    until(lambda: any(item["kind"] == "node" for item in held(weft)), "its node is held")
+    until(lambda: weft.cli("site", "adopt", "n9", check=False).returncode == 0, "it is adopted")
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    assert running(weft) == before and members(weft) == parts
 
 
 def test_store_copied_back_after_a_move(weft):
