@@ -112,7 +112,8 @@ are_witnesses_silent(const WeftWatch *host, gboolean *ret_pending)
 gboolean
 weft_watch_is_lost(WeftWatch *host)
 {
-    gboolean pending, unsure = are_witnesses_silent(host, &pending), was_unsure = host->unsure;
+    gboolean pending, unsure = are_witnesses_silent(host, &pending), was_unsure = host->unsure, alone = host->alone;
+    host->alone = !unsure && !pending;
     if (host->state == WEFT_HOST_LOST)
         return TRUE;
     if (g_get_monotonic_time() - host->silent_since < host->control->options.host_grace)
@@ -125,14 +126,15 @@ weft_watch_is_lost(WeftWatch *host)
                   host->name);
         tell(host);
     }
-    return !host->unsure && !pending;
+    /* The look that has just failed may have begun before the others answered again: then the next one tells. */
+    return !host->unsure && !pending && alone;
 }
 
 gboolean
 weft_watch_end_silence(WeftWatch *host)
 {
     gboolean told = host->unanswered != 0;
-    host->unsure = FALSE;
+    host->unsure = host->alone = FALSE;
     host->unanswered = host->silent_since = 0;
     g_clear_pointer(&host->excuse, g_free);
     return told;

@@ -139,8 +139,10 @@ hook_run(const char *folder, const char *name, const char *word, int64_t end, ch
     close(fds[1]);
     int in_time = pid > 0 && listen_until(pid, fds[0], end, &tail);
     close(fds[0]);
-    if (pid > 0 && !in_time)
+    if (pid > 0 && !in_time) {
+        kill(pid, SIGKILL); /* it may not lead a group of its own yet */
         kill(-pid, SIGKILL);
+    }
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
     int ok = in_time && status == 0;

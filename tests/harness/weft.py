@@ -69,6 +69,7 @@ def default_config(root, hosts=4):
             "await_deadline": "2s",
             "meet_deadline": "2s",
             "still_deadline": "2s",
+            "checkpoint_skew": "20s",
             "connect_deadline": "2s",
             "link_idle": "1s",
             "stop_deadline": "2s",
@@ -288,6 +289,8 @@ class Weft:
 
     def died(self):
         """Whether the failpoint has killed it; any other end is an error."""
+        if self.process is None:
+            return True
         code = self.process.poll()
         if code is None:
             return False

@@ -5,13 +5,15 @@ import json
 import socket
 import ssl
 
+from .wait import PATIENCE
+
 
 def raw(weft, text=b""):
     """A connection on which this was sent."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(10)
+    connection.settimeout(PATIENCE)
     connection.connect(str(weft.socket))
-    with contextlib.suppress(BrokenPipeError):  # refused already: what weftd said of it can still be read
+    with contextlib.suppress(ConnectionError):  # refused already: what weftd said of it can still be read
         connection.sendall(text)
     return connection
 
@@ -19,7 +21,7 @@ def raw(weft, text=b""):
 def secure(weft, text=b""):
     """The same over TLS."""
     context = ssl.create_default_context(cafile=weft.config["api"]["tls_certificate"])
-    connection = context.wrap_socket(socket.create_connection(("127.0.0.1", weft.tcp_port()), timeout=10), server_hostname="127.0.0.1")
+    connection = context.wrap_socket(socket.create_connection(("127.0.0.1", weft.tcp_port()), timeout=PATIENCE), server_hostname="127.0.0.1")
     connection.sendall(text)
     return connection
 

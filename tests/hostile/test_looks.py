@@ -176,14 +176,14 @@ def reason(weft, host):
     return weft.client.get(f"/v1/hosts/{host}").get("reason") or ""
 
 
-def cut_off(site, hosts):
+def cut_off(site, hosts, how="lost"):
     """A site whose hosts all fall silent at once: not one of them is given up."""
     weft = site(hosts=hosts, changes={"control": {"host_grace": "300ms"}})
     weft.client.create("cfd", 2, layout="spread")
     weft.client.wait_phase("cfd", "ready")
     names = [f"n{i + 1}" for i in range(hosts)]
     before = domains(weft)
-    weft.world.fault("lost")
+    weft.world.fault(how)
     until(lambda: all("weftd may be cut off" in reason(weft, name) for name in names), lambda: {name: reason(weft, name) for name in names})
     return weft, names, before
 
@@ -198,6 +198,19 @@ def test_a_weftd_that_is_cut_off_gives_nobody_up(site):
     weft.client.wait_phase("cfd", "ready")
     assert domains(weft) == before, "its nodes were not started again"
     assert not [event for event in weft.client.events() if event["type"] in ("host-lost", "garbage-removed", "node-lost")]
+
+
+def test_a_look_that_hung_through_the_cut_tells_nothing(site):
+    """It fails when others answer again, but it began before they did."""
+    weft, names, before = cut_off(site, 3, "hang list")
+    weft.world.lose("n1")
+    weft.world.fault("hang list")
+    until(lambda: weft.client.get("/v1/hosts/n1")["reason"], "it refuses, and the others hang")
+    weft.world.bring_back("n1")
+    weft.world.fault()
+    until(lambda: all(weft.client.get(f"/v1/hosts/{name}")["state"] == "up" and not reason(weft, name) for name in names), "they are back")
+    assert domains(weft) == before, "its nodes were not started again"
+    assert not [event for event in weft.client.events() if event["type"] in ("host-lost", "node-lost")]
 
 
 def test_who_is_lost_is_given_up_once_others_answer(site):

@@ -11,12 +11,6 @@ from test_templates import SHAPE, add_image, messages
 COLD = SHAPE | {"start": "cold"}
 
 
-@pytest.fixture
-def site(site):
-    """On a busy machine nodes may stop one long after the other, which is no failure here."""
-    return lambda: site(changes={"control": {"checkpoint_skew": "20s"}})
-
-
 def create(weft, name="cfd", count=3, **spec):
     weft.client.create(name, count, **COLD | spec)
     weft.client.wait_phase(name, "ready")
