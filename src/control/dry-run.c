@@ -148,6 +148,7 @@ refusal_view(const WeftDryRun *run, WeftFleet *fleet, WeftPlaceRequest *request,
     WeftPlacement placement;
     gboolean could = TRUE;
     request->avoid = closed;
+    request->later = TRUE;
     if (weft_place(fleet, request, &placement))
         weft_error_refuse(&error, WEFT_ERROR_EXHAUSTED,
                           "there is room, which is promised to those before it, or kept by a reservation");
@@ -178,9 +179,9 @@ weft_dry_run(const WeftDryRun *run, WeftFleet *fleet, const WeftQueueSnapshot *q
     WeftPlacement placement;
     gint64 when = WEFT_QUEUE_NEVER;
     gboolean found = weft_queue_snapshot_foresee(queue, fleet, &ask, run->now, &placement, &when);
-    if (found && when <= run->now)
-        return fit_view(fleet, &ask.request, &placement);
     if (g_cancellable_is_cancelled(run->cancellable))
         return NULL;
+    if (found && when <= run->now)
+        return fit_view(fleet, &ask.request, &placement);
     return refusal_view(run, fleet, &ask.request, found ? when : WEFT_QUEUE_NEVER);
 }

@@ -72,6 +72,7 @@ take_over(WeftWaiter *waiter, const WeftAsk *ask)
     waiter->ask = *ask;
     waiter->ask.key = waiter->key;
     waiter->ask.request.counts = waiter->counts;
+    waiter->ask.request.later = TRUE;
     waiter->cores = waiter->nodes = waiter->node_cores = 0;
     for (guint i = 0; i < groups; i++) {
         guint cores = ((const WeftGroup *)ask->request.cluster->groups->pdata[i])->cores;

@@ -15,6 +15,8 @@ weft_queue_foresee(WeftQueue *queue, const WeftAsk *ask, gint64 now, WeftPlaceme
     gboolean found = weft_queue_seek(queue, waiter, WEFT_QUEUE_NEVER, ret_placement, ret_when);
     if (found && *ret_when >= WEFT_FAR)
         *ret_when = WEFT_QUEUE_NEVER;
+    if (found && *ret_when <= queue->now)
+        weft_place_map(queue->fleet, &ask->request, ret_placement);
     queue->now = before;
     weft_waiter_free(waiter);
     return found;

@@ -10,12 +10,16 @@
 
 /* --- one of them --- */
 
+/* Only now its ranks are mapped: promises are made and broken far more often. Seats may be shared with snapshots. */
 static void
 start(WeftQueue *queue, WeftWaiter *waiter, const WeftPlacement *placement)
 {
+    WeftPlacement mapped = *placement;
+    g_autofree WeftSeat *seats = mapped.seats = g_memdup2(placement->seats, placement->n * sizeof *placement->seats);
     weft_queue_unpromise(queue, waiter);
+    weft_place_map(queue->fleet, &waiter->ask.request, &mapped);
     queue->starting = waiter;
-    gboolean started = queue->ops->start(&waiter->ask, placement, queue->data);
+    gboolean started = queue->ops->start(&waiter->ask, &mapped, queue->data);
     queue->starting = NULL;
     if (waiter->gone)
         return;

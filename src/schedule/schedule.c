@@ -77,17 +77,18 @@ hops_between(guint a, guint b, gconstpointer data)
 
 /* Puts the seats into the order of the ranks that are to have them. */
 static void
-map_ranks(const WeftTrial *trial, const GArray *traffic, WeftPlacement *placement)
+map_ranks(const WeftFleet *fleet, const WeftRealm *realm, const WeftPlaceRequest *request, WeftPlacement *placement)
 {
     guint n = placement->n;
+    g_autoptr(GArray) traffic = weft_pattern_traffic(request->cluster, n);
     g_autofree WeftRankPlace *places = g_new(WeftRankPlace, n);
     g_autofree guint *order = g_new(guint, n);
     g_autofree WeftSeat *seats = g_memdup2(placement->seats, n * sizeof *seats);
     for (guint i = 0; i < n; i++) {
-        const WeftPlace *at = &g_array_index(trial->fleet->places, WeftPlace, seats[i].host);
-        places[i] = (WeftRankPlace){ seats[i].host, trial->realm->leaf_of[at->place], seats[i].group };
+        const WeftPlace *at = &g_array_index(fleet->places, WeftPlace, seats[i].host);
+        places[i] = (WeftRankPlace){ seats[i].host, realm->leaf_of[at->place], seats[i].group };
     }
-    weft_ranks_map(traffic, places, n, hops_between, trial->realm, order);
+    weft_ranks_map(traffic, places, n, hops_between, realm, order);
     for (guint i = 0; i < n; i++)
         placement->seats[i] = seats[order[i]];
     placement->between = (int)weft_ranks_between(traffic, places, order);
@@ -95,9 +96,8 @@ map_ranks(const WeftTrial *trial, const GArray *traffic, WeftPlacement *placemen
 
 /* A node that goes by the bridge has no devices. */
 static void
-drop_devices(const WeftTrial *trial, WeftPlacement *placement)
+drop_devices(const WeftFleet *fleet, const WeftCluster *cluster, WeftPlacement *placement)
 {
-    const WeftCluster *cluster = trial->request->cluster;
     for (guint i = 0; i < placement->n; i++) {
         WeftSeat *seat = &placement->seats[i];
         if (((const WeftGroup *)cluster->groups->pdata[seat->group])->path != WEFT_PATH_AUTO)
@@ -105,7 +105,7 @@ drop_devices(const WeftTrial *trial, WeftPlacement *placement)
         seat->path = WEFT_PATH_BRIDGE;
         seat->n_rails = 0;
     }
-    placement->remote = count_remote(trial->fleet, placement);
+    placement->remote = count_remote(fleet, placement);
 }
 
 static gboolean
@@ -137,6 +137,17 @@ weft_place_may_bridge(const WeftPlaceRequest *request)
     return open && knows_traffic(request) && !cluster->bandwidth;
 }
 
+/* Maps the ranks, and chooses the path by them where that is open. TRUE: the bridge. */
+static gboolean
+choose_bridge(const WeftFleet *fleet, const WeftRealm *realm, const WeftPlaceRequest *request, WeftPlacement *placement)
+{
+    map_ranks(fleet, realm, request, placement);
+    if (!weft_place_may_bridge(request) || !suits_bridge(request, placement))
+        return FALSE;
+    drop_devices(fleet, request->cluster, placement);
+    return TRUE;
+}
+
 /* --- one fabric --- */
 
 static gboolean
@@ -144,22 +155,17 @@ place_in_lane(WeftTrial *trial, WeftPlacement *ret)
 {
     const WeftPlaceRequest *request = trial->request;
     gboolean placed = weft_trial_begin(trial, FALSE) && weft_trial_place(trial);
-    gboolean open = weft_place_may_bridge(request), bare = FALSE;
-    if (!placed && open) /* without functions, if it does not need them */
+    gboolean bare = FALSE;
+    if (!placed && weft_place_may_bridge(request)) /* without functions, if it does not need them */
         placed = bare = weft_trial_begin(trial, TRUE) && weft_trial_place(trial);
     if (!placed)
         return FALSE;
     sum_up(trial, ret);
-    if (!knows_traffic(request) || request->only_room)
+    if (!knows_traffic(request) || request->only_room || (request->later && !bare))
         return TRUE;
     if (g_cancellable_is_cancelled(request->cancellable))
         return FALSE;
-    g_autoptr(GArray) traffic = weft_pattern_traffic(request->cluster, ret->n);
-    map_ranks(trial, traffic, ret);
-    gboolean suits = open && suits_bridge(request, ret);
-    if (suits)
-        drop_devices(trial, ret);
-    return !bare || suits;
+    return choose_bridge(trial->fleet, trial->realm, request, ret) || !bare;
 }
 
 static gboolean
@@ -219,6 +225,16 @@ weft_place(WeftFleet *fleet, const WeftPlaceRequest *request, WeftPlacement *ret
     gboolean placed = place_anywhere(fleet, request, ret_placement);
     weft_fleet_rollback(fleet, mark);
     return placed;
+}
+
+void
+weft_place_map(WeftFleet *fleet, const WeftPlaceRequest *request, WeftPlacement *placement)
+{
+    if (!knows_traffic(request) || placement->between >= 0 || placement->n == 0 ||
+        g_cancellable_is_cancelled(request->cancellable))
+        return;
+    weft_fleet_sort(fleet);
+    choose_bridge(fleet, g_array_index(fleet->places, WeftPlace, placement->seats[0].host).realm, request, placement);
 }
 
 GPtrArray *

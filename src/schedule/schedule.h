@@ -20,6 +20,7 @@ typedef struct WeftPlaceRequest {
     GHashTable *beside;       /* names of hosts where nodes of the cluster are: near these, if it is compact; NULL: none */
     const WeftNode *like;     /* one that is there, of path auto: what comes later talks by its path; NULL: none */
     gboolean only_room;       /* it is only asked whether there is room: ranks are not mapped, and nothing is chosen by them */
+    gboolean later; /* ranks are mapped when it starts, by weft_place_map(), now only where there is no room otherwise */
     GCancellable
         *cancellable; /* cancelled on another thread: nobody wants to know any more, and no place is found; NULL: not */
 } WeftPlaceRequest;
@@ -38,6 +39,9 @@ typedef struct WeftPlacement {
 
 /* All nodes or none. Nothing is allocated where the shapes were seen before and no pattern is told. */
 gboolean weft_place(WeftFleet *fleet, const WeftPlaceRequest *request, WeftPlacement *ret_placement);
+/* Puts the seats of what was placed with later into the order of the ranks that are to have them, and chooses the path where
+ * that is open. Nothing happens where that is done, or no pattern told. The seats are changed: they must not be shared. */
+void weft_place_map(WeftFleet *fleet, const WeftPlaceRequest *request, WeftPlacement *placement);
 /* Why there is no place for it, in words for the tenant that name what is scarcest, as WEFT_ERROR_EXHAUSTED. Looks at every
  * host. Returns whether it could fit were the fleet empty and all hosts up: if not, waiting is in vain. */
 gboolean weft_place_explain_refusal(WeftFleet *fleet, const WeftPlaceRequest *request, GError **error);

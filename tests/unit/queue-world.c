@@ -119,6 +119,8 @@ cluster_of(const World *world, const Job *job)
     json_t *json = json_pack("{s:s, s:i, s:i, s:I, s:s, s:i}", "name", job->name, "count", (int)job->nodes, "cores",
                              (int)(job->cores ? job->cores : world->cores), "memory", (json_int_t)MAX(job->memory, 1) << 26,
                              "path", world->vfs ? "sriov" : "bridge", "rails", world->vfs ? 1 : 0);
+    if (job->pattern)
+        json_object_set_new(json, "pattern", json_string(job->pattern));
     WeftCluster *cluster = weft_cluster_from_spec(json, &error);
     json_decref(json);
     g_assert_no_error(error);
@@ -250,6 +252,7 @@ on_start(const WeftAsk *ask, const WeftPlacement *placement, gpointer data)
     if (g_strcmp0(world->refused, run->name) == 0)
         return FALSE;
     g_assert_cmpuint(placement->n, ==, run->job.nodes);
+    g_assert_cmpint(placement->between >= 0, ==, run->job.pattern != NULL); /* ranks are mapped at each start */
     g_array_set_size(run->seats, 0);
     g_array_append_vals(run->seats, placement->seats, placement->n);
     run->waits = FALSE;

@@ -17,7 +17,8 @@ typedef struct Job {
     guint memory; /* … in units of 64 MiB; 0: one */
     gint priority;
     gboolean preemptible;
-    const char *tenant; /* NULL: "t" */
+    const char *tenant;  /* NULL: "t" */
+    const char *pattern; /* NULL: none */
 } Job;
 
 typedef struct Run {

@@ -288,6 +288,42 @@ test_endless(void)
     world_assert_starts(world, "a 0, b 40, c 50, d 10");
 }
 
+/* --- ranks --- */
+
+static WeftPlacement
+foresee(World *world, const char *name, int when)
+{
+    const Run *run = world_run_of(world, name);
+    WeftAsk ask = { .key = "another",
+                    .request = { .cluster = run->cluster, .counts = &run->job.nodes },
+                    .walltime = run->job.wall * (gint64)G_USEC_PER_SEC };
+    WeftPlacement placement;
+    gint64 found;
+    g_assert_true(weft_queue_foresee(world->queue, &ask, world_time(world->now), &placement, &found));
+    g_assert_cmpint(found, ==, world_time(when));
+    return placement;
+}
+
+/* They are mapped when it starts, which the world sees to: as promised, or where it found room. Promises, which are made again
+ * and again, do without. */
+static void
+test_ranks(void)
+{
+    g_autoptr(World) world = world_new(4, 4, &world_in_turn);
+    const Job jobs[] = { { "a", .at = 0, .nodes = 8, .wall = 20, .cores = 1, .pattern = "ring" },
+                         { "b", .at = 1, .nodes = 16, .wall = 10, .cores = 1, .pattern = "stencil2d" },
+                         { "c", .at = 2, .nodes = 16, .wall = 10, .cores = 1, .pattern = "ring" } };
+    world_ask_at(world, &jobs[0]);
+    g_assert_cmpint(foresee(world, "a", 0).between, >=, 0);
+    world_ask_at(world, &jobs[1]);
+    world_ask_at(world, &jobs[2]);
+    world_assert_when(world, "b", WEFT_WAIT_ROOM, 20);
+    world_assert_when(world, "c", WEFT_WAIT_ROOM, 30);
+    g_assert_cmpint(foresee(world, "b", 40).between, ==, -1);
+    world_go(world, G_MAXINT);
+    world_assert_starts(world, "a 0, b 20, c 30");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -304,5 +340,6 @@ main(int argc, char **argv)
     g_test_add_func("/queue/refused", test_refused);
     g_test_add_func("/queue/never", test_never);
     g_test_add_func("/queue/endless", test_endless);
+    g_test_add_func("/queue/ranks", test_ranks);
     return g_test_run();
 }
