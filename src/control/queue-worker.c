@@ -65,6 +65,17 @@ weft_queue_ask_unref(WeftQueueAsk *ask)
         g_atomic_rc_box_release_full(ask, ask_clear);
 }
 
+/* What its nodes get is long, and does not matter here. */
+static WeftCluster *
+copy_wish(const WeftCluster *cluster)
+{
+    g_autoptr(GPtrArray) none = g_ptr_array_new_with_free_func(g_free);
+    WeftCluster wish = *cluster;
+    wish.user_data = NULL;
+    wish.ssh_keys = none;
+    return weft_cluster_copy(&wish);
+}
+
 /* Of a node that it is to be like only numbers are looked at. */
 static WeftQueueAsk *
 ask_new(const WeftAsk *ask, guint64 serial, GCancellable *closing)
@@ -75,7 +86,7 @@ ask_new(const WeftAsk *ask, guint64 serial, GCancellable *closing)
     copy->serial = serial;
     copy->ask = *ask;
     copy->ask.key = copy->key;
-    request->cluster = weft_cluster_copy(ask->request.cluster);
+    request->cluster = copy_wish(ask->request.cluster);
     request->fabric = g_strdup(ask->request.fabric);
     request->counts = g_memdup2(ask->request.counts, ask->request.cluster->groups->len * sizeof *ask->request.counts);
     request->avoid = ask->request.avoid ? g_hash_table_ref(ask->request.avoid) : NULL;

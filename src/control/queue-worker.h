@@ -12,7 +12,7 @@ typedef struct WeftQueueWorker WeftQueueWorker;
 typedef struct WeftQueueAsk {
     char *key;
     guint64 serial;
-    WeftAsk ask; /* with all that it points to, but for the rule */
+    WeftAsk ask; /* with all that it points to, but for the rule, and what its nodes get at their start */
 } WeftQueueAsk;
 WeftQueueAsk *weft_queue_ask_ref(WeftQueueAsk *ask);
 void weft_queue_ask_unref(WeftQueueAsk *ask);

@@ -55,10 +55,11 @@ weft_turns_hold(WeftTurns *turns, const WeftWork *work)
 
 /* --- who must be apart from whom --- */
 
-static gboolean
-names(const GPtrArray *list, const char *name)
+/* Of the cluster of that name of the same tenant. */
+static char *
+key_beside(const char *key, const char *name)
 {
-    return list && g_ptr_array_find_with_equal_func((GPtrArray *)list, name, g_str_equal, NULL);
+    return g_strdup_printf("%.*s%s", (int)(strchr(key, '/') - key) + 1, key, name);
 }
 
 /* Keys (char *) of clusters of its tenant that it names (own; NULL: none), or that name it. */
@@ -66,48 +67,83 @@ static GPtrArray *
 list_related(const WeftTurns *turns, const char *key, const GPtrArray *own)
 {
     GPtrArray *related = g_ptr_array_new_with_free_func(g_free);
-    gsize prefix = (gsize)(strchr(key, '/') - key) + 1;
     for (guint i = 0; own && i < own->len; i++)
-        g_ptr_array_add(related, g_strdup_printf("%.*s%s", (int)prefix, key, (const char *)own->pdata[i]));
+        g_ptr_array_add(related, key_beside(key, own->pdata[i]));
+    GHashTable *naming = g_hash_table_lookup(turns->named, key);
     GHashTableIter iter;
-    gpointer other, list;
-    g_hash_table_iter_init(&iter, turns->aparts);
-    while (g_hash_table_iter_next(&iter, &other, &list))
-        if (strncmp(other, key, prefix) == 0 && names(list, key + prefix))
-            g_ptr_array_add(related, g_strdup(other));
+    gpointer other;
+    if (!naming)
+        return related;
+    g_hash_table_iter_init(&iter, naming);
+    while (g_hash_table_iter_next(&iter, &other, NULL))
+        g_ptr_array_add(related, g_strdup(other));
     return related;
 }
 
 static void
-review_related(WeftTurns *turns, const char *key)
+doubt_related(WeftTurns *turns, const char *key)
 {
     g_autoptr(GPtrArray) related = list_related(turns, key, g_hash_table_lookup(turns->aparts, key));
     for (guint i = 0; i < related->len; i++) {
         WeftWaiter *waiter = g_hash_table_lookup(turns->by_key, related->pdata[i]);
         if (waiter)
-            weft_waiter_review(turns, waiter);
+            weft_waiter_doubt(turns, waiter);
     }
+}
+
+static void
+add_naming(WeftTurns *turns, const char *key, const char *name)
+{
+    g_autofree char *other = key_beside(key, name);
+    GHashTable *naming = g_hash_table_lookup(turns->named, other);
+    if (!naming) {
+        naming = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+        g_hash_table_insert(turns->named, g_steal_pointer(&other), naming);
+    }
+    g_hash_table_add(naming, g_strdup(key));
+}
+
+static void
+remove_naming(WeftTurns *turns, const char *key, const char *name)
+{
+    g_autofree char *other = key_beside(key, name);
+    GHashTable *naming = g_hash_table_lookup(turns->named, other);
+    if (!naming) /* it was named twice */
+        return;
+    g_hash_table_remove(naming, key);
+    if (g_hash_table_size(naming) == 0)
+        g_hash_table_remove(turns->named, other);
+}
+
+static void
+forget_wish(WeftTurns *turns, const char *key)
+{
+    const GPtrArray *list = g_hash_table_lookup(turns->aparts, key);
+    for (guint i = 0; list && i < list->len; i++)
+        remove_naming(turns, key, list->pdata[i]);
+    g_hash_table_remove(turns->aparts, key);
 }
 
 void
 weft_turns_note_wish(WeftTurns *turns, const char *key, const WeftCluster *cluster)
 {
-    if (!cluster || cluster->apart->len == 0) {
-        g_hash_table_remove(turns->aparts, key);
+    forget_wish(turns, key);
+    if (!cluster || cluster->apart->len == 0)
         return;
-    }
     GPtrArray *list = g_ptr_array_new_with_free_func(g_free);
-    for (guint i = 0; i < cluster->apart->len; i++)
+    for (guint i = 0; i < cluster->apart->len; i++) {
         g_ptr_array_add(list, g_strdup(cluster->apart->pdata[i]));
+        add_naming(turns, key, cluster->apart->pdata[i]);
+    }
     g_hash_table_insert(turns->aparts, g_strdup(key), list);
-    review_related(turns, key);
+    doubt_related(turns, key);
 }
 
 void
 weft_turns_moved(WeftTurns *turns, const WeftWork *work)
 {
     if (g_hash_table_size(turns->aparts))
-        review_related(turns, work->key);
+        doubt_related(turns, work->key);
 }
 
 /* --- where those are --- */

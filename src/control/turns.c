@@ -8,6 +8,7 @@
 
 #define SHARE_OF_TIME 2                 /* one part in so many of a processor's time is the queue's */
 #define CARRY_SLICE (5 * 1000)          /* microseconds for which decisions are carried out at a time */
+#define REVIEW_SLICE (5 * 1000)         /* … and those in doubt are reviewed */
 #define PAUSE_MIN (10 * 1000)           /* microseconds */
 #define PAUSE_MAX (60 * G_USEC_PER_SEC) /* the clock on the wall may be set meanwhile */
 
@@ -23,11 +24,30 @@ weft_waiter_move(WeftWaiter *waiter, GQueue *list)
         g_queue_push_tail_link(list, &waiter->link);
 }
 
+void
+weft_waiter_doubt(WeftTurns *turns, WeftWaiter *waiter)
+{
+    if (waiter->doubted)
+        return;
+    waiter->doubted = &turns->doubtful;
+    g_queue_push_tail_link(waiter->doubted, &waiter->doubt);
+    weft_wakeup_ask(turns->control->pump);
+}
+
+static void
+waiter_trust(WeftWaiter *waiter)
+{
+    if (waiter->doubted)
+        g_queue_unlink(waiter->doubted, &waiter->doubt);
+    waiter->doubted = NULL;
+}
+
 static void
 waiter_free(gpointer data)
 {
     WeftWaiter *waiter = data;
     weft_waiter_move(waiter, NULL);
+    waiter_trust(waiter);
     g_clear_pointer(&waiter->avoid, g_hash_table_unref);
     g_free(waiter->refusal);
     g_free(waiter->refused);
@@ -39,7 +59,7 @@ waiter_new(WeftTurns *turns, WeftWork *work)
 {
     WeftWaiter *waiter = g_new0(WeftWaiter, 1);
     waiter->work = work;
-    waiter->link.data = waiter;
+    waiter->link.data = waiter->doubt.data = waiter;
     waiter->shuns = TRUE;
     g_hash_table_insert(turns->by_key, work->key, waiter);
     return waiter;
@@ -91,6 +111,7 @@ static GHashTable *
 list_avoided(WeftWaiter *waiter)
 {
     GHashTable *hosts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    waiter_trust(waiter);
     weft_control_add_barred(waiter->work->control, waiter->work->cluster, hosts);
     waiter->shuns = waiter->shuns && weft_work_add_shunned(waiter->work, hosts);
     return hosts;
@@ -173,6 +194,18 @@ weft_waiter_review(WeftTurns *turns, WeftWaiter *waiter)
     put(turns, waiter);
 }
 
+/* However many there are, they are reviewed a few at a time; the queue may be gone through meanwhile. */
+static void
+review_some(WeftTurns *turns)
+{
+    gint64 end = weft_clock_thread() + REVIEW_SLICE;
+    const GList *link;
+    while ((link = turns->doubtful.head) && weft_clock_thread() < end)
+        weft_waiter_review(turns, link->data);
+    if (link)
+        weft_wakeup_ask(turns->control->pump);
+}
+
 /* --- what the queue decides --- */
 
 WeftWaiter *
@@ -193,6 +226,15 @@ holds(WeftTurns *turns, const WeftDecision *decision)
         return TRUE;
     g_debug("cluster %s: the places that were found for it are taken by now, others are looked for", decision->ask->key);
     return FALSE;
+}
+
+/* Where it is in doubt the decision may be void: others that it must be apart from have moved since. */
+static void
+clear_doubt(WeftTurns *turns, const char *key)
+{
+    WeftWaiter *waiter = g_hash_table_lookup(turns->by_key, key);
+    if (waiter && waiter->doubted)
+        weft_waiter_review(turns, waiter);
 }
 
 static void
@@ -243,6 +285,7 @@ carry_out(WeftTurns *turns)
     while (turns->carried < decisions->len && weft_clock_thread() < end) {
         WeftDecision *decision = decisions->pdata[turns->carried++];
         weft_watchdog_mark("a decision of the queue about", decision->ask->key);
+        clear_doubt(turns, decision->ask->key);
         if (decision->kind == WEFT_DECIDE_START)
             carry_start(turns, decision);
         else
@@ -292,7 +335,7 @@ weft_turns_kind_known(WeftTurns *turns)
     while (g_hash_table_iter_next(&iter, NULL, &value)) {
         const WeftCluster *cluster = ((WeftWaiter *)value)->work->cluster;
         if (cluster->capture || cluster->clone_of || cluster->checkpoint || cluster->preemptible)
-            weft_waiter_review(turns, value);
+            weft_waiter_doubt(turns, value);
     }
 }
 
@@ -376,6 +419,11 @@ weft_turns_run(WeftTurns *turns)
 {
     if (turns->control->closing)
         return;
+    if (turns->doubtful.head) {
+        weft_watchdog_mark("a review of those that wait", NULL);
+        review_some(turns);
+        weft_watchdog_mark("the queue", NULL);
+    }
     if (turns->answer && !carry_out(turns)) {
         weft_wakeup_ask(turns->control->pump);
         return;
@@ -464,6 +512,7 @@ weft_turns_new(WeftControl *control)
     turns->worker = weft_queue_worker_new(control->fleet, &control->options.queue, answered, turns);
     turns->by_key = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, waiter_free);
     turns->aparts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_ptr_array_unref);
+    turns->named = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_hash_table_unref);
     return turns;
 }
 
@@ -479,6 +528,7 @@ weft_turns_free(WeftTurns *turns)
     weft_bookings_free(turns->bookings);
     g_hash_table_unref(turns->by_key);
     g_hash_table_unref(turns->aparts);
+    g_hash_table_unref(turns->named);
     weft_queue_worker_free(turns->worker);
     weft_errand_free(turns->answer);
     weft_errand_free(turns->last);

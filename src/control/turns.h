@@ -26,6 +26,8 @@ typedef struct WeftWaiter {
     gboolean likes;    /* … is there one? */
     GList link;        /* in one of the lists below */
     GQueue *list;      /* … which; NULL: in none */
+    GList doubt;       /* in the list of those in doubt */
+    GQueue *doubted;   /* … which; NULL: it is not */
     WeftWaitWhy told;
     gboolean viewed;  /* somebody has read why, and may do so again */
     char *refusal;    /* why there is no place for it, as of then */
@@ -43,8 +45,10 @@ struct WeftTurns {
     GHashTable *by_key; /* WeftWaiter */
     guint64 serial;     /* of the latest ask */
     GHashTable *aparts; /* cluster key to GPtrArray of names, of those that must be apart from others */
+    GHashTable *named;  /* … and back: cluster key to a set of the keys (char *) whose clusters name it */
     GQueue fresh;       /* WeftWaiter that the queue has not looked at yet */
     GQueue untold;      /* … of which it is to be told why they wait */
+    GQueue doubtful;    /* … of which hosts that they cannot use may have changed */
     WeftErrand *answer; /* whose decisions are being carried out; NULL: none is */
     guint carried;      /* … so many of them */
     WeftErrand *last;   /* what the queue looked like then; NULL: nobody knows yet */
@@ -153,5 +157,7 @@ void weft_waiter_move(WeftWaiter *waiter, GQueue *list);
 gint64 weft_waiter_since(const WeftWaiter *waiter);
 /* The request that it makes of the fleet. */
 WeftPlaceRequest weft_waiter_request(const WeftWaiter *waiter);
-/* Which hosts it cannot use may have changed. */
+/* Which hosts it cannot use may have changed: that is found out now, … */
 void weft_waiter_review(WeftTurns *turns, WeftWaiter *waiter);
+/* … or soon, between other work, and before anything is decided about it. */
+void weft_waiter_doubt(WeftTurns *turns, WeftWaiter *waiter);
