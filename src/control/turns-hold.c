@@ -81,9 +81,8 @@ list_related(const WeftTurns *turns, const char *key, const GPtrArray *own)
 }
 
 static void
-doubt_related(WeftTurns *turns, const char *key)
+doubt_all(WeftTurns *turns, const GPtrArray *related)
 {
-    g_autoptr(GPtrArray) related = list_related(turns, key, g_hash_table_lookup(turns->aparts, key));
     for (guint i = 0; i < related->len; i++) {
         WeftWaiter *waiter = g_hash_table_lookup(turns->by_key, related->pdata[i]);
         if (waiter)
@@ -128,6 +127,8 @@ void
 weft_turns_note_wish(WeftTurns *turns, const char *key, const WeftCluster *cluster)
 {
     forget_wish(turns, key);
+    if (!cluster)
+        g_hash_table_remove(turns->where, key);
     if (!cluster || cluster->apart->len == 0)
         return;
     GPtrArray *list = g_ptr_array_new_with_free_func(g_free);
@@ -136,14 +137,8 @@ weft_turns_note_wish(WeftTurns *turns, const char *key, const WeftCluster *clust
         add_naming(turns, key, cluster->apart->pdata[i]);
     }
     g_hash_table_insert(turns->aparts, g_strdup(key), list);
-    doubt_related(turns, key);
-}
-
-void
-weft_turns_moved(WeftTurns *turns, const WeftWork *work)
-{
-    if (g_hash_table_size(turns->aparts))
-        doubt_related(turns, work->key);
+    g_autoptr(GPtrArray) related = list_related(turns, key, list);
+    doubt_all(turns, related);
 }
 
 /* --- where those are --- */
@@ -186,6 +181,24 @@ add_hosts_of(const WeftTurns *turns, const char *key, GHashTable *hosts)
         add_loaded(work, hosts);
     else
         add_stored(turns->control->store, key, hosts);
+}
+
+/* Most that is told of a cluster leaves its nodes where they are. */
+void
+weft_turns_moved(WeftTurns *turns, const WeftWork *work)
+{
+    g_autoptr(GPtrArray) related = list_related(turns, work->key, g_hash_table_lookup(turns->aparts, work->key));
+    if (related->len == 0) {
+        g_hash_table_remove(turns->where, work->key);
+        return;
+    }
+    g_autoptr(GHashTable) hosts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    GHashTable *before = g_hash_table_lookup(turns->where, work->key);
+    add_loaded(work, hosts);
+    if (before && weft_turns_same_hosts(before, hosts))
+        return;
+    g_hash_table_insert(turns->where, g_strdup(work->key), g_steal_pointer(&hosts));
+    doubt_all(turns, related);
 }
 
 void

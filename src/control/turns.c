@@ -117,8 +117,8 @@ list_avoided(WeftWaiter *waiter)
     return hosts;
 }
 
-static gboolean
-is_same_set(GHashTable *a, GHashTable *b)
+gboolean
+weft_turns_same_hosts(GHashTable *a, GHashTable *b)
 {
     GHashTableIter iter;
     gpointer name;
@@ -187,7 +187,7 @@ void
 weft_waiter_review(WeftTurns *turns, WeftWaiter *waiter)
 {
     g_autoptr(GHashTable) avoid = list_avoided(waiter);
-    if (is_same_set(avoid, waiter->avoid))
+    if (weft_turns_same_hosts(avoid, waiter->avoid))
         return;
     g_hash_table_unref(waiter->avoid);
     waiter->avoid = g_steal_pointer(&avoid);
@@ -512,6 +512,7 @@ weft_turns_new(WeftControl *control)
     turns->worker = weft_queue_worker_new(control->fleet, &control->options.queue, answered, turns);
     turns->by_key = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, waiter_free);
     turns->aparts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_ptr_array_unref);
+    turns->where = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_hash_table_unref);
     turns->named = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_hash_table_unref);
     return turns;
 }
@@ -529,6 +530,7 @@ weft_turns_free(WeftTurns *turns)
     g_hash_table_unref(turns->by_key);
     g_hash_table_unref(turns->aparts);
     g_hash_table_unref(turns->named);
+    g_hash_table_unref(turns->where);
     weft_queue_worker_free(turns->worker);
     weft_errand_free(turns->answer);
     weft_errand_free(turns->last);

@@ -46,6 +46,7 @@ struct WeftTurns {
     guint64 serial;     /* of the latest ask */
     GHashTable *aparts; /* cluster key to GPtrArray of names, of those that must be apart from others */
     GHashTable *named;  /* … and back: cluster key to a set of the keys (char *) whose clusters name it */
+    GHashTable *where;  /* cluster key to a set of hosts, as those were told of that must be apart from it */
     GQueue fresh;       /* WeftWaiter that the queue has not looked at yet */
     GQueue untold;      /* … of which it is to be told why they wait */
     GQueue doubtful;    /* … of which hosts that they cannot use may have changed */
@@ -151,6 +152,8 @@ void weft_bookings_prune(WeftTurns *turns, WeftTxn *txn);
 
 /* Who asked for that; NULL: it has gone, or wants something else now. */
 WeftWaiter *weft_turns_find(const WeftTurns *turns, const WeftQueueAsk *ask);
+/* Are these sets of names the same? */
+gboolean weft_turns_same_hosts(GHashTable *a, GHashTable *b);
 /* For both: the lists of turns. */
 void weft_waiter_move(WeftWaiter *waiter, GQueue *list);
 /* When it began to wait. */
