@@ -4,7 +4,6 @@ import hashlib
 import json
 import tarfile
 
-import pytest
 from harness.wait import until
 from test_templates import SHAPE, add_image, messages
 
