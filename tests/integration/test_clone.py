@@ -233,6 +233,7 @@ def test_memory_that_cannot_be_saved(site, settle, op):
     clone(weft)
     failed = weft.client.wait_phase("sweep", "failed")
     assert "it cannot be cloned: cfd[0]: " in failed["reason"]
+    until(lambda: not list(weft.root.glob("hosts/*/pool/*.saved")), "its host does not keep what was saved")
     weft.stop()
     weft.world.fault()
     weft.start()
