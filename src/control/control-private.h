@@ -168,7 +168,7 @@ void weft_hosts_await_free(WeftHosts *hosts, const char *cluster_key);
 void weft_hosts_wake_waiting(WeftHosts *hosts);
 /* All that waited until it is known where nodes may run. */
 void weft_hosts_wake_doubtful(WeftHosts *hosts);
-/* Port GUIDs (guint64 *) of all hosts of the fabric. */
+/* Port GUIDs (guint64 *, borrowed from the fleet) of all hosts of the fabric. */
 GHashTable *weft_hosts_ports(const WeftHosts *hosts, const char *fabric);
 /* Has one that answers, of this fabric, said that it is this run's of weftd? A weftd without any may have the wrong store. */
 gboolean weft_hosts_own(const WeftHosts *hosts, const char *fabric);

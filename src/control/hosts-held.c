@@ -286,11 +286,11 @@ weft_hosts_unknown_ports(const WeftHosts *hosts, const char *fabric)
 GHashTable *
 weft_hosts_ports(const WeftHosts *hosts, const char *fabric)
 {
-    GHashTable *ports = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+    GHashTable *ports = g_hash_table_new(g_int64_hash, g_int64_equal);
     for (guint i = 0; i < hosts->round->len; i++) {
         const WeftHost *host = weft_fleet_host(hosts->control->fleet, ((const WeftWatch *)hosts->round->pdata[i])->name);
         for (guint k = 0; host && g_str_equal(host->fabric, fabric) && k < host->hcas->len; k++)
-            g_hash_table_add(ports, g_memdup2(&((const WeftHca *)host->hcas->pdata[k])->port_guid, sizeof(guint64)));
+            g_hash_table_add(ports, &((WeftHca *)host->hcas->pdata[k])->port_guid);
     }
     return ports;
 }

@@ -32,11 +32,26 @@ weft_subnet_inherits(const WeftSubnet *subnet, const char *name)
     return subnet->control->subnets->aged && name && (!subnet->took_stock || g_hash_table_contains(subnet->inherited, name));
 }
 
+static const Inherited *
+find(const WeftSubnet *subnet, const char *name)
+{
+    return subnet->control->subnets->aged && name ? g_hash_table_lookup(subnet->inherited, name) : NULL;
+}
+
+gboolean
+weft_subnet_is_inherited(const WeftSubnet *subnet, const char *name)
+{
+    return find(subnet, name) != NULL;
+}
+
+/* Of no host: there is nothing more to tell of it, and there may be thousands. */
 char *
 weft_subnet_inherited_port(const WeftSubnet *subnet, const char *name)
 {
-    const Inherited *inherited = subnet->control->subnets->aged && name ? g_hash_table_lookup(subnet->inherited, name) : NULL;
-    return inherited ? weft_subnet_name_port(subnet, g_array_index(inherited->members, WeftMember, 0).port_guid) : NULL;
+    const Inherited *inherited = find(subnet, name);
+    return inherited ? g_strdup_printf("port 0x%016" G_GINT64_MODIFIER "x",
+                                       g_array_index(inherited->members, WeftMember, 0).port_guid)
+                     : NULL;
 }
 
 gboolean
@@ -100,26 +115,27 @@ is_server(const WeftSharing *sharing, guint64 port_guid)
     return FALSE;
 }
 
-static gboolean
-has_port(const Inherited *inherited, guint64 port_guid)
+static GHashTable *
+ports_of(const Inherited *inherited)
 {
+    GHashTable *ports = g_hash_table_new(g_int64_hash, g_int64_equal);
     for (guint i = 0; inherited && i < inherited->members->len; i++)
-        if (g_array_index(inherited->members, WeftMember, i).port_guid == port_guid)
-            return TRUE;
-    return FALSE;
+        g_hash_table_add(ports, &g_array_index(inherited->members, WeftMember, i).port_guid);
+    return ports;
 }
 
-/* ports: of described hosts. before: those of the last survey; where stock was taken, nothing is added to them. */
+/* ports: of described hosts. Where stock was taken, nothing is added to what the last survey found. */
 static void
 collect(const WeftSubnet *subnet, const WeftPartition *partition, GHashTable *ports, GHashTable *found)
 {
     const Inherited *before = g_hash_table_lookup(subnet->inherited, partition->name);
     const WeftSharing *sharing = weft_subnet_sharing(subnet, partition->pkey);
+    g_autoptr(GHashTable) had = ports_of(before);
     Inherited now = { .pkey = partition->pkey, .told = before && before->told };
     for (guint i = 0; i < partition->members->len; i++) {
         const WeftMember *member = &g_array_index(partition->members, WeftMember, i);
         if (g_hash_table_contains(ports, &member->port_guid) || is_server(sharing, member->port_guid) ||
-            (subnet->took_stock && !has_port(before, member->port_guid)))
+            (subnet->took_stock && !g_hash_table_contains(had, &member->port_guid)))
             continue;
         if (!now.members)
             now.members = g_array_new(FALSE, FALSE, sizeof(WeftMember));

@@ -270,8 +270,8 @@ gboolean
 weft_subnets_is_unproved(const WeftSubnets *subnets, const char *fabric, guint pkey)
 {
     const WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
-    g_autofree char *port = weft_subnet_inherited_port(subnet, weft_subnet_held_name(subnet, pkey));
-    return port || g_strcmp0(weft_subnet_holder(subnet, pkey), WEFT_HELD_UNPROVED) == 0;
+    return weft_subnet_is_inherited(subnet, weft_subnet_held_name(subnet, pkey)) ||
+           g_strcmp0(weft_subnet_holder(subnet, pkey), WEFT_HELD_UNPROVED) == 0;
 }
 
 /* --- what is written of those that rest --- */

@@ -174,7 +174,9 @@ GHashTable *weft_subnet_inherited_new(void);
 void weft_subnet_look_for_inherited(WeftSubnet *subnet, const GPtrArray *partitions);
 /* Is a port of no described host in the partition of that name, or may be, and is it left alone for that? */
 gboolean weft_subnet_inherits(const WeftSubnet *subnet, const char *name);
-/* The first of these in words; NULL: none is known. */
+/* … it is known to be. */
+gboolean weft_subnet_is_inherited(const WeftSubnet *subnet, const char *name);
+/* The first of these ports in words; NULL: none is known. */
 char *weft_subnet_inherited_port(const WeftSubnet *subnet, const char *name);
 void weft_subnet_examine_inherited(const WeftSubnet *subnet, const char *check, json_t *checks);
 

@@ -5,10 +5,7 @@ from pathlib import Path
 
 from harness.wait import until
 from harness.weft import host
-
-
-def told(weft, kind):
-    return [event["message"] for event in weft.client.events() if event["type"] == kind]
+from test_wrong_store import surveyed_twice, told
 
 
 def number_of(weft, name):
@@ -105,16 +102,6 @@ def test_what_has_ended_is_removed_when_it_comes_back(site, settle):
     weft.world.fabric_event("manager an older one took over")
     until(lambda: number not in weft.world.partitions(), "it is removed")
     settle(weft)
-
-
-def surveyed_twice(weft):
-    """Whatever a look at all partitions leads to has been done: a second one decides."""
-    for number in (0x0777, 0x0778):
-        while f"0x{number:04x}" in " ".join(told(weft, "partition-held")):
-            number += 2  # an event is told once
-        weft.world.add_foreign_partition(number, "weft-0zzzzzzzzzzz")
-        until(lambda wanted=f"0x{number:04x}": any(wanted in message for message in told(weft, "partition-held")), "it was looked at")
-        weft.world.remove_partition(number)
 
 
 def copy_on_the_fabric(weft, request):

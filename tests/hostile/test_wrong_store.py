@@ -10,9 +10,22 @@ import pytest
 from harness.invariants import converged
 from harness.wait import until
 from harness.weft import host as describe
-from test_partitions import surveyed_twice, told
 
 OTHER = "9othersite00"
+
+
+def told(weft, kind):
+    return [event["message"] for event in weft.client.events() if event["type"] == kind]
+
+
+def surveyed_twice(weft):
+    """Whatever a look at all partitions leads to has been done: a second one decides."""
+    for number in (0x0777, 0x0778):
+        while f"0x{number:04x}" in " ".join(told(weft, "partition-held")):
+            number += 2  # an event is told once
+        weft.world.add_foreign_partition(number, "weft-0zzzzzzzzzzz")
+        until(lambda wanted=f"0x{number:04x}": any(wanted in message for message in told(weft, "partition-held")), "it was looked at")
+        weft.world.remove_partition(number)
 
 
 def running(weft):
