@@ -105,11 +105,11 @@ secret_reply(const WeftToken *token, const char *secret)
     return reply;
 }
 
-/* Of its tenant: whoever makes and revokes tokens all day pushes out no events but its own. */
+/* For operators; but whoever makes and revokes tokens all day pushes out no events but its own. */
 static void
 tell(WeftTxn *txn, const char *type, const WeftToken *token, char *message)
 {
-    WeftEvent event = { .type = (char *)type, .tenant = token->tenant, .message = message };
+    WeftEvent event = { .type = (char *)type, .doer = token->tenant, .message = message };
     weft_txn_put_event(txn, &event);
     g_free(message);
 }

@@ -248,8 +248,8 @@ void weft_subnets_hint(WeftSubnets *subnets, const char *fabric);
 /* Somebody gave it another map, or it has a host of which the ports are not known yet. No such fabric: nothing happens. */
 void weft_subnets_map_changed(WeftSubnets *subnets, const char *fabric);
 
-/* A free partition number that has rested, held for the cluster; 0 and EXHAUSTED: none is left, or as many of its tenant's rest
- * as are left, so that nobody puts them all to rest by making clusters and deleting them. */
+/* A free partition number that has rested, held for the cluster; 0 and EXHAUSTED: none is left, or more of its tenant's rest
+ * than are left, so that nobody puts them all to rest by making clusters and deleting them. */
 guint weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key, const char *cluster_id,
                              GError **error);
 /* It is the cluster's, by its record. */

@@ -153,12 +153,13 @@ leaves_enough(WeftSubnet *subnet, const char *cluster_key, gint64 now, GError **
     g_autofree char *tenant = g_strndup(cluster_key, strcspn(cluster_key, "/"));
     gint64 first;
     guint resting = count_resting(subnet, tenant, now, &first);
-    if (resting == 0 || resting < count_free(subnet, now))
+    guint left = resting ? count_free(subnet, now) : 0;
+    if (resting <= left || left == 0)
         return TRUE;
     look_again(subnet, first, now);
     return weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
-                             "%u partition numbers of clusters that tenant %s has deleted rest before they are used again, as "
-                             "many as are left on fabric %s",
+                             "%u partition numbers of clusters that tenant %s has deleted rest before they are used again, "
+                             "more than are left on fabric %s",
                              resting, tenant, subnet->fabric->name);
 }
 

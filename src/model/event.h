@@ -8,6 +8,7 @@ typedef struct WeftEvent {
     gint64 id;     /* weft_clock_stamp(): time and order at once */
     char *type;    /* "cluster-placed", "node-lost", "host-drained", …: stable words */
     char *tenant;  /* NULL: for operators only */
+    char *doer;    /* … and a tenant had it told: who has many told loses their own. Not written in it; NULL: nobody */
     char *cluster; /* id, NULL: none */
     char *cluster_name;
     char *host; /* NULL: none; never shown to tenants */

@@ -589,7 +589,10 @@ weft_txn_put_event(WeftTxn *txn, WeftEvent *event)
     if (!event->id)
         event->id = weft_clock_stamp();
     g_autofree char *key = weft_event_key(event->id);
-    weft_txn_put(txn, WEFT_KIND_EVENT, key, event->tenant, event->cluster, weft_event_to_json(event), expected);
+    /* No tenant has such a name, so none is shown it. */
+    g_autofree char *doer = event->doer ? g_strconcat("~", event->doer, NULL) : NULL;
+    const char *scope = event->tenant ? event->tenant : doer;
+    weft_txn_put(txn, WEFT_KIND_EVENT, key, scope, event->cluster, weft_event_to_json(event), expected);
 }
 
 void

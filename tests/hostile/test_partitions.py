@@ -194,16 +194,16 @@ def test_two_sites_on_one_fabric(site):
 
 
 def test_whoever_makes_and_deletes_clusters_does_not_put_all_numbers_to_rest(site):
-    """Of six numbers a tenant may have three at rest: then its next cluster waits, and another tenant's does not."""
+    """Of six numbers a tenant may have four at rest: then its next cluster waits, and another tenant's does not."""
     weft = site(hosts=2, changes={"fabrics": [{"name": "ib0", "guid_prefix": "0x02c9010000000000", "pkey_first": "0x0001", "pkey_last": "0x0006"}],
                                   "control": {"pkey_rest": "1h"}})
-    for _ in range(3):
+    for _ in range(4):
         weft.client.create("noise", 1)
         weft.client.wait_phase("noise", "ready")
         weft.client.delete("noise")
         weft.client.wait_gone("noise")
     weft.client.create("noise", 1)
-    until(lambda: "3 partition numbers of clusters that tenant acme has deleted rest" in (weft.client.cluster("noise")["reason"] or ""),
+    until(lambda: "4 partition numbers of clusters that tenant acme has deleted rest" in (weft.client.cluster("noise")["reason"] or ""),
           lambda: weft.client.cluster("noise"))
     weft.client.create("theirs", 1, tenant="umbrella")
     weft.client.wait_phase("theirs", "ready", tenant="umbrella")

@@ -1,4 +1,5 @@
-"""One tenant has large clusters wait whose ranks talk in a pattern, and asks again and again: the queue's only worker, on which others wait, maps no ranks for that."""
+"""One tenant has large clusters wait whose ranks talk in a pattern, and asks again and again: the queue's only worker, on which others
+wait, maps no ranks for that."""
 
 from harness.wait import until
 from harness.weft import host

@@ -312,14 +312,15 @@ def piece_path(path):
 
 
 def test_files_that_do_not_answer_hold_up_who_reads_them(site):
-    """All that acme may read of checkpoints at the same time hangs, and nobody waits for it any more: others read theirs, operators write, and acme gets no more
-    threads than it has until these come back."""
+    """All that acme may read of checkpoints at the same time hangs, and nobody waits for it any more: others read theirs, operators write,
+    and acme gets no more threads than it has until these come back."""
     weft, tokens = crowded(site)
     mine, theirs = (take_checkpoint(weft, tenant) for tenant in ("acme", "umbrella"))
     member = Client(lambda: UnixConnection(weft.socket), tokens[0])
     with unanswering(mine), contextlib.ExitStack() as stack:
         asking = [stack.enter_context(contextlib.closing(raw(weft, request_text(piece_path(mine), token)))) for token in tokens for _ in range(5)]
-        refused = until(lambda: len(told := select.select(asking, [], [], 0)[0]) == len(asking) - 7 and told, "acme has seven of sixteen, the others are refused")
+        refused = until(lambda: len(told := select.select(asking, [], [], 0)[0]) == len(asking) - 7 and told,
+                        "acme has seven of sixteen, the others are refused")
         assert {connection.recv(4096)[:12] for connection in refused} == {BUSY}
         stack.close()
         answer = member.request("GET", piece_path(mine))

@@ -1,8 +1,10 @@
 """What the failpoint suite does to weftd while it is killed: each operation prepares a site, acts, and knows how it must end."""
 
+import contextlib
 import hashlib
 import json
 import shutil
+import sqlite3
 from dataclasses import dataclass, field
 from typing import Callable
 
@@ -690,6 +692,38 @@ def has_no_wish(site):
     assert not [key for key, wish in wishes.items() if wish["run"] in runs], (wishes, runs)
 
 
+STRANGER = "0x0002c903000000f9 0x0000000000000000 full -1"
+
+
+def number_of_cfd(weft):
+    return next(status["pkey"] for key, status in weft.dump().values("cluster-status").items() if key == "acme/cfd")
+
+
+def age_store(weft):
+    """The store is older than the site, and a port of no host that it knows is in a partition."""
+    with contextlib.closing(sqlite3.connect(weft.config["store"]["path"])) as store, store:
+        store.execute("INSERT INTO record (kind, key, scope, place, revision, value) VALUES ('meta', 'aged', '', '', 1, '{}')")
+    number = number_of_cfd(weft)
+    members = [f"0x{m.port:016x} 0x{m.virtual:016x} {m.membership} {m.index}" for m in weft.world.partitions()[number].members]
+    weft.world.change_partition(number, *members, STRANGER)
+
+
+def release_stranger(site):
+    """The word is of one run of weftd: after a restart the operator types it again."""
+    number = number_of_cfd(site.weft)
+
+    def is_out():
+        partition = site.world.partitions()[number]
+        if int(STRANGER.split()[0], 16) not in {member.port for member in partition.members}:
+            return True
+        site.call("DELETE", f"/v1/fabrics/ib0/partitions/0x{number:04x}?name={partition.name}")
+        return False
+
+    site.until(lambda: tells("partition-held")(site), "it is told")
+    site.until(is_out, "its port is out")
+    site.until(lambda: "aged" not in site.weft.dump().values("meta"), "the store is in doubt no longer")
+
+
 # --- images ---
 
 
@@ -959,6 +993,7 @@ OPERATIONS = [
     Operation("empty", empty, with_bridge(2), has_moved(2)),
     Operation("undrain", undrain, drained, is_undrained),
     Operation("take", take_hosts, with_cluster(2), has_no_wish, before=give_hosts_away),
+    Operation("release-ports", release_stranger, with_cluster(2), has_nodes(2), before=age_store),
     Operation("host-add-rm", add_and_remove_host, check=host_is_gone),
     Operation("images", images, check=one_image_is_left),
     Operation("fabric", look_at_fabric, check=map_is_gone),
