@@ -250,7 +250,7 @@ void weft_subnets_map_changed(WeftSubnets *subnets, const char *fabric);
 
 /* A free partition number that has rested, held for the cluster; 0 and EXHAUSTED: none is left, or more of its tenant's rest
  * than are left, so that nobody puts them all to rest by making clusters and deleting them. */
-guint weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key, const char *cluster_id,
+guint weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key, const WeftCluster *cluster,
                              GError **error);
 /* It is the cluster's, by its record. */
 void

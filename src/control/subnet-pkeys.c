@@ -148,9 +148,8 @@ count_resting(const WeftSubnet *subnet, const char *tenant, gint64 now, gint64 *
 
 /* Whoever makes clusters and deletes them again and again would put all numbers to rest, and nobody else got one. */
 static gboolean
-leaves_enough(WeftSubnet *subnet, const char *cluster_key, gint64 now, GError **error)
+leaves_enough(WeftSubnet *subnet, const char *tenant, gint64 now, GError **error)
 {
-    g_autofree char *tenant = g_strndup(cluster_key, strcspn(cluster_key, "/"));
     gint64 first;
     guint resting = count_resting(subnet, tenant, now, &first);
     guint left = resting ? count_free(subnet, now) : 0;
@@ -181,11 +180,11 @@ refuse(WeftSubnet *subnet, gint64 first, gint64 now, GError **error)
 }
 
 guint
-weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key, const char *cluster_id,
+weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key, const WeftCluster *cluster,
                        GError **error)
 {
     WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
-    g_autofree char *name = weft_partition_name(cluster_id);
+    g_autofree char *name = weft_partition_name(cluster->id);
     guint first = subnet->fabric->pkey_first, n = subnet->fabric->pkey_last - first + 1;
     gint64 now = weft_clock_now(), soonest = G_MAXINT64;
     if (!subnet->surveyed) {
@@ -196,7 +195,7 @@ weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *clu
         weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "which partition numbers things on hosts have is not known yet");
         return 0;
     }
-    if (!leaves_enough(subnet, cluster_key, now, error))
+    if (!leaves_enough(subnet, cluster->tenant, now, error))
         return 0;
     for (guint i = 0; i < n; i++) {
         guint pkey = first + (subnet->next + i) % n;

@@ -3,7 +3,6 @@ older store gets back what it lost."""
 
 import contextlib
 import json
-import shutil
 import sqlite3
 from urllib.parse import quote, unquote
 
@@ -12,7 +11,7 @@ from harness.wait import until
 from harness.weft import Weft
 from harness.weft import host as describe
 from test_templates import add_image
-from test_wrong_store import held, keep_store, lose_store, return_store, running, settle, state
+from test_wrong_store import held, keep_store, put_store_back, return_store, running, settle, state
 
 
 def nodes_held(weft):
@@ -169,8 +168,7 @@ def test_confirmation_that_was_taken_back_is_in_a_backup(site):
     settle(weft)
     assert running(weft) == before
     weft.stop()
-    lose_store(weft)
-    shutil.copy(weft.root / "later", weft.root / "weft.db")
+    put_store_back(weft, "later")
     weft.start()
     is_unproved_again(weft, before)
     weft.cli("site", "adopt", node)
@@ -284,8 +282,7 @@ def test_moved_since_and_its_old_host_is_lost(site):
     settle(weft)
     there, before = weft.client.nodes("cfd")[0]["host"], running(weft)
     weft.stop()
-    lose_store(weft)
-    shutil.copy(weft.root / "backup", weft.root / "weft.db")
+    put_store_back(weft)
     weft.world.lose(node["host"])
     weft.start()
     weft.take_hosts()
@@ -352,8 +349,7 @@ def test_replaced_since_and_its_host_does_not_answer(site):
     new = replaced_elsewhere(weft, old)
     before = running(weft)
     weft.stop()
-    lose_store(weft)
-    shutil.copy(weft.root / "backup", weft.root / "weft.db")
+    put_store_back(weft)
     weft.world.lose(old["host"])
     weft.start()
     weft.take_hosts()
@@ -503,8 +499,7 @@ def test_a_move_ends_nowhere_while_one_of_its_hosts_does_not_answer(site):
     node, there = moved_again(weft)
     before = running(weft)
     weft.stop()
-    lose_store(weft)
-    shutil.copy(weft.root / "backup", weft.root / "weft.db")
+    put_store_back(weft)
     weft.world.lose(node["host"])
     weft.start()
     weft.take_hosts()
@@ -544,8 +539,7 @@ def test_numbers_of_what_is_held_are_given_to_nobody(site):
     keep_store(weft)
     second = ready(weft, "second", path="bridge", tenant="umbrella", hosts="n4")
     weft.stop()
-    lose_store(weft)
-    shutil.copy(weft.root / "backup", weft.root / "weft.db")
+    put_store_back(weft)
     weft.world.remove_partition(int(second["partition"], 16))
     weft.start()
     weft.take_hosts()

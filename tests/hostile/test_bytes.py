@@ -15,7 +15,7 @@ from harness.wait import until
 from harness.weft import Client, UnixConnection
 from test_checkpoints import ask, checkpoint, create, files, made, remove, take
 from test_templates import SHAPE, add_image, messages, templates
-from test_wrong_store import lose_store, running, state
+from test_wrong_store import put_store_back, running, state
 
 GIB = 1 << 30
 LIMITED = {"tenants": [{"name": "acme", "quota": {"storage": "1G"}}, {"name": "umbrella"}]}
@@ -453,8 +453,7 @@ def test_an_older_store_leaves_a_file_that_came_back(site):
     weft.start()
     add_image(weft, "own", form="raw")
     weft.stop()
-    lose_store(weft)
-    shutil.copy(weft.root / "backup", weft.root / "weft.db")
+    put_store_back(weft)
     for digest in digests:
         os.utime(weft.root / "images" / digest, (time.time() - 2 * 86400,) * 2)
     weft.start()
@@ -474,8 +473,7 @@ def test_an_end_is_no_proof_for_a_file_that_came_later(site):
     weft.start()
     add_image(weft, "own", form="raw")
     weft.stop()
-    lose_store(weft)
-    shutil.copy(weft.root / "backup", weft.root / "weft.db")
+    put_store_back(weft)
     for digest in digests:
         os.utime(weft.root / "images" / digest, (time.time() - 2 * 86400,) * 2)
     weft.start()

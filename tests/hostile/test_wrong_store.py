@@ -56,6 +56,12 @@ def lose_store(weft):
         path.unlink()
 
 
+def put_store_back(weft, copy="backup"):
+    """In a site that is stopped."""
+    lose_store(weft)
+    shutil.copy(weft.root / copy, weft.root / "weft.db")
+
+
 def keep_store(weft):
     """A copy of the store of a site that is stopped."""
     weft.stop()
@@ -74,8 +80,7 @@ def hosts_are_anothers(weft, before):
 def return_store(weft):
     before = running(weft)
     weft.stop()
-    lose_store(weft)
-    shutil.copy(weft.root / "backup", weft.root / "weft.db")
+    put_store_back(weft)
     weft.start()
     hosts_are_anothers(weft, before)
 
@@ -187,8 +192,7 @@ def test_node_that_came_after_the_backup_on_a_host_that_is_silent(site):
     assert old != new
     before, members = running(weft), {n: p.members for n, p in weft.world.partitions().items()}
     weft.stop()
-    lose_store(weft)
-    shutil.copy(weft.root / "backup", weft.root / "weft.db")
+    put_store_back(weft)
     weft.world.lose(new)
     weft.start()
     weft.cli("site", "take", "--yes", old, new)
@@ -223,8 +227,7 @@ def test_cluster_that_was_in_the_queue_when_the_backup_was_made(site, silent):
     host, before, members = weft.client.nodes("cfd")[0]["host"], running(weft), weft.world.partitions()[number].members
     if silent:
         weft.stop()
-        lose_store(weft)
-        shutil.copy(weft.root / "backup", weft.root / "weft.db")
+        put_store_back(weft)
         weft.world.lose(host)
         weft.start()
         weft.take_hosts()
@@ -535,8 +538,7 @@ def test_nobody_is_given_up_with_a_lost_host_before_all_were_looked_at(site, pha
     free, = others - {there}
     before = running(weft)
     weft.stop()
-    lose_store(weft)
-    shutil.copy(weft.root / "backup", weft.root / "weft.db")
+    put_store_back(weft)
     weft.world.lose(node["host"])
     with weft.world.locked(there):
         weft.start()
