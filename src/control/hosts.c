@@ -256,7 +256,9 @@ set_lost(WeftWatch *host, const char *reason)
     WeftTxn *txn = weft_txn_new("host-lost");
     put_status(host, txn, reason);
     weft_txn_tell(txn, "host-lost", NULL, host->name, "lost, its nodes are %s: %s",
-                  weft_hosts_may_give_up(host->control->hosts) ? "replaced" : "left until it is known whose hosts are", reason);
+                  weft_hosts_may_give_up(host->control->hosts) ? "replaced"
+                                                               : "kept until it is known which weftd owns the hosts",
+                  reason);
     commit_status(host, txn);
     g_autoptr(GPtrArray) nodes = weft_watch_nodes(host);
     weft_watch_wake_clusters(host, nodes, TRUE);
