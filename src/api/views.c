@@ -416,9 +416,9 @@ json_t *
 weft_view_primed(const WeftPrimed *primed)
 {
     guint64 memory = primed->pages * primed->page_size;
-    return json_pack("{s:s, s:s, s:i, s:I, s:I, s:o}", "id", primed->id, "host", primed->host, "numa", (int)primed->numa,
-                     "generation", (json_int_t)primed->generation, "memory", (json_int_t)memory, "since",
-                     time_view(primed->since));
+    return json_pack("{s:s, s:s?, s:s, s:i, s:I, s:I, s:o}", "id", primed->id, "tenant", primed->tenant, "host", primed->host,
+                     "numa", (int)primed->numa, "generation", (json_int_t)primed->generation, "memory", (json_int_t)memory,
+                     "since", time_view(primed->since));
 }
 
 json_t *

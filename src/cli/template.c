@@ -60,10 +60,11 @@ print_primed(json_t *list)
     size_t i;
     json_t *primed;
     json_array_foreach (list, i, primed) {
+        g_autofree char *tenant = weft_cli_field(primed, "tenant");
         g_autofree char *host = weft_cli_field(primed, "host");
         g_autofree char *numa = weft_cli_field(primed, "numa");
         g_autofree char *memory = size_field(primed, "memory");
-        print_line("primed", g_strdup_printf("on %s, NUMA node %s: %s", host, numa, memory));
+        print_line("primed", g_strdup_printf("for %s on %s, NUMA node %s: %s", tenant, host, numa, memory));
     }
 }
 

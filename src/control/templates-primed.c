@@ -13,7 +13,6 @@ typedef struct WeftPrimedItem {
     WeftPrimed *record;
     gint64 revision;     /* 0: its commit is under way */
     gboolean busy;       /* a call to its host is under way */
-    WeftJob *job;        /* that makes it; NULL: none does */
     gboolean going;      /* its record is to go, or is being deleted */
     gint64 used;         /* monotonic */
     GHashTable *waiting; /* set of keys of clusters */
@@ -28,6 +27,33 @@ weft_primed_item_free(gpointer data)
     g_free(item);
 }
 
+/* --- where it is --- */
+
+/* One memory at the most: that of one tenant's nodes of a template, on a NUMA node of a host. */
+typedef struct Place {
+    const char *template, *tenant, *host;
+    guint numa;
+} Place;
+
+static Place
+place_of(const WeftNode *node)
+{
+    return (Place){ node->template, node->tenant, node->host,
+                    node->memory->len ? g_array_index(node->memory, WeftMemory, 0).numa : 0 };
+}
+
+static Place
+place_of_record(const WeftPrimed *record)
+{
+    return (Place){ record->template, record->tenant, record->host, record->numa };
+}
+
+static char *
+place_text(Place place)
+{
+    return g_strdup_printf("%s %s %s %u", place.template, place.tenant, place.host, place.numa);
+}
+
 /* Takes the record over. */
 static WeftPrimedItem *
 add(WeftTemplates *templates, WeftPrimed *record, gint64 revision)
@@ -37,6 +63,7 @@ add(WeftTemplates *templates, WeftPrimed *record, gint64 revision)
     *item = (WeftPrimedItem){ templates, record, revision, .used = g_get_monotonic_time() };
     item->waiting = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     g_hash_table_insert(templates->primed, record->id, item);
+    g_hash_table_insert(templates->primed_places, place_text(place_of_record(record)), item);
     weft_fleet_take_pages(templates->control->fleet, record->host, &memory);
     return item;
 }
@@ -60,6 +87,8 @@ removed(WeftPrimedItem *item)
     WeftMemory memory = weft_primed_memory(item->record);
     weft_fleet_give_pages(control->fleet, item->record->host, &memory);
     wake_waiting(item);
+    g_autofree char *place = place_text(place_of_record(item->record));
+    g_hash_table_remove(item->templates->primed_places, place);
     g_hash_table_remove(item->templates->primed, item->record->id);
     weft_control_room_changed(control);
 }
@@ -67,38 +96,18 @@ removed(WeftPrimedItem *item)
 static WeftPrimedItem *
 find(const WeftTemplates *templates, const WeftNode *node)
 {
-    guint numa = node->memory->len ? g_array_index(node->memory, WeftMemory, 0).numa : 0;
-    GHashTableIter iter;
-    gpointer value;
-    g_hash_table_iter_init(&iter, templates->primed);
-    while (g_hash_table_iter_next(&iter, NULL, &value)) {
-        const WeftPrimed *record = ((WeftPrimedItem *)value)->record;
-        if (record->numa == numa && g_str_equal(record->host, node->host) && g_str_equal(record->template, node->template))
-            return value;
-    }
-    return NULL;
+    g_autofree char *place = place_text(place_of(node));
+    return g_hash_table_lookup(templates->primed_places, place);
 }
 
 /* --- what failed there --- */
 
-typedef struct Place {
-    const char *template, *host;
-    guint numa;
-    gboolean devices; /* of the host, which failed apart from the memory */
-} Place;
-
-static Place
-place_of(const WeftNode *node, gboolean devices)
-{
-    return (Place){ node->template, node->host, node->memory->len ? g_array_index(node->memory, WeftMemory, 0).numa : 0,
-                    devices };
-}
-
+/* Devices of the host fail apart from the memory. */
 static WeftRest *
-rest_of(const WeftTemplates *templates, Place where)
+rest_of(const WeftTemplates *templates, Place where, gboolean devices)
 {
-    g_autofree char *place =
-        g_strdup_printf("%s %s %u%s", where.template, where.host, where.numa, where.devices ? " devices" : "");
+    g_autofree char *text = place_text(where);
+    g_autofree char *place = g_strconcat(text, devices ? " devices" : "", NULL);
     WeftRest *rest = g_hash_table_lookup(templates->spoilt, place);
     if (!rest) {
         rest = g_new0(WeftRest, 1);
@@ -119,7 +128,7 @@ static void
 spoil_memory(WeftTemplates *templates, const WeftNode *node, const char *why)
 {
     WeftPrimedItem *item = find(templates, node);
-    WeftRest *rest = rest_of(templates, place_of(node, FALSE));
+    WeftRest *rest = rest_of(templates, place_of(node), FALSE);
     gboolean first = rest->attempts == 0;
     if (!item || item->going)
         return;
@@ -133,7 +142,7 @@ void
 weft_templates_spoilt(WeftTemplates *templates, const WeftNode *node, WeftDeed deed, const char *why)
 {
     if (deed == WEFT_DEED_PLUG && weft_node_parts(node))
-        spoil(templates, rest_of(templates, place_of(node, TRUE)), why, NULL);
+        spoil(templates, rest_of(templates, place_of(node), TRUE), why, NULL);
     else
         spoil_memory(templates, node, why);
 }
@@ -152,9 +161,9 @@ weft_primed_forgive(const WeftTemplates *templates, const char *id)
 void
 weft_templates_worked(WeftTemplates *templates, const WeftNode *node)
 {
-    weft_rest_clear(rest_of(templates, place_of(node, FALSE)));
+    weft_rest_clear(rest_of(templates, place_of(node), FALSE));
     if (weft_node_parts(node))
-        weft_rest_clear(rest_of(templates, place_of(node, TRUE)));
+        weft_rest_clear(rest_of(templates, place_of(node), TRUE));
 }
 
 /* --- giving back --- */
@@ -217,7 +226,7 @@ is_needed(const WeftPrimedItem *item, gboolean others_wait)
 {
     const WeftTemplate *template = weft_templates_find(item->templates, item->record->template);
     gint64 idle = g_get_monotonic_time() - item->used;
-    if (item->going || !template || template->state != WEFT_TEMPLATE_READY ||
+    if (item->going || !item->record->tenant || !template || template->state != WEFT_TEMPLATE_READY ||
         template->generation != item->record->generation ||
         !weft_fleet_host(item->templates->control->fleet, item->record->host))
         return FALSE;
@@ -244,11 +253,9 @@ primed(WeftJob *job, const GError *error)
     WeftPrimedItem *item = job->owner;
     WeftControl *control = item->templates->control;
     item->busy = FALSE;
-    item->job = NULL;
     if (error) {
         g_autofree char *words = weft_words(WEFT_DEED_FORK, error, job->deadline);
-        const Place place = { item->record->template, job->host, item->record->numa, FALSE };
-        spoil(item->templates, rest_of(item->templates, place), words, error->message);
+        spoil(item->templates, rest_of(item->templates, place_of_record(item->record), FALSE), words, error->message);
         if (g_error_matches(error, WEFT_ERROR, WEFT_ERROR_INVALID))
             weft_templates_damaged(item->templates, item->record->template, error->message);
         item->going = TRUE;
@@ -259,7 +266,6 @@ primed(WeftJob *job, const GError *error)
     wake_waiting(item);
 }
 
-/* Of one that belongs to nobody, whoever waits for it has it in its turn. */
 static void
 begin(WeftPrimedItem *item, const WeftTemplate *template, const WeftPrimeOrder *order)
 {
@@ -273,7 +279,6 @@ begin(WeftPrimedItem *item, const WeftTemplate *template, const WeftPrimeOrder *
     job->deadline = weft_images_deadline(control, file.size);
     job->owner = item;
     job->done = primed;
-    item->job = job;
     item->busy = TRUE;
     weft_jobs_submit(control->jobs, job);
 }
@@ -310,6 +315,7 @@ claim(WeftTemplates *templates, const WeftTemplate *template, const WeftPrimeOrd
     *record = (WeftPrimed){ g_strdup_printf("%s-%s", control->options.site, id),
                             g_strdup(template->id),
                             template->generation,
+                            g_strdup(node->tenant),
                             g_strdup(node->host),
                             memory->numa,
                             memory->page_size,
@@ -373,8 +379,8 @@ weft_templates_prime(WeftTemplates *templates, const WeftPrimeOrder *order, char
 {
     const WeftNode *node = order->node;
     const WeftTemplate *template = weft_templates_find(templates, node->template);
-    const WeftRest *memory = rest_of(templates, place_of(node, FALSE));
-    const WeftRest *devices = rest_of(templates, place_of(node, weft_node_parts(node) > 0));
+    const WeftRest *memory = rest_of(templates, place_of(node), FALSE);
+    const WeftRest *devices = rest_of(templates, place_of(node), weft_node_parts(node) > 0);
     gint64 now = g_get_monotonic_time();
     const WeftRest *rest = weft_rest_is_over(memory, now) ? devices : memory;
     *ret_why = *ret_detail = NULL;
@@ -391,8 +397,6 @@ weft_templates_prime(WeftTemplates *templates, const WeftPrimeOrder *order, char
         return claim(templates, template, order) ||
                refuse(ret_why, ret_detail, "its host has no memory to spare for its template", NULL);
     g_hash_table_add(item->waiting, g_strdup(order->cluster_key));
-    if (item->job)
-        weft_jobs_join(templates->control->jobs, item->job, node->tenant);
     if (item->busy || !item->revision)
         return TRUE;
     if (item->going || item->record->generation != template->generation)
@@ -414,6 +418,18 @@ weft_templates_used(WeftTemplates *templates, const WeftNode *node)
 }
 
 /* --- all of them --- */
+
+void
+weft_primed_tenant_gone(const WeftTemplates *templates, const char *tenant)
+{
+    GHashTableIter iter;
+    gpointer value;
+    g_hash_table_iter_init(&iter, templates->primed);
+    while (g_hash_table_iter_next(&iter, NULL, &value)) {
+        WeftPrimedItem *item = value;
+        item->going = item->going || g_strcmp0(item->record->tenant, tenant) == 0;
+    }
+}
 
 void
 weft_templates_recount(const WeftTemplates *templates, const char *host)

@@ -327,6 +327,7 @@ weft_templates_tenant_gone(WeftTemplates *templates, const char *tenant)
         if (!item->record->source && !item->writing && g_strcmp0(item->record->tenant, tenant) == 0)
             drop(templates, item, "the tenant that it was made for is gone");
     }
+    weft_primed_tenant_gone(templates, tenant);
 }
 
 /* --- choosing --- */
@@ -669,6 +670,7 @@ weft_templates_new(WeftControl *control)
     templates->control = control;
     templates->by_id = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, item_free);
     templates->primed = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, weft_primed_item_free);
+    templates->primed_places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     templates->spoilt = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     if (control->options.guest && control->options.secret)
         templates->guest = g_compute_checksum_for_bytes(G_CHECKSUM_SHA256, control->options.guest);
@@ -704,6 +706,7 @@ weft_templates_free(WeftTemplates *templates)
     g_clear_handle_id(&templates->timer, g_source_remove);
     g_hash_table_unref(templates->by_id);
     g_hash_table_unref(templates->primed);
+    g_hash_table_unref(templates->primed_places);
     GHashTableIter iter;
     gpointer rest;
     g_hash_table_iter_init(&iter, templates->spoilt);

@@ -12,7 +12,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define FOLDER WEFT_MEMORY_FOLDER
+#define FOLDER "weft-memory" /* in each mount that has some */
 #define SMALL_FOLDER "/dev/shm"
 #define SMALL_PAGE 4096
 #define PIECES 256

@@ -5,8 +5,6 @@
 
 #include <glib.h>
 
-#define WEFT_MEMORY_FOLDER "weft-memory" /* in each mount that has some */
-
 /* Where the memory of that id and page size is, or would be. */
 char *weft_memory_path(const WeftHook *hook, const char *id, guint64 page, GError **error);
 /* Paths of all that there are, char *. */

@@ -11,7 +11,9 @@
 #include <fcntl.h>
 #include <glib/gstdio.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +24,9 @@
 #define SUM ".sum"
 #define FEED ".in"
 #define FEED_ANSWERS ".out"
+#define PLACE ".place" /* what names the folder that libvirt made for the domain */
+#define PLACE_MAX 4096
+#define RAM "pc.ram"
 
 /* To have the state read without memory, and to leave memory that is there as it is; and not to announce five times an address
  * that nobody is to know. */
@@ -60,15 +65,6 @@ backing_folder(const WeftHook *hook, const WeftHookNode *node)
     return weft_sysfs_path(hook, "%s/%u-%.*s", chosen ? chosen : BACKING_PATH, node->number, SHORT_NAME, node->domain);
 }
 
-static gboolean
-link_memory(const char *path, const char *folder, GError **error)
-{
-    g_autofree char *place = g_build_filename(folder, "pc.ram", NULL);
-    if (unlink(place) < 0 && errno != ENOENT)
-        return fail(error, "remove", place);
-    return symlink(path, place) == 0 || fail(error, "link the node's memory to", place);
-}
-
 /* --- files beside it --- */
 
 static char *
@@ -97,6 +93,60 @@ make_fork_folder(const WeftHook *hook, GError **error)
 {
     g_autofree char *path = weft_sysfs_path(hook, WEFT_FORK_PATH);
     return g_mkdir_with_parents(path, 0711) == 0 || fail(error, "make the folder", path);
+}
+
+/* A new file of the domain's folder. That folder is QEMU's, so what root does there it does to what it has made itself, and to
+ * nothing that was put there since. */
+static int
+make_place(const char *folder, const char *name, GError **error)
+{
+    g_autofree char *place = g_build_filename(folder, name, NULL);
+    int fd = -1;
+    if (unlink(place) < 0 && errno != ENOENT)
+        fail(error, "remove", place);
+    else if ((fd = open(place, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)) < 0)
+        fail(error, "make", place);
+    return fd;
+}
+
+static gboolean
+mount_memory(const char *path, const char *folder, GError **error)
+{
+    char made[32];
+    int fd = make_place(folder, RAM, error);
+    if (fd < 0)
+        return FALSE;
+    snprintf(made, sizeof made, "/proc/self/fd/%d", fd);
+    gboolean ok = mount(path, made, NULL, MS_BIND, NULL) == 0 || fail(error, "show to QEMU the memory", path);
+    close(fd);
+    return ok;
+}
+
+/* Shows the memory where libvirt has QEMU look for it. It is mounted there, and is no link: security drivers judge a file by
+ * its path, and what libvirt allows a domain is its own folder. */
+static gboolean
+show_memory(const WeftHook *hook, const char *domain, const char *path, const char *folder, GError **error)
+{
+    g_autofree char *note = fork_path(hook, domain, PLACE);
+    return make_fork_folder(hook, error) && weft_file_replace(note, folder, strlen(folder), FALSE, error) &&
+           mount_memory(path, folder, error);
+}
+
+/* QEMU has it open; and libvirt removes its folder, which it could not with a mount in it. */
+static void
+hide_memory(const WeftHook *hook, const char *domain)
+{
+    g_autofree char *note = fork_path(hook, domain, PLACE);
+    g_autofree char *folder = weft_file_read(note, PLACE_MAX, NULL, NULL);
+    if (!folder)
+        return;
+    g_autofree char *place = g_build_filename(folder, RAM, NULL);
+    g_autofree char *feed_place = g_build_filename(folder, FEED, NULL);
+    umount2(place, MNT_DETACH | UMOUNT_NOFOLLOW);
+    unlink(place);
+    unlink(feed_place);
+    rmdir(folder); /* libvirt could not, where it had failed to remove what was mounted */
+    unlink(note);
 }
 
 /* What a memory's sum file must say. */
@@ -132,18 +182,27 @@ check_memory(const WeftHook *hook, const WeftHookNode *node, const char *path, G
                                        memory->generation));
 }
 
-/* owner: of what libvirt made for the domain, QEMU's user. */
 static gboolean
-write_feed(const WeftHook *hook, const char *domain, const struct stat *owner, GError **error)
+make_link(const char *path, const char *target, GError **error)
 {
+    unlink(path);
+    return symlink(target, path) == 0 || fail(error, "make", path);
+}
+
+/* It lies in the domain's own folder, for the same reason as the memory. owner: of that folder, QEMU's user. */
+static gboolean
+write_feed(const WeftHook *hook, const char *domain, const char *folder, const struct stat *owner, GError **error)
+{
+    g_autofree char *place = g_build_filename(folder, FEED, NULL);
     g_autofree char *path = fork_path(hook, domain, FEED);
     g_autofree char *answers = fork_path(hook, domain, FEED_ANSWERS);
-    if (!make_fork_folder(hook, error) || !weft_file_replace(path, feed, strlen(feed), FALSE, error))
+    int fd = make_place(folder, FEED, error);
+    if (fd < 0)
         return FALSE;
-    if (chown(path, owner->st_uid, owner->st_gid) < 0 || chmod(path, 0600) < 0)
-        return fail(error, "give QEMU", path);
-    unlink(answers);
-    return symlink("/dev/null", answers) == 0 || fail(error, "make", answers);
+    gboolean ok = (weft_file_write(fd, feed, strlen(feed)) && fchown(fd, owner->st_uid, owner->st_gid) == 0) ||
+                  fail(error, "give QEMU", place);
+    close(fd);
+    return ok && make_fork_folder(hook, error) && make_link(path, place, error) && make_link(answers, "/dev/null", error);
 }
 
 /* --- the one that makes it --- */
@@ -177,9 +236,9 @@ weft_memory_place(const WeftHook *hook, const WeftHookNode *node, GError **error
     if (stat(folder, &owner) < 0)
         return fail(error, "find libvirt's folder for the node's memory,", folder);
     if (node->memory->made ? !make_memory(path, &owner, error)
-                           : !check_memory(hook, node, path, error) || !write_feed(hook, node->domain, &owner, error))
+                           : !check_memory(hook, node, path, error) || !write_feed(hook, node->domain, folder, &owner, error))
         return FALSE;
-    return link_memory(path, folder, error);
+    return show_memory(hook, node->domain, path, folder, error);
 }
 
 void
@@ -189,6 +248,7 @@ weft_memory_started(const WeftHook *hook, const WeftHookNode *node)
         return;
     fork_remove(hook, node->domain, FEED);
     fork_remove(hook, node->domain, FEED_ANSWERS);
+    hide_memory(hook, node->domain);
 }
 
 /* Sealed only beside a state: else it was broken off, and the next sweep removes it. */

@@ -45,6 +45,7 @@ static const WeftCodecField primed_fields[] = {
     WEFT_FIELD(WeftPrimed, id, TEXT),
     WEFT_FIELD(WeftPrimed, template, TEXT),
     WEFT_FIELD(WeftPrimed, generation, UINT64),
+    WEFT_FIELD(WeftPrimed, tenant, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftPrimed, host, TEXT),
     WEFT_FIELD(WeftPrimed, numa, UINT, .max = WEFT_NUMA_MAX - 1),
     WEFT_FIELD(WeftPrimed, page_size, UINT64, .min = 1),

@@ -82,11 +82,14 @@ WeftImageFile weft_template_disk(const WeftTemplate *template);
  * emulated; NULL: the host does not tell. */
 char *weft_inventory_kind(const WeftInventory *inventory);
 
-/* Memory of a host that nodes are forked from; the record claims its pages, as a node's does. */
+/* Memory of a host that nodes of one tenant are forked from; the record claims its pages, as a node's does. QEMU opens the
+ * memory for writing even to map it privately, and one that was broken out of could change what running forks read: so no two
+ * tenants ever have the same. */
 typedef struct WeftPrimed {
     char *id; /* weft_id_new(): the driver's name for it */
     char *template;
     guint64 generation;
+    char *tenant; /* NULL: an older weftd made it for all, and nobody is forked from it any more */
     char *host;
     guint numa;
     guint64 page_size;

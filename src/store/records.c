@@ -26,7 +26,7 @@
 #define PKEY "fabric/%s/pkey/%u"
 #define PKEY_REST "%s/0x%04x" /* the key of its record */
 #define RESERVATIONS "reservations"
-#define PRIMED "host/%s/numa/%u/primed/%s"
+#define PRIMED "host/%s/numa/%u/primed/%s/%s"
 
 char *
 weft_cluster_key(const char *tenant, const char *name)
@@ -435,7 +435,7 @@ weft_txn_put_primed(WeftTxn *txn, const WeftPrimed *primed, const WeftHost *host
 {
     WeftMemory memory = weft_primed_memory(primed);
     weft_txn_put(txn, WEFT_KIND_PRIMED, primed->id, primed->template, primed->host, weft_primed_to_json(primed), WEFT_ABSENT);
-    weft_txn_claim(txn, PRIMED, primed->host, primed->numa, primed->template);
+    weft_txn_claim(txn, PRIMED, primed->host, primed->numa, primed->template, primed->tenant);
     claim_memory(txn, &memory, host);
 }
 

@@ -27,7 +27,7 @@
  *   template                  "<id>"                       is counted, and its bytes, for the tenant that it was made for;
  *                                                          one of a clone is among that tenant's storage
  *   primed memory             "<id>"                       scope template, place host; claims its pages, and that it is the
- *                                                          only one of its template on its NUMA node
+ *                                                          only one of its template and tenant on its NUMA node
  *   checkpoint                "<tenant>/<name>"            scope tenant, place cluster id; a share of the images of its wish,
  *                                                          and of its tenant's storage
  *   P_Key that rests          "<fabric>/<number, 0x0000>"  scope fabric; { "freed": when, "name": of the partition }

@@ -116,7 +116,7 @@ def checkpoint_claims(checkpoint):
 
 def primed_claims(primed):
     place = f"host/{primed['host']}/numa/{primed['numa']}"
-    return [(f"{place}/primed/{primed['template']}", 0), (f"{place}/pages/{size_text(primed['page_size'])}", primed["pages"])]
+    return [(f"{place}/primed/{primed['template']}/{primed['tenant']}", 0), (f"{place}/pages/{size_text(primed['page_size'])}", primed["pages"])]
 
 
 def principal_claims(principal):

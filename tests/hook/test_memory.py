@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 from host import domain
@@ -43,9 +44,18 @@ class Memory:
         answer = self.host.hook("qemu", f"weft-{node}", "release", self.text)
         assert answer.returncode == 0, answer.stderr
 
+    def seen(self, path):
+        """As the host's processes see it, with what is mounted there."""
+        return Path(f"/proc/{self.host.pid}/root{path}")
+
+    @property
+    def place(self):
+        """Where QEMU looks."""
+        return self.seen(self.folder / "pc.ram")
+
     def write(self, byte=b"m"):
         """As QEMU does, through the place where it looks."""
-        with (self.folder / "pc.ram").open("r+b") as ram:
+        with self.place.open("r+b") as ram:
             ram.write(byte * SIZE)
 
     def note(self, suffix):
@@ -66,7 +76,10 @@ class Memory:
 
 @pytest.fixture
 def memory(make):
-    return Memory(make())
+    memory = Memory(make())
+    yield memory
+    mounts = Path(f"/proc/{memory.host.pid}/mounts").read_text(encoding="utf-8")
+    assert "pc.ram" not in mounts, "nothing stays mounted"
 
 
 def test_makes_and_shares(memory):
@@ -74,11 +87,13 @@ def test_makes_and_shares(memory):
     assert memory.file.stat().st_size == SIZE
     answer = memory.start(FORK, "share")
     assert answer.returncode == 0, answer.stderr
-    assert os.readlink(memory.folder / "pc.ram") == str(memory.file)
-    assert "x-ignore-shared" in (memory.forks / f"weft-{FORK}.in").read_text(encoding="utf-8")
+    assert not memory.place.is_symlink() and memory.place.samefile(memory.seen(memory.file)), "a rule for its folder is enough for QEMU"
+    feed = memory.forks / f"weft-{FORK}.in"
+    assert "x-ignore-shared" in feed.read_text(encoding="utf-8") and feed.resolve().parent == memory.folder
     assert os.readlink(memory.forks / f"weft-{FORK}.out") == "/dev/null"
     assert memory.host.hook("qemu", f"weft-{FORK}", "started", memory.text).returncode == 0
     assert sorted(entry.name for entry in memory.forks.iterdir()) == [f"{ID}.ok", f"{ID}.state", f"{ID}.sum"]
+    assert not memory.folder.exists(), "libvirt has nothing to remove any more"
     memory.end(FORK)
     assert memory.file.exists()
 
@@ -90,8 +105,32 @@ def test_uses_the_hosts_own_folder(memory):
     assert memory.host.hook("qemu", f"weft-{MAKER}", "prepare", xml(MAKER, "make")).returncode == 0
     place = memory.host.root / f"mem/libvirt/qemu/7-weft-{MAKER}"
     place.mkdir(parents=True)
-    assert memory.host.hook("qemu", f"weft-{MAKER}", "start", xml(MAKER, "make", 7)).returncode == 0
-    assert os.readlink(place / "pc.ram") == str(memory.file)
+    memory.text = xml(MAKER, "make", 7)
+    assert memory.host.hook("qemu", f"weft-{MAKER}", "start", memory.text).returncode == 0
+    assert memory.seen(place / "pc.ram").samefile(memory.seen(memory.file))
+    memory.end(MAKER)
+
+
+@pytest.mark.parametrize("node, use", [(MAKER, "make"), (FORK, "share")])
+def test_a_start_that_fails_leaves_nothing(memory, node, use):
+    memory.make()
+    assert memory.start(node, use).returncode == 0
+    memory.end(node)
+    assert not memory.folder.exists()
+
+
+def test_puts_it_on_nothing_that_was_put_there(memory):
+    memory.make()
+    victim = memory.host.root / "victim"
+    victim.write_text("as it was", encoding="utf-8")
+    folder = memory.host.root / RAM / f"{memory.number + 1}-weft-{FORK}"
+    folder.mkdir(parents=True)
+    (folder / "pc.ram").symlink_to(victim)
+    assert memory.host.hook("qemu", f"weft-{FORK}", "prepare", xml(FORK, "share")).returncode == 0
+    memory.text = xml(FORK, "share", memory.number + 1)
+    assert memory.host.hook("qemu", f"weft-{FORK}", "start", memory.text).returncode == 0
+    assert victim.read_text(encoding="utf-8") == "as it was" and memory.seen(folder / "pc.ram").samefile(memory.seen(memory.file))
+    memory.end(FORK)
 
 
 @pytest.mark.parametrize("spoil, changes, told", [
@@ -109,7 +148,7 @@ def test_refuses_what_is_wrong(memory, spoil, changes, told):
     answer = memory.start(FORK, "share", **changes)
     assert answer.returncode == 1
     assert told in answer.stderr and "prime it again" in answer.stderr
-    assert not (memory.folder / "pc.ram").is_symlink()
+    assert not memory.place.exists()
     memory.end(FORK)
 
 

@@ -82,6 +82,42 @@ def test_made_once_and_forked_from(weft, settle):
     settle(weft)
 
 
+def primed_for(weft, template, tenant):
+    """{(host, NUMA node): id} of the memory that its nodes are forked from."""
+    found = weft.client.get(f"/v1/templates/{template['id']}")["primed"]
+    return {(memory["host"], memory["numa"]): memory["id"] for memory in found if memory["tenant"] == tenant}
+
+
+ONE_NODE = {"hosts": [host("n1", numa=[{"cores": 16, "threads": 2, "pages": {"2M": 4096}}], gpus=[])]}
+
+
+def test_tenants_share_no_memory(site, settle):
+    weft = site(changes=ONE_NODE)
+    template = captured(weft)
+    for tenant in ("acme", "umbrella"):
+        weft.client.create("forked", 4, tenant, **SHAPE)
+        weft.client.wait_phase("forked", "ready", tenant)
+        nodes = [node for node in weft.dump().values("node").values() if (node["tenant"], node["cluster_name"]) == (tenant, "forked")]
+        assert {node.get("template") for node in nodes} == {template["id"]}
+        assert primed_for(weft, template, tenant).keys() == {(node["host"], node["memory"][0][0]) for node in nodes}
+    own, other = primed_for(weft, template, "acme"), primed_for(weft, template, "umbrella")
+    assert own.keys() == other.keys() and set(own.values()).isdisjoint(other.values()), "on one NUMA node, each has its own"
+    settle(weft)
+
+
+def test_memory_goes_with_its_tenant(weft):
+    template = captured(weft)
+    weft.client.expect(201, "POST", "/v1/tenants", {"name": "guests"})
+    weft.client.create("forked", 1, "guests", **SHAPE)
+    weft.client.wait_phase("forked", "ready", "guests")
+    memory = set(primed_for(weft, template, "guests").values())
+    assert memory
+    weft.client.delete("forked", "guests")
+    weft.client.wait_gone("forked", "guests")
+    weft.client.expect(204, "DELETE", "/v1/tenants/guests")
+    until(lambda: memory.isdisjoint(set().union(*weft.world.primed().values())), "whoever gets its name is forked from nothing that it had")
+
+
 def test_cold_is_a_wish(weft):
     add_image(weft)
     nodes = create(weft, "plain", 2, start="cold")

@@ -435,11 +435,11 @@ reads_back_what_it_wrote(World *world, gconstpointer data)
 #define PAGES 256
 
 static guint64
-own_bytes(void)
+own_bytes(const WeftHook *hook)
 {
     guint64 bytes = 0;
     g_autoptr(GError) error = NULL;
-    g_assert_true(weft_own_count("/proc/self", &bytes, &error));
+    g_assert_true(weft_own_count(hook, "/proc/self", &bytes, &error));
     g_assert_no_error(error);
     return bytes;
 }
@@ -448,25 +448,29 @@ own_bytes(void)
 static void
 counts_what_was_copied(void)
 {
-    g_autofree char *root = g_dir_make_tmp("weft-own-XXXXXX", NULL), *folder = g_build_filename(root, "weft-memory", NULL);
+    g_autofree char *root = g_dir_make_tmp("weft-own-XXXXXX", NULL),
+                    *folder = g_build_filename(root, "dev/shm/weft-memory", NULL);
+    const WeftHook hook = { .root = root };
     g_autofree char *path = g_build_filename(folder, "1a", NULL), *zeros = g_malloc0(PAGE * PAGES);
-    g_assert_cmpint(g_mkdir(folder, 0700), ==, 0);
+    g_assert_cmpint(g_mkdir_with_parents(folder, 0700), ==, 0);
     g_assert_true(g_file_set_contents(path, zeros, PAGE * PAGES, NULL));
     int fd = open(path, O_RDWR | O_CLOEXEC);
     volatile char *memory = mmap(NULL, PAGE * PAGES, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
     g_assert_true(memory != MAP_FAILED);
-    g_assert_cmpuint(own_bytes(), ==, 0);
+    g_assert_cmpuint(own_bytes(&hook), ==, 0);
     for (guint i = 0; i < PAGES; i++)
         g_assert_true(memory[i * PAGE] == 0);
-    g_assert_cmpuint(own_bytes(), ==, 0);
+    g_assert_cmpuint(own_bytes(&hook), ==, 0);
     for (guint i = 0; i < 3; i++)
         memory[i * 7 * PAGE] = 1;
-    g_assert_cmpuint(own_bytes(), ==, 3 * PAGE);
+    g_assert_cmpuint(own_bytes(&hook), ==, 3 * PAGE);
     munmap((void *)memory, PAGE * PAGES);
     close(fd);
     g_unlink(path);
-    g_rmdir(folder);
-    g_rmdir(root);
+    for (const char *const *part = (const char *const[]){ "dev/shm/weft-memory", "dev/shm", "dev", "", NULL }; *part; part++) {
+        g_autofree char *made = g_build_filename(root, *part, NULL);
+        g_rmdir(made);
+    }
 }
 
 int

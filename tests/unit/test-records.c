@@ -90,11 +90,12 @@ assert_dumped(Env *env, const char *name, const char *expected)
 /* --- templates --- */
 
 static WeftTxn *
-put_primed(Env *env, const char *id, const char *template, guint64 pages)
+put_primed(Env *env, const char *id, const char *template, const char *tenant, guint64 pages)
 {
     WeftPrimed primed = { .id = (char *)id,
                           .template = (char *)template,
                           .generation = 1,
+                          .tenant = (char *)tenant,
                           .host = (char *)"n1",
                           .page_size = 2 << 20,
                           .pages = pages,
@@ -104,19 +105,19 @@ put_primed(Env *env, const char *id, const char *template, guint64 pages)
     return txn;
 }
 
-/* Its pages are taken as any others, and there is one of a template on a NUMA node. */
+/* Its pages are taken as any others, and there is one of a template and tenant on a NUMA node. */
 static void
 test_primed(Env *env, gconstpointer data)
 {
-    commit(env, put_primed(env, "1a", "t1", 600));
+    commit(env, put_primed(env, "1a", "t1", "acme", 600));
     assert_dumped(env, "primed 1a",
-                  "{\"claims\":[\"host/n1/numa/0/primed/t1\"],\"place\":\"n1\",\"scope\":\"t1\","
+                  "{\"claims\":[\"host/n1/numa/0/primed/t1/acme\"],\"place\":\"n1\",\"scope\":\"t1\","
                   "\"shares\":{\"host/n1/numa/0/pages/2M\":600}}");
-    refuse(env, put_primed(env, "1b", "t1", 100), WEFT_ERROR_EXHAUSTED,
-           "host/n1/numa/0/primed/t1 is held by primed 1a already");
-    refuse(env, put_primed(env, "1b", "t2", 401), WEFT_ERROR_EXHAUSTED,
+    refuse(env, put_primed(env, "1b", "t1", "acme", 100), WEFT_ERROR_EXHAUSTED,
+           "host/n1/numa/0/primed/t1/acme is held by primed 1a already");
+    refuse(env, put_primed(env, "1b", "t2", "acme", 401), WEFT_ERROR_EXHAUSTED,
            "host/n1/numa/0/pages/2M: 600 of 1000 in use, 401 more asked for");
-    commit(env, put_primed(env, "1b", "t2", 400));
+    commit(env, put_primed(env, "1b", "t1", "other", 400));
 }
 
 /* --- nodes --- */
