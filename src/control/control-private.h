@@ -248,10 +248,11 @@ void weft_subnets_hint(WeftSubnets *subnets, const char *fabric);
 /* Somebody gave it another map, or it has a host of which the ports are not known yet. No such fabric: nothing happens. */
 void weft_subnets_map_changed(WeftSubnets *subnets, const char *fabric);
 
-/* A free partition number that has rested, held for the cluster; 0 and EXHAUSTED: none is left, or more of its tenant's rest
- * than are left, so that nobody puts them all to rest by making clusters and deleting them. */
+/* A free partition number that has rested, held for the cluster; 0 and EXHAUSTED: none is left. Nor does a cluster that has
+ * none yet get one while more of its tenant's rest than are left, so that nobody puts them all to rest by making clusters and
+ * deleting them; again: it has lost its own. */
 guint weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key, const WeftCluster *cluster,
-                             GError **error);
+                             gboolean again, GError **error);
 /* It is the cluster's, by its record. */
 void
 weft_subnets_adopt_pkey(WeftSubnets *subnets, const char *fabric, guint pkey, const char *cluster_key, const char *cluster_id);

@@ -556,9 +556,12 @@ drop_node(Adoption *adoption, const WeftNode *node, gint64 revision, const char 
     weft_txn_tell(adoption->txn, "node-released", adoption->cluster, node->host,
                   "%s[%u] is not on host %s, where it is recorded: %s", node->cluster_name, node->rank, node->host, why);
     g_ptr_array_add(adoption->errand->left, g_strdup(node->host));
-    for (guint i = adoption->nodes->len; i-- > 0;)
-        if (g_str_equal(((const WeftNode *)adoption->nodes->pdata[i])->id, node->id))
-            g_ptr_array_remove_index(adoption->nodes, i);
+    for (guint i = 0; i < adoption->nodes->len; i++) {
+        if (!g_str_equal(((const WeftNode *)adoption->nodes->pdata[i])->id, node->id))
+            continue;
+        g_ptr_array_remove_index(adoption->nodes, i); /* which may have freed the very node that was given */
+        return;
+    }
 }
 
 /* Nodes that are recorded there and are not there hold what others have got since this store was copied. Those that are held

@@ -149,6 +149,25 @@ weft_watch_hold(WeftWatch *host, GPtrArray *found)
     g_ptr_array_unref(before);
 }
 
+void
+weft_watch_forgive_held(WeftWatch *host)
+{
+    if (host->state != WEFT_HOST_LOST || host->held->len == 0)
+        return;
+    g_autoptr(GHashTable) confirmed = weft_watch_confirmations(host);
+    g_autoptr(GPtrArray) forgiven = g_ptr_array_new();
+    for (guint i = host->held->len; confirmed && i-- > 0;) {
+        WeftFound *found = host->held->pdata[i];
+        if (found->there || !g_hash_table_contains(confirmed, found->key))
+            continue;
+        found->confirmed = TRUE;
+        g_ptr_array_add(forgiven, found);
+        g_ptr_array_add(host->confirmed, g_ptr_array_steal_index(host->held, i));
+    }
+    count_held(host->control->hosts->held, forgiven, -1);
+    wake_clusters_of(host->control, forgiven, host->held);
+}
+
 /* Those in one set and not in the other. */
 static void
 pin_new(WeftTurns *turns, GHashTable *keys, GHashTable *before, gboolean pinned)

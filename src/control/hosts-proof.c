@@ -34,12 +34,14 @@ weft_hosts_confirmation_changed(WeftHosts *hosts, const WeftChange *change)
 {
     WeftWatch *host = weft_hosts_find(hosts, change->place);
     const char *key = change->key + strlen(change->place) + 1;
-    if (!host || !host->confirmations)
+    if (!host)
         return;
-    if (change->deleted)
+    if (host->confirmations && change->deleted)
         g_hash_table_remove(host->confirmations, key);
-    else
+    else if (host->confirmations)
         g_hash_table_add(host->confirmations, g_strdup(key));
+    if (!change->deleted)
+        weft_watch_forgive_held(host);
 }
 
 static gboolean

@@ -251,6 +251,7 @@ set_lost(WeftWatch *host, const char *reason)
 {
     set_state(host, WEFT_HOST_LOST);
     weft_watch_forgive_lost(host);
+    weft_watch_forgive_held(host);
     weft_watch_forget(host);
     weft_watch_pin_clusters(host, NULL);
     WeftTxn *txn = weft_txn_new("host-lost");

@@ -117,6 +117,9 @@ void weft_watch_set_held(WeftWatch *host, const char *reason);
 
 /* hosts-held.c: it is held for these from now on, which are taken over; none: it is not. */
 void weft_watch_hold(WeftWatch *host, GPtrArray *found);
+/* It is lost, or an operator had something removed from it: once both are so nobody waits for that, as the machine may never
+ * answer. It goes when the host is back. */
+void weft_watch_forgive_held(WeftWatch *host);
 /* Clusters of these nodes could be stopped, but not be saved there: none of them gives way. NULL: it is not held any more. */
 void weft_watch_pin_clusters(WeftWatch *host, const GPtrArray *nodes);
 /* It was looked at, for the first time perhaps. */

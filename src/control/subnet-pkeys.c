@@ -181,7 +181,7 @@ refuse(WeftSubnet *subnet, gint64 first, gint64 now, GError **error)
 
 guint
 weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *cluster_key, const WeftCluster *cluster,
-                       GError **error)
+                       gboolean again, GError **error)
 {
     WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
     g_autofree char *name = weft_partition_name(cluster->id);
@@ -195,7 +195,7 @@ weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *clu
         weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "which partition numbers things on hosts have is not known yet");
         return 0;
     }
-    if (!leaves_enough(subnet, cluster->tenant, now, error))
+    if (!again && !leaves_enough(subnet, cluster->tenant, now, error))
         return 0;
     for (guint i = 0; i < n; i++) {
         guint pkey = first + (subnet->next + i) % n;

@@ -218,7 +218,7 @@ weft_work_grant(WeftWork *work, WeftDecision *decision, GError **error)
     const char *fabric = weft_fleet_host(control->fleet, weft_fleet_name(control->fleet, placement->seats[0].host))->fabric;
     WeftGrant grant = { .placement = *placement, .when = decision->when };
     if (!work->status || !work->status->pkey) {
-        grant.pkey = weft_subnets_take_pkey(control->subnets, fabric, work->key, work->cluster, error);
+        grant.pkey = weft_subnets_take_pkey(control->subnets, fabric, work->key, work->cluster, FALSE, error);
         if (!grant.pkey)
             return FALSE;
     }
@@ -441,7 +441,7 @@ void
 weft_work_renumber(WeftWork *work)
 {
     WeftClusterStatus *status = work->status;
-    guint pkey = weft_subnets_take_pkey(work->control->subnets, status->fabric, work->key, work->cluster, NULL);
+    guint pkey = weft_subnets_take_pkey(work->control->subnets, status->fabric, work->key, work->cluster, TRUE, NULL);
     if (!pkey)
         return;
     work->pkey_left = status->pkey;

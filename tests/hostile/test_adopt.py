@@ -339,6 +339,30 @@ def test_replaced_since(site):
     adopted_in_its_place(weft, new, before)
 
 
+def test_one_of_several_was_replaced_since(site, monkeypatch):
+    """The other nodes of its cluster stay, whichever of them it is."""
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=60000")  # whoever reads a record that was freed reads no address there
+    weft = site(hosts=3)
+    ready(weft, "cfd", 2, layout="spread")
+    keep_store(weft)
+    weft.client.wait_phase("cfd", "ready")
+    first, second = sorted(weft.client.nodes("cfd"), key=lambda node: node["rank"])
+    weft.world.lose(second["host"])
+    until(lambda: second["id"] not in {node["id"] for node in weft.client.nodes("cfd")}, "it is replaced")
+    weft.client.wait_phase("cfd", "ready")
+    weft.world.bring_back(second["host"])
+    until(lambda: state(weft, second["host"]) == "up", "its host is back")
+    settle(weft)
+    nodes, before = {node["id"]: node["host"] for node in weft.client.nodes("cfd")}, running(weft)
+    new, = set(nodes) - {first["id"]}
+    return_store(weft)
+    until(lambda: nodes_held(weft), "it is held")
+    adopt_soon(weft, nodes[new])
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+    assert {node["id"]: node["host"] for node in weft.client.nodes("cfd")} == nodes and running(weft) == before
+
+
 def test_replaced_since_and_its_host_does_not_answer(site):
     """The one that the backup has could be there: nobody is adopted in its place until that host answers, or is lost."""
     weft = site(hosts=2, changes={"control": {"host_grace": "6s"}})

@@ -210,3 +210,24 @@ def test_whoever_makes_and_deletes_clusters_does_not_put_all_numbers_to_rest(sit
     weft.stop()
     weft.start()
     until(lambda: "rest before they are used again" in (weft.client.cluster("noise")["reason"] or ""), "it is so after a restart")
+
+
+def test_whose_number_the_site_takes_gets_another_however_many_of_its_tenant_rest(site):
+    """It is not a new one: it has lost its own through nobody's fault."""
+    weft = site(hosts=2, changes={"fabrics": [{"name": "ib0", "guid_prefix": "0x02c9010000000000", "pkey_first": "0x0001", "pkey_last": "0x0006"}],
+                                  "control": {"pkey_rest": "1h"}})
+    weft.client.create("cfd", 1, path="sriov")
+    weft.client.wait_phase("cfd", "ready")
+    number = number_of(weft, "cfd")
+    for _ in range(3):
+        weft.client.create("noise", 1)
+        weft.client.wait_phase("noise", "ready")
+        weft.client.delete("noise")
+        weft.client.wait_gone("noise")
+    weft.client.create("noise", 1)
+    until(lambda: "3 partition numbers of clusters that tenant acme has deleted rest" in (weft.client.cluster("noise")["reason"] or ""),
+          lambda: weft.client.cluster("noise"))
+    weft.world.remove_partition(number)
+    weft.world.add_foreign_partition(number)
+    until(lambda: number_of(weft, "cfd") != number, lambda: f"it has another number: {weft.client.cluster('cfd')}")
+    weft.client.wait_phase("cfd", "ready")

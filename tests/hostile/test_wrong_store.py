@@ -252,6 +252,32 @@ def test_cluster_that_was_in_the_queue_when_the_backup_was_made(site, silent):
     until(lambda: number not in weft.world.partitions() and not running(weft).get(host, set()) & before[host], "both are gone")
 
 
+def test_what_is_held_on_a_host_that_is_lost_is_waited_for_until_somebody_has_it_removed(site):
+    """The machine may never answer again, and a cluster that is deleted has to end; what is there goes should it come back."""
+    weft = site(hosts=2, changes={"control": {"scan_interval": "100ms", "patrol_interval": "100ms", "host_grace": "1s"}})
+    weft.client.create("big", 2, cores=6, layout="spread")
+    weft.client.wait_phase("big", "ready")
+    weft.client.create("cfd", 1, cores=6, path="sriov")
+    until(lambda: weft.client.cluster("cfd")["phase"] == "queued", "it waits")
+    keep_store(weft)
+    weft.client.delete("big")
+    weft.client.wait_phase("cfd", "ready")
+    weft.client.wait_gone("big")
+    settle(weft)
+    host, before = weft.client.nodes("cfd")[0]["host"], running(weft)
+    return_store(weft)
+    until(lambda: held(weft), "it is held")
+    weft.world.lose(host)
+    until(lambda: state(weft, host) == "lost", "its host does not answer")
+    weft.client.delete("cfd")
+    until(lambda: "weft site ls" in (weft.client.cluster("cfd")["reason"] or ""), lambda: f"{weft.client.cluster('cfd')}")
+    weft.cli("site", "remove", host, "--yes")
+    weft.client.wait_gone("cfd")
+    assert [item["verdict"] for item in held(weft)] == ["confirmed"] and running(weft)[host] == before[host]
+    weft.world.bring_back(host)
+    until(lambda: state(weft, host) == "up" and not running(weft).get(host, set()) & before[host], lambda: f"it is gone: {held(weft)}")
+
+
 def members(weft):
     return {number: partition.members for number, partition in weft.world.partitions().items()}
 
