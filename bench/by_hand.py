@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.lab import SWITCH
 
-POOL = "/var/lib/libvirt/weft"
+POOL = "/var/lib/libvirt/images/weft"
 READY = Path(__file__).resolve().parent / "ready.py"
 
 

@@ -61,6 +61,8 @@ def up_arguments(verb):
         verb.add_argument(f"--{name}", type=int, metavar="N", help=text)
     verb.add_argument("--memory", metavar="SIZE", help="memory of a host (8G; 3G with --metal)")
     verb.add_argument("--metal", action="store_true", default=None, help="emulated hosts, with IOMMU and virtual functions")
+    verb.add_argument("--confined", action="store_true", default=None,
+                      help="emulated hosts with systemd, AppArmor, and QEMU as a user of its own")
     verb.add_argument("--no-iommu", action="store_false", dest="iommu", default=None, help="emulated hosts without an IOMMU")
     verb.add_argument("--hook", metavar="PATH", help="weft-hook to install on the hosts (the build's)")
     verb.add_argument("--no-weftd", action="store_true", help="start no weftd")

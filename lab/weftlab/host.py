@@ -94,7 +94,7 @@ class Host:
 
     def prepare(self):
         """Its disk; what a host keeps over a power loss is left as it is."""
-        for part in ("etc", "libvirt/hooks", "var/lib/libvirt/weft", "var/log/libvirt", "var/cache/libvirt", "var/tmp"):
+        for part in ("etc", "libvirt/hooks", "var/lib/libvirt/images/weft", "var/log/libvirt", "var/cache/libvirt", "var/tmp"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         for name, target in (("run", "/run"), ("lock", "/run/lock")):
             if not (self.folder / "var" / name).is_symlink():

@@ -99,7 +99,7 @@ class Lab:
             missing = "weftd" if self.tools.fold else "libweftfold.so"
             raise LabError(f"{missing} is not built; run make build, or name the build folder in WEFT_BUILD")
         if plan.metal:
-            metal.check(self.tools)
+            metal.check(plan, self.tools)
         self._claim_folder()
         if self.plan is None:
             plan.save(self.folder)

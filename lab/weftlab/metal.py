@@ -27,18 +27,30 @@ NAMESPACE = 8 << 20  # bytes of what each function has to read and write
 DISK = 8 << 30
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 # Without what the kernel would do for a machine that lives longer and is trusted less. Cgroups know how many processors there are.
-CMDLINE = """console=ttyS0 quiet panic=-1 mitigations=off audit=0 no5lvl cryptomgr.notests random.trust_cpu=on nomodeset no_timer_check
-    tsc=reliable rcupdate.rcu_expedited=1 8250.nr_uarts=1 nowatchdog init_on_alloc=0 lsm= psi=0 iommu=pt cgroup_disable=cpuset
+CMDLINE = """console=ttyS0 quiet panic=-1 mitigations=off no5lvl cryptomgr.notests random.trust_cpu=on nomodeset no_timer_check
+    tsc=reliable rcupdate.rcu_expedited=1 8250.nr_uarts=1 nowatchdog init_on_alloc=0 psi=0 iommu=pt cgroup_disable=cpuset
     pci=lastbus=0""".split()
+OPEN = ["lsm=", "audit=0"]
+CONFINED = ["lsm=apparmor", "apparmor=1", "audit=1", "systemd.show_status=0", "net.ifnames=0"]
+# … and systemd and AppArmor, as on a site's hosts.
+CONFINED_CONF = """\
+hugetlbfs_mount = "/dev/hugepages"
+migration_address = "0.0.0.0"
+migration_host = "{address}"
+"""
 
 
-def check(tools):
+def check(plan, tools):
     """Before anything is made."""
-    if not tools.image:
-        raise LabError("there is no image for emulated hosts; build it with images/build metal build/images")
+    if not image_of(plan, tools):
+        raise LabError(f"there is no image for such hosts; build it with images/build {'confined' if plan.confined else 'metal'} build/images")
     for name in ("weft", "hook", "hcafs", "probe"):
         if not getattr(tools, name):
             raise LabError(f"weft's {name} is not built; run make build, or name the build folder in WEFT_BUILD")
+
+
+def image_of(plan, tools):
+    return tools.confined if plan.confined else tools.image
 
 
 def has_kvm():
@@ -72,13 +84,13 @@ class Machine:
         return words
 
     def _bare(self):
-        image, iommu = self.host.lab.tools.image, ["-device", "intel-iommu,intremap=on,caching-mode=on"] if self.plan.iommu else []
-        line = [*CMDLINE, "intel_iommu=on"] if self.plan.iommu else CMDLINE
+        image, iommu = self.host.image, ["-device", "intel-iommu,intremap=on,caching-mode=on"] if self.plan.iommu else []
+        line = [*CMDLINE, *(CONFINED if self.plan.confined else OPEN), *(["intel_iommu=on"] if self.plan.iommu else [])]
         return ["-nodefaults", "-display", "none", "-vga", "none", *iommu, "-serial", "file:console.log", "-qmp", "unix:qmp,server=on,wait=off",
                 "-device", "virtio-rng-pci", "-kernel", str(image / "kernel"), "-initrd", str(image / "initrd"), "-append", " ".join(line)]
 
     def _disks(self):
-        disks = (("image", f"file={self.host.lab.tools.image}/disk,readonly=on,file.locking=off"), ("disk", "file=disk,cache=writeback"))
+        disks = (("image", f"file={self.host.image}/disk,readonly=on,file.locking=off"), ("disk", "file=disk,cache=writeback"))
         words = [word for name, what in disks
                  for word in ("-drive", f"if=none,id={name},format=raw,{what}", "-device", f"virtio-blk-pci,drive={name}")]
         return [*words, "-fsdev", "local,id=lab,path=lab,security_model=none,readonly=on", "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab"]
@@ -118,6 +130,7 @@ class MetalHost(Host):
         self.console = f"{self.name}-console"
         self.near, self.far = lab.plan.console(number)
         self.shared = self.folder / "lab"
+        self.image = image_of(lab.plan, lab.tools)
 
     # --- files ---
 
@@ -125,7 +138,7 @@ class MetalHost(Host):
         """Its disks stay over a power loss; what the lab gives it is the newest at each start."""
         self.folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(self.shared, ignore_errors=True)
-        shutil.copytree(self.lab.tools.folder / "metal", self.shared)
+        shutil.copytree(self.lab.tools.folder / ("confined" if self.lab.plan.confined else "metal"), self.shared)
         hardware.describe_processors(self.lab.plan, self.shared / "hardware")
         for name in ("weft", "hook", "hcafs", "fold"):
             program = getattr(self.lab.tools, name)
@@ -135,11 +148,13 @@ class MetalHost(Host):
             shutil.copytree(self._knowledge, self.shared / "capabilities")
         shutil.copy(self._key().with_suffix(".pub"), self.shared / "authorized_keys")
         self._write("lab/libvirtd.conf", LIBVIRTD_CONF.format(uuid=self.uuid()))
-        self._write("lab/qemu.conf", QEMU_CONF.format(address=self.address))
+        self._write("lab/qemu.conf", (CONFINED_CONF if self.lab.plan.confined else QEMU_CONF).format(address=self.address))
         self._write("lab/hosts", self.names())
         self._write("lab/host.yaml", yaml.safe_dump(self._wish()))
         self._write("lab/ports", self._ports())
         self._write("lab/environment", f"NAME={self.name}\nADDRESS={self.address}\nCONSOLE={self.far}\n")
+        if self.lab.plan.confined:
+            self._write("lab/weft-prepare.service", re.sub(r"ExecStart=\S+/", "ExecStart=/usr/sbin/", self.lab.tools.prepare.read_text("utf-8")))
         self._make_disks()
 
     def _wish(self):
@@ -227,7 +242,7 @@ class MetalHost(Host):
     @property
     def _knowledge(self):
         """Kept beside the image, which is what it tells of."""
-        return self.lab.tools.image / "capabilities"
+        return self.image / "capabilities"
 
     def learn(self):
         if self._knowledge.exists():

@@ -44,6 +44,7 @@ class Plan:
     hook: str = ""  # program; empty: the build's
     metal: bool = False  # hosts are emulated machines, which have what is described here
     iommu: bool = True  # of an emulated host
+    confined: bool = False  # emulated hosts have systemd, AppArmor, and QEMU as a user of its own
 
     def check(self):
         limits = {"hosts": METAL_HOSTS_MAX if self.metal else HOSTS_MAX, "sockets": 8, "cores": 128, "threads": 4, "leaves": 64}

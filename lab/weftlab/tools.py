@@ -21,6 +21,8 @@ class Tools:
     probe: Optional[Path]  # fabric-probe
     wakeups: Optional[Path]  # fabric-wakeups.so
     image: Optional[Path]  # folder of the emulated hosts' image
+    confined: Optional[Path]  # folder of the image of those that are like a site's
+    prepare: Optional[Path]  # weft-prepare.service
 
 
 def _first(candidates):
@@ -45,4 +47,6 @@ def find(hook=None):
                  hcafs=_first([build / "lab/hcafs", LAB / "hcafs"]),
                  probe=_first([build / "tests/fabric/fabric-probe", LAB / "fabric-probe"]),
                  wakeups=_first([build / "tests/fabric/fabric-wakeups.so", LAB / "fabric-wakeups.so"]),
-                 image=_first([build / "images/metal"]))
+                 image=_first([build / "images/metal"]),
+                 confined=_first([build / "images/confined"]),
+                 prepare=_first([build / "src/hook/weft-prepare.service"]))

@@ -21,7 +21,7 @@ typedef struct WeftHypervisor WeftHypervisor;
  * "image-<digest>", what belongs to a domain as "<domain>.seed", "<domain>.disk" and, saved here, "<domain>.saved"; while that
  * is there, what a domain that goes on writes to its disk is in "<domain>.layer". */
 #define WEFT_POOL "weft"
-#define WEFT_POOL_PATH "/var/lib/libvirt/weft"
+#define WEFT_POOL_PATH "/var/lib/libvirt/images/weft"
 #define WEFT_SEED_SUFFIX ".seed"
 #define WEFT_DISK_SUFFIX ".disk"
 #define WEFT_LAYER_SUFFIX ".layer"

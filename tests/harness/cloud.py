@@ -12,7 +12,7 @@ from .weft import SOURCE, build_folder
 
 BOOT = 90.0  # seconds that a few emulated nodes may take to be ready on a busy machine
 TENANTS = ("acme", "umbrella")
-POOL = "/var/lib/libvirt/weft"  # weft's files on a host
+POOL = "/var/lib/libvirt/images/weft"  # weft's files on a host
 # Quick to notice what a test did, and patient with guests that are emulated.
 CONTROL = {"host_grace": "3s", "scan_interval": "500ms", "backoff_base": "100ms", "backoff_max": "1s", "list_deadline": "3s",
            "await_deadline": "60s", "templates": False}  # what is timed and counted shall not be disturbed

@@ -24,7 +24,7 @@ for name in $(virsh -q list --all --name); do echo "domain $name"; done
 for name in $(virsh -q net-list --all --name); do echo "network $name"; done
 for pid in $(pidof qemu-system-x86_64 || true); do echo "process qemu-system-x86_64 ($pid)"; done
 cd /var/lib/libvirt
-find weft -type f ! -name 'image-*' -printf 'file %p\n'
+find images/weft -type f ! -name 'image-*' -printf 'file %p\n'
 find qemu /etc/libvirt/qemu /dev/hugepages/libvirt/qemu -mindepth 1 -name '*weft-*' -printf 'file %p\n' 2>/dev/null || true
 """
 

@@ -86,9 +86,9 @@ class Mover(Cloud):
         cluster = re.search(r'cluster="(\w+)"', self.virsh(self.host, "net-dumpxml", network)).group(1)
         for host, peer in (("h1", "10.77.0.12"), ("h2", "10.77.0.11")):
             assert self.drive("connect", host, network.removeprefix("weft-"), cluster, peer)["ok"]
-        files = subprocess.run(self.command("exec", "h1", "--", "tar", "-C", "/var/lib/libvirt/weft", "-c", "--wildcards", "."),
+        files = subprocess.run(self.command("exec", "h1", "--", "tar", "-C", "/var/lib/libvirt/images/weft", "-c", "--wildcards", "."),
                                capture_output=True, check=True).stdout
-        subprocess.run(self.command("exec", "h2", "--", "tar", "-C", "/var/lib/libvirt/weft", "-x", "--wildcards", "./image-*"),
+        subprocess.run(self.command("exec", "h2", "--", "tar", "-C", "/var/lib/libvirt/images/weft", "-x", "--wildcards", "./image-*"),
                        input=files, check=True)
 
     def definition(self, core=2):

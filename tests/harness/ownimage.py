@@ -20,5 +20,5 @@ def add_own(cloud, folder, name="own", size="64M"):
 
 def fsck(cloud, host, node, folder):
     """What is wrong with the file system of a node that has unmounted it, as its host has it."""
-    disk, raw = f"/var/lib/libvirt/weft/weft-{node}.disk", folder / "looked-at"
+    disk, raw = f"/var/lib/libvirt/images/weft/weft-{node}.disk", folder / "looked-at"
     return cloud.shell(host, f"qemu-img convert -U -O raw {disk} {raw} && e2fsck -fn {raw} > {raw}.told 2>&1 || cat {raw}.told; rm -f {raw}*")

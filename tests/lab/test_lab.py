@@ -58,9 +58,9 @@ def test_hosts_are_apart(hosts):
     assert len(uuids) == 2
     assert hosts.exec("h1", "getent", "hosts", "h2").split() == ["10.77.0.12", "h2"]
     until(lambda: all(reaches(hosts, name) for name in hosts.hosts), "both are reached")
-    hosts.shell("h1", "touch /var/lib/libvirt/weft/mine")
-    assert hosts.shell("h2", "ls /var/lib/libvirt/weft") == ""
-    hosts.shell("h1", "rm /var/lib/libvirt/weft/mine")
+    hosts.shell("h1", "touch /var/lib/libvirt/images/weft/mine")
+    assert hosts.shell("h2", "ls /var/lib/libvirt/images/weft") == ""
+    hosts.shell("h1", "rm /var/lib/libvirt/images/weft/mine")
 
 
 def test_libvirt_sees_the_described_hardware(hosts):
@@ -101,9 +101,9 @@ def test_domain_outlives_libvirtd(hosts, domain):
 
 
 def test_leftovers_are_found(hosts, domain):
-    hosts.shell("h1", "ip link add weft9 type bridge; touch /var/lib/libvirt/weft/weft-x.disk /var/lib/libvirt/weft/image-1")
+    hosts.shell("h1", "ip link add weft9 type bridge; touch /var/lib/libvirt/images/weft/weft-x.disk /var/lib/libvirt/images/weft/image-1")
     found = hosts.leftovers()
-    hosts.shell("h1", "ip link del weft9; rm /var/lib/libvirt/weft/*")
+    hosts.shell("h1", "ip link del weft9; rm /var/lib/libvirt/images/weft/*")
     assert {"h1: link weft9", "h1: domain folded", "h1: file weft/weft-x.disk"} < set(found)
     assert len(found) == 4 and any("qemu-system-x86_64" in line for line in found)
     hosts.virsh("h1", "destroy", domain)
@@ -126,7 +126,7 @@ def test_cut_and_heal(hosts, domain):
 
 def test_power_loss(hosts):
     start(hosts, "h2", "lost")
-    hosts.shell("h2", "echo kept > /var/lib/libvirt/weft/file; echo gone > /run/file")
+    hosts.shell("h2", "echo kept > /var/lib/libvirt/images/weft/file; echo gone > /run/file")
     inside = int(hosts.exec("h2", "pidof", "qemu-system-x86_64"))
     outside = [pid for pid in os.listdir("/proc") if pid.isdigit() and _is_on(hosts, "h2", pid) and _inner_pid(pid) == inside]
     assert len(outside) == 1
@@ -138,10 +138,10 @@ def test_power_loss(hosts):
     hosts.heal("h2")
     assert hosts.host("h2")["state"] == "up"
     until(lambda: reaches(hosts, "h2"), "h2 is reached again")
-    assert hosts.shell("h2", "cat /var/lib/libvirt/weft/file; ls /run/file 2>/dev/null || true") == "kept\n"
+    assert hosts.shell("h2", "cat /var/lib/libvirt/images/weft/file; ls /run/file 2>/dev/null || true") == "kept\n"
     assert hosts.host("h2")["domains"] == {}
     wait_active(hosts, "h1", "h2")
-    hosts.shell("h2", "rm /var/lib/libvirt/weft/file")
+    hosts.shell("h2", "rm /var/lib/libvirt/images/weft/file")
 
 
 def _is_on(lab, host, pid):

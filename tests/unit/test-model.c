@@ -856,7 +856,7 @@ test_image_disk(void)
 static void
 test_image_layer(void)
 {
-    static const char base[] = "/var/lib/libvirt/weft/image-1";
+    static const char base[] = "/var/lib/libvirt/images/weft/image-1";
     static const struct {
         guint8 at, value;
         gboolean fine;
