@@ -14,6 +14,8 @@ from harness.weft import SOURCE, build_folder
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 ACCOUNTS = {"passwd": "weft:x:990:990::/var/lib/weft:/usr/sbin/nologin\nalice:x:991:991::/:/bin/sh\nmallory:x:992:992::/:/bin/sh\n",
             "group": "weft:x:990:\nalice:x:991:\nmallory:x:992:\nweft-users:x:993:alice\n"}
+# What would change the machine below. Its /sys and /proc/sys are read-only, so that others do not even begin.
+MASKED = ("dev-hugepages.mount", "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "sys-fs-fuse-connections.mount", "modprobe@.service")
 TARGET = "[Unit]\nRequires=basic.target\nAfter=basic.target\n"
 
 # $1: the new root; what is below it is mounted in a namespace that ends with the machine.
@@ -29,18 +31,23 @@ for folder in usr:/usr opt/build:"$2" opt/test:"$3"; do
     mount -o remount,bind,ro "${folder%%:*}"
 done
 mount -t proc proc proc
+mount --bind proc/sys proc/sys
+mount -o remount,bind,ro proc/sys
 mount -t sysfs sysfs sys
+mount -o remount,bind,ro sys
 mount -t cgroup2 cgroup2 sys/fs/cgroup
 mount -t tmpfs -o mode=755 tmpfs dev
 for device in $4; do touch "dev/$device"; mount --bind "/dev/$device" "dev/$device"; done
 mkdir dev/pts dev/shm dev/infiniband dev/vfio
+mount -t devpts -o newinstance,ptmxmode=666,mode=620 devpts dev/pts
+ln -s pts/ptmx dev/ptmx
 ln -s /proc/self/fd dev/fd
 mount -t tmpfs -o mode=755 tmpfs run
 sh -eu "$5"
 mkdir old
 pivot_root . old
 umount -l /old
-exec env -i container=weft-test NOTIFY_SOCKET=/notify /lib/systemd/systemd --system --unit=test.target --log-target=null --show-status=no
+exec env -i container=weft-test NOTIFY_SOCKET=/notify /lib/systemd/systemd --system --unit=test.target --log-target=journal --show-status=no
 """
 
 
@@ -75,6 +82,8 @@ class Machine:
         (self.root / "etc/hosts").write_text("127.0.0.1 localhost\n", encoding="utf-8")
         (self.root / "etc/machine-id").touch()
         (self.units / "test.target").write_text(TARGET, encoding="utf-8")
+        for name in MASKED:
+            (self.units / name).symlink_to("/dev/null")
         for name, program in (("weftd", "daemon/weftd"), ("weft-prepare", "hook/weft-hook")):
             install(name, self.units, f"/opt/build/src/{program.partition('/')[0]}")
         (folder / "prepare").write_text(prepare, encoding="utf-8")
