@@ -8,9 +8,10 @@ import socket
 import subprocess
 from pathlib import Path
 
-from harness.wait import PATIENCE, until
+from harness.wait import until
 from harness.weft import SOURCE, build_folder
 
+PATIENCE = 240.0  # a whole system is started, on a machine that may be busy
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 ACCOUNTS = {"passwd": "weft:x:990:990::/var/lib/weft:/usr/sbin/nologin\nalice:x:991:991::/:/bin/sh\nmallory:x:992:992::/:/bin/sh\n",
             "group": "weft:x:990:\nalice:x:991:\nmallory:x:992:\nweft-users:x:993:alice\n"}
@@ -81,6 +82,7 @@ class Machine:
             shutil.copy(f"/etc/{name}", self.root / "etc" / name)
         (self.root / "etc/hosts").write_text("127.0.0.1 localhost\n", encoding="utf-8")
         (self.root / "etc/machine-id").touch()
+        (self.root / "etc/systemd/system.conf").write_text(f"[Manager]\nDefaultTimeoutStartSec={PATIENCE}\n", encoding="utf-8")
         (self.units / "test.target").write_text(TARGET, encoding="utf-8")
         for name in MASKED:
             (self.units / name).symlink_to("/dev/null")
@@ -137,7 +139,7 @@ class Machine:
         if self.process:
             self.process.send_signal(signal.SIGKILL)  # and with it the first process, and so all
             self.process.wait()
-        until(self.remove_cgroups, "the machine's cgroups are empty")
+        until(self.remove_cgroups, "the machine's cgroups are empty", PATIENCE)
 
     def remove_cgroups(self):
         for folder, _, _ in os.walk(self.cgroup, topdown=False):
