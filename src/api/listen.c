@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define BACKLOG 1024 /* who finds it full is not let in at all, so it holds more than come while the main thread is busy */
@@ -42,6 +43,34 @@ remove_stale(int fd, const struct sockaddr_un *address, GError **error)
     return TRUE;
 }
 
+/* What the kernel keeps as the attribute below: version 2, then these entries, in this order (acl(5)). */
+#define ACL_ATTRIBUTE "system.posix_acl_access"
+#define ACL_NOBODY 0xffffffffu
+
+typedef struct {
+    guint16 tag, rights;
+    guint32 id;
+} AclEntry;
+
+typedef struct {
+    guint32 version;
+    AclEntry owner, own_group, group, mask, others;
+} Acl;
+
+/* weftd.service forbids chown, as all that only root needs; an owner may name a group beside the file's own all the same. Where
+ * the file system has no such lists, the file becomes the group's. */
+static gboolean
+open_to_group(const char *path, gid_t group)
+{
+    const Acl acl = { .version = GUINT32_TO_LE(2),
+                      .owner = { GUINT16_TO_LE(0x01), GUINT16_TO_LE(6), ACL_NOBODY },
+                      .own_group = { GUINT16_TO_LE(0x04), 0, ACL_NOBODY },
+                      .group = { GUINT16_TO_LE(0x08), GUINT16_TO_LE(6), GUINT32_TO_LE(group) },
+                      .mask = { GUINT16_TO_LE(0x10), GUINT16_TO_LE(6), ACL_NOBODY },
+                      .others = { GUINT16_TO_LE(0x20), 0, ACL_NOBODY } };
+    return setxattr(path, ACL_ATTRIBUTE, &acl, sizeof acl, 0) == 0 || chown(path, (uid_t)-1, group) == 0;
+}
+
 static gboolean
 let_connect(const char *path, guint mode, const char *group, GError **error)
 {
@@ -50,7 +79,7 @@ let_connect(const char *path, guint mode, const char *group, GError **error)
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "group %s: there is no such group; add it, or name another", group);
         return FALSE;
     }
-    if ((!entry || chown(path, (uid_t)-1, entry->gr_gid) == 0) && chmod(path, mode) == 0)
+    if ((!entry || open_to_group(path, entry->gr_gid)) && chmod(path, mode) == 0)
         return TRUE;
     fail(-1, "set who may connect", path, error);
     return FALSE;

@@ -88,13 +88,16 @@ examine(WeftCli *cli, const char *host, GError **error)
     return report ? json_pack("{s:[o]}", "items", report) : NULL;
 }
 
-/* What was found, and below it what to do. */
+/* What was found, and below it why it matters, where that is told, and what to do. */
 static char *
 tell(json_t *check)
 {
     g_autofree char *found = weft_cli_field(check, "found");
     g_autofree char *remedy = weft_cli_field(check, "remedy");
-    return strcmp(remedy, "-") == 0 ? g_steal_pointer(&found) : g_strconcat(found, "\nremedy: ", remedy, NULL);
+    g_autofree char *why = json_object_get(check, "why") ? weft_cli_field(check, "why") : NULL;
+    if (strcmp(remedy, "-") == 0)
+        return g_steal_pointer(&found);
+    return g_strconcat(found, why ? "\nwhy: " : "", why ? why : "", "\nremedy: ", remedy, NULL);
 }
 
 static guint

@@ -170,6 +170,14 @@ check_cores(const Patient *patient)
         weft_doctor_add(patient->checks, "cores", WEFT_HEALTH_OK, NULL, "%u", found);
 }
 
+/* --- settings --- */
+
+static void
+check_settings(const Patient *patient)
+{
+    weft_check_settings(patient->checks, patient->inventory->hook, patient->host);
+}
+
 /* --- adapters --- */
 
 static json_t *
@@ -245,8 +253,8 @@ check_hcas(const Patient *patient)
 }
 
 static void (*const checks[])(const Patient *patient) = {
-    check_versions, check_kvm, check_hook,   check_cores, check_memory,
-    check_iommu,    check_tun, check_filter, check_rdma,  check_hcas,
+    check_versions, check_kvm,    check_hook, check_cores, check_memory,   check_iommu,
+    check_tun,      check_filter, check_rdma, check_hcas,  check_settings,
 };
 
 json_t *

@@ -35,6 +35,7 @@
  *       "hcas": [ { "name": "mlx5_0", "driver": "mlx5", "pci": "…", "port_guid": "0x…", "state": "active", "vfs": 8,
  *                   "vfs_total": 16, "numa": 0, … how its functions are: see adapter.h } ],
  *       "lacking": [ { "domain": "weft-4k2m…", "pci": "…" } ], devices that were taken from under nodes that run
+ *       "settings": { "smt": "on", "ksm": "0", … },   see settings.h
  *       "unclean": [ { "domain": "weft-4k2m…", "why": "…" } ], whose functions could not be taken back: nobody gets them
  *       "machine": { "uptime": 12345, "load": 0.4 } }
  *

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-static const char *const health_words[] = { "ok", "warn", "fail", "unknown" };
+static const char *const health_words[] = { "ok", "advice", "warn", "fail", "unknown" };
 
 void
 weft_doctor_add(json_t *checks, const char *check, WeftHealth health, const char *remedy, const char *format, ...)

@@ -1,14 +1,17 @@
 /* What is in order on a host and what is not, with the command or option that mends it: one judgement for weft doctor, which
  * knows the host by its report (see hook.h), and for weft host prepare, which makes that report itself. Pure.
  *
- * A check is { "check", "state": "ok|warn|fail|unknown", "found", "remedy": text or null }: fail where nodes cannot start or
- * would not be what they are said to be, warn where they could be better. */
+ * A check is { "check", "state": "ok|advice|warn|fail|unknown", "found", "remedy": text or null }: fail where nodes cannot
+ * start or would not be what they are said to be, warn where they could be better or safer, advice where they could be faster.
+ * Of settings that are not as they should be there is "why", too. */
 #pragma once
+
+#include "host.h"
 
 #include <glib.h>
 #include <jansson.h>
 
-typedef enum { WEFT_HEALTH_OK, WEFT_HEALTH_WARN, WEFT_HEALTH_FAIL, WEFT_HEALTH_UNKNOWN } WeftHealth;
+typedef enum { WEFT_HEALTH_OK, WEFT_HEALTH_ADVICE, WEFT_HEALTH_WARN, WEFT_HEALTH_FAIL, WEFT_HEALTH_UNKNOWN } WeftHealth;
 
 /* Appends a check. remedy: NULL with OK. */
 void weft_doctor_add(json_t *checks, const char *check, WeftHealth health, const char *remedy, const char *format, ...)
@@ -32,6 +35,9 @@ typedef struct WeftFunctionsWish {
 /* Are they there, without a driver of the host, and each alone behind the IOMMU? adapter: an item of the report's "hcas"; may
  * be NULL. */
 void weft_check_functions(json_t *checks, json_t *report, json_t *adapter, const WeftFunctionsWish *wish);
+
+/* The settings of a report (see settings.h). host: tells which processors are for nodes; may be NULL. */
+void weft_check_settings(json_t *checks, json_t *report, const WeftHost *host);
 
 /* Says nothing where all were taken back. */
 void weft_check_unclean(json_t *checks, json_t *report);

@@ -5,7 +5,7 @@
 typedef struct WeftNetlink WeftNetlink;
 
 typedef struct WeftHook {
-    const char *root;     /* stands before /sys, /run, /dev and /etc: "" but in tests */
+    const char *root;     /* stands before /sys, /run, /dev, /etc and settings in /proc: "" but in tests */
     WeftNetlink *netlink; /* the hook's; NULL elsewhere */
 } WeftHook;
 

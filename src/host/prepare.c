@@ -129,6 +129,7 @@ check_host(const WeftPlan *plan, const WeftHostWish *wish)
     for (guint i = 0; i < wish->adapters->len; i++)
         check_adapter(plan, g_ptr_array_index(wish->adapters, i), report, checks);
     weft_check_unclean(checks, report);
+    weft_check_settings(checks, report, NULL);
     return checks;
 }
 
@@ -162,6 +163,9 @@ print_list(json_t *list, const char *what, const char *found)
         const char *remedy = json_string_value(json_object_get(item, "remedy"));
         g_print("%-20s %-8s %s\n", json_string_value(json_object_get(item, what)),
                 json_string_value(json_object_get(item, "state")), json_string_value(json_object_get(item, found)));
+        const char *why = json_string_value(json_object_get(item, "why"));
+        if (why)
+            g_print("%-29s why: %s\n", "", why);
         if (remedy)
             g_print("%-29s remedy: %s\n", "", remedy);
     }

@@ -434,6 +434,18 @@ def test_doctor_tells_what_is_missing(weft):
     assert found["hook"]["state"] == "warn"
 
 
+def test_doctor_advises_on_settings_and_says_why(weft):
+    settings = {"smt": "off", "ksm": "1", "thp": "[always] madvise never", "isolation": "1-3"}
+    write_inventory(weft, "n1", 2, hook={"version": "0.0.1", "settings": settings})
+    found = checks(weft.client.get("/v1/hosts/n1/doctor"))
+    assert {name: found[name]["state"] for name in settings} == {"smt": "ok", "ksm": "warn", "thp": "advice", "isolation": "advice"}
+    assert "why" not in found["smt"] and "tells a tenant" in found["ksm"]["why"] and "irqs" not in found
+    assert found["isolation"]["found"] == "processors 5-7,9-11,13-15 are for nodes, and not isolated"
+    lines = [line.strip() for line in weft.cli("doctor", "n1", check=False).stdout.splitlines()]
+    at = next(number for number, line in enumerate(lines) if line.split()[1:3] == ["ksm", "warn"])
+    assert lines[at + 1].startswith("why: pages that are equal") and lines[at + 2].startswith("remedy: echo 2 >")
+
+
 def test_doctor_says_that_a_fake_is_one(weft):
     weft.client.wait_open()
     reports = weft.client.get("/v1/doctor")["items"]

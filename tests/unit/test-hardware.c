@@ -38,6 +38,8 @@ host_of(const char *more)
     "                 {\"node\": 1, \"size\": 1073741824, \"total\": 2}],"                                                     \
     " \"hcas\": [{\"name\": \"mlx5_0\", \"vfs\": 2, \"vfs_total\": 8, \"state\": \"ACTIVE\", \"port_guid\": \"0xa0\"}]}"
 
+#define KEEPS_ONE ", \"housekeeping\": 1, \"numa\": [{\"cores\": 5}]"
+
 /* The adapter of a report, for what is to be wrong with its functions. */
 #define FUNCTIONS                                                                                                              \
     "\"hcas\": [{\"name\": \"mlx5_0\", \"vfs\": 2, \"vfs_total\": 8, \"state\": \"ACTIVE\", \"port_guid\": \"0xa0\", "
@@ -322,6 +324,16 @@ static const Finding findings[] = {
       NULL,
       "hca mlx5_0 warn: its functions are apart only because the kernel was told to believe so; no ACS at port 0000:40:01.0",
       "pcie_acs_override" },
+    { "cores of nodes that are not isolated", KEEPS_ONE, NULL, "{\"settings\": {\"isolation\": \"2,4\"}}", NULL,
+      "isolation advice: processors 1,3 are for nodes, and not isolated",
+      "isolcpus=managed_irq,domain,1-4 nohz_full=1-4 rcu_nocbs=1-4 on" },
+    { "interrupts on cores of nodes", KEEPS_ONE, NULL, "{\"settings\": {\"irqs\": \"00000000,0000000b\"}}", NULL,
+      "irqs advice: new ones may go to processors 1,3, which are for nodes", "irqaffinity=0 on" },
+    { "settings that are none", NULL, NULL,
+      "{\"tun\": false, \"settings\": {\"smt\": 1, \"ksm\": {}, \"mitigations\": [1], \"isolation\": \"0-99999,-,x\", "
+      "\"irqs\": "
+      "\"zz\"}}",
+      NULL, "tun fail: there is no /dev/net/tun for the nodes' network", "" },
     { "no cable", NULL, NULL, "{\"hcas\": [{\"name\": \"mlx5_0\", \"vfs\": 2, \"state\": \"DOWN\"}]}", NULL,
       "hca mlx5_0 warn: its port is DOWN", "cable" },
 };

@@ -66,7 +66,10 @@ search(int *ret_pid, GError **error)
         found = (int)pid;
     }
     *ret_pid = found;
-    return found || weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "no opensm runs on this machine; start it");
+    return found ||
+           weft_error_refuse(
+               error, WEFT_ERROR_UNAVAILABLE,
+               "no opensm runs on this machine, or weftd.service hides it (docs/fabric.md, \"Without the plugin\"); start it");
 }
 
 gboolean
@@ -78,8 +81,8 @@ weft_manager_process_find(const char *pid_file, int *ret_pid, GError **error)
     if (kill(pid, 0) < 0 && errno == EPERM)
         return weft_error_refuse(
             error, WEFT_ERROR_DENIED,
-            "opensm (process %d) is another user's, and weft may not tell it anything; run weftd as the same "
-            "user or as root, or use weft's plugin",
+            "opensm (process %d) is another user's, and weft may not tell it anything; give weftd CAP_KILL "
+            "(docs/fabric.md, \"Without the plugin\"), run it as the same user, or use weft's plugin",
             pid);
     *ret_pid = pid;
     return TRUE;
