@@ -2,6 +2,7 @@
  * names by their digest. */
 #include "checkpoint-archive.h"
 #include "errors.h"
+#include "file.h"
 #include "progress.h"
 #include "table.h"
 #include "upload.h"
@@ -192,11 +193,9 @@ run_export(WeftCli *cli, char **args, GError **error)
     if (!export.file)
         return fail_file(part, error);
     gboolean ok = write_all(&export, manifest, error);
-    if (ok && (fflush(export.file) != 0 || fsync(fd) < 0))
-        ok = fail_file(part, error);
-    fclose(export.file);
-    if (ok && g_rename(part, target) < 0)
+    if (ok && (fflush(export.file) != 0 || !weft_file_place(fd, part, target, 0)))
         ok = fail_file(target, error);
+    fclose(export.file);
     if (!ok) {
         g_unlink(part);
         return FALSE;
