@@ -35,6 +35,8 @@ void weft_check_functions(json_t *checks, json_t *report, json_t *adapter, const
 
 /* Says nothing where all were taken back. */
 void weft_check_unclean(json_t *checks, json_t *report);
+/* Says nothing where folders for memory of nodes are root's alone. */
+void weft_check_folders(json_t *checks, json_t *report);
 
 typedef struct WeftPagesWish {
     guint node;
