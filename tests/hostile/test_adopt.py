@@ -533,8 +533,8 @@ def test_place_that_one_on_its_way_had(site):
 
 
 def test_numbers_of_what_is_held_are_given_to_nobody(site):
-    """… also where the subnet manager has forgotten the partition."""
-    weft = site(hosts=4)
+    """… also where the subnet manager has forgotten the partition, and of three numbers one alone is left."""
+    weft = site(hosts=4, changes={"fabrics": [{"name": "ib0", "guid_prefix": "0x02c9010000000000", "pkey_first": "0x0001", "pkey_last": "0x0003"}]})
     ready(weft, "first", path="bridge")
     keep_store(weft)
     second = ready(weft, "second", path="bridge", tenant="umbrella", hosts="n4")
