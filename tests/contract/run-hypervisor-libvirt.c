@@ -63,13 +63,12 @@ remove_networks(virConnect *conn)
     free(networks);
 }
 
-/* Whatever a test left there is for the hypervisor's user alone. */
+/* Whatever a test left there is for the hypervisor's user alone. libvirt lists some whose files are gone. */
 static void
 check_mode(virStorageVol *volume)
 {
     char *xml = virStorageVolGetXMLDesc(volume, 0);
-    g_assert_nonnull(xml);
-    if (!strstr(xml, "<mode>0600</mode>"))
+    if (xml && !strstr(xml, "<mode>0600</mode>"))
         g_error("others may read volume %s: %s", virStorageVolGetName(volume), xml);
     free(xml);
 }
