@@ -282,7 +282,7 @@ const WeftVerb weft_checkpoint_file_verbs[] = {
         .summary = "write a checkpoint to a file, for another weft",
         .about =
             "Writes a checkpoint to one file, NAME.weft unless told, which tar(1) can list. It holds the memory of all nodes, "
-            "with all keys in it, and neither user-data nor names of hosts.",
+            "with all keys in it. Its manifest has neither user-data nor names of hosts.",
         .examples = "weft checkpoints export cfd-1\n"
                     "weft checkpoints export cfd-1 /backup/cfd.weft",
         .min_args = 1,
