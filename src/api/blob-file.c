@@ -192,9 +192,7 @@ finish(WeftBlobFile *file, int fd, GError **error)
     forget_sum(file);
     if (!g_str_equal(sum, file->digest))
         return refuse_sum(file, sum, inherited, error);
-    if (fsync(fd) < 0 || g_rename(file->part, file->path) < 0)
-        return fail(file, "keep", error);
-    return weft_file_sync_folder(file->path, NULL) || fail(file, "keep", error);
+    return weft_file_place(fd, file->part, file->path, 0) || fail(file, "keep", error);
 }
 
 static gboolean

@@ -42,14 +42,29 @@ check_complete(const WeftCheckpoint *checkpoint, GError **error)
                              checkpoint->name, weft_checkpoint_words[checkpoint->state]);
 }
 
+/* What no other site has a use for, as its hosts have other names, or what nobody is told once it was given: user-data may hold
+ * secrets. Whether there was some is told, so that whoever imports it can give it again. */
+static json_t *
+leave_out(json_t *checkpoint)
+{
+    json_t *wish = json_object_get(checkpoint, "wish"), *left_out = json_array();
+    if (json_object_get(wish, "user_data"))
+        json_array_append_new(left_out, json_string("user_data"));
+    json_object_del(wish, "user_data");
+    json_object_del(wish, "hosts");
+    json_object_del(checkpoint, "detail");
+    return left_out;
+}
+
 gboolean
 weft_handle_checkpoint_manifest(WeftRequest *request, GError **error)
 {
     g_autoptr(WeftCheckpoint) checkpoint = weft_find_checkpoint(request, NULL, error);
     if (!checkpoint || !check_complete(checkpoint, error))
         return FALSE;
-    json_t *manifest = json_pack("{s:i, s:o, s:o}", "format", FORMAT, "images", list_images(request, checkpoint->wish),
-                                 "checkpoint", weft_checkpoint_to_json(checkpoint));
+    json_t *json = weft_checkpoint_to_json(checkpoint), *left_out = leave_out(json);
+    json_t *manifest = json_pack("{s:i, s:o, s:o, s:o}", "format", FORMAT, "images", list_images(request, checkpoint->wish),
+                                 "checkpoint", json, "left_out", left_out);
     return weft_request_reply(request, weft_reply_new(200, manifest));
 }
 
@@ -228,6 +243,8 @@ adopt(WeftRequest *request, WeftCheckpoint *checkpoint, const WeftTenant *tenant
     g_clear_pointer(&wish->capture, g_free);
     g_clear_pointer(&wish->clone_of, g_free);
     g_clear_pointer(&wish->checkpoint, g_free);
+    g_clear_pointer(&wish->hosts, g_free);
+    g_clear_pointer(&checkpoint->detail, g_free);
     for (guint i = 0; i < G_N_ELEMENTS(own); i++)
         g_clear_pointer(own[i], g_free);
     checkpoint->tenant = g_strdup(tenant->name);
@@ -246,6 +263,19 @@ adopt(WeftRequest *request, WeftCheckpoint *checkpoint, const WeftTenant *tenant
     checkpoint->imported = TRUE;
 }
 
+/* Which the manifest does not have. */
+static gboolean
+give_user_data(WeftCluster *wish, json_t *given, GError **error)
+{
+    if (given && !json_is_string(given))
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "user_data: must be a text, as for a new cluster");
+    if (given) {
+        g_free(wish->user_data);
+        wish->user_data = g_strdup(json_string_value(given));
+    }
+    return TRUE;
+}
+
 gboolean
 weft_handle_checkpoint_import(WeftRequest *request, GError **error)
 {
@@ -260,7 +290,7 @@ weft_handle_checkpoint_import(WeftRequest *request, GError **error)
     if (json_integer_value(json_object_get(request->body, "format")) != FORMAT || !json_is_object(images))
         return weft_error_refuse(error, WEFT_ERROR_INVALID, "format: must be %d, as weft checkpoint export writes it", FORMAT);
     g_autoptr(WeftCheckpoint) checkpoint = weft_checkpoint_from_json(json_object_get(request->body, "checkpoint"), error);
-    if (!checkpoint)
+    if (!checkpoint || !give_user_data(checkpoint->wish, json_object_get(request->body, "user_data"), error))
         return FALSE;
     adopt(request, checkpoint, tenant, name);
     weft_blob_pin_free(request->pin);

@@ -89,7 +89,7 @@ move_aside(const char *path, const char *suffix, GString *report, GError **error
     g_autofree char *target = g_strconcat(path, suffix, NULL);
     if (!g_file_test(path, G_FILE_TEST_EXISTS))
         return TRUE;
-    if (renameat2(AT_FDCWD, path, AT_FDCWD, target, RENAME_NOREPLACE) < 0)
+    if (!weft_file_place(-1, path, target, RENAME_NOREPLACE))
         return fail("move aside", path, error);
     g_string_append_printf(report, "%s was there, and is %s now\n", path, target);
     return TRUE;
@@ -122,7 +122,7 @@ clear_way(const WeftRestoreWish *wish, gboolean same_secret, GString *report, GE
         if (!move_aside(path, suffix, report, error))
             return FALSE;
     }
-    return (same_secret || move_aside(wish->secret, suffix, report, error)) && weft_file_sync_folder(wish->store, error);
+    return same_secret || move_aside(wish->secret, suffix, report, error);
 }
 
 /* --- what comes --- */
@@ -135,14 +135,14 @@ place_secret(const WeftRestoreWish *wish, const guint8 *secret, GError **error)
     int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return fail("make", temporary, error);
-    gboolean ok = weft_file_write(fd, (const char *)secret, wish->secret_length) && fsync(fd) == 0;
-    ok = close(fd) == 0 && ok;
-    ok = ok && renameat2(AT_FDCWD, temporary, AT_FDCWD, wish->secret, RENAME_NOREPLACE) == 0;
-    if (ok)
-        return weft_file_sync_folder(wish->secret, error);
-    fail("write", wish->secret, error);
-    g_unlink(temporary);
-    return FALSE;
+    gboolean ok = weft_file_write(fd, (const char *)secret, wish->secret_length) &&
+                  weft_file_place(fd, temporary, wish->secret, RENAME_NOREPLACE);
+    if (!ok) {
+        fail("write", wish->secret, error);
+        g_unlink(temporary);
+    }
+    close(fd);
+    return ok;
 }
 
 /* The store comes last: without it the next try finds what this one has done. */
@@ -152,9 +152,9 @@ place(const WeftRestoreWish *wish, const char *temporary, const guint8 *secret, 
     gboolean same = has_secret(wish, secret);
     if (!clear_way(wish, same, report, error) || (!same && !place_secret(wish, secret, error)))
         return FALSE;
-    if (renameat2(AT_FDCWD, temporary, AT_FDCWD, wish->store, RENAME_NOREPLACE) < 0)
+    if (!weft_file_place(-1, temporary, wish->store, RENAME_NOREPLACE))
         return fail("make", wish->store, error);
-    return weft_file_sync_folder(wish->store, error) && weft_store_sqlite_check(wish->store, error);
+    return weft_store_sqlite_check(wish->store, error);
 }
 
 /* The store lies beside its place, on the disk, and all of the backup was checked. */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
+#include <stdio.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -64,20 +65,26 @@ weft_file_sync_folder(const char *path, GError **error)
 }
 
 gboolean
+weft_file_place(int fd, const char *from, const char *to, guint flags)
+{
+    return (fd < 0 || fsync(fd) == 0) && renameat2(AT_FDCWD, from, AT_FDCWD, to, flags) == 0 && weft_file_sync_folder(to, NULL);
+}
+
+gboolean
 weft_file_replace(const char *path, const char *data, gsize length, gboolean durable, GError **error)
 {
     g_autofree char *temporary = g_strconcat(path, ".XXXXXX", NULL);
     int fd = g_mkstemp_full(temporary, O_WRONLY | O_CLOEXEC, 0644);
     if (fd < 0)
         return fail("write beside", path, error);
-    gboolean ok = weft_file_write(fd, data, length) && (!durable || fsync(fd) == 0);
-    ok = close(fd) == 0 && ok;
-    if (!ok || g_rename(temporary, path) < 0) {
+    gboolean ok = weft_file_write(fd, data, length) &&
+                  (durable ? weft_file_place(fd, temporary, path, 0) : g_rename(temporary, path) == 0);
+    if (!ok) {
         fail("write", path, error);
         g_unlink(temporary);
-        return FALSE;
     }
-    return !durable || weft_file_sync_folder(path, error);
+    close(fd);
+    return ok;
 }
 
 static gboolean

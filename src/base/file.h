@@ -7,6 +7,10 @@
  * reach the disk before it returns. */
 gboolean weft_file_replace(const char *path, const char *data, gsize length, gboolean durable, GError **error);
 
+/* Gives a file that was written beside its place its name, so that a power cut takes neither back: its data (fd; -1: it is on
+ * the disk already), then the name reach the disk before it returns. flags: of renameat2(). FALSE: errno tells why not. */
+gboolean weft_file_place(int fd, const char *from, const char *to, guint flags);
+
 /* Brings the names in the file's folder to the disk: a file that was made or renamed there. errno tells why not, too. */
 gboolean weft_file_sync_folder(const char *path, GError **error);
 

@@ -1,6 +1,7 @@
 /* weft backup: the site in one file, and whether such a file is in order. */
 #include "clock.h"
 #include "errors.h"
+#include "file.h"
 #include "site-archive.h"
 #include "verbs.h"
 
@@ -78,7 +79,7 @@ make(WeftCli *cli, const char *path, const char *passphrase, GError **error)
     gboolean ok = fetch(cli, part, passphrase, file, error);
     fclose(file);
     ok = ok && check(cli, part, passphrase, error);
-    if (ok && link(part, path) < 0)
+    if (ok && (link(part, path) < 0 || !weft_file_sync_folder(path, NULL)))
         ok = weft_cli_refuse_file(path, g_strerror(errno), error);
     g_unlink(part);
     return ok;

@@ -2,6 +2,7 @@
  * names by their digest. */
 #include "checkpoint-archive.h"
 #include "errors.h"
+#include "file.h"
 #include "progress.h"
 #include "table.h"
 #include "upload.h"
@@ -14,10 +15,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static char *import_name;
+#define USER_DATA_MAX (64 << 10)
+
+static char *import_name, *import_user_data;
 
 static const GOptionEntry import_options[] = {
     { "name", 0, 0, G_OPTION_ARG_STRING, &import_name, "what to call it here (as it was called)", "NAME" },
+    { "user-data", 0, 0, G_OPTION_ARG_FILENAME, &import_user_data, "its user-data, which no export has", "FILE" },
     { NULL },
 };
 
@@ -192,11 +196,9 @@ run_export(WeftCli *cli, char **args, GError **error)
     if (!export.file)
         return fail_file(part, error);
     gboolean ok = write_all(&export, manifest, error);
-    if (ok && (fflush(export.file) != 0 || fsync(fd) < 0))
-        ok = fail_file(part, error);
-    fclose(export.file);
-    if (ok && g_rename(part, target) < 0)
+    if (ok && (fflush(export.file) != 0 || !weft_file_place(fd, part, target, 0)))
         ok = fail_file(target, error);
+    fclose(export.file);
     if (!ok) {
         g_unlink(part);
         return FALSE;
@@ -225,6 +227,22 @@ send_all(WeftCli *cli, const char *path, const GPtrArray *members, GError **erro
     return TRUE;
 }
 
+/* What the file lacks and who imports it has to say. */
+static gboolean
+complete(json_t *manifest, GError **error)
+{
+    g_autofree char *text = import_user_data ? weft_cli_read_text(import_user_data, USER_DATA_MAX, NULL, error) : NULL;
+    if (import_user_data && !text)
+        return FALSE;
+    if (text && json_object_set_new(manifest, "user_data", json_string(text)) < 0)
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: is not a text in UTF-8", weft_cli_file_name(import_user_data));
+    if (!text && json_array_size(json_object_get(manifest, "left_out")) > 0)
+        fputs("its user-data is not in the file: nodes that it gets later boot without; --user-data gives it again\n", stderr);
+    if (import_name)
+        json_object_set_new(manifest, "name", json_string(import_name));
+    return TRUE;
+}
+
 static gboolean
 import(WeftCli *cli, const char *path, int fd, GError **error)
 {
@@ -234,10 +252,8 @@ import(WeftCli *cli, const char *path, int fd, GError **error)
     g_autofree char *api = weft_client_query(g_strdup("/v1/checkpoints"), "tenant", cli->tenant);
     if (!manifest)
         return weft_cli_refuse_file(path, "is not what weft checkpoints export writes, or was cut off", error);
-    if (!send_all(cli, path, members, error))
+    if (!complete(manifest, error) || !send_all(cli, path, members, error))
         return FALSE;
-    if (import_name)
-        json_object_set_new(manifest, "name", json_string(import_name));
     if (!weft_client_call(cli->client, &(WeftCall){ "POST", api, manifest }, &response, error))
         return FALSE;
     g_autofree char *called = weft_cli_field(response.body, "name");
@@ -266,7 +282,7 @@ const WeftVerb weft_checkpoint_file_verbs[] = {
         .summary = "write a checkpoint to a file, for another weft",
         .about =
             "Writes a checkpoint to one file, NAME.weft unless told, which tar(1) can list. It holds the memory of all nodes, "
-            "with all keys in it.",
+            "with all keys in it. Its manifest has neither user-data nor names of hosts.",
         .examples = "weft checkpoints export cfd-1\n"
                     "weft checkpoints export cfd-1 /backup/cfd.weft",
         .min_args = 1,
@@ -278,8 +294,10 @@ const WeftVerb weft_checkpoint_file_verbs[] = {
         .name = "checkpoints import",
         .arguments = "FILE",
         .summary = "take a checkpoint from a file of another weft",
-        .about = "Takes a checkpoint that was exported. Its image must be here under the same name, with the same files. Hosts "
-                 "believe what is in such a file: only operators may bring one.",
+        .about =
+            "Takes a checkpoint that was exported. Its image must be here under the same name, with the same files. Hosts "
+            "believe what is in such a file: only operators may bring one. User-data is in no export; --user-data gives it "
+            "again.",
         .examples = "weft checkpoints import cfd-1.weft --tenant acme\n"
                     "weft checkpoints import cfd-1.weft --name cfd-old --tenant acme",
         .min_args = 1,

@@ -2,9 +2,13 @@
 
 #include "control-private.h"
 #include "errors.h"
+#include "file.h"
 #include "text.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define BYTES_PER_MICROSECOND 50 /* files and memory are read, written and sent at least that fast */
 #define TELL_MILLISECONDS 1000
@@ -193,20 +197,40 @@ weft_images_deadline(const WeftControl *control, guint64 bytes)
     return control->options.start_deadline + (gint64)(bytes / BYTES_PER_MICROSECOND);
 }
 
+/* thread: a worker. Files of one digest may come at the same time: only the first of them may be taken back. */
+static gboolean
+place(WeftJob *job, GError **error)
+{
+    struct stat info;
+    g_autofree char *folder = g_path_get_dirname(job->path);
+    g_autofree char *path = g_build_filename(folder, job->fetched->digest, NULL);
+    if (stat(job->path, &info) == 0 && weft_file_place(-1, job->path, path, RENAME_NOREPLACE))
+        job->inode = info.st_ino;
+    if (job->inode || weft_file_place(-1, job->path, path, 0))
+        return TRUE;
+    weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot give file %s its name %s: %s", job->path, path, g_strerror(errno));
+    unlink(job->path);
+    return FALSE;
+}
+
+void
+weft_images_drop(WeftImages *images, const WeftJob *job)
+{
+    struct stat info;
+    if (!job->inode || !load(images) || g_hash_table_contains(images->wanted, job->fetched->digest))
+        return;
+    g_autofree char *path = weft_images_path(images->control, job->fetched->digest);
+    if (stat(path, &info) == 0 && info.st_ino == job->inode)
+        unlink(path);
+}
+
 void
 weft_images_fetch(const WeftControl *control, WeftJob *job, char *path, guint64 most)
 {
     job->path = path;
     job->most = most;
     job->reserve = control->options.reserve;
-}
-
-gboolean
-weft_images_keep(const WeftControl *control, const WeftJob *job, GError **error)
-{
-    g_autofree char *path = weft_images_path(control, job->fetched->digest);
-    return rename(job->path, path) == 0 ||
-           weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot name %s: %s", path, g_strerror(errno));
+    job->keep = place;
 }
 
 /* Takes the tenant over. */

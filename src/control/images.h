@@ -27,10 +27,11 @@ GHashTable *weft_images_wanted(WeftImages *images);
 char *weft_images_path(const WeftControl *control, const char *name);
 /* Time for a step that reads, writes or sends so many bytes. */
 gint64 weft_images_deadline(const WeftControl *control, guint64 bytes);
-/* Lets a job fetch at most so many bytes to the path of that name, which it takes over; weftd's reserve stays free. */
+/* Lets a job fetch at most so many bytes to the path of that name, which it takes over; weftd's reserve stays free. When it is
+ * done the file has the name of its digest, and a power cut does not take it away. */
 void weft_images_fetch(const WeftControl *control, WeftJob *job, char *path, guint64 most);
-/* Gives what a job fetched the name of its digest. */
-gboolean weft_images_keep(const WeftControl *control, const WeftJob *job, GError **error);
+/* Nobody wants what a job fetched: its file goes, unless it is somebody else's as well. */
+void weft_images_drop(WeftImages *images, const WeftJob *job);
 
 /* Are all its files there? */
 gboolean weft_images_are_on(const WeftImages *images, const char *host, const WeftImage *image);

@@ -203,6 +203,8 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
     case WEFT_STEP_FETCH:
         if (hv->ops->fetch(hv, &host, &fetch, &file, job->cancellable, &job->error))
             job->fetched = g_memdup2(&file, sizeof file);
+        if (job->fetched)
+            job->keep(job, &job->error);
         break;
     case WEFT_STEP_PRIME:
         hv->ops->prime(hv, &host, &(WeftPrime){ job->text, job->xml, job->saved }, job->cancellable, &job->error);

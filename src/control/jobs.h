@@ -44,6 +44,8 @@ typedef void (*WeftJobDone)(WeftJob *job, const GError *error);
 typedef gboolean (*WeftJobPrepare)(WeftJob *job, GError **error);
 /* On the worker, after a look that was answered. */
 typedef void (*WeftJobPonder)(WeftJob *job);
+/* On the worker, when a file was fetched; may fail in its stead. */
+typedef gboolean (*WeftJobKeep)(WeftJob *job, GError **error);
 
 struct WeftJob {
     WeftStepType step;
@@ -80,6 +82,7 @@ struct WeftJob {
     gpointer prepare_data;
     GDestroyNotify prepare_free;
     WeftJobPonder ponder; /* NULL: nothing is to be done there */
+    WeftJobKeep keep;     /* of every fetch */
     WeftJobDone done;
     gpointer owner; /* the caller's, borrowed */
     char *subject;  /* the caller's: the node that it is about */
@@ -95,6 +98,7 @@ struct WeftJob {
     int fd;
     WeftSaved standstill;   /* of a domain that was saved */
     WeftImageFile *fetched; /* owned */
+    guint64 inode;          /* … of the file, where it is the first of its digest here; 0: it is not */
     guint64 rate;           /* bytes a second that a domain writes to */
     WeftMoved moved;        /* how a move went */
     WeftPlugged plugged;    /* what plugging a device did */

@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "errors.h"
 #include "held.h"
+#include "id.h"
 
 static void
 hold_free(gpointer data)
@@ -185,7 +186,7 @@ weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *clu
 {
     WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
     g_autofree char *name = weft_partition_name(cluster->id);
-    guint first = subnet->fabric->pkey_first, n = subnet->fabric->pkey_last - first + 1;
+    WeftPkeyOrder order = weft_pkey_order(subnet->fabric->pkey_first, subnet->fabric->pkey_last, weft_random_u64());
     gint64 now = weft_clock_now(), soonest = G_MAXINT64;
     if (!subnet->surveyed) {
         weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "which partitions fabric %s has already is not known yet", fabric);
@@ -197,8 +198,8 @@ weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *clu
     }
     if (!again && !leaves_enough(subnet, cluster->tenant, now, error))
         return 0;
-    for (guint i = 0; i < n; i++) {
-        guint pkey = first + (subnet->next + i) % n;
+    for (guint i = 0; i < order.n; i++) {
+        guint pkey = weft_pkey_at(&order, i);
         if (weft_subnet_holder(subnet, pkey) || weft_site_holds_number(subnet->control, subnet->fabric, pkey))
             continue;
         gint64 until = rests_until(subnet, pkey, now);
@@ -206,7 +207,6 @@ weft_subnets_take_pkey(WeftSubnets *subnets, const char *fabric, const char *clu
             soonest = MIN(soonest, until);
             continue;
         }
-        subnet->next = (pkey - first + 1) % n;
         weft_subnet_hold(subnet, pkey, cluster_key, name);
         return pkey;
     }

@@ -22,7 +22,6 @@ typedef struct WeftSubnet {
     /* subnet-pkeys.c */
     GHashTable *pkeys;   /* number to WeftPkeyHold */
     GHashTable *resting; /* number to WeftPkeyRest */
-    guint next;          /* numbers are given in turn */
     guint rested;        /* timer: somebody waits for one that rests */
     gint64 rested_at;    /* … until then */
 

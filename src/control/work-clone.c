@@ -11,8 +11,6 @@
 #include "text.h"
 #include "work.h"
 
-#include <glib/gstdio.h>
-
 #define LOOK (G_USEC_PER_SEC) /* until what a host is able to is known */
 #define NAMED_MAX 8           /* nodes of which the pause is told, each */
 
@@ -356,32 +354,27 @@ step_failed(WeftWork *work, Capture *capture, const WeftJob *job, const GError *
     weft_work_wake_at(work, capture->rest.not_before);
 }
 
-static gboolean
-keep_file(const WeftWork *work, Capture *capture, WeftJob *job, GError **error)
+static void
+keep_file(Capture *capture, const WeftJob *job)
 {
-    if (!weft_images_keep(work->control, job, error))
-        return FALSE;
     WeftImageFile *file = capture->step == FETCH ? &capture->file : &capture->disk;
     g_free(file->digest);
     *file = *job->fetched;
     file->digest = g_strdup(job->fetched->digest);
-    return TRUE;
 }
 
 static void
-step_ended(WeftJob *job, const GError *failed)
+step_ended(WeftJob *job, const GError *error)
 {
     WeftWork *work = job->owner;
     Capture *capture = find_capture(work, job->subject);
-    g_autoptr(GError) error = failed ? g_error_copy(failed) : NULL;
     weft_work_step_ended(work, job->subject);
     if (capture && !error && job->step == WEFT_STEP_SAVE)
         capture->paused = job->standstill.paused;
     if (capture && !error && job->step == WEFT_STEP_FETCH)
-        keep_file(work, capture, job, &error);
-    if (job->path)
-        g_unlink(job->path);
+        keep_file(capture, job);
     if (!capture) {
+        weft_images_drop(work->control->images, job);
         g_autofree char *domain = g_strconcat(WEFT_DOMAIN_PREFIX, job->subject, NULL);
         drop_saved(work->control, job->host, domain);
         return;

@@ -199,14 +199,14 @@ fetched(WeftJob *job, const GError *error)
 {
     WeftWork *work = job->owner;
     WeftNodeWork *item = capture_step_ended(work, job->subject);
-    g_autoptr(GError) failed = NULL;
-    if (item && (error || !weft_images_keep(work->control, job, &failed))) {
-        capture_step_failed(work, item, error ? error : failed, job->deadline);
-    } else if (item) {
+    if (!item) {
+        weft_images_drop(work->control->images, job);
+    } else if (error) {
+        capture_step_failed(work, item, error, job->deadline);
+    } else {
         item->captured = TRUE;
         weft_templates_captured(work->control->templates, work->cluster->capture, job->host, job->fetched);
     }
-    unlink(job->path);
 }
 
 static WeftJob *

@@ -8,8 +8,6 @@
 #include "clock.h"
 #include "errors.h"
 
-#include <glib/gstdio.h>
-
 typedef enum {
     WAKE,  /* what an earlier try left standing still */
     CLEAR, /* … and its files */
@@ -191,14 +189,11 @@ deed_failed(WeftWork *work, const char *node_id, const char *words, const GError
 
 /* --- what a node does --- */
 
-static gboolean
-keep_file(WeftWork *work, WeftImageFile **file, const WeftJob *job, GError **error)
+static void
+keep_file(WeftImageFile **file, const WeftJob *job)
 {
-    if (!weft_images_keep(work->control, job, error))
-        return FALSE;
     weft_job_file_free(*file);
     *file = weft_job_file_copy(job->fetched);
-    return TRUE;
 }
 
 static void
@@ -210,23 +205,23 @@ note_stop(WeftFreeze *freeze, WeftFreezeShare *share, const WeftJob *job)
     freeze->taken = weft_clock_now();
 }
 
-static gboolean
-note(WeftWork *work, WeftFreezeShare *share, const WeftJob *job, GError **error)
+static void
+note(WeftFreeze *freeze, WeftFreezeShare *share, const WeftJob *job)
 {
-    WeftFreeze *freeze = work->freeze;
     switch (freeze->stage) {
     case PAUSE:
         note_stop(freeze, share, job);
-        return TRUE;
+        break;
     case LET_GO:
         if (share->stopped)
             freeze->paused = MAX(freeze->paused, job->ended - share->stopped);
-        return TRUE;
+        break;
     case FETCH:
     case FETCH_DISK:
-        return keep_file(work, freeze->stage == FETCH ? &share->file : &share->disk, job, error);
+        keep_file(freeze->stage == FETCH ? &share->file : &share->disk, job);
+        break;
     default:
-        return TRUE;
+        break;
     }
 }
 
@@ -246,15 +241,16 @@ called(WeftJob *job, const GError *error)
 {
     WeftWork *work = job->owner;
     WeftFreezeShare *share = share_ended(work, job->subject);
-    g_autoptr(GError) failed = NULL;
     weft_work_step_ended(work, job->subject);
-    if (share && (error || !note(work, share, job, &failed))) {
-        g_autofree char *words = weft_words(WEFT_DEED_FREEZE, error ? error : failed, job->deadline);
-        deed_failed(work, job->subject, words, error ? error : failed);
-    } else if (share)
+    if (!share) {
+        weft_images_drop(work->control->images, job);
+    } else if (error) {
+        g_autofree char *words = weft_words(WEFT_DEED_FREEZE, error, job->deadline);
+        deed_failed(work, job->subject, words, error);
+    } else {
+        note(work->freeze, share, job);
         pass(work->freeze, share);
-    if (job->path)
-        g_unlink(job->path);
+    }
 }
 
 static void

@@ -37,6 +37,7 @@
  *       "lacking": [ { "domain": "weft-4k2m…", "pci": "…" } ], devices that were taken from under nodes that run
  *       "settings": { "smt": "on", "ksm": "0", … },   see settings.h
  *       "unclean": [ { "domain": "weft-4k2m…", "why": "…" } ], whose functions could not be taken back: nobody gets them
+ *       "unsafe_folders": [ { "path": "/dev/shm/weft-memory", "why": "…" } ], where no memory of nodes is put
  *       "machine": { "uptime": 12345, "load": 0.4 } }
  *
  * What lacks on the host is absent or null there: no port, no NUMA, no address on an RDMA device that is up.

@@ -1,58 +1,24 @@
 #include "memory-files.h"
 
 #include "errors.h"
-#include "sysfs.h"
+#include "memory-folders.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
-#include <mntent.h>
-#include <stdio.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
-#define FOLDER "weft-memory" /* in each mount that has some */
-#define SMALL_FOLDER "/dev/shm"
-#define SMALL_PAGE 4096
 #define PIECES 256
 #define PIECE 256
 
 /* --- where they are --- */
 
-/* Is the mount one of huge pages; of this size, unless that is 0? */
-static gboolean
-is_huge(const char *folder, guint64 page)
-{
-    struct statfs fs;
-    return statfs(folder, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC && (page == 0 || (guint64)fs.f_bsize == page);
-}
-
-/* Folders of the host's mounts of huge pages, char *; those for one size, unless that is 0. Asked of the kernel, not read from
- * the table: what passes for huge pages in a lab is none there. */
-static GPtrArray *
-huge_folders(const WeftHook *hook, guint64 page)
-{
-    GPtrArray *folders = g_ptr_array_new_with_free_func(g_free);
-    FILE *mounts = *hook->root ? NULL : setmntent("/proc/self/mounts", "re");
-    for (struct mntent *mount; mounts && (mount = getmntent(mounts));) {
-        gboolean may_be = g_str_equal(mount->mnt_type, "hugetlbfs") || g_str_equal(mount->mnt_type, "tmpfs");
-        if (may_be && is_huge(mount->mnt_dir, page))
-            g_ptr_array_add(folders, g_build_filename(mount->mnt_dir, FOLDER, NULL));
-    }
-    if (mounts)
-        endmntent(mounts);
-    return folders;
-}
-
 char *
 weft_memory_path(const WeftHook *hook, const char *id, guint64 page, GError **error)
 {
-    if (page <= SMALL_PAGE)
-        return weft_sysfs_path(hook, SMALL_FOLDER "/" FOLDER "/%s", id);
-    g_autoptr(GPtrArray) folders = huge_folders(hook, page);
+    g_autoptr(GPtrArray) folders = weft_memory_folders(hook, MAX(page, WEFT_SMALL_PAGE));
     if (folders->len > 0)
-        return g_build_filename(folders->pdata[0], id, NULL);
+        return weft_memory_folder_check(folders->pdata[0], error) ? g_build_filename(folders->pdata[0], id, NULL) : NULL;
     weft_error_refuse(error, WEFT_ERROR_FAILED,
                       "no hugetlbfs with pages of %" G_GUINT64_FORMAT " bytes is mounted on this host; mount one", page);
     return NULL;
@@ -70,10 +36,10 @@ GPtrArray *
 weft_memory_list(const WeftHook *hook)
 {
     GPtrArray *paths = g_ptr_array_new_with_free_func(g_free);
-    g_autoptr(GPtrArray) folders = huge_folders(hook, 0);
-    g_ptr_array_add(folders, weft_sysfs_path(hook, SMALL_FOLDER "/" FOLDER));
+    g_autoptr(GPtrArray) folders = weft_memory_folders(hook, 0);
     for (guint i = 0; i < folders->len; i++)
-        add_files(paths, folders->pdata[i]);
+        if (weft_memory_folder_check(folders->pdata[i], NULL))
+            add_files(paths, folders->pdata[i]);
     return paths;
 }
 

@@ -4,6 +4,7 @@
 #include "file.h"
 #include "hook.h"
 #include "memory-files.h"
+#include "memory-folders.h"
 #include "state.h"
 #include "sysfs.h"
 
@@ -211,8 +212,8 @@ static gboolean
 make_memory(const char *path, const struct stat *owner, GError **error)
 {
     g_autofree char *folder = g_path_get_dirname(path);
-    if (g_mkdir_with_parents(folder, 0711) < 0)
-        return fail(error, "make the folder", folder);
+    if (!weft_memory_folder_make(folder, error))
+        return FALSE;
     unlink(path);
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     gboolean ok = fd >= 0 && fchown(fd, owner->st_uid, owner->st_gid) == 0;
@@ -263,8 +264,8 @@ weft_memory_end(const WeftHook *hook, const WeftHookNode *node)
     g_autofree char *path = weft_memory_path(hook, node->memory->id, node->memory->page, NULL);
     g_autofree char *text = path ? sum_text(node, path, NULL) : NULL;
     g_autofree char *sum = fork_path(hook, node->memory->id, SUM);
-    if (text)
-        weft_file_replace(sum, text, strlen(text), FALSE, NULL);
+    if (text && weft_file_replace(sum, text, strlen(text), FALSE, NULL))
+        chmod(sum, 0600);
 }
 
 /* --- what others left behind --- */

@@ -249,6 +249,8 @@ set_up(const WeftHook *hook, const WeftHookNode *node, GError **error)
             return FALSE;
         weft_failpoint("hook-device-prepared");
     }
+    /* QEMU opens it where it is: it must not be somebody else's, who knew the name before. */
+    remove_memory(hook, node->domain);
     return make_bridge(hook, node->vxlan, error);
 }
 

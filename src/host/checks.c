@@ -186,6 +186,17 @@ weft_check_unclean(json_t *checks, json_t *report)
                         json_string_value(json_object_get(item, "why")));
 }
 
+void
+weft_check_folders(json_t *checks, json_t *report)
+{
+    json_t *item;
+    gsize i;
+    json_array_foreach (json_object_get(report, "unsafe_folders"), i, item)
+        weft_doctor_add(checks, "memory folder", WEFT_HEALTH_FAIL,
+                        "do what it says; until then nodes boot instead of being forked", "%s",
+                        json_string_value(json_object_get(item, "why")));
+}
+
 /* --- huge pages --- */
 
 gboolean

@@ -41,6 +41,8 @@ void weft_check_settings(json_t *checks, json_t *report, const WeftHost *host);
 
 /* Says nothing where all were taken back. */
 void weft_check_unclean(json_t *checks, json_t *report);
+/* Says nothing where folders for memory of nodes are root's alone. */
+void weft_check_folders(json_t *checks, json_t *report);
 
 typedef struct WeftPagesWish {
     guint node;

@@ -3,6 +3,7 @@
 #include "checks.h"
 #include "errors.h"
 #include "file.h"
+#include "memory-folders.h"
 #include "plan.h"
 #include "report.h"
 #include "state.h"
@@ -130,6 +131,7 @@ check_host(const WeftPlan *plan, const WeftHostWish *wish)
         check_adapter(plan, g_ptr_array_index(wish->adapters, i), report, checks);
     weft_check_unclean(checks, report);
     weft_check_settings(checks, report, NULL);
+    weft_check_folders(checks, report);
     return checks;
 }
 
@@ -184,6 +186,15 @@ print_result(json_t *result, gboolean json)
     print_list(json_object_get(result, "checks"), "check", "found");
 }
 
+/* At boot, before anybody else could: what is wrong with one is told by the checks. */
+static void
+make_memory_folders(const WeftHook *hook)
+{
+    g_autoptr(GPtrArray) folders = weft_memory_folders(hook, 0);
+    for (guint i = 0; i < folders->len; i++)
+        weft_memory_folder_make(folders->pdata[i], NULL);
+}
+
 gboolean
 weft_prepare_run(gboolean json, int *ret_status, GError **error)
 {
@@ -197,8 +208,10 @@ weft_prepare_run(gboolean json, int *ret_status, GError **error)
     if (!flags.dry_run && !weft_state_lock(&hook, error)) /* no node is started meanwhile */
         return FALSE;
     g_autoptr(WeftPlan) plan = weft_plan_new(&hook, wish, flags.modprobe);
-    if (!flags.dry_run)
+    if (!flags.dry_run) {
+        make_memory_folders(&hook);
         weft_plan_run(plan);
+    }
     json_auto_t *result = json_pack("{s:o, s:o}", "steps", weft_plan_to_json(plan), "checks", check_host(plan, wish));
     print_result(result, json);
     *ret_status = status_of(result);

@@ -193,6 +193,10 @@ fetch_file(Fetching *fetching, WeftImageFile *ret_file, GError **error)
         return weft_fake_fail(error, "writing", fetching->fetch->path);
     guint64 size;
     char *digest = copy_whole(fetching, &size, error);
+    if (digest && fsync(fetching->to) < 0) {
+        weft_fake_fail(error, "writing", fetching->fetch->path);
+        g_clear_pointer(&digest, g_free);
+    }
     close(fetching->to);
     if (!digest) {
         unlink(fetching->fetch->path);

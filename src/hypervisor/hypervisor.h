@@ -230,8 +230,9 @@ typedef struct WeftHypervisorOps {
      * is gone. What was broken off leaves no file, and the domain running. INVALID: it has devices of its host. */
     gboolean (*save)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, gboolean goes_on,
                      WeftSaved *ret_saved, GCancellable *cancellable, GError **error);
-    /* Brings a file of the pool to weftd; returns when it is there, whole, and tells its digest and size. INVALID: it has more
-     * bytes than it may have, or than its host said before; EXHAUSTED: there is no room for it here. Nothing of it stays. */
+    /* Brings a file of the pool to weftd; returns when it is there, whole and on the disk, and tells its digest and size.
+     * INVALID: it has more bytes than it may have, or than its host said before; EXHAUSTED: there is no room for it here.
+     * Nothing of it stays. */
     gboolean (*fetch)(WeftHypervisor *hv, const WeftHostAddress *host, const WeftFetch *fetch, WeftImageFile *ret_file,
                       GCancellable *cancellable, GError **error);
     /* Makes memory to fork from; success also when it is there whole. */

@@ -21,6 +21,33 @@ weft_pkeys_contain(const WeftPkeys *pkeys, guint pkey)
     return FALSE;
 }
 
+static guint
+common_divisor(guint a, guint b)
+{
+    while (b > 0) {
+        guint rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+WeftPkeyOrder
+weft_pkey_order(guint first, guint last, guint64 random)
+{
+    guint n = last - first + 1;
+    WeftPkeyOrder order = { first, n, (guint)(random % n), 1 + (guint)((random >> 32) % n) };
+    while (common_divisor(order.step, n) != 1)
+        order.step++;
+    return order;
+}
+
+guint
+weft_pkey_at(const WeftPkeyOrder *order, guint place)
+{
+    return order->first + (guint)((order->start + (guint64)place * order->step) % order->n);
+}
+
 char *
 weft_pkeys_format(const WeftPkeys *pkeys)
 {

@@ -20,6 +20,15 @@ typedef struct WeftPkeys {
     } ranges[2 * WEFT_SHARED_MAX + 1]; /* of clusters, and each that is shared, or was */
 } WeftPkeys;
 
+/* The numbers of a range, each once, in an order that a random number chooses: who gets the first that is free learns nothing
+ * of how many others are in use. O(1) for each. */
+typedef struct WeftPkeyOrder {
+    guint first, n;    /* of the range */
+    guint start, step; /* step has no divisor in common with n, so that all are met */
+} WeftPkeyOrder;
+WeftPkeyOrder weft_pkey_order(guint first, guint last, guint64 random);
+guint weft_pkey_at(const WeftPkeyOrder *order, guint place); /* place: 0 to n - 1 */
+
 /* A set that is full stays as it is. */
 void weft_pkeys_add(WeftPkeys *pkeys, guint first, guint last);
 gboolean weft_pkeys_contain(const WeftPkeys *pkeys, guint pkey);

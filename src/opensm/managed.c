@@ -514,12 +514,7 @@ weft_managed_save_begin(const WeftManagedFile *file, const char *path, GError **
 gboolean
 weft_managed_save_end(WeftManagedSave *save, GError **error)
 {
-    gboolean ok = (fsync(save->fd) == 0 && g_rename(save->temporary, save->target) == 0) || fail(error, save->path);
-    if (ok) {
-        close(save->fd);
-        save->fd = -1;
-        ok = weft_file_sync_folder(save->target, error);
-    }
+    gboolean ok = weft_file_place(save->fd, save->temporary, save->target, 0) || fail(error, save->path);
     weft_managed_save_cancel(save);
     return ok;
 }

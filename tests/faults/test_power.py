@@ -4,7 +4,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from faulty import FaultyWeft, chosen, run
+from faulty import FaultyWeft, Patient, chosen, run
+from operations import OPERATIONS, have_files_of_checkpoint
 from survivor import prepare
 
 CUTS = int(os.environ.get("WEFT_FAULTS_CUTS", "0"))  # for each operation; 0: at every call that changes something
@@ -27,4 +28,23 @@ def test_power_goes(operation):
         with ThreadPoolExecutor(WORKERS) as pool:
             list(pool.map(lambda cut: run(operation, base, (f"cut {cut[0]}",), cut[1]), cuts))
     finally:
+        base.remove()
+
+
+def test_a_checkpoint_keeps_its_files():
+    """Whoever was told that it is complete has its files, though nothing but what was synced is left of the disk."""
+    operation = next(operation for operation in OPERATIONS if operation.name == "checkpoint")
+    base = prepare(operation, FaultyWeft(changes=operation.changes))
+    weft = base.clone()
+    try:
+        weft.attach()
+        site = Patient(weft)
+        site.start()
+        operation.act(site)
+        site.settle(operation.check)
+        weft.kill()
+        weft.disk.lose_power(keep=0.0, seed=0)
+        have_files_of_checkpoint(site, "acme/before")
+    finally:
+        weft.remove()
         base.remove()

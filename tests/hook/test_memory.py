@@ -1,6 +1,8 @@
 """Memory that nodes are forked from: where it is put, when it is refused, and when it goes."""
 
+import json
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -150,6 +152,46 @@ def test_refuses_what_is_wrong(memory, spoil, changes, told):
     assert told in answer.stderr and "prime it again" in answer.stderr
     assert not memory.place.exists()
     memory.end(FORK)
+
+
+def make_link(folder):
+    elsewhere = folder.parent / "elsewhere"
+    folder.rename(elsewhere)
+    folder.symlink_to(elsewhere)
+
+
+# What others make of the folder before weft does, and what the hook says of it and of how to get out of it.
+PLANTED = {
+    "a link": (make_link, "is a link", "rm -r"),
+    "a file": (lambda folder: (shutil.rmtree(folder), folder.write_text("x", encoding="utf-8")), "is not a folder", "rm -r"),
+    "of a user": (lambda folder: os.chown(folder, 1000, 1000), "belongs to user 1000", "rm -r"),
+    "for a group": (lambda folder: folder.chmod(0o771), "has mode 0771", "rm -r"),
+    "for all": (lambda folder: folder.chmod(0o1777), "has mode 1777", "rm -r"),
+    "to be replaced": (lambda folder: folder.parent.chmod(0o777), "may replace", "chmod +t"),
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+@pytest.mark.parametrize("use", ["make", "share"])
+def test_refuses_a_folder_that_is_not_roots(memory, use, planted):
+    spoil, told, remedy = PLANTED[planted]
+    memory.make()
+    spoil(memory.file.parent)
+    answer = memory.start(FORK, use)
+    assert answer.returncode == 1 and told in answer.stderr and f"{remedy} {memory.host.root}/dev/shm" in answer.stderr, answer.stderr
+    assert not (memory.folder / "pc.ram").is_symlink()
+    _, report = memory.host.hook("network", "weft-probe", "start", "<network/>").stderr.split("\n")[:2]
+    assert told in json.loads(report)["unsafe_folders"][0]["why"]
+
+
+def test_removes_nothing_where_a_link_leads(memory):
+    elsewhere = memory.host.root / "etc"
+    elsewhere.mkdir(exist_ok=True)
+    (elsewhere / "passwd").write_text("root", encoding="utf-8")
+    memory.file.parent.parent.mkdir(parents=True)
+    memory.file.parent.symlink_to(elsewhere)
+    memory.tidy()
+    assert (elsewhere / "passwd").exists()
 
 
 @pytest.mark.parametrize("changes", [{"memory": "../../etc/passwd"}, {"memory": ""}, {"generation": "a/b"}, {"memory": "x" * 65}])

@@ -537,3 +537,22 @@ def test_killed_anywhere_it_ends_whole(make, tmp_path):
         assert (pages(host, 0), pages(host, 0, 1048576)) == (50, 2)
         assert (host.root / "etc/modprobe.d/weft-mlx4.conf").read_text().startswith("options mlx4_core num_vfs=8 ")
         host.close()
+
+
+# --- memory of nodes ---
+
+
+def test_the_folder_for_memory_is_there_before_others_can_make_it(mlx5):
+    folder = mlx5.root / "dev/shm/weft-memory"
+    _, checks = prepare(mlx5, "--adapter", "mlx5_0=2")
+    assert folder.stat().st_mode & 0o7777 == 0o711 and folder.owner() == "root" and "memory folder" not in checks
+
+
+def test_a_folder_for_memory_that_is_not_roots(mlx5):
+    folder = mlx5.root / "dev/shm/weft-memory"
+    folder.mkdir(parents=True)
+    os.chown(folder, 1000, 1000)
+    _, checks = prepare(mlx5, "--adapter", "mlx5_0=2")
+    found = checks["memory folder"]
+    assert found["state"] == "fail" and "belongs to user 1000" in found["found"] and f"rm -r {folder}" in found["found"] and found["remedy"]
+    assert folder.stat().st_uid == 1000, "whose it is, is for an operator to see"

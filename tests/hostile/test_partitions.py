@@ -53,7 +53,7 @@ def test_a_number_that_is_held_is_given_to_nobody(site):
 
 def test_an_older_store_does_not_take_a_number_from_who_has_it_now(site, tmp_path):
     """The copy has cluster one at number 1; since then one has ended, and the number is that of two."""
-    weft = site(hosts=2, changes={"fabrics": [{"name": "ib0", "guid_prefix": "0x02c9010000000000", "pkey_first": "0x0001", "pkey_last": "0x0002"}],
+    weft = site(hosts=2, changes={"fabrics": [{"name": "ib0", "guid_prefix": "0x02c9010000000000", "pkey_first": "0x0001", "pkey_last": "0x0001"}],
                                   "control": {"pkey_rest": "1ms"}})
     weft.client.create("one", 1, path="sriov")
     assert number_of(weft, "one") == 1

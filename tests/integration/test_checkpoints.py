@@ -455,6 +455,37 @@ def test_taken_elsewhere(site, tmp_path):
     there.cli("checkpoints", "rm", "before", "--tenant", "acme")
 
 
+def test_export_tells_no_secrets_and_no_hosts(site, tmp_path):
+    """Who imports it gives the user-data again; hosts have other names there."""
+    here, there = site(), site()
+    file, text = tmp_path / "before.weft", tmp_path / "user-data"
+    add_image(here)
+    add_image(there)
+    text.write_text("#cloud-config\npassword: opensesame\n", encoding="utf-8")
+    hosts = ",".join(sorted(entry["name"] for entry in here.client.items("/v1/hosts")))
+    here.client.create("cfd", 1, path="bridge", user_data=text.read_text(encoding="utf-8"), hosts=hosts)
+    here.client.wait_phase("cfd", "ready")
+    take(here, name="before")
+    here.cli("checkpoints", "export", "before", str(file), "--tenant", "acme")
+    with tarfile.open(file) as tar:
+        manifest = tar.extractfile("manifest.json").read().decode()
+    assert "opensesame" not in manifest and json.loads(manifest)["left_out"] == ["user_data"]
+    wish = json.loads(manifest)["checkpoint"]["wish"]
+    assert "hosts" not in wish and not any(f'"{name}"' in manifest for name in hosts.split(","))
+    bring = ("checkpoints", "import", str(file), "--tenant", "acme")
+    told = there.cli(*bring)
+    assert "--user-data" in told.stderr
+    there.cli(*bring, "--name", "whole", "--user-data", str(text))
+    kept = there.dump().values("checkpoint")
+    assert [kept[f"acme/{name}"]["wish"].get("user_data") for name in ("before", "whole")] == [None, text.read_text(encoding="utf-8")]
+    manifest = json.loads(manifest) | {"name": "third"}
+    refusal = there.client.expect(400, "POST", "/v1/checkpoints?tenant=acme", manifest | {"user_data": 7})
+    assert "user_data: must be a text" in refusal["detail"]
+    manifest["checkpoint"]["wish"]["hosts"] = hosts
+    there.client.expect(201, "POST", "/v1/checkpoints?tenant=acme", manifest)
+    assert "hosts" not in there.dump().values("checkpoint")["acme/third"]["wish"], "no other site says where nodes are to run"
+
+
 def test_manifest_is_not_believed(weft):
     add_image(weft)
     create(weft, count=1)

@@ -122,3 +122,14 @@ def test_the_doctor_tells_what_could_not_be_taken_back(site):
 
     until(told, weft.log_tail)
     assert told()[0]["state"] == "fail" and told()[0]["found"] == "nobody gets what weft-a-1 had: 0000:41:00.1 cannot be reset"
+
+
+def test_the_doctor_tells_of_folders_that_others_made(site):
+    weft = site(hosts=1)
+    tell(weft, "n1", iommu_groups=9, unsafe_folders=[{"path": "/dev/shm/weft-memory", "why": "/dev/shm/weft-memory is a link"}])
+
+    def told():
+        return [check for check in weft.client.get("/v1/hosts/n1/doctor")["checks"] if check["check"] == "memory folder"]
+
+    until(told, weft.log_tail)
+    assert told()[0]["state"] == "fail" and told()[0]["found"] == "/dev/shm/weft-memory is a link" and told()[0]["remedy"]

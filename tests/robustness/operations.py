@@ -281,9 +281,21 @@ def templates_are(site, state):
     site.until(lambda: state_of_templates(site) == [state], told)
 
 
+def have_files(site, *digests):
+    """Whole, under the names of their digests."""
+    for digest in digests:
+        assert hashlib.sha256((site.weft.blobs / digest).read_bytes()).hexdigest() == digest
+
+
+def have_files_of_checkpoint(site, key):
+    nodes = site.weft.dump().values("checkpoint")[key]["nodes"]
+    have_files(site, *(node[part]["digest"] for node in nodes for part in ("saved", "disk")))
+
+
 def has_template(site):
     has_nodes(3)(site)
     templates_are(site, "ready")
+    have_files(site, *(template["digest"] for template in site.weft.dump().values("template").values()))
 
 
 def with_template(site):
@@ -453,6 +465,7 @@ def is_frozen(site):
     has_nodes(2)(site)
     assert is_loose(site) and state_of(site, "before") == "complete"
     have_disks(site, "cfd", 2)
+    have_files_of_checkpoint(site, "acme/before")
     assert site.call("GET", "/v1/checkpoints/before?tenant=acme").json["nodes"] == 2
 
 
@@ -473,8 +486,7 @@ def import_and_fail(site):
 def is_imported(site):
     has_nodes(2)(site)
     assert is_loose(site) and [state_of(site, name) for name in ("before", "copy", "bad")] == [None, "complete", "failed"]
-    nodes = site.weft.dump().values("checkpoint")["acme/copy"]["nodes"]
-    assert all((site.weft.blobs / node[part]["digest"]).exists() for node in nodes for part in ("saved", "disk"))
+    have_files_of_checkpoint(site, "acme/copy")
     have_disks(site, "cfd", 2)
 
 

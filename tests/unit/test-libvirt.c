@@ -224,17 +224,7 @@ tells_error_with_name(void)
     virConnectClose(conn);
 }
 
-static void
-finds_hook_text(void)
-{
-    g_autofree char *text = weft_vir_hook_text(
-        "Hook script execution failed: internal error: Child process (LC_ALL=C PATH=/usr/bin /etc/libvirt/hooks/qemu.d/weft "
-        "weft-1a-1 prepare begin -) unexpected exit status 1: weft-hook: VF 3 is used by weft-1a-2: stop it first\n");
-    g_assert_cmpstr(text, ==, "weft-hook: VF 3 is used by weft-1a-2: stop it first");
-    g_assert_null(weft_vir_hook_text("internal error: Child process (/usr/bin/qemu-img) unexpected exit status 1: no"));
-}
-
-/* --- hosts that are not there --- */
+/* --- files of hosts --- */
 
 static const WeftLibvirtOptions options = {
     .dial_limit = G_USEC_PER_SEC / 2,
@@ -252,6 +242,48 @@ new_driver(void)
     g_assert_no_error(error);
     return hv;
 }
+
+/* libvirt's own imitation of a host keeps volumes' definitions, and takes no bytes for them: so bringing one ends early. */
+static void
+lets_nobody_read_its_volumes(void)
+{
+    WeftLibvirtOptions plain = options;
+    plain.keepalive = 0; /* which it does not know */
+    g_autoptr(WeftHypervisor) hv = weft_hypervisor_libvirt_new(&plain, NULL);
+    g_autofree char *digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, "memory", -1);
+    const WeftImageFile file = { .digest = digest, .size = strlen("memory") };
+    const WeftBring bring = { .file = &file, .path = "/nowhere", .site = "9c8lmbz0jb9v" };
+    virConnect *conn = virConnectOpen("test:///default"); /* as long as it is open, others are to the same imitation */
+    g_autoptr(virStoragePool) pool = virStoragePoolDefineXML(
+        conn, "<pool type='dir'><name>" WEFT_POOL "</name><target><path>" WEFT_POOL_PATH "</path></target></pool>", 0);
+    g_assert_cmpint(virStoragePoolCreate(pool, 0), ==, 0);
+    g_autoptr(virStorageVol) saved = weft_vir_volume_create(pool, &(WeftVolume){ .name = "saved", .format = "raw" }, NULL);
+    g_assert_nonnull(saved);
+    g_assert_false(hv->ops->bring(hv, &(WeftHostAddress){ "n1", "test:///default" }, &bring, NULL, NULL));
+    virStorageVol **volumes = NULL;
+    int n = virStoragePoolListAllVolumes(pool, &volumes, 0);
+    g_assert_cmpint(n, >=, 2); /* what says whose the file is comes before it */
+    for (int i = 0; i < n; i++) {
+        char *xml = virStorageVolGetXMLDesc(volumes[i], 0);
+        g_assert_nonnull(strstr(xml, "<mode>0600</mode>"));
+        free(xml);
+        virStorageVolFree(volumes[i]);
+    }
+    free(volumes);
+    virConnectClose(conn);
+}
+
+static void
+finds_hook_text(void)
+{
+    g_autofree char *text = weft_vir_hook_text(
+        "Hook script execution failed: internal error: Child process (LC_ALL=C PATH=/usr/bin /etc/libvirt/hooks/qemu.d/weft "
+        "weft-1a-1 prepare begin -) unexpected exit status 1: weft-hook: VF 3 is used by weft-1a-2: stop it first\n");
+    g_assert_cmpstr(text, ==, "weft-hook: VF 3 is used by weft-1a-2: stop it first");
+    g_assert_null(weft_vir_hook_text("internal error: Child process (/usr/bin/qemu-img) unexpected exit status 1: no"));
+}
+
+/* --- hosts that are not there --- */
 
 static void
 expect_unavailable(WeftHypervisor *hv, const char *uri, int code)
@@ -408,6 +440,7 @@ main(int argc, char **argv)
     g_test_add_func("/libvirt/inventory/refuses-reports", refuses_reports);
     g_test_add_func("/libvirt/inventory/odd-capabilities", bears_odd_capabilities);
     g_test_add_func("/libvirt/inventory/other-texts", refuses_other_texts);
+    g_test_add_func("/libvirt/files/for-nobody-else", lets_nobody_read_its_volumes);
     g_test_add_func("/libvirt/errors/hook", finds_hook_text);
     g_test_add_func("/libvirt/errors/explained", explains_what_is_not_plain);
     g_test_add_func("/libvirt/errors/with-name", tells_error_with_name);

@@ -8,6 +8,7 @@
 #include "node.h"
 #include "partition.h"
 #include "phase.h"
+#include "pkeys.h"
 #include "reservation.h"
 #include "template.h"
 #include "tenant.h"
@@ -967,6 +968,45 @@ test_template_of_node(void)
     g_assert_cmpstr(why, ==, "its memory is in more than one NUMA node");
 }
 
+/* --- partition numbers --- */
+
+static void
+orders_each_number_once(void)
+{
+    static const guint ends[][2] = { { 1, 1 }, { 1, 2 }, { 7, 12 }, { 0x1000, 0x1fff }, { WEFT_PKEY_FIRST, WEFT_PKEY_LAST } };
+    static const guint64 seeds[] = { 0, 1, 0x123456789abcdef0, G_MAXUINT64 };
+    for (gsize i = 0; i < G_N_ELEMENTS(ends) * G_N_ELEMENTS(seeds); i++) {
+        const guint *end = ends[i / G_N_ELEMENTS(seeds)];
+        g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+        WeftPkeyOrder order = weft_pkey_order(end[0], end[1], seeds[i % G_N_ELEMENTS(seeds)]);
+        for (guint place = 0; place < order.n; place++) {
+            guint pkey = weft_pkey_at(&order, place);
+            g_assert_cmpuint(pkey, >=, end[0]);
+            g_assert_cmpuint(pkey, <=, end[1]);
+            g_assert_true(g_hash_table_add(seen, GUINT_TO_POINTER(pkey)));
+        }
+        g_assert_cmpuint(order.n, ==, end[1] - end[0] + 1);
+    }
+}
+
+/* The seed alone decides, and each number may be the first. */
+static void
+orders_numbers_by_the_seed(void)
+{
+    g_autoptr(GRand) random = g_rand_new_with_seed(7);
+    guint first[16] = { 0 };
+    for (guint i = 0; i < 16 * 256; i++) {
+        guint64 seed = (guint64)g_rand_int(random) << 32 | g_rand_int(random);
+        WeftPkeyOrder order = weft_pkey_order(1, 16, seed), again = weft_pkey_order(1, 16, seed);
+        g_assert_cmpmem(&order, sizeof order, &again, sizeof again);
+        first[weft_pkey_at(&order, 0) - 1]++;
+    }
+    for (guint i = 0; i < 16; i++) {
+        g_assert_cmpuint(first[i], >, 128);
+        g_assert_cmpuint(first[i], <, 512);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -996,5 +1036,7 @@ main(int argc, char **argv)
     g_test_add_func("/model/partition/mark", test_partition_mark);
     g_test_add_func("/model/fabric/numbers", test_fabric_numbers);
     g_test_add_func("/model/names", test_names);
+    g_test_add_func("/model/pkeys/each-once", orders_each_number_once);
+    g_test_add_func("/model/pkeys/by-the-seed", orders_numbers_by_the_seed);
     return g_test_run();
 }

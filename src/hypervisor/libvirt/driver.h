@@ -173,13 +173,13 @@ virStoragePool *weft_vir_pool(WeftCall *call, GError **error);
 /* NULL without an error: there is none. */
 virStorageVol *weft_vir_volume(virStoragePool *pool, const char *name, GError **error);
 gboolean weft_vir_volume_remove(virStoragePool *pool, const char *name, GError **error);
+/* What is in it is for the hypervisor's user alone, whatever it is: its file has mode 0600. */
 typedef struct WeftVolume {
     const char *name;
     const char *format; /* "raw", "qcow2" */
     guint64 capacity;   /* bytes; 0 with a base: as large as that */
     const char *base;   /* name of the volume below; NULL: none */
     const char *base_format;
-    const char *mode; /* "0600" */
 } WeftVolume;
 virStorageVol *weft_vir_volume_create(virStoragePool *pool, const WeftVolume *volume, GError **error);
 char *weft_vir_volume_xml(const WeftVolume *volume);

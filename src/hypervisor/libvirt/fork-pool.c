@@ -88,8 +88,7 @@ weft_vir_volume_make(WeftCall *call, virStoragePool *pool, const char *name, GBy
     if (!weft_vir_volume_remove(pool, name, error))
         return FALSE;
     g_autoptr(virStorageVol) volume = weft_vir_volume_create(
-        pool, &(WeftVolume){ .name = name, .format = "raw", .capacity = bytes ? g_bytes_get_size(bytes) : 0, .mode = "0600" },
-        error);
+        pool, &(WeftVolume){ .name = name, .format = "raw", .capacity = bytes ? g_bytes_get_size(bytes) : 0 }, error);
     return volume && (!bytes || weft_vir_volume_write(call, volume, bytes, error));
 }
 

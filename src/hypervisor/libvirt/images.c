@@ -146,7 +146,7 @@ find_or_create(virStoragePool *pool, const Bringing *bringing, guint64 *ret_ther
     if (!weft_vir_volume_remove(pool, bringing->name, error))
         return NULL;
     *ret_there = 0;
-    return weft_vir_volume_create(pool, &(WeftVolume){ .name = bringing->name, .format = "raw", .mode = "0644" }, error);
+    return weft_vir_volume_create(pool, &(WeftVolume){ .name = bringing->name, .format = "raw" }, error);
 }
 
 static gboolean
@@ -207,7 +207,7 @@ run_bring(WeftCall *call, GError **error)
         return FALSE;
     }
     g_autoptr(virStorageVol) mark =
-        weft_vir_volume_create(pool, &(WeftVolume){ .name = bringing->whole, .format = "raw", .mode = "0644" }, error);
+        weft_vir_volume_create(pool, &(WeftVolume){ .name = bringing->whole, .format = "raw" }, error);
     return mark != NULL;
 }
 

@@ -50,7 +50,7 @@ weft_vir_layer_make(virStoragePool *pool, virDomain *domain, const WeftOwnDisk *
 {
     g_autofree char *name = g_strconcat(virDomainGetName(domain), WEFT_LAYER_SUFFIX, NULL);
     g_autofree char *base = g_strconcat(virDomainGetName(domain), WEFT_DISK_SUFFIX, NULL);
-    WeftVolume layer = { .name = name, .format = "qcow2", .base = base, .base_format = "qcow2", .mode = "0600" };
+    WeftVolume layer = { .name = name, .format = "qcow2", .base = base, .base_format = "qcow2" };
     if (!size_of(domain, disk->target, &layer.capacity, error) || !weft_vir_volume_remove(pool, name, error))
         return FALSE;
     g_autoptr(virStorageVol) volume = weft_vir_volume_create(pool, &layer, error);

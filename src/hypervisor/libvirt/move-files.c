@@ -74,9 +74,7 @@ weft_move_files(WeftCall *here, WeftCall *there, const WeftMoving *moving, const
         g_propagate_error(error, g_steal_pointer(&failed));
         return FALSE;
     }
-    const WeftVolume layer = {
-        .name = name, .format = "qcow2", .base = base, .base_format = format ? format : "raw", .mode = "0600"
-    };
+    const WeftVolume layer = { .name = name, .format = "qcow2", .base = base, .base_format = format ? format : "raw" };
     if (!weft_vir_images_check(there, moving->xml, NULL, error) || !weft_vir_domain_mark(there, moving->xml, error) ||
         !weft_vir_files_remove(there, moving->domain, error) ||
         !weft_vir_files_make(there, moving->domain, &(WeftStart){ .seed = seed }, error) ||

@@ -93,9 +93,7 @@ static virStorageVol *
 copy_saved(virStoragePool *pool, const char *digest, const char *name, GError **error)
 {
     g_autofree char *from = weft_image_file_name(digest);
-    g_autofree char *xml = g_strdup_printf("<volume><name>%s</name><allocation>0</allocation><capacity>0</capacity><target>"
-                                           "<format type='raw'/><permissions><mode>0600</mode></permissions></target></volume>",
-                                           name);
+    g_autofree char *xml = weft_vir_volume_xml(&(WeftVolume){ .name = name, .format = "raw" });
     if (!weft_vir_volume_remove(pool, name, error))
         return NULL;
     g_autoptr(virStorageVol) origin = weft_vir_volume(pool, from, error);

@@ -331,9 +331,7 @@ run_fetch(WeftCall *call, GError **error)
         return fail_file(fetching, error);
     if (!download(call, volume, fetching, error))
         return FALSE;
-    if (fsync(fetching->fd) < 0 || rename(fetching->part, fetching->path) < 0)
-        return fail_file(fetching, error);
-    return TRUE;
+    return weft_file_place(fetching->fd, fetching->part, fetching->path, 0) || fail_file(fetching, error);
 }
 
 gboolean

@@ -128,8 +128,8 @@ weft_vir_volume_xml(const WeftVolume *volume)
         g_string_append_printf(xml, "<capacity>%" G_GUINT64_FORMAT "</capacity>", volume->capacity);
     g_string_append_printf(xml,
                            "<allocation>0</allocation><target><format type='%s'/>"
-                           "<permissions><mode>%s</mode></permissions></target>",
-                           volume->format, volume->mode);
+                           "<permissions><mode>0600</mode></permissions></target>",
+                           volume->format);
     if (volume->base)
         g_string_append_printf(xml, "<backingStore><path>" WEFT_POOL_PATH "/%s</path><format type='%s'/></backingStore>",
                                volume->base, volume->base_format);
@@ -208,7 +208,7 @@ weft_vir_mark_make(WeftCall *call, const WeftFileMark *mark, GError **error)
     if (failed)
         g_propagate_error(error, g_steal_pointer(&failed));
     else if (pool && !volume)
-        volume = weft_vir_volume_create(pool, &(WeftVolume){ .name = name, .format = "raw", .mode = "0644" }, error);
+        volume = weft_vir_volume_create(pool, &(WeftVolume){ .name = name, .format = "raw" }, error);
     return volume != NULL;
 }
 
@@ -239,8 +239,8 @@ static gboolean
 make_seed(WeftCall *call, virStoragePool *pool, const char *domain, GBytes *seed, GError **error)
 {
     g_autofree char *name = g_strconcat(domain, WEFT_SEED_SUFFIX, NULL);
-    g_autoptr(virStorageVol) volume = weft_vir_volume_create(
-        pool, &(WeftVolume){ .name = name, .format = "raw", .capacity = g_bytes_get_size(seed), .mode = "0600" }, error);
+    g_autoptr(virStorageVol) volume =
+        weft_vir_volume_create(pool, &(WeftVolume){ .name = name, .format = "raw", .capacity = g_bytes_get_size(seed) }, error);
     return volume && weft_vir_volume_write(call, volume, seed, error);
 }
 
@@ -255,7 +255,6 @@ make_disk(WeftCall *call, virStoragePool *pool, const char *domain, const WeftSt
         .capacity = start->disk_size,
         .base = base,
         .base_format = start->base->format == WEFT_DISK_QCOW2 ? "qcow2" : "raw",
-        .mode = "0600",
     };
     if (start->origin && start->origin->disk) {
         g_autofree char *from = weft_image_file_name(start->origin->disk->digest);
