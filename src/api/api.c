@@ -24,6 +24,8 @@ const WeftApiOptions weft_api_defaults = {
     .questions = 64,
     .uploads = 64,
     .idle_timeout = 10 * G_USEC_PER_SEC,
+    .token_lifetime = 90 * G_TIME_SPAN_DAY,
+    .token_lifetime_max = 365 * G_TIME_SPAN_DAY,
 };
 
 #define ADMINS 16         /* connections of administrators on this machine, at the same time */
