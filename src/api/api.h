@@ -53,6 +53,9 @@ WeftApi *weft_api_new(WeftStore *store, const WeftApiOptions *options, GError **
 void weft_api_free(WeftApi *api);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftApi, weft_api_free)
 
+/* Reads the certificate and its key again, and logs what came of it; connections that are there go on with what they have. */
+void weft_api_reload(WeftApi *api);
+
 /* The port that TCP listens on, for tests that ask for port 0; 0 without TCP. */
 guint weft_api_port(const WeftApi *api);
 

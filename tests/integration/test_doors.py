@@ -2,13 +2,19 @@
 
 import datetime
 import grp
+import json
 import os
 import re
 import shutil
+import signal
+import ssl
 import stat
 import subprocess
+from pathlib import Path
 
 import pytest
+from harness.certificates import make_certificate
+from harness.wait import until
 from harness.weft import SOURCE, Weft
 
 
@@ -131,3 +137,100 @@ def test_token_may_come_through_a_pipe(weft):
     os.close(writer)
     assert weft.cli("--token-file", f"/proc/{os.getpid()}/fd/{reader}", "whoami").stdout.startswith("acme-member")
     os.close(reader)
+
+
+# --- certificates ---
+
+
+class Secure:
+    """A site with a certificate that can be changed."""
+
+    def __init__(self, site, folder, place):
+        self.pairs, self.place = {}, place
+        for name in ("first", "second"):
+            (folder / name).mkdir()
+            self.pairs[name] = make_certificate(folder / name)
+        place.mkdir()
+        self.put("first")
+        self.weft = site(changes={"api": {"tcp": "127.0.0.1:0", "tls_certificate": str(place / "tls.crt"), "tls_key": str(place / "tls.key"),
+                                          "idle_timeout": "10m"}})
+        self.token = self.weft.token("acme-member")
+
+    def put(self, certificate, key=None):
+        """As a program for renewals does it: whole files, one after the other."""
+        for name, source in (("tls.key", self.pairs[key or certificate]["key"]), ("tls.crt", self.pairs[certificate]["certificate"])):
+            shutil.copyfile(source, self.place / "new")
+            (self.place / "new").rename(self.place / name)
+
+    def shown(self):
+        """Which of the certificates a client is shown that connects now."""
+        text = ssl.get_server_certificate(("127.0.0.1", self.weft.tcp_port()), timeout=20)
+        return next(name for name, pair in self.pairs.items() if text.split() == Path(pair["certificate"]).read_text(encoding="utf-8").split())
+
+    def client(self, name):
+        return self.weft.tls_client(self.token, self.pairs[name]["certificate"])
+
+    def refusals(self):
+        return self.weft.log.read_text(encoding="utf-8").count("are not taken, and those that were read before stay in use")
+
+
+@pytest.fixture
+def secure(site, tmp_path):
+    return Secure(site, tmp_path, tmp_path / "place")
+
+
+def whoami(secure, name):
+    environment = {"WEFT_URL": f"https://127.0.0.1:{secure.weft.tcp_port()}", "WEFT_CA": secure.pairs[name]["certificate"],
+                   "WEFT_TOKEN": secure.token}
+    return secure.weft.cli("whoami", check=False, env=environment)
+
+
+def test_new_certificate_is_shown_to_new_connections(secure):
+    kept = secure.client("first").connect()
+
+    def ask():
+        kept.request("GET", "/v1/whoami", headers={"Authorization": f"Bearer {secure.token}"})
+        answer = kept.getresponse()
+        return answer.status, json.loads(answer.read())["name"], kept.sock
+
+    before = ask()
+    assert secure.shown() == "first" and whoami(secure, "second").returncode == 8
+    secure.put("second")
+    until(lambda: secure.shown() == "second", lambda: f"it is shown: {secure.weft.log_tail()}")
+    assert whoami(secure, "second").stdout.startswith("acme-member") and whoami(secure, "first").returncode == 8
+    assert ask() == before == (200, "acme-member", kept.sock), "who is connected goes on"
+    kept.close()
+
+
+@pytest.mark.parametrize("how", ["mixed", "no PEM", "empty", "gone"])
+def test_bad_pair_is_refused_and_the_old_one_kept(secure, how):
+    before = secure.refusals()
+    if how == "mixed":
+        secure.put("second", "first")
+    elif how == "gone":
+        (secure.place / "tls.key").unlink()
+    else:
+        (secure.place / "tls.crt").write_text("" if how == "empty" else "certificate", encoding="utf-8")
+    if how == "gone":  # nothing is there to be read: only who asks for it hears of it
+        secure.weft.process.send_signal(signal.SIGHUP)
+    until(lambda: secure.refusals() > before, lambda: f"it is refused: {secure.weft.log_tail()}")
+    assert secure.shown() == "first" and whoami(secure, "first").returncode == 0
+    secure.put("second")
+    until(lambda: secure.shown() == "second", lambda: f"a good one is taken again: {secure.weft.log_tail()}")
+
+
+def test_certificates_behind_links_are_read_again_when_asked(site, tmp_path):
+    secure = Secure(site, tmp_path, tmp_path / "real")
+    for name in ("tls.crt", "tls.key"):
+        (tmp_path / name).symlink_to(secure.place / name)
+    secure.weft.stop()
+    secure.weft.config["api"] |= {"tls_certificate": str(tmp_path / "tls.crt"), "tls_key": str(tmp_path / "tls.key")}
+    secure.weft.start()
+    secure.put("second")
+    secure.weft.process.send_signal(signal.SIGHUP)
+    until(lambda: secure.shown() == "second", lambda: f"it is shown: {secure.weft.log_tail()}")
+
+
+def test_hangup_without_tls_changes_nothing(weft):
+    weft.process.send_signal(signal.SIGHUP)
+    assert weft.client.get("/v1/whoami")["role"] == "admin" and weft.process.poll() is None
