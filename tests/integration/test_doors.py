@@ -1,5 +1,6 @@
 """Small doors: what somebody who is let in a little could use to get further."""
 
+import contextlib
 import datetime
 import grp
 import json
@@ -7,14 +8,16 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import ssl
 import stat
 import subprocess
+import uuid
 from pathlib import Path
 
 import pytest
 from harness.certificates import make_certificate
-from harness.wait import until
+from harness.wait import PATIENCE, until
 from harness.weft import SOURCE, Weft
 
 
@@ -234,3 +237,44 @@ def test_certificates_behind_links_are_read_again_when_asked(site, tmp_path):
 def test_hangup_without_tls_changes_nothing(weft):
     weft.process.send_signal(signal.SIGHUP)
     assert weft.client.get("/v1/whoami")["role"] == "admin" and weft.process.poll() is None
+
+
+# --- what failed, in two texts ---
+
+
+@contextlib.contextmanager
+def without_table(weft, name):
+    """The store cannot be read or written where it needs that."""
+    def rename(old, new):
+        with contextlib.closing(sqlite3.connect(weft.config["store"]["path"], PATIENCE, isolation_level=None)) as store:
+            store.execute(f"ALTER TABLE {old} RENAME TO {new}")
+
+    rename(name, "hidden")
+    try:
+        yield
+    finally:
+        rename("hidden", name)
+
+
+def refused(client, method, path, body=None):
+    answer = client.request(method, path, body, {"Idempotency-Key": uuid.uuid4().hex} if body else {})
+    assert answer.status == 503 and answer.json["code"] == "unavailable", answer
+    return answer.text
+
+
+SPEC = {"name": "cfd", "count": 1, "cores": 1, "memory": "256M"}
+
+
+@pytest.mark.parametrize("table,method,path,body", [("meter", "POST", "/v1/clusters?tenant=acme", SPEC),
+                                                    ("record", "GET", "/v1/clusters?tenant=acme", None)])
+def test_only_operators_read_where_the_store_is(site, certificate, table, method, path, body):
+    weft = site(changes={"api": {"tcp": "127.0.0.1:0", "tls_certificate": certificate["certificate"], "tls_key": certificate["key"]}})
+    member = weft.tls_client(weft.token("acme-member"), certificate["certificate"])
+    store = weft.config["store"]["path"]
+    with without_table(weft, table):
+        told = refused(member, method, path, body)
+        assert str(weft.root) not in told and "SQLite" not in told and "no such table" not in told, told
+        assert "try again later" in told
+        assert f"store {store}: " in refused(weft.client, method, path, body)
+    lines = weft.log.read_text(encoding="utf-8").splitlines()
+    assert any(f"{method} /v1/clusters of " in line and f"store {store}: " in line for line in lines), weft.log_tail()
