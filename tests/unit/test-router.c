@@ -155,7 +155,7 @@ test_problems(void)
     /* Every code has its title and document. */
     for (int code = 0; code < WEFT_ERROR_COUNT; code++) {
         g_autoptr(GError) other = g_error_new_literal(WEFT_ERROR, code, "x");
-        problem = weft_problem_to_json(other);
+        problem = weft_problem_to_json(other, other->message);
         g_assert_nonnull(problem);
         json_decref(problem);
     }
@@ -169,6 +169,6 @@ main(int argc, char **argv)
     g_test_add_func("/router/refusals", test_refusals);
     g_test_add_func("/router/limits", test_limits);
     g_test_add_func("/problem/documents", test_problems);
-    g_test_add_func("/api/problem/told", test_told);
+    g_test_add_func("/problem/told", test_told);
     return g_test_run();
 }
