@@ -83,41 +83,46 @@ sum_of(char *const texts[2])
 
 /* changed_only: nothing is to be done, nor said again, where the files are those that were read last. */
 static gboolean
-read_files(WeftCertificates *self, gboolean changed_only, GError **error)
+read_files(WeftCertificates *certificates, gboolean changed_only, GError **error)
 {
-    g_autofree char *certificate = weft_file_read(self->paths[0], PEM_MAX, NULL, error);
-    g_autofree char *key = certificate ? weft_file_read(self->paths[1], PEM_MAX, NULL, error) : NULL;
+    g_autoptr(GError) unread = NULL;
+    g_autofree char *certificate = weft_file_read(certificates->paths[0], PEM_MAX, NULL, &unread);
+    g_autofree char *key = certificate ? weft_file_read(certificates->paths[1], PEM_MAX, NULL, &unread) : NULL;
     char *texts[] = { certificate, key };
     g_autofree char *sum = key ? sum_of(texts) : NULL;
-    gboolean same = sum && g_strcmp0(sum, self->tried) == 0;
-    g_free(self->tried);
-    self->tried = g_steal_pointer(&sum);
+    gboolean same = g_strcmp0(sum, certificates->tried) == 0;
+    g_free(certificates->tried);
+    certificates->tried = g_steal_pointer(&sum);
     if (same && changed_only)
         return TRUE;
-    WeftCredentials *made = key ? make_credentials((const char *const *)texts, error) : NULL;
+    if (!key) {
+        g_propagate_error(error, g_steal_pointer(&unread));
+        return FALSE;
+    }
+    WeftCredentials *made = make_credentials((const char *const *)texts, error);
     if (!made)
         return FALSE;
-    gboolean again = self->now != NULL;
-    g_clear_pointer(&self->now, weft_credentials_unref);
-    self->now = made;
+    gboolean again = certificates->now != NULL;
+    g_clear_pointer(&certificates->now, weft_credentials_unref);
+    certificates->now = made;
     if (again)
-        g_message("TLS: %s and its key were read again, and new connections get them", self->paths[0]);
+        g_message("TLS: %s and its key were read again, and new connections get them", certificates->paths[0]);
     return TRUE;
 }
 
 static void
-read_again(WeftCertificates *self, gboolean changed_only)
+read_again(WeftCertificates *certificates, gboolean changed_only)
 {
     g_autoptr(GError) error = NULL;
-    if (!read_files(self, changed_only, &error))
-        g_warning("TLS: %s and %s are not taken, and those that were read before stay in use: %s", self->paths[0],
-                  self->paths[1], error->message);
+    if (!read_files(certificates, changed_only, &error))
+        g_warning("TLS: %s and %s are not taken, and those that were read before stay in use: %s", certificates->paths[0],
+                  certificates->paths[1], error->message);
 }
 
 void
-weft_certificates_reload(WeftCertificates *self)
+weft_certificates_reload(WeftCertificates *certificates)
 {
-    read_again(self, FALSE);
+    read_again(certificates, FALSE);
 }
 
 /* --- noticing --- */
@@ -125,36 +130,36 @@ weft_certificates_reload(WeftCertificates *self)
 static gboolean
 on_settled(gpointer data)
 {
-    WeftCertificates *self = data;
-    self->timer = 0;
-    read_again(self, TRUE);
+    WeftCertificates *certificates = data;
+    certificates->timer = 0;
+    read_again(certificates, TRUE);
     return G_SOURCE_REMOVE;
 }
 
 static gboolean
 on_sign(int fd, GIOCondition condition, gpointer data)
 {
-    WeftCertificates *self = data;
+    WeftCertificates *certificates = data;
     char events[4096];
     while (read(fd, events, sizeof events) > 0)
         continue;
-    if (!self->timer)
-        self->timer = g_timeout_add(SETTLE_MS, on_settled, self);
+    if (!certificates->timer)
+        certificates->timer = g_timeout_add(SETTLE_MS, on_settled, certificates);
     return G_SOURCE_CONTINUE;
 }
 
 /* Where this fails SIGHUP still works, and nothing else is the worse for it. */
 static void
-watch(WeftCertificates *self)
+watch(WeftCertificates *certificates)
 {
-    self->watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    for (guint i = 0; self->watch >= 0 && i < 2; i++) {
-        g_autofree char *folder = g_path_get_dirname(self->paths[i]);
-        if (inotify_add_watch(self->watch, folder, SIGNS | IN_ONLYDIR) < 0)
+    certificates->watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    for (guint i = 0; certificates->watch >= 0 && i < 2; i++) {
+        g_autofree char *folder = g_path_get_dirname(certificates->paths[i]);
+        if (inotify_add_watch(certificates->watch, folder, SIGNS | IN_ONLYDIR) < 0)
             g_message("TLS: %s cannot be watched for a new certificate or key; after a change send weftd SIGHUP", folder);
     }
-    if (self->watch >= 0)
-        self->source = g_unix_fd_add(self->watch, G_IO_IN, on_sign, self);
+    if (certificates->watch >= 0)
+        certificates->source = g_unix_fd_add(certificates->watch, G_IO_IN, on_sign, certificates);
 }
 
 /* --- life --- */
@@ -162,28 +167,28 @@ watch(WeftCertificates *self)
 WeftCertificates *
 weft_certificates_new(const char *certificate_path, const char *key_path, GError **error)
 {
-    WeftCertificates *self = g_new0(WeftCertificates, 1);
-    self->paths[0] = g_strdup(certificate_path);
-    self->paths[1] = g_strdup(key_path);
-    watch(self); /* before they are read: no change is missed */
-    if (read_files(self, FALSE, error))
-        return self;
-    weft_certificates_free(self);
+    WeftCertificates *certificates = g_new0(WeftCertificates, 1);
+    certificates->paths[0] = g_strdup(certificate_path);
+    certificates->paths[1] = g_strdup(key_path);
+    watch(certificates); /* before they are read: no change is missed */
+    if (read_files(certificates, FALSE, error))
+        return certificates;
+    weft_certificates_free(certificates);
     return NULL;
 }
 
 void
-weft_certificates_free(WeftCertificates *self)
+weft_certificates_free(WeftCertificates *certificates)
 {
-    if (!self)
+    if (!certificates)
         return;
-    g_clear_handle_id(&self->timer, g_source_remove);
-    g_clear_handle_id(&self->source, g_source_remove);
-    if (self->watch >= 0)
-        close(self->watch);
-    g_clear_pointer(&self->now, weft_credentials_unref);
-    g_free(self->tried);
+    g_clear_handle_id(&certificates->timer, g_source_remove);
+    g_clear_handle_id(&certificates->source, g_source_remove);
+    if (certificates->watch >= 0)
+        close(certificates->watch);
+    g_clear_pointer(&certificates->now, weft_credentials_unref);
+    g_free(certificates->tried);
     for (guint i = 0; i < 2; i++)
-        g_free(self->paths[i]);
-    g_free(self);
+        g_free(certificates->paths[i]);
+    g_free(certificates);
 }

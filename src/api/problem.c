@@ -75,11 +75,11 @@ weft_problem_told(const GError *error)
 }
 
 json_t *
-weft_problem_to_json(const GError *error, const char *text)
+weft_problem_to_json(const GError *error, const char *detail)
 {
     WeftErrorCode code = problem_code(error);
     const char *name = weft_error_name(code);
-    g_autofree char *detail = g_utf8_make_valid(text, -1);
+    g_autofree char *valid = g_utf8_make_valid(detail, -1);
     return json_pack("{s:s+, s:s, s:i, s:s, s:s}", "type", "https://weft.dev/problems/", name, "title", titles[code], "status",
-                     (int)weft_problem_status(error), "code", name, "detail", detail);
+                     (int)weft_problem_status(error), "code", name, "detail", valid);
 }

@@ -5,4 +5,4 @@
 #include <glib.h>
 
 /* FALSE with INVALID: the message names what is wrong with it and what to write instead. */
-gboolean weft_host_uri_check(const char *uri, GError **error);
+gboolean weft_host_uri_check(const char *text, GError **error);
