@@ -1,5 +1,6 @@
 #include "api.h"
 
+#include "certificates.h"
 #include "errors.h"
 #include "file.h"
 #include "listen.h"
@@ -7,8 +8,6 @@
 #include "server.h"
 
 #include <unistd.h>
-
-#define PEM_MAX (256 * 1024)
 
 const WeftApiOptions weft_api_defaults = {
     .socket_path = "/run/weft/weft.sock",
@@ -24,6 +23,8 @@ const WeftApiOptions weft_api_defaults = {
     .questions = 64,
     .uploads = 64,
     .idle_timeout = 10 * G_USEC_PER_SEC,
+    .token_lifetime = 90 * G_TIME_SPAN_DAY,
+    .token_lifetime_max = 365 * G_TIME_SPAN_DAY,
 };
 
 #define ADMINS 16         /* connections of administrators on this machine, at the same time */
@@ -31,6 +32,7 @@ const WeftApiOptions weft_api_defaults = {
 
 struct WeftApi {
     WeftBlobs *blobs;
+    WeftCertificates *certificates; /* NULL: no TLS */
     WeftServer *server;
     GPtrArray *socket_paths;
     guint port;
@@ -74,7 +76,8 @@ listen_unix(WeftApi *api, const WeftServerSocket *socket, guint mode, const char
     if (bound.fd < 0)
         return FALSE;
     g_ptr_array_add(api->socket_paths, g_strdup(socket->name));
-    return weft_server_listen(api->server, &bound, error);
+    weft_server_listen(api->server, &bound);
+    return TRUE;
 }
 
 static gboolean
@@ -95,9 +98,8 @@ listen_tcp(WeftApi *api, const WeftApiOptions *options, GError **error)
                     options->tcp_address);
         return FALSE;
     }
-    g_autofree char *certificate = weft_file_read(options->tls_certificate, PEM_MAX, NULL, error);
-    g_autofree char *key = certificate ? weft_file_read(options->tls_key, PEM_MAX, NULL, error) : NULL;
-    int fd = key ? weft_listen_tcp(options->tcp_address, &api->port, error) : -1;
+    api->certificates = weft_certificates_new(options->tls_certificate, options->tls_key, error);
+    int fd = api->certificates ? weft_listen_tcp(options->tcp_address, &api->port, error) : -1;
     if (fd < 0)
         return FALSE;
     WeftServerSocket socket = {
@@ -105,10 +107,10 @@ listen_tcp(WeftApi *api, const WeftApiOptions *options, GError **error)
         .fd = fd,
         .name = options->tcp_address,
         .connections = share_of(options),
-        .certificate = certificate,
-        .key = key,
+        .certificates = api->certificates,
     };
-    return weft_server_listen(api->server, &socket, error);
+    weft_server_listen(api->server, &socket);
+    return TRUE;
 }
 
 /* --- life --- */
@@ -134,9 +136,17 @@ weft_api_free(WeftApi *api)
     for (guint i = 0; i < api->socket_paths->len; i++)
         unlink(api->socket_paths->pdata[i]);
     weft_server_free(api->server);
+    weft_certificates_free(api->certificates);
     weft_blobs_free(api->blobs);
     g_ptr_array_unref(api->socket_paths);
     g_free(api);
+}
+
+void
+weft_api_reload(WeftApi *api)
+{
+    if (api->certificates)
+        weft_certificates_reload(api->certificates);
 }
 
 guint

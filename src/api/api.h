@@ -27,6 +27,8 @@ typedef struct WeftApiOptions {
     guint questions;            /* that hosts and fabrics are asked for clients at the same time, in all */
     guint uploads;              /* long bodies that come at the same time, in all */
     gint64 idle_timeout;        /* microseconds before an idle connection is closed */
+    gint64 token_lifetime;      /* … before a token ends that names no end of its own */
+    gint64 token_lifetime_max;  /* … the longest that may be asked for; operators may ask for none */
     const char *images;         /* folder of the images' files, by their digest; NULL: images are UNAVAILABLE */
     const char *default_image;  /* what "default" means in a specification; NULL: the image of that name */
     guint64 reserve;            /* bytes that uploads leave free in that folder */
@@ -50,6 +52,9 @@ gboolean weft_api_fit_descriptors(WeftApiOptions *options, guint64 descriptors);
 WeftApi *weft_api_new(WeftStore *store, const WeftApiOptions *options, GError **error);
 void weft_api_free(WeftApi *api);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftApi, weft_api_free)
+
+/* Reads the certificate and its key again, and logs what came of it; connections that are there go on with what they have. */
+void weft_api_reload(WeftApi *api);
 
 /* The port that TCP listens on, for tests that ask for port 0; 0 without TCP. */
 guint weft_api_port(const WeftApi *api);

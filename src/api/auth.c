@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "errors.h"
 #include "id.h"
+#include "problem.h"
 #include "records.h"
 
 #include <arpa/inet.h>
@@ -125,9 +126,10 @@ by_peer(WeftStore *store, const WeftPeer *peer, GError **error)
         return admin;
     }
     if (!peer->user) {
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE,
-                    "the name of user %u cannot be found out: this machine's user database does not answer; try again later",
-                    peer->uid);
+        weft_problem_refuse(
+            error, WEFT_ERROR_UNAVAILABLE,
+            "the name of user %u cannot be found out: this machine's user database does not answer; try again later",
+            peer->uid);
         return NULL;
     }
     g_autoptr(WeftRecord) record = weft_store_principal_of_user(store, peer->user, error);

@@ -9,6 +9,7 @@
 #include "handlers.h"
 #include "id.h"
 #include "names.h"
+#include "problem.h"
 #include "views.h"
 
 #include <string.h>
@@ -139,7 +140,7 @@ weft_handle_checkpoint_piece(WeftRequest *request, GError **error)
         return weft_error_refuse(error, WEFT_ERROR_INVALID,
                                  "offset: \"%s\" is not within the %" G_GUINT64_FORMAT " bytes of the file", text, file->size);
     if (!request->blobs)
-        return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd keeps no images");
+        return weft_problem_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd keeps no images");
     return weft_request_go_on(request, read_piece, g_memdup2(&piece, sizeof piece), g_free);
 }
 
@@ -286,7 +287,7 @@ weft_handle_checkpoint_import(WeftRequest *request, GError **error)
     if (!tenant)
         return FALSE;
     if (!request->blobs)
-        return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd keeps no images");
+        return weft_problem_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd keeps no images");
     if (json_integer_value(json_object_get(request->body, "format")) != FORMAT || !json_is_object(images))
         return weft_error_refuse(error, WEFT_ERROR_INVALID, "format: must be %d, as weft checkpoint export writes it", FORMAT);
     g_autoptr(WeftCheckpoint) checkpoint = weft_checkpoint_from_json(json_object_get(request->body, "checkpoint"), error);

@@ -5,13 +5,14 @@
 #include "handlers.h"
 #include "image-head.h"
 #include "page.h"
+#include "problem.h"
 #include "request.h"
 #include "views.h"
 
 static gboolean
 has_blobs(const WeftRequest *request, GError **error)
 {
-    return request->blobs || weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd keeps no images");
+    return request->blobs || weft_problem_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd keeps no images");
 }
 
 /* --- blobs --- */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <gio/gio.h>
 #include <grp.h>
+#include <pwd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -71,14 +72,27 @@ open_to_group(const char *path, gid_t group)
     return setxattr(path, ACL_ATTRIBUTE, &acl, sizeof acl, 0) == 0 || chown(path, (uid_t)-1, group) == 0;
 }
 
+/* Files are made with that group, and keys are made readable by it: its members could read what is weftd's alone. */
+static gboolean
+is_own_group(gid_t group)
+{
+    const struct passwd *self = getpwuid(geteuid());
+    return group == getgid() || group == getegid() || (self && group == self->pw_gid);
+}
+
 static gboolean
 let_connect(const char *path, guint mode, const char *group, GError **error)
 {
     const struct group *entry = group ? getgrnam(group) : NULL;
-    if (group && !entry) {
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_INVALID, "group %s: there is no such group; add it, or name another", group);
-        return FALSE;
-    }
+    if (group && !entry)
+        return weft_error_refuse(error, WEFT_ERROR_INVALID, "api.group: there is no group \"%s\"; add it, or name another",
+                                 group);
+    if (entry && is_own_group(entry->gr_gid))
+        return weft_error_refuse(
+            error, WEFT_ERROR_INVALID,
+            "api.group: \"%s\" is weftd's own group, and whoever is in it can read files of weftd's; name a "
+            "group that is for clients only, such as weft-users",
+            group);
     if ((!entry || open_to_group(path, entry->gr_gid)) && chmod(path, mode) == 0)
         return TRUE;
     fail(-1, "set who may connect", path, error);

@@ -95,7 +95,7 @@ is_reserved(WeftListenerKind kind)
 }
 
 WeftListener *
-weft_listener_new(const WeftListenerOptions *options, WeftListenerReady ready, gpointer data, GError **error)
+weft_listener_new(const WeftListenerOptions *options, WeftListenerReady ready, gpointer data)
 {
     WeftListener *listener = g_new0(WeftListener, 1);
     WeftAcceptorOptions accept = {
@@ -109,13 +109,9 @@ weft_listener_new(const WeftListenerOptions *options, WeftListenerReady ready, g
     listener->data = data;
     listener->connections = weft_connections_new(&options->limits, &options->times);
     listener->acceptor = weft_acceptor_new(&accept, &acceptor_ops, listener);
-    if (options->kind != WEFT_LISTENER_TLS)
-        return listener;
-    listener->tls = weft_tls_new(options->certificate, options->key, on_shaken, listener, error);
-    if (listener->tls)
-        return listener;
-    weft_listener_free(listener);
-    return NULL;
+    if (options->kind == WEFT_LISTENER_TLS)
+        listener->tls = weft_tls_new(options->certificates, on_shaken, listener);
+    return listener;
 }
 
 void

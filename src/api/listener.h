@@ -2,6 +2,7 @@
  * and are handed on. thread: main. */
 #pragma once
 
+#include "certificates.h"
 #include "connections.h"
 #include "users.h"
 
@@ -22,15 +23,14 @@ typedef struct WeftListenerOptions {
     const char *name;
     WeftSeatLimits limits;
     WeftConnectionTimes times;
-    const char *certificate; /* PEM texts, copied; NULL: no TLS */
-    const char *key;
-    WeftUsers *users; /* borrowed */
+    const WeftCertificates *certificates; /* borrowed; for TLS */
+    WeftUsers *users;                     /* borrowed */
 } WeftListenerOptions;
 
 /* A connection that may speak HTTP now on fd. Both are the callee's. */
 typedef void (*WeftListenerReady)(WeftConnection *connection, int fd, gpointer data);
 
-WeftListener *weft_listener_new(const WeftListenerOptions *options, WeftListenerReady ready, gpointer data, GError **error);
+WeftListener *weft_listener_new(const WeftListenerOptions *options, WeftListenerReady ready, gpointer data);
 /* Nobody is let in any more. */
 void weft_listener_stop(WeftListener *listener);
 /* Whoever was given connections has given them back, and nobody waits for a name. NULL is fine. */

@@ -89,7 +89,7 @@ refuse_plain(WeftRequest *request, const char *protocol)
 {
     g_autoptr(GError) error = g_error_new(
         WEFT_HTTP_ERROR, 426, "send the headers \"Connection: Upgrade\" and \"Upgrade: %s\"; weft ssh does", protocol);
-    WeftReply *reply = weft_reply_problem(error);
+    WeftReply *reply = weft_reply_problem(error, error->message);
     weft_reply_header(reply, "Upgrade", "%s", protocol);
     weft_request_reply(request, reply);
 }
@@ -219,7 +219,7 @@ answer_load(WeftRequest *request, const WeftRoundItem *items, guint n)
     g_autoptr(WeftCluster) cluster = weft_find_cluster(request, NULL, &error);
     g_autoptr(GPtrArray) nodes = cluster ? list_nodes(request, cluster, &error) : NULL;
     if (nodes && items[0].error)
-        error = g_error_new(WEFT_ERROR, WEFT_ERROR_UNAVAILABLE, "cluster %s: its hosts do not answer; try again later",
+        weft_problem_refuse(&error, WEFT_ERROR_UNAVAILABLE, "cluster %s: its hosts do not answer; try again later",
                             cluster->name);
     if (!nodes || error) {
         weft_request_fail(request, error);

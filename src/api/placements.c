@@ -2,6 +2,7 @@
 #include "clock.h"
 #include "errors.h"
 #include "handlers.h"
+#include "problem.h"
 #include "request.h"
 #include "views.h"
 
@@ -59,7 +60,8 @@ on_deadline(gpointer data)
 {
     Trial *trial = data;
     trial->deadline = 0;
-    g_autoptr(GError) error = g_error_new(WEFT_ERROR, WEFT_ERROR_TIMEOUT, "no answer in %d s", TRIAL_SECONDS);
+    g_autoptr(GError) error = NULL;
+    weft_problem_refuse(&error, WEFT_ERROR_TIMEOUT, "no answer in %d s", TRIAL_SECONDS);
     weft_request_fail(trial->request, error);
     trial_end(trial);
     return G_SOURCE_REMOVE;
@@ -120,6 +122,6 @@ weft_handle_placement_try(WeftRequest *request, GError **error)
     if (!cluster)
         return FALSE;
     if (!request->gate)
-        return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd has no way to its hosts");
+        return weft_problem_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd has no way to its hosts");
     return weft_request_go_on(request, begin, g_steal_pointer(&cluster), (GDestroyNotify)weft_cluster_free);
 }

@@ -53,9 +53,9 @@ weft_reply_new(guint status, json_t *body)
 }
 
 WeftReply *
-weft_reply_problem(const GError *error)
+weft_reply_problem(const GError *error, const char *detail)
 {
-    WeftReply *reply = reply_json(weft_problem_status(error), "application/problem+json", weft_problem_to_json(error));
+    WeftReply *reply = reply_json(weft_problem_status(error), "application/problem+json", weft_problem_to_json(error, detail));
     if (reply->status == 401)
         weft_reply_header(reply, "WWW-Authenticate", "Bearer realm=\"weft\"");
     return reply;

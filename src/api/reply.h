@@ -25,7 +25,8 @@ WeftReply *weft_reply_text(guint status, const char *type, const char *body);
 WeftReply *weft_reply_bytes(GBytes *bytes);
 /* A file from its beginning; the descriptor is taken over. */
 WeftReply *weft_reply_file(int fd, guint64 size);
-WeftReply *weft_reply_problem(const GError *error);
+/* detail: the error's message, or what is told instead. */
+WeftReply *weft_reply_problem(const GError *error, const char *detail);
 void weft_reply_header(WeftReply *reply, const char *name, const char *format, ...) G_GNUC_PRINTF(3, 4);
 void weft_reply_free(WeftReply *reply);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftReply, weft_reply_free)

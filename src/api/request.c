@@ -374,7 +374,12 @@ weft_request_fail(WeftRequest *request, const GError *error)
 WeftReply *
 weft_request_problem(const WeftRequest *request, const GError *error)
 {
-    WeftReply *reply = weft_reply_problem(error);
+    const char *told = weft_problem_told(error);
+    gboolean all = request->principal && weft_request_sees_all(request);
+    if (told != error->message)
+        g_warning("%s %s of %s: %s", request->method, request->route ? request->route->path : request->target, request->account,
+                  error->message);
+    WeftReply *reply = weft_reply_problem(error, all ? error->message : told);
     if (reply->status == 429)
         weft_reply_header(reply, "Retry-After", "%u", (guint)MAX((request->wait + G_USEC_PER_SEC - 1) / G_USEC_PER_SEC, 1));
     return reply;

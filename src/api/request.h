@@ -137,7 +137,9 @@ gboolean weft_request_commit(WeftRequest *request, WeftTxn *txn, WeftReply *repl
 void weft_request_fail(WeftRequest *request, const GError *error);
 /* thread: a reader. Calls go_on with data on the main thread; free_data frees it where that is not called any more. */
 gboolean weft_request_go_on(WeftRequest *request, WeftGoOn go_on, gpointer data, GDestroyNotify free_data);
-/* The answer to it that an error is, with Retry-After where it is worth another try. */
+/* The answer to it that an error is, with Retry-After where it is worth another try. What only operators may read is logged,
+ * too.
+ */
 WeftReply *weft_request_problem(const WeftRequest *request, const GError *error);
 
 /* --- what it says. thread: main or a reader --- */

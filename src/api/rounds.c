@@ -1,6 +1,7 @@
 #include "rounds.h"
 
 #include "errors.h"
+#include "problem.h"
 
 #define AT_ONCE 32
 #define ROUND_SECONDS 25 /* less than clients wait */
@@ -137,7 +138,7 @@ weft_round_ask(WeftRequest *request, WeftShareKind kind, WeftGateAsk ask, GPtrAr
 {
     g_autoptr(GPtrArray) taken = names;
     if (!ask)
-        return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd has no way to its hosts");
+        return weft_problem_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd has no way to its hosts");
     Round *round = g_malloc0(sizeof(Round) + taken->len * sizeof(Question));
     round->kind = kind;
     round->ask = ask;

@@ -508,8 +508,8 @@ on_ready(WeftConnection *connection, int fd, gpointer data)
     run_soon(server);
 }
 
-gboolean
-weft_server_listen(WeftServer *server, const WeftServerSocket *socket, GError **error)
+void
+weft_server_listen(WeftServer *server, const WeftServerSocket *socket)
 {
     gint64 idle = server->options.idle_timeout;
     gboolean admins = socket->kind == WEFT_LISTENER_ADMINS;
@@ -529,14 +529,10 @@ weft_server_listen(WeftServer *server, const WeftServerSocket *socket, GError **
             .answer = BODY_PATIENCE * idle,
             .open = !admins,
         },
-        .certificate = socket->certificate,
-        .key = socket->key,
+        .certificates = socket->certificates,
         .users = server->users,
     };
-    WeftListener *listener = weft_listener_new(&options, on_ready, server, error);
-    if (listener)
-        g_ptr_array_add(server->listeners, listener);
-    return listener != NULL;
+    g_ptr_array_add(server->listeners, weft_listener_new(&options, on_ready, server));
 }
 
 WeftServer *

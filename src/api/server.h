@@ -16,11 +16,10 @@ typedef struct WeftServerSocket {
     int fd; /* bound and listening; taken over */
     const char *name;
     guint connections;
-    const char *certificate; /* PEM texts, copied; NULL: no TLS */
-    const char *key;
+    const WeftCertificates *certificates; /* borrowed; for TLS */
 } WeftServerSocket;
 
-gboolean weft_server_listen(WeftServer *server, const WeftServerSocket *socket, GError **error);
+void weft_server_listen(WeftServer *server, const WeftServerSocket *socket);
 
 /* From a callback of the HTTP library only: nothing happens on the connection until it is woken. */
 void weft_server_pause(WeftRequest *request);

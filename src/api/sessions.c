@@ -1,6 +1,7 @@
 #include "sessions.h"
 
 #include "errors.h"
+#include "problem.h"
 #include "records.h"
 #include "request.h"
 #include "server.h"
@@ -200,9 +201,12 @@ reword(const WeftSession *session, const GError *error)
     for (guint i = 0; i < G_N_ELEMENTS(refusals); i++)
         if (refusals[i].code == code)
             words = session->kind == WEFT_GATE_CONSOLE && refusals[i].of_console ? refusals[i].of_console : refusals[i].words;
-    return weft_request_sees_all(session->request)
-               ? g_error_new(WEFT_ERROR, (int)code, "node %s %s (%s)", label, words, error->message)
-               : g_error_new(WEFT_ERROR, (int)code, "node %s %s", label, words);
+    GError *reworded = NULL;
+    if (weft_request_sees_all(session->request))
+        weft_problem_refuse(&reworded, code, "node %s %s (%s)", label, words, error->message);
+    else
+        weft_problem_refuse(&reworded, code, "node %s %s", label, words);
+    return reworded;
 }
 
 static void
@@ -292,7 +296,8 @@ gboolean
 weft_sessions_open(WeftRequest *request, WeftCluster *cluster, WeftNode *node, WeftGateKind kind, GError **error)
 {
     WeftSessions *sessions = request->sessions;
-    gboolean ways = sessions->gate || weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd has no way into its nodes");
+    gboolean ways =
+        sessions->gate || weft_problem_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd has no way into its nodes");
     WeftShare *share = ways ? weft_request_take(request, WEFT_SHARE_SESSIONS, error) : NULL;
     if (!share) {
         weft_cluster_free(cluster);

@@ -1,7 +1,6 @@
 #include "tls.h"
 
 #include "clock.h"
-#include "errors.h"
 #include "splice.h"
 
 #include <errno.h>
@@ -15,7 +14,7 @@
 #define FAREWELL_SECONDS 5
 
 struct WeftTls {
-    gnutls_certificate_credentials_t credentials;
+    const WeftCertificates *certificates;
     gnutls_priority_t priorities;
     WeftSplices *splices;
     GPtrArray *all; /* Line */
@@ -32,8 +31,9 @@ typedef struct {
     WeftConnection *connection;
     int fd;
     gnutls_session_t session; /* NULL: not begun */
-    GSource *handshake;       /* what its next step waits for, on either thread; NULL: the handshake is over */
-    gboolean done;            /* … and has succeeded */
+    WeftCredentials *credentials;
+    GSource *handshake; /* what its next step waits for, on either thread; NULL: the handshake is over */
+    gboolean done;      /* … and has succeeded */
 
     int plain;      /* our end of the pair; -1: none */
     guint source;   /* of the farewell */
@@ -65,6 +65,7 @@ line_free(gpointer data)
     }
     if (line->session)
         gnutls_deinit(line->session);
+    weft_credentials_unref(line->credentials);
     weft_connection_closed(line->connection);
     close(line->fd);
     weft_connection_unref(line->connection);
@@ -215,7 +216,7 @@ begin_handshake(gpointer data)
     setsockopt(line->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     gnutls_init(&line->session, GNUTLS_SERVER | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL);
     gnutls_priority_set(line->session, line->tls->priorities);
-    gnutls_credentials_set(line->session, GNUTLS_CRD_CERTIFICATE, line->tls->credentials);
+    gnutls_credentials_set(line->session, GNUTLS_CRD_CERTIFICATE, weft_credentials_get(line->credentials));
     gnutls_transport_set_int(line->session, line->fd);
     shake_hands(line);
     return G_SOURCE_REMOVE;
@@ -239,6 +240,7 @@ weft_tls_begin(WeftTls *tls, WeftConnection *connection)
     Line *line = g_new0(Line, 1);
     line->tls = tls;
     line->connection = weft_connection_ref(connection);
+    line->credentials = weft_certificates_current(tls->certificates);
     line->fd = connection->fd;
     line->plain = -1;
     g_ptr_array_add(tls->all, line);
@@ -246,25 +248,15 @@ weft_tls_begin(WeftTls *tls, WeftConnection *connection)
 }
 
 WeftTls *
-weft_tls_new(const char *certificate, const char *key, WeftTlsReady ready, gpointer data, GError **error)
+weft_tls_new(const WeftCertificates *certificates, WeftTlsReady ready, gpointer data)
 {
     WeftTls *tls = g_new0(WeftTls, 1);
     tls->ready = ready;
     tls->data = data;
     tls->all = g_ptr_array_new();
     tls->splices = weft_splices_new();
-    gnutls_datum_t certificate_text = { (guchar *)certificate, (guint)strlen(certificate) };
-    gnutls_datum_t key_text = { (guchar *)key, (guint)strlen(key) };
-    gnutls_certificate_allocate_credentials(&tls->credentials);
+    tls->certificates = certificates;
     gnutls_priority_init(&tls->priorities, PRIORITIES, NULL);
-    int result = gnutls_certificate_set_x509_key_mem(tls->credentials, &certificate_text, &key_text, GNUTLS_X509_FMT_PEM);
-    if (result < 0) {
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_FAILED,
-                    "cannot serve HTTPS: are the certificate and its key in PEM, and do they belong together? (%s)",
-                    gnutls_strerror(result));
-        weft_tls_free(tls);
-        return NULL;
-    }
     tls->context = g_main_context_new();
     tls->loop = g_main_loop_new(tls->context, FALSE);
     tls->thread = g_thread_new("handshakes", run_handshakes, tls);
@@ -282,8 +274,6 @@ quit(gpointer loop)
 static void
 stop_thread(WeftTls *tls)
 {
-    if (!tls->thread)
-        return;
     GSource *source = g_idle_source_new();
     g_source_set_callback(source, quit, tls->loop, NULL);
     g_source_attach(source, tls->context);
@@ -299,11 +289,10 @@ weft_tls_free(WeftTls *tls)
     stop_thread(tls);
     while (tls->all->len)
         line_free(tls->all->pdata[0]);
-    g_clear_pointer(&tls->loop, g_main_loop_unref);
-    g_clear_pointer(&tls->context, g_main_context_unref);
+    g_main_loop_unref(tls->loop);
+    g_main_context_unref(tls->context);
     g_ptr_array_unref(tls->all);
     weft_splices_free(tls->splices);
-    gnutls_certificate_free_credentials(tls->credentials);
     gnutls_priority_deinit(tls->priorities);
     g_free(tls);
 }

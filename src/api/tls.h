@@ -3,6 +3,7 @@
  * docs/decisions). A thread of this module shakes hands; all else is on the main thread. */
 #pragma once
 
+#include "certificates.h"
 #include "connections.h"
 
 #include <glib.h>
@@ -15,8 +16,8 @@ typedef struct WeftTls WeftTls;
 /* A connection whose handshake is done, and a plain end of it; fd is the callee's. */
 typedef void (*WeftTlsReady)(WeftConnection *connection, int fd, gpointer data);
 
-/* certificate, key: PEM texts. NULL with an error: they are not both in PEM, or do not belong together. */
-WeftTls *weft_tls_new(const char *certificate, const char *key, WeftTlsReady ready, gpointer data, GError **error);
+/* certificates: borrowed. Each connection is shown those that are current when it comes. */
+WeftTls *weft_tls_new(const WeftCertificates *certificates, WeftTlsReady ready, gpointer data);
 /* NULL is fine. */
 void weft_tls_free(WeftTls *tls);
 

@@ -7,8 +7,7 @@
 #include "page.h"
 #include "views.h"
 
-#define NO_END G_MININT64
-#define LIFE_MAX (G_TIME_SPAN_DAY * 365 * 100)
+#define NEVER "never" /* aloud, so that nobody has such a token by leaving a word out */
 
 /* Admins see all tokens, everybody else those of their own principal. */
 static gboolean
@@ -70,6 +69,26 @@ check_count(WeftRequest *request, const WeftPrincipal *principal, GError **error
     return FALSE;
 }
 
+/* 0: it does not end. */
+static gint64
+read_lifetime(const WeftRequest *request, WeftFields *f)
+{
+    const char *text = weft_fields_string(f, "expires_in", NULL);
+    gint64 life = request->options->token_lifetime, longest = request->options->token_lifetime_max;
+    g_autofree char *limit = weft_duration_format(longest);
+    g_autoptr(GError) unfit = NULL;
+    if (g_strcmp0(text, NEVER) == 0 && weft_request_sees_all(request))
+        return 0;
+    if (g_strcmp0(text, NEVER) == 0)
+        weft_fields_fail(f, "expires_in", "\"" NEVER "\" is for operators and admins; name a duration of at most %s", limit);
+    else if (text && !weft_duration_parse(text, &life, &unfit))
+        weft_fields_fail(f, "expires_in", "%s", unfit->message);
+    else if (life <= 0 || life > longest)
+        weft_fields_fail(f, "expires_in", "%s must be more than 0 and at most %s, which is this site's token_lifetime_max",
+                         text, limit);
+    return life;
+}
+
 static WeftToken *
 read_token(WeftRequest *request, const char **ret_principal, GError **error)
 {
@@ -77,20 +96,17 @@ read_token(WeftRequest *request, const char **ret_principal, GError **error)
     weft_fields_begin(&f, request->body, "%s", "");
     *ret_principal = weft_fields_string(&f, "principal", NULL);
     const char *note = weft_fields_string(&f, "note", NULL);
-    gint64 life = weft_fields_duration(&f, "expires_in", NO_END);
+    gint64 life = read_lifetime(request, &f);
     g_autoptr(GError) unfit = NULL;
     if (note && *note && !weft_grammar_check(WEFT_GRAMMAR_TEXT, note, "the text", &unfit))
         weft_fields_fail(&f, "note", "%s", unfit->message);
-    if (life != NO_END && (life <= 0 || life > LIFE_MAX))
-        weft_fields_fail(&f, "expires_in",
-                         "must be more than 0 and at most 100 years; leave it out for a token that does not expire");
     if (!weft_fields_end(&f, error))
         return NULL;
     WeftToken *token = g_new0(WeftToken, 1);
     token->id = weft_id_new();
     token->note = g_strdup(note);
     token->created = weft_clock_now();
-    token->expires = life == NO_END ? 0 : token->created + life;
+    token->expires = life ? token->created + life : 0;
     return token;
 }
 

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <glib/gstdio.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -128,6 +129,18 @@ weft_file_read(const char *path, gsize max, gsize *ret_length, GError **error)
         *ret_length = bytes->len;
     g_byte_array_append(bytes, (const guint8 *)"", 1);
     return (char *)g_byte_array_free(g_steal_pointer(&bytes), FALSE);
+}
+
+gboolean
+weft_file_check_private(const char *path, GError **error)
+{
+    struct stat info;
+    if (stat(path, &info) < 0 || !S_ISREG(info.st_mode))
+        return TRUE;
+    mode_t others = info.st_uid == geteuid() ? S_IRWXG | S_IRWXO : S_IRWXO;
+    return (info.st_mode & others) == 0 ||
+           weft_error_refuse(error, WEFT_ERROR_INVALID, "%s: others may read it (mode %04o): chmod go= '%s'", path,
+                             info.st_mode & 07777, path);
 }
 
 char *

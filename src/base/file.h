@@ -23,5 +23,9 @@ gboolean weft_file_check_room(const char *folder, guint64 wanted, guint64 reserv
 /* The file's content, "-" being standard input; more than max bytes is WEFT_ERROR_INVALID. */
 char *weft_file_read(const char *path, gsize max, gsize *ret_length, GError **error);
 
+/* FALSE with INVALID: others may read it, as ssh has it with its keys: a file of the caller's own is nobody's but the caller's,
+ * and whoever gave another's file to a group meant it. What is not an ordinary file, and what cannot be looked at, passes. */
+gboolean weft_file_check_private(const char *path, GError **error);
+
 /* weftd's socket for administrators, beside the one for everybody: /run/weft/weft-admin.sock for /run/weft/weft.sock. */
 char *weft_file_admin_socket(const char *socket_path);

@@ -1,6 +1,7 @@
 /* weft: the table of verbs, the options of them all, and the exit code. */
 #include "complete.h"
 #include "errors.h"
+#include "file.h"
 #include "help.h"
 #include "target.h"
 #include "text.h"
@@ -169,6 +170,10 @@ read_token(char **ret_token, GError **error)
     g_autofree char *token = g_strdup(global.token_file ? NULL : setting(NULL, "WEFT_TOKEN"));
     const char *file = token ? NULL : setting(global.token_file, "WEFT_TOKEN_FILE");
     if (file) {
+        if (!weft_file_check_private(file, error)) {
+            g_prefix_error(error, "token: ");
+            return FALSE;
+        }
         token = weft_cli_read_text(file, TOKEN_MAX, NULL, error);
         if (!token) {
             g_prefix_error(error, "token: ");

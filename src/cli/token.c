@@ -3,12 +3,15 @@
 #include "table.h"
 #include "verbs.h"
 
+#define NEVER "never"
+
 static char *principal, *note, *expires;
 
 static const GOptionEntry create_options[] = {
     { "user", 0, 0, G_OPTION_ARG_STRING, &principal, "whose token, for admins (your own; root has none)", "NAME" },
     { "note", 0, 0, G_OPTION_ARG_STRING, &note, "what it is for", "TEXT" },
-    { "expires", 0, 0, G_OPTION_ARG_STRING, &expires, "after which time it ends: 12h, 30d (never)", "TIME" },
+    { "expires", 0, 0, G_OPTION_ARG_STRING, &expires, "after which time it ends: 12h, 30d (the site's); never, for operators",
+      "TIME" },
     { NULL },
 };
 
@@ -31,12 +34,18 @@ explain(GError **error)
     }
 }
 
+static char *
+end_of(json_t *token)
+{
+    return json_is_string(json_object_get(token, "expires")) ? weft_cli_field(token, "expires") : g_strdup(NEVER);
+}
+
 /* The token alone on the standard output, so that it can go into a file. */
 static gboolean
 run_create(WeftCli *cli, char **args, GError **error)
 {
     gint64 life = 0;
-    if (expires && !weft_duration_parse(expires, &life, error)) {
+    if (expires && !g_str_equal(expires, NEVER) && !weft_duration_parse(expires, &life, error)) {
         g_prefix_error(error, "--expires: ");
         return FALSE;
     }
@@ -57,8 +66,9 @@ run_create(WeftCli *cli, char **args, GError **error)
     }
     g_autofree char *id = weft_cli_field(response.body, "id");
     g_autofree char *token = weft_cli_field(response.body, "token");
+    g_autofree char *end = end_of(response.body);
     printf("%s\n", token);
-    fprintf(stderr, "token %s: keep it safe, it is shown only now\n", id);
+    fprintf(stderr, "token %s: keep it safe, it is shown only now; expires: %s\n", id, end);
     return TRUE;
 }
 
@@ -80,7 +90,7 @@ run_ls(WeftCli *cli, char **args, GError **error)
         weft_table_take(table, weft_cli_field(token, "principal"));
         weft_table_take(table, weft_cli_field(token, "tenant"));
         weft_table_take(table, weft_cli_field(token, "created"));
-        weft_table_take(table, weft_cli_field(token, "expires"));
+        weft_table_take(table, end_of(token));
         weft_table_take(table, weft_cli_field(token, "note"));
     }
     weft_table_print(table, stdout);

@@ -61,7 +61,9 @@ static const Number api_numbers[] = {
 };
 
 static const Duration api_durations[] = {
-    { "idle_timeout", AT(api.idle_timeout) },
+    { "idle_timeout",       AT(api.idle_timeout) },
+    { "token_lifetime",     AT(api.token_lifetime) },
+    { "token_lifetime_max", AT(api.token_lifetime_max) },
     { NULL },
 };
 
@@ -250,6 +252,8 @@ read_api(WeftFields *f, WeftConfig *config)
     read_durations(f, api_durations, config);
     if (api->tcp_address && !(api->tls_certificate && api->tls_key))
         weft_fields_fail(f, "tcp", "needs tls_certificate and tls_key: tokens do not travel in the clear");
+    if (api->token_lifetime > api->token_lifetime_max)
+        weft_fields_fail(f, "token_lifetime", "is longer than token_lifetime_max; make that at least as long");
 }
 
 static void

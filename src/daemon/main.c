@@ -267,6 +267,16 @@ stop(gpointer data)
     return G_SOURCE_CONTINUE;
 }
 
+/* Only what may change while weftd runs: its configuration is read at the start. */
+static gboolean
+reload(gpointer data)
+{
+    const Daemon *daemon = data;
+    if (daemon->api)
+        weft_api_reload(daemon->api);
+    return G_SOURCE_CONTINUE;
+}
+
 /* glibc puts off joining small pieces of memory that were freed until somebody, on any thread, needs a large one. After a large
  * answer that is a tenth of a second, and it is the main thread as often as not. They are joined as they are freed. */
 static void
@@ -292,6 +302,7 @@ serve(const Options *options, GError **error)
     g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
     g_unix_signal_add(SIGTERM, stop, loop);
     g_unix_signal_add(SIGINT, stop, loop);
+    g_unix_signal_add(SIGHUP, reload, &daemon);
     if (!daemon_start(&daemon, error))
         return FALSE;
     if (weft_api_port(daemon.api))

@@ -2,6 +2,7 @@
 
 #include "codec.h"
 #include "host-numa.h"
+#include "host-uri.h"
 
 const char *const weft_origin_words[] = { "api", "config", NULL };
 const char *const weft_hca_driver_words[] = { "mlx4", "mlx5", NULL };
@@ -146,8 +147,9 @@ finish_host(WeftFields *f, WeftHost *host)
 {
     if (!host->uri)
         host->uri = g_strdup_printf("qemu+tls://%s/system", host->name);
-    if (strchr(host->uri, ' ') || !g_uri_is_valid(host->uri, G_URI_FLAGS_NONE, NULL))
-        weft_fields_fail(f, "uri", "\"%s\" is no URI; write it like qemu+tls://%s/system", host->uri, host->name);
+    g_autoptr(GError) unfit = NULL;
+    if (!weft_host_uri_check(host->uri, &unfit))
+        weft_fields_fail(f, "uri", "%s", unfit->message);
     if (host->evicting && !host->draining)
         weft_fields_fail(f, "evicting", "true without draining; set draining too, or evicting to false");
     if (host->moving && !host->draining)

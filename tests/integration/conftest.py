@@ -1,4 +1,3 @@
-import subprocess
 import sys
 from pathlib import Path
 
@@ -6,6 +5,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from harness.certificates import make_certificate  # noqa: E402
 from harness.invariants import UsageBook, converged, ledger  # noqa: E402
 from harness.wait import until  # noqa: E402
 from harness.weft import Weft  # noqa: E402
@@ -59,12 +59,4 @@ def settle():
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory):
     """A key and a self-signed certificate for localhost, made now."""
-    folder = tmp_path_factory.mktemp("tls")
-    template = folder / "template"
-    template.write_text('cn = "localhost"\ndns_name = "localhost"\nip_address = "127.0.0.1"\ntls_www_server\nca\nsigning_key\n'
-                        "expiration_days = 2\n", encoding="utf-8")
-    key, certificate = folder / "key.pem", folder / "certificate.pem"
-    for command in (["--generate-privkey", "--key-type", "ecdsa", "--outfile", key],
-                    ["--generate-self-signed", "--load-privkey", key, "--template", template, "--outfile", certificate]):
-        subprocess.run(["certtool", "--no-text", *command], check=True, capture_output=True)
-    return {"key": str(key), "certificate": str(certificate)}
+    return make_certificate(tmp_path_factory.mktemp("tls"))

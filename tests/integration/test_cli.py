@@ -331,6 +331,7 @@ def test_token_over_tls(site, certificate, tmp_path):
     weft.cli("user", "add", "bob", "--tenant", "acme")
     made = weft.cli("token", "create", "--user", "bob", "--note", "for the tests", "--expires", "1d")
     path = tmp_path / "token"
+    path.touch(0o600)
     path.write_text(made.stdout, encoding="utf-8")
     url = f"https://127.0.0.1:{weft.tcp_port()}"
     remote = {"WEFT_URL": url, "WEFT_CA": certificate["certificate"], "WEFT_TOKEN_FILE": str(path)}

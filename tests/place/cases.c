@@ -35,7 +35,7 @@ case_host(const char *name, const char *fabric, const CaseHost *what)
     WeftHost *host = weft_host_new();
     host->name = g_strdup(name);
     host->fabric = g_strdup(fabric);
-    host->uri = g_strdup("test:///default");
+    host->uri = g_strdup("fake:///");
     for (guint n = 0; n < what->numa; n++) {
         WeftNuma numa = { 0 };
         if (what->large)

@@ -84,12 +84,13 @@ describe_options(const WeftConfig *config)
 {
     const WeftApiOptions *a = &config->api;
     const WeftControlOptions *c = &config->control;
-    const gint64 times[] = { a->idle_timeout,    c->start_deadline,   c->await_deadline, c->stop_deadline,
-                             c->list_deadline,   c->apply_deadline,   c->backoff.base,   c->backoff.max,
-                             c->host_grace,      c->scan_interval,    c->event_age,      c->request_age,
-                             c->meet_deadline,   c->connect_deadline, c->link_idle,      config->libvirt.dial_limit,
-                             c->patrol_interval, c->pkey_rest,        c->expiry_warning, c->queue.half_life,
-                             c->still_deadline,  c->clock_bound,      c->ended_age };
+    const gint64 times[] = { a->idle_timeout,      c->start_deadline,   c->await_deadline, c->stop_deadline,
+                             c->list_deadline,     c->apply_deadline,   c->backoff.base,   c->backoff.max,
+                             c->host_grace,        c->scan_interval,    c->event_age,      c->request_age,
+                             c->meet_deadline,     c->connect_deadline, c->link_idle,      config->libvirt.dial_limit,
+                             c->patrol_interval,   c->pkey_rest,        c->expiry_warning, c->queue.half_life,
+                             c->still_deadline,    c->clock_bound,      c->ended_age,      a->token_lifetime,
+                             a->token_lifetime_max };
     GString *text = g_string_new(NULL);
     g_string_printf(text, "%s %s %s %s", config->store_path, config->hypervisor, config->hypervisor_world,
                     config->fabric_world);
@@ -158,7 +159,7 @@ options_are_read(void)
         "store: { path: /s/db }\n"
         "api: { socket: /s/sock, group: hpc, tcp: '[::1]:7600', tls_certificate: /s/crt, tls_key: /s/key, connections: 11,\n"
         "  connections_per_address: 12, body_max: 13K, requests_per_second: 14, requests_burst: 15, streams: 16,\n"
-        "  idle_timeout: 17s }\n"
+        "  idle_timeout: 17s, token_lifetime: 55ms, token_lifetime_max: 56ms }\n"
         "control: { workers: 21, workers_per_host: 22, starts_max: 23, start_deadline: 24ms, await_deadline: 25ms,\n"
         "  stop_deadline: 26ms, list_deadline: 27ms, apply_deadline: 28ms, backoff_base: 29ms, backoff_max: 30ms,\n"
         "  host_grace: 31ms, scan_interval: 32ms, event_age: 33ms, request_age: 34ms, meet_deadline: 35ms,\n"
@@ -181,7 +182,7 @@ options_are_read(void)
                     "21 22 23 43 2097152\n"
                     "51 52.5 0 54\n"
                     "/s/guest /s/secret 1 /s/hook 39 40\n"
-                    " 17000 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 41 42 44 53 45 46 47");
+                    " 17000 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 41 42 44 53 45 46 47 55 56");
     scratch_free(folder);
 }
 

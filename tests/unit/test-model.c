@@ -776,7 +776,7 @@ static const Golden goldens[] = {
     { "cluster-status", 5, read_back_cluster_status },
     { "event", 4, read_back_event },
     { "fabric", 11, read_back_fabric },
-    { "host", 60, read_back_host },
+    { "host", 86, read_back_host },
     { "host-status", 5, read_back_host_status },
     { "checkpoint", 9, read_back_checkpoint },
     { "image", 17, read_back_image },

@@ -122,11 +122,30 @@ test_limits(void)
     refuse("GET", target, 414, "*4096 with its query*");
 }
 
+/* What is below the API says where it failed; that is for operators, unless the caller can help it. */
+static void
+test_told(void)
+{
+    for (WeftErrorCode code = 0; code < WEFT_ERROR_COUNT; code++) {
+        g_autoptr(GError) below = g_error_new_literal(WEFT_ERROR, (int)code, "/var/lib/weft/weft.db: damaged");
+        gboolean is_ours = weft_error_http_status(code) >= 500;
+        g_assert_cmpint(strstr(weft_problem_told(below), "/var/lib") == NULL, ==, is_ours);
+        g_autoptr(GError) meant = NULL;
+        g_assert_false(weft_problem_refuse(&meant, code, "node %s does not answer", "cfd[0]"));
+        g_assert_cmpstr(weft_problem_told(meant), ==, "node cfd[0] does not answer");
+        g_assert_cmpuint(weft_problem_status(meant), ==, weft_error_http_status(code));
+        json_auto_t *problem = weft_problem_to_json(meant, meant->message);
+        g_assert_cmpstr(json_string_value(json_object_get(problem, "code")), ==, weft_error_name(code));
+    }
+    g_autoptr(GError) foreign = g_error_new_literal(G_FILE_ERROR, G_FILE_ERROR_NOENT, "/var/lib/weft/images: gone");
+    g_assert_null(strstr(weft_problem_told(foreign), "/var/lib"));
+}
+
 static void
 test_problems(void)
 {
     g_autoptr(GError) error = g_error_new(WEFT_ERROR, WEFT_ERROR_INVALID, "cores: must be 1 to 1024, is 0 \xff");
-    json_t *problem = weft_problem_to_json(error);
+    json_t *problem = weft_problem_to_json(error, error->message);
     g_assert_cmpstr(json_string_value(json_object_get(problem, "type")), ==, "https://weft.dev/problems/invalid");
     g_assert_cmpstr(json_string_value(json_object_get(problem, "title")), ==, "Invalid request");
     g_assert_cmpstr(json_string_value(json_object_get(problem, "code")), ==, "invalid");
@@ -136,7 +155,7 @@ test_problems(void)
     /* Every code has its title and document. */
     for (int code = 0; code < WEFT_ERROR_COUNT; code++) {
         g_autoptr(GError) other = g_error_new_literal(WEFT_ERROR, code, "x");
-        problem = weft_problem_to_json(other);
+        problem = weft_problem_to_json(other, other->message);
         g_assert_nonnull(problem);
         json_decref(problem);
     }
@@ -150,5 +169,6 @@ main(int argc, char **argv)
     g_test_add_func("/router/refusals", test_refusals);
     g_test_add_func("/router/limits", test_limits);
     g_test_add_func("/problem/documents", test_problems);
+    g_test_add_func("/problem/told", test_told);
     return g_test_run();
 }

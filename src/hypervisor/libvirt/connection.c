@@ -101,7 +101,7 @@ transport_of(GUri *uri)
 static char *
 without_questions(GUri *uri, const char *transport, const char *text)
 {
-    if (!g_str_equal(transport, "ssh") || (g_uri_get_query(uri) && strstr(g_uri_get_query(uri), "no_tty")))
+    if (!g_str_equal(transport, "ssh"))
         return g_strdup(text);
     return g_strdup_printf("%s%sno_tty=1", text, g_uri_get_query(uri) ? "&" : "?");
 }
