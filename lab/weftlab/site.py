@@ -51,7 +51,7 @@ class Site:
         """opensm by weft's plugin; without the plugin a fake, whose partitions are files."""
         if self.lab.tools.plugin:
             return {"fabrics": [{"name": "ib0", "manager": {"driver": "opensm", "managers": [str(self.lab.fabric.socket)]}}]}
-        return {"fabric": {"driver": "fake", "world": str(self.folder / "fabric")}}
+        return {"fabrics": [{"name": "ib0", "manager": {"driver": "fake", "world": str(self.folder / "fabric" / "ib0")}}]}
 
     def configuration(self):
         plan, guest = self.lab.plan, self.lab.tools.guest

@@ -5,7 +5,11 @@
 gboolean
 weft_handle_version(WeftRequest *request, GError **error)
 {
-    json_t *body = json_pack("{s:s, s:s, s:s}", "name", "weft", "version", WEFT_VERSION, "api", "v1");
+    const GPtrArray *fakes = request->options->fakes;
+    json_t *names = json_array();
+    for (guint i = 0; fakes && i < fakes->len; i++)
+        json_array_append_new(names, json_string(fakes->pdata[i]));
+    json_t *body = json_pack("{s:s, s:s, s:s, s:o}", "name", "weft", "version", WEFT_VERSION, "api", "v1", "fakes", names);
     return weft_request_reply(request, weft_reply_new(200, body));
 }
 

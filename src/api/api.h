@@ -35,6 +35,7 @@ typedef struct WeftApiOptions {
     gboolean check_images;      /* refuse a cluster whose image is not known: a real node starts from one, a fake from none */
     WeftBackupSite backup;      /* what backups are made of; without a store they are UNAVAILABLE */
     const char *run;            /* this start of weftd: an operator's wish to take a host is for it alone */
+    GPtrArray *fakes;           /* char *, what is not real here, for whoever asks for the version; NULL: nothing */
     WeftGate *gate;             /* to nodes and hosts, borrowed; NULL: whoever asks for it is told that it is UNAVAILABLE */
     /* Of new tenants, where they name none. */
     guint64 quotas[WEFT_QUOTAS];

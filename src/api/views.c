@@ -149,7 +149,7 @@ progress_view(const WeftCluster *cluster, const WeftClusterStatus *status, gbool
     json_t *view = json_pack("{s:s, s:o, s:o, s:s?, s:o, s:o, s:i, s:i}", "phase", weft_cluster_phase_words[status->phase],
                              "reason", text_view(status->reason), "since", time_view(status->since), "fabric",
                              status->fabric ? status->fabric : cluster->fabric, "partition",
-                             status->pkey ? hex_view(status->pkey, 4) : json_null(), "vxlan",
+                             status->pkey && !status->unmanaged ? hex_view(status->pkey, 4) : json_null(), "vxlan",
                              status->pkey ? json_integer(status->vxlan) : json_null(), "nodes", (int)status->nodes, "ready",
                              (int)status->ready);
     json_object_set_new(view, "sl", json_integer(status->sl));

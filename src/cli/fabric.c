@@ -102,7 +102,13 @@ print_manager(json_t *report)
     g_autofree char *trouble = weft_cli_field(report, "trouble");
     json_t *manager = json_object_get(report, "manager");
     if (!json_is_object(manager)) {
-        printf("fabric %s: the manager does not answer: %s\n", name, trouble);
+        printf("fabric %s: no manager answers: %s\n", name, trouble);
+        return;
+    }
+    if (g_strcmp0(json_string_value(json_object_get(manager, "way")), "none") == 0) {
+        printf("fabric %s: nobody manages it (driver none): no partition is programmed, and nodes get no port of it;\n"
+               "  clusters use the path bridge, where their VXLANs keep them apart\n",
+               name);
         return;
     }
     g_autofree char *version = weft_cli_field(manager, "version"), *way = weft_cli_field(manager, "way");

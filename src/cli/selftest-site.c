@@ -84,16 +84,31 @@ choose_named(json_t *all, const char *list, json_t *chosen, GError **error)
     return wanted != NULL;
 }
 
-static void
-settle_path(WeftSelftest *test)
+/* Does somebody program the partitions that functions need? */
+static gboolean
+is_managed(WeftSelftest *test, gboolean *ret_managed, GError **error)
+{
+    const char *name = json_string_value(json_object_get(json_array_get(test->hosts, 0), "fabric"));
+    g_autofree char *path = weft_client_path("/v1/fabrics", name);
+    json_auto_t *fabric = weft_client_get(test->cli->client, path, error);
+    const char *way = json_string_value(json_object_get(json_object_get(fabric, "manager"), "way"));
+    *ret_managed = g_strcmp0(way, "none") != 0;
+    return fabric != NULL;
+}
+
+static gboolean
+settle_path(WeftSelftest *test, GError **error)
 {
     gboolean all = TRUE;
     size_t i;
     json_t *host;
     json_array_foreach (test->hosts, i, host)
         all &= has_functions(host);
+    if (all && !test->wish->path && !is_managed(test, &all, error))
+        return FALSE;
     test->path = test->wish->path ? test->wish->path : all ? "sriov" : "bridge";
     test->functions = strcmp(test->path, "bridge") != 0;
+    return TRUE;
 }
 
 gboolean
@@ -114,7 +129,7 @@ weft_site_choose(WeftSelftest *test, GError **error)
         g_ptr_array_add(list, (gpointer)json_string_value(json_object_get(host, "name")));
     g_ptr_array_add(list, NULL);
     test->hostlist = weft_hostlist_fold((const char *const *)list->pdata);
-    settle_path(test);
+    ok = ok && settle_path(test, error);
     json_decref(all);
     return ok;
 }

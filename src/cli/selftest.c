@@ -102,7 +102,7 @@ why_not(const WeftSelftest *test, const Check *check)
     if (is_unwanted(test, check))
         return "as wished (--skip)";
     if ((check->needs & NEEDS_FUNCTIONS) && !test->functions)
-        return test->wish->path ? "path bridge has no devices of the hosts" : "the hosts have no virtual functions";
+        return test->wish->path ? "path bridge has no devices of the hosts" : "the hosts have no virtual functions to give";
     if ((check->needs & NEEDS_TWO_HOSTS) && json_array_size(test->hosts) < 2)
         return "it takes two hosts";
     return NULL;

@@ -124,6 +124,16 @@ print_clone(json_t *clone)
                g_strdup_printf("%s%s%s%s", of, one ? ", node " : "", one ? node : "", json_is_number(paused) ? still : ""));
 }
 
+/* A cluster that is placed and has none is on a fabric that nobody manages. */
+static char *
+tell_partition(json_t *cluster)
+{
+    gint64 vxlan = weft_cli_number(cluster, "vxlan");
+    if (json_is_string(json_object_get(cluster, "partition")) || vxlan <= 0)
+        return weft_cli_field(cluster, "partition");
+    return g_strdup_printf("none: its fabric has no manager, VXLAN %" G_GINT64_FORMAT " keeps it apart", vxlan);
+}
+
 static void
 print_cluster(json_t *cluster)
 {
@@ -141,7 +151,7 @@ print_cluster(json_t *cluster)
     print_line("ready", g_strdup_printf("%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT, weft_cli_number(cluster, "ready"),
                                         weft_cli_number(cluster, "count")));
     print_line("fabric", weft_cli_field(cluster, "fabric"));
-    print_line("partition", weft_cli_field(cluster, "partition"));
+    print_line("partition", tell_partition(cluster));
     print_bandwidth(cluster);
     print_wish(cluster);
     print_walltime(cluster);

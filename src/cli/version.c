@@ -16,6 +16,14 @@ run_version(WeftCli *cli, char **args, GError **error)
     g_autofree char *number = weft_cli_field(version, "version");
     g_autofree char *api = weft_cli_field(version, "api");
     printf("weftd %s, API %s, at %s\n", number, api, weft_client_url(cli->client));
+    size_t i;
+    json_t *fake;
+    json_array_foreach (json_object_get(version, "fakes"), i, fake) {
+        g_autofree char *name = weft_cli_clean(json_string_value(fake));
+        printf("%s%s", i ? ", " : "this weftd is for tests, not real are: ", name);
+    }
+    if (i > 0)
+        putchar('\n');
     json_decref(version);
     return TRUE;
 }

@@ -45,6 +45,8 @@ check_functions(json_t *checks, const char *check, const WeftFabricFacts *facts)
 void
 weft_doctor_manager(json_t *checks, const WeftFabricFacts *facts)
 {
+    if (facts->management != WEFT_FABRIC_MANAGED)
+        return;
     g_autofree char *check = g_strdup_printf("manager of %s", facts->fabric);
     if (!facts->manager) {
         weft_doctor_add(checks, check, WEFT_HEALTH_FAIL, "look whether opensm runs there, and whether weft's plugin is loaded",

@@ -8,6 +8,7 @@
 
 typedef struct WeftFabricFacts {
     const char *fabric;
+    WeftFabricManagement management;
     json_t *manager;     /* weft_report_manager(); NULL: it did not answer */
     char *trouble;       /* why not, or why there is no map of it; NULL: none */
     const char *source;  /* of the map: "manager", "import"; NULL: there is no map */

@@ -361,6 +361,7 @@ weft_view_new(WeftControl *control, WeftViewKind kind, const char *fabric, WeftV
                         .viewed = viewed,
                         .data = data };
     view->facts.fabric = view->fabric;
+    view->facts.management = driver->ops->management;
     if (kind == WEFT_VIEW_HEALTH)
         read_options(view);
     view->timer = g_timeout_add((guint)(control->options.list_deadline / 1000), deadline_passed, view);

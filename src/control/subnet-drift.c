@@ -17,7 +17,10 @@ void
 weft_subnets_expect(WeftSubnets *subnets, const char *fabric, WeftPartition *partition)
 {
     WeftSubnet *subnet = weft_subnet_find(subnets, fabric);
-    g_hash_table_insert(subnet->expected, GUINT_TO_POINTER(partition->pkey), partition);
+    if (subnet->driver->ops->management == WEFT_FABRIC_MANAGED)
+        g_hash_table_insert(subnet->expected, GUINT_TO_POINTER(partition->pkey), partition);
+    else
+        weft_partition_free(partition);
 }
 
 /* Of its name, its service level and its members, in whatever order: what keeps clusters apart. */

@@ -2,10 +2,16 @@
 
 #include "doctor.h"
 #include "failpoint.h"
+#include "none-fabric.h"
 
 #define NO_VIRTUAL                                                                                                             \
     "virtual functions of mlx5 are ports of their own, and its subnet manager does not program such; take --path passthrough " \
     "or --path bridge, or have the site run a manager with virtualization"
+
+#define NO_DEVICES                                                                                                             \
+    "it has no subnet manager (driver none in weft.yaml), and nobody would keep clusters apart on its ports; take --path "     \
+    "bridge, or have the site name a manager"
+#define UNNAMED "weft.yaml names no manager of it, and until it does the fabric is left as it is"
 
 /* --- who rules --- */
 
@@ -70,7 +76,11 @@ void
 weft_subnet_tell_fleet(WeftSubnet *subnet)
 {
     WeftFleetFabric told = { .pkeys = room_in(subnet, subnet->fabric->port_pkeys) };
-    if (!subnet->manager)
+    if (subnet->driver->ops->management == WEFT_FABRIC_UNNAMED)
+        told.closed = g_strdup(UNNAMED);
+    else if (subnet->driver->ops->management == WEFT_FABRIC_UNMANAGED)
+        told.no_devices = g_strdup(NO_DEVICES);
+    else if (!subnet->manager)
         told.closed = g_strdup("its subnet manager has not answered yet");
     else if (!subnet->manager->virtualization)
         told.no_virtual = g_strdup(NO_VIRTUAL);
@@ -113,13 +123,20 @@ static void
 examine_manager(const WeftSubnet *subnet, const char *check, json_t *checks)
 {
     const WeftManager *manager = subnet->manager;
-    if (subnet->trouble || !manager)
+    if (subnet->driver->ops->management == WEFT_FABRIC_UNNAMED)
+        weft_doctor_add(checks, check, WEFT_HEALTH_FAIL, WEFT_FABRIC_NAME_MANAGER, "it is held: " UNNAMED);
+    else if (subnet->driver->ops->management == WEFT_FABRIC_UNMANAGED)
+        weft_doctor_add(checks, check, WEFT_HEALTH_OK, NULL,
+                        "driver none: no partition is programmed, and nodes get no port of it; clusters use the path bridge, "
+                        "where their VXLANs keep them apart");
+    else if (subnet->trouble || !manager)
         weft_doctor_add(checks, check, WEFT_HEALTH_FAIL, "look whether its subnet manager runs", "%s",
                         subnet->trouble ? subnet->trouble : "its subnet manager has not answered yet");
     else if (g_str_equal(subnet->driver->ops->name, "fake"))
         weft_doctor_add(
             checks, check, WEFT_HEALTH_WARN,
-            "give it a manager in weft.yaml; the path bridge needs none: its clusters are kept apart by their VXLANs",
+            "for tests only: name its manager in weft.yaml, or driver none, where clusters use the path bridge and their "
+            "VXLANs keep them apart",
             "driver fake: partitions are written to files, and no subnet manager is told of them");
     else if (!manager->master)
         weft_doctor_add(checks, check, WEFT_HEALTH_FAIL, "list the machine of the master among managers in weft.yaml",
@@ -183,7 +200,7 @@ weft_subnet_examine(const WeftSubnet *subnet, json_t *checks)
     examine_ports(subnet, check, checks);
     examine_held(subnet, check, checks);
     weft_subnet_examine_inherited(subnet, check, checks);
-    if (subnet->manager && !subnet->manager->enforces)
+    if (subnet->driver->ops->management == WEFT_FABRIC_MANAGED && subnet->manager && !subnet->manager->enforces)
         weft_doctor_add(checks, check, WEFT_HEALTH_WARN, "let opensm enforce partitions at switches: part_enforce both",
                         "switches do not check partitions: only the hosts' own ports keep clusters apart");
 }

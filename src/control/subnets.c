@@ -21,6 +21,12 @@ weft_subnets_has_manager(const WeftSubnets *subnets, const char *name)
     return weft_subnet_find(subnets, name)->manager != NULL;
 }
 
+WeftFabricManagement
+weft_subnets_management(const WeftSubnets *subnets, const char *name)
+{
+    return weft_subnet_find(subnets, name)->driver->ops->management;
+}
+
 WeftFabricDriver *
 weft_subnets_driver(const WeftSubnets *subnets, const char *name)
 {

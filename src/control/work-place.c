@@ -120,6 +120,7 @@ static void
 set_pkey(WeftWork *work, guint pkey)
 {
     work->status->pkey = pkey;
+    work->status->unmanaged = weft_subnets_management(work->control->subnets, work->status->fabric) == WEFT_FABRIC_UNMANAGED;
     work->status->vxlan = weft_subnets_fabric(work->control->subnets, work->status->fabric)->vxlan_base + pkey;
     work->pkey_new = TRUE;
 }

@@ -536,8 +536,12 @@ phase_message(const WeftWork *work)
     g_autofree char *wished = weft_text_count(weft_cluster_count(work->cluster), "node");
     switch (status->phase) {
     case WEFT_CLUSTER_PLACED:
+        if (status->unmanaged)
+            return g_strdup_printf("%s placed on fabric %s, which nobody manages", nodes, status->fabric);
         return g_strdup_printf("%s placed, partition 0x%04x of fabric %s", nodes, status->pkey, status->fabric);
     case WEFT_CLUSTER_STARTING:
+        if (status->unmanaged)
+            return g_strdup_printf("no partition is programmed, starting %s on VXLAN %u", nodes, status->vxlan);
         return g_strdup_printf("partition 0x%04x is wired, starting %s", status->pkey, nodes);
     case WEFT_CLUSTER_READY:
         return g_strdup_printf("%s ready", wished);

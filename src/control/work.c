@@ -263,6 +263,21 @@ hear_of_bereft(WeftWork *work)
     g_hash_table_remove_all(work->bereft);
 }
 
+/* weft.yaml gave its fabric a manager, who has to be told of the cluster, or took it away. */
+static void
+follow_manager(WeftWork *work)
+{
+    WeftClusterStatus *status = work->status;
+    if (!status || !status->pkey)
+        return;
+    WeftFabricManagement management = weft_subnets_management(work->control->subnets, status->fabric);
+    gboolean unmanaged = management == WEFT_FABRIC_UNMANAGED;
+    if (management == WEFT_FABRIC_UNNAMED || status->unmanaged == unmanaged)
+        return;
+    status->unmanaged = unmanaged;
+    work->rewire = work->status_dirty = TRUE;
+}
+
 static void
 hear_reports(WeftWork *work)
 {
@@ -277,6 +292,7 @@ hear_reports(WeftWork *work)
             weft_work_set_phase(work, item, WEFT_NODE_FAILED, reason, NULL);
     }
     g_hash_table_remove_all(work->gone);
+    follow_manager(work);
     if (work->rewire && work->status && work->status->generation == work->status->wired) {
         work->status->generation++;
         work->status_dirty = TRUE;

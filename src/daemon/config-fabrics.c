@@ -4,11 +4,14 @@
 #include "fake-fabric.h"
 #include "fields.h"
 #include "file.h"
+#include "none-fabric.h"
 
+#define FAKE_WORLDS "/var/lib/weft/fake/fabric"
 #define MANAGERS_MAX 8
 #define KEY_FILE_MAX 4096
 
-static const char *const drivers[] = { "fake", "opensm", NULL };
+/* From WEFT_MANAGER_OPENSM on. */
+static const char *const drivers[] = { "opensm", "none", "fake", NULL };
 
 void
 weft_config_manager_free(WeftConfigManager *manager)
@@ -92,6 +95,13 @@ check_opensm(WeftFields *f, const WeftConfigManager *manager)
         weft_fields_fail(f, "driver", "%s", error->message);
 }
 
+static void
+read_fake(WeftFields *f, WeftConfigManager *manager)
+{
+    const char *world = read_path(f, "world");
+    manager->world = world ? g_strdup(world) : g_build_filename(FAKE_WORLDS, manager->fabric, NULL);
+}
+
 static WeftConfigManager *
 read_manager(const WeftFabric *fabric, json_t *json, const char *where, GError **error)
 {
@@ -103,26 +113,56 @@ read_manager(const WeftFabric *fabric, json_t *json, const char *where, GError *
     manager->options.pool = weft_fabric_pkeys(fabric);
     WeftFields f;
     weft_fields_begin(&f, json, "%s.manager", where);
-    manager->opensm = weft_fields_word(&f, "driver", drivers, -1) == 1;
-    manager->options_file = read_path(&f, "options_file");
-    if (manager->opensm) {
+    manager->driver = WEFT_MANAGER_OPENSM + (WeftManagerDriver)weft_fields_word(&f, "driver", drivers, -1);
+    if (manager->driver != WEFT_MANAGER_NONE)
+        manager->options_file = read_path(&f, "options_file");
+    if (manager->driver == WEFT_MANAGER_OPENSM) {
         read_opensm(&f, manager);
         check_opensm(&f, manager);
-    } else {
-        manager->world = g_strdup(read_path(&f, "world"));
+    } else if (manager->driver == WEFT_MANAGER_FAKE) {
+        read_fake(&f, manager);
     }
     return weft_fields_end(&f, error) ? g_steal_pointer(&manager) : NULL;
 }
 
 WeftFabricDriver *
-weft_config_make_fabric(const WeftConfigManager *manager, const WeftPkeys *pkeys, const char *world, GError **error)
+weft_config_make_fabric(const WeftConfigManager *manager, const WeftPkeys *pkeys, GError **error)
 {
     WeftOpensmOptions options = manager->options;
     options.pkeys = *pkeys;
-    if (manager->opensm)
+    switch (manager->driver) {
+    case WEFT_MANAGER_OPENSM:
         return weft_fabric_opensm_new(&options, error);
-    g_autofree char *below = g_build_filename(world, manager->fabric, NULL);
-    return weft_fabric_fake_new(manager->world ? manager->world : below, pkeys, error);
+    case WEFT_MANAGER_FAKE:
+        return weft_fabric_fake_new(manager->world, pkeys, error);
+    case WEFT_MANAGER_NONE:
+        return weft_fabric_none_new(manager->fabric, WEFT_FABRIC_UNMANAGED, pkeys);
+    default:
+        return weft_fabric_none_new(manager->fabric, WEFT_FABRIC_UNNAMED, pkeys);
+    }
+}
+
+gboolean
+weft_config_lacks_manager(const WeftConfigManager *manager, GError **error)
+{
+    return weft_error_refuse(error, WEFT_ERROR_INVALID, "fabrics: \"%s\" has no manager; " WEFT_FABRIC_NAME_MANAGER,
+                             manager->fabric);
+}
+
+gboolean
+weft_config_check_managers(const GPtrArray *fabrics, const GPtrArray *managers, GError **error)
+{
+    for (guint i = 0; i < fabrics->len; i++) {
+        const WeftFabric *fabric = fabrics->pdata[i];
+        if (((const WeftConfigManager *)managers->pdata[i])->driver != WEFT_MANAGER_NONE)
+            continue;
+        if (fabric->shared->len || fabric->qos.n)
+            return weft_error_refuse(error, WEFT_ERROR_INVALID,
+                                     "fabrics: \"%s\" has %s, and with driver none nobody keeps that; leave it out, or name a "
+                                     "manager",
+                                     fabric->name, fabric->qos.n ? "lanes (qos)" : "shared partitions");
+    }
+    return TRUE;
 }
 
 /* --- entries --- */

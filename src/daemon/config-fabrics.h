@@ -8,11 +8,19 @@
 #include <glib.h>
 #include <jansson.h>
 
+/* What programs the partitions of a fabric. */
+typedef enum {
+    WEFT_MANAGER_UNNAMED, /* the file does not say */
+    WEFT_MANAGER_OPENSM,
+    WEFT_MANAGER_NONE,
+    WEFT_MANAGER_FAKE,
+} WeftManagerDriver;
+
 /* Who manages a fabric, and how weft speaks to it. */
 typedef struct WeftConfigManager {
     char *fabric;
-    gboolean opensm;           /* FALSE: the fake */
-    char *world;               /* of the fake; NULL: below that of all */
+    WeftManagerDriver driver;
+    char *world;               /* folder of the fake's world */
     const char *options_file;  /* its opensm.conf, where weftd can read it; NULL: not told. The json's */
     WeftOpensmOptions options; /* its texts are the json's */
     const char **sockets;      /* … and these too */
@@ -26,6 +34,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftConfigManager, weft_config_manager_free)
 gboolean weft_config_add_fabric(GPtrArray *fabrics, GPtrArray *managers, json_t *item, const char *where, GError **error);
 gboolean weft_config_add_shared(GPtrArray *fabrics, json_t *item, const char *where, GError **error);
 
-/* pkeys: the numbers that it may write. world: folder of the fakes of all fabrics. */
-WeftFabricDriver *
-weft_config_make_fabric(const WeftConfigManager *manager, const WeftPkeys *pkeys, const char *world, GError **error);
+/* Refuses what a fabric promises that has no manager to keep it. fabrics: WeftFabric, in order of the managers. */
+gboolean weft_config_check_managers(const GPtrArray *fabrics, const GPtrArray *managers, GError **error);
+/* Of a fabric whose manager the file does not name: what to write. FALSE. */
+gboolean weft_config_lacks_manager(const WeftConfigManager *manager, GError **error);
+
+/* pkeys: the numbers that it may write. */
+WeftFabricDriver *weft_config_make_fabric(const WeftConfigManager *manager, const WeftPkeys *pkeys, GError **error);

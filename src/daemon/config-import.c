@@ -625,6 +625,25 @@ carry_out(Plan *plan, GError **error)
 }
 
 gboolean
+weft_config_check_new(const WeftConfig *config, WeftStore *store, GError **error)
+{
+    for (guint i = 0; i < config->managers->len; i++) {
+        const WeftConfigManager *manager = config->managers->pdata[i];
+        if (manager->driver != WEFT_MANAGER_UNNAMED)
+            continue;
+        g_autoptr(GError) failed = NULL;
+        g_autoptr(WeftRecord) known = weft_store_get(store, WEFT_KIND_FABRIC, manager->fabric, &failed);
+        if (failed) {
+            g_propagate_error(error, g_steal_pointer(&failed));
+            return FALSE;
+        }
+        if (!known)
+            return weft_config_lacks_manager(manager, error);
+    }
+    return TRUE;
+}
+
+gboolean
 weft_config_import(const WeftConfig *config, WeftStore *store, GError **error)
 {
     Plan plan = { .config = config, .store = store, .changes = g_array_new(FALSE, FALSE, sizeof(Change)) };

@@ -205,7 +205,6 @@ read_images(WeftFields *f, WeftConfig *config)
 }
 
 static const char *const hypervisor_drivers[] = { "libvirt", "fake", NULL };
-static const char *const fabric_drivers[] = { "fake", NULL };
 
 static void
 read_hypervisor(WeftFields *f, WeftConfig *config)
@@ -229,13 +228,6 @@ read_births(WeftFields *f, WeftConfig *config)
     g_autofree char *folder = g_path_get_dirname(config->store_path);
     if (!config->secret)
         config->secret = g_build_filename(folder, "secret", NULL);
-}
-
-static void
-read_fabric(WeftFields *f, WeftConfig *config)
-{
-    weft_fields_word(f, "driver", fabric_drivers, 0);
-    read_path(f, "world", &config->fabric_world);
 }
 
 static void
@@ -487,8 +479,8 @@ check(const WeftConfig *config, GError **error)
     if (!fabrics)
         return FALSE;
     g_autoptr(GHashTable) tenants = collect_names(config->tenants, "tenants", error);
-    return tenants && check_vxlans(config, error) && check_hosts(config, fabrics, error) &&
-           check_principals(config, tenants, error);
+    return tenants && weft_config_check_managers(config->fabrics, config->managers, error) && check_vxlans(config, error) &&
+           check_hosts(config, fabrics, error) && check_principals(config, tenants, error);
 }
 
 /* --- the whole --- */
@@ -517,7 +509,6 @@ read_all(WeftConfig *config, json_t *json, GError **error)
     read_section(&top, "paths", read_paths, config);
     read_section(&top, "queue", read_queue, config);
     read_section(&top, "hypervisor", read_hypervisor, config);
-    read_section(&top, "fabric", read_fabric, config);
     read_list(&top, "fabrics", FABRICS_MAX, add_fabric, config);
     if (config->fabrics->len == 0)
         add_default_fabric(config);
@@ -538,7 +529,6 @@ config_new(void)
     config->hypervisor = g_strdup(hypervisor_drivers[0]);
     config->libvirt = weft_libvirt_defaults;
     config->hypervisor_world = g_strdup(STATE_FOLDER "fake/hosts");
-    config->fabric_world = g_strdup(STATE_FOLDER "fake/fabric");
     config->control = weft_control_defaults;
     config->control.queue = weft_queue_defaults;
     config->api = weft_api_defaults;
@@ -583,7 +573,6 @@ weft_config_free(WeftConfig *config)
         config->hypervisor,
         config->hypervisor_world,
         config->hook,
-        config->fabric_world,
         (char *)config->api.socket_path,
         (char *)config->api.socket_group,
         (char *)config->api.tcp_address,

@@ -21,7 +21,6 @@ typedef struct WeftConfig {
     gboolean run_guests;    /* the fake's guests are answered by the guest program */
     char *hook;             /* the program that the fake runs as weft-hook; NULL: none */
     WeftLibvirtOptions libvirt;
-    char *fabric_world; /* folder of the fakes of fabrics without a manager of their own */
     WeftApiOptions api; /* its texts belong to the config */
     WeftControlOptions control;
     GPtrArray *fabrics;    /* WeftFabric */
@@ -36,6 +35,10 @@ typedef struct WeftConfig {
 WeftConfig *weft_config_load(const char *path, GError **error);
 void weft_config_free(WeftConfig *config);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftConfig, weft_config_free)
+
+/* Refuses a fabric that names no manager, unless the store has it from an older weft, where it needed none: that one is held
+ * until the file names one, and all else works. */
+gboolean weft_config_check_new(const WeftConfig *config, WeftStore *store, GError **error);
 
 /* Brings the store to what the file says: adds and changes what it describes, removes what it described before and no longer
  * does (a host with nodes or a tenant with clusters is refused, with the remedy). What came through the API is left alone; a

@@ -48,6 +48,7 @@ typedef struct Daemon {
     WeftHypervisor *hv;
     GHashTable *fabrics;       /* name to WeftFabricDriver */
     GHashTable *options_files; /* … to the path of its manager's opensm.conf */
+    GPtrArray *fakes;          /* char *, what is not real: "hosts", "fabric ib0" */
     char *discover;            /* the program */
     WeftControl *control;
     WeftApi *api;
@@ -60,6 +61,7 @@ daemon_clear(Daemon *self)
     weft_control_free(self->control);
     g_clear_pointer(&self->fabrics, g_hash_table_unref);
     g_clear_pointer(&self->options_files, g_hash_table_unref);
+    g_clear_pointer(&self->fakes, g_ptr_array_unref);
     g_free(self->discover);
     weft_hypervisor_free(self->hv);
     g_clear_pointer(&self->guest, g_bytes_unref);
@@ -170,19 +172,43 @@ add_retired(WeftStore *store, const char *fabric, WeftPkeys *pkeys, GError **err
     return records != NULL;
 }
 
+/* Nobody who reads the log, asks for the version or for a doctor's report takes a world in files for a site. */
+static void
+note_fakes(Daemon *self)
+{
+    WeftConfig *config = self->config;
+    self->fakes = config->api.fakes = g_ptr_array_new_with_free_func(g_free);
+    if (config->control.bare) {
+        g_warning("hypervisor.driver is fake, which is for tests: hosts are folders below %s, and no node runs",
+                  config->hypervisor_world);
+        g_ptr_array_add(self->fakes, g_strdup("hosts"));
+    }
+    for (guint i = 0; i < config->managers->len; i++) {
+        const WeftConfigManager *manager = config->managers->pdata[i];
+        if (manager->driver != WEFT_MANAGER_FAKE)
+            continue;
+        g_warning(
+            "the manager of fabric %s is fake, which is for tests: partitions are files below %s, and no subnet manager is "
+            "told of them",
+            manager->fabric, manager->world);
+        g_ptr_array_add(self->fakes, g_strdup_printf("fabric %s", manager->fabric));
+    }
+}
+
 static WeftFabricDriver *
 make_fabric(const Daemon *self, const WeftConfigManager *manager, const WeftFabric *fabric, GError **error)
 {
     WeftPkeys pkeys = weft_fabric_pkeys(fabric);
     if (!add_retired(self->store, fabric->name, &pkeys, error))
         return NULL;
-    return weft_config_make_fabric(manager, &pkeys, self->config->fabric_world, error);
+    return weft_config_make_fabric(manager, &pkeys, error);
 }
 
 static gboolean
 make_drivers(Daemon *self, GError **error)
 {
     WeftConfig *config = self->config;
+    note_fakes(self);
     for (gsize i = 0; i < G_N_ELEMENTS(hypervisors); i++)
         if (g_str_equal(hypervisors[i].name, config->hypervisor))
             self->hv = hypervisors[i].make(config, error);
@@ -246,8 +272,8 @@ daemon_start(Daemon *self, GError **error)
     if (!self->store || !weft_clock_watch_begin(self->store, config->control.clock_bound, error))
         return FALSE;
     self->site = weft_store_site(self->store, error);
-    if (!self->site || !begin_epoch(self, error) || !weft_config_import(config, self->store, error) ||
-        !load_births(self, error) || !make_drivers(self, error))
+    if (!self->site || !weft_config_check_new(config, self->store, error) || !begin_epoch(self, error) ||
+        !weft_config_import(config, self->store, error) || !load_births(self, error) || !make_drivers(self, error))
         return FALSE;
     config->control.site = self->site->id;
     g_message("store %s of site %s", config->store_path, self->site->id);
@@ -293,6 +319,9 @@ serve(const Options *options, GError **error)
     if (!daemon.config)
         return FALSE;
     if (options->check) {
+        for (guint i = 0; i < daemon.config->managers->len; i++)
+            if (((const WeftConfigManager *)daemon.config->managers->pdata[i])->driver == WEFT_MANAGER_UNNAMED)
+                return weft_config_lacks_manager(daemon.config->managers->pdata[i], error);
         printf("%s: %u hosts, %u tenants, %u principals: fine\n", options->config, daemon.config->hosts->len,
                daemon.config->tenants->len, daemon.config->principals->len);
         return TRUE;

@@ -340,6 +340,7 @@ weft_blocking_new(const WeftBlockingOps *ops, gpointer self, const WeftPkeys *pk
     Blocking *blocking = g_new0(Blocking, 1);
     blocking->ops = (WeftFabricDriverOps){
         .name = ops->name,
+        .management = ops->management,
         .apply = blocking_apply,
         .list = blocking_list,
         .greet = blocking_greet,

@@ -7,6 +7,7 @@
 /* thread: worker, unless it says otherwise; never two at once. Each ends soon after the cancellable was cancelled. */
 typedef struct WeftBlockingOps {
     const char *name;
+    WeftFabricManagement management;
     gboolean (*apply)(gpointer self, const WeftFabricChange *change, GCancellable *cancellable, GError **error);
     GPtrArray *(*list)(gpointer self, GCancellable *cancellable, GError **error);
     WeftManager *(*greet)(gpointer self, GCancellable *cancellable, GError **error);

@@ -1,5 +1,5 @@
-/* The seam to the subnet manager of a fabric. Implementations: fake (a world in files), opensm (by its plugin, by its
- * partitions file, or by a pool of partitions that are on every port already).
+/* The seam to the subnet manager of a fabric. Implementations: opensm (by its plugin, by its partitions file, or by a pool of
+ * partitions that are on every port already), none (nobody manages the fabric), and for tests fake (a world in files).
  *
  * thread: all calls on the main thread; they return at once, and their callback runs later on the main thread, also after a
  * cancellation. Errors as in hypervisor.h. */
@@ -42,7 +42,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftPortTable, weft_port_table_free)
 
 /* What the manager says of itself. */
 typedef struct WeftManager {
-    char *way;               /* "plugin", "file", "pool", "fake" */
+    char *way;               /* "plugin", "file", "pool", "none", "fake" */
     char *version;           /* "OpenSM 3.3.23" */
     char *where;             /* the machine or socket that answered; for people */
     gboolean master;         /* it rules the fabric just now */
@@ -83,8 +83,16 @@ typedef void (*WeftFabricMapped)(const WeftFabricMap *map, const GError *error, 
 typedef void (*WeftFabricVerified)(GPtrArray *tables, const GError *error, gpointer data);
 typedef void (*WeftFabricGreeted)(const WeftManager *manager, const GError *error, gpointer data);
 
+/* Who programs partitions there. */
+typedef enum {
+    WEFT_FABRIC_MANAGED,
+    WEFT_FABRIC_UNMANAGED, /* nobody, and the site says so: no port of it is given to nodes */
+    WEFT_FABRIC_UNNAMED,   /* the site does not say: the fabric is left as it is, and takes no nodes */
+} WeftFabricManagement;
+
 typedef struct WeftFabricDriverOps {
     const char *name;
+    WeftFabricManagement management;
     /* All of the change or nothing of it; ends when the ports have it. Idempotent. A number of another partition is CONFLICT,
      * one that is not among those that the driver was given is INVALID, and removing one that is not there is success. Takes
      * the change over. */

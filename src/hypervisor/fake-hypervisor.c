@@ -501,11 +501,23 @@ compare_domains(gconstpointer a, gconstpointer b)
     return strcmp((*(WeftDomain *const *)a)->name, (*(WeftDomain *const *)b)->name);
 }
 
+/* A real host that is described beside the fake driver is not taken for a folder: it does not come up. */
+static gboolean
+is_fake(const WeftHostAddress *host, GError **error)
+{
+    return !host->uri || g_str_has_prefix(host->uri, "fake://") ||
+           weft_error_refuse(
+               error, WEFT_ERROR_INVALID,
+               "host %s: URI \"%s\" is that of a real host, and hypervisor.driver is fake in weft.yaml, which is for "
+               "tests: write libvirt there, or fake://%s/ here",
+               host->name, host->uri, host->name);
+}
+
 static WeftContents *
 fake_list(WeftHypervisor *hv, const WeftHostAddress *address, GCancellable *cancellable, GError **error)
 {
     WeftFakeFolder host;
-    if (!weft_fake_pass(world_of(hv), address->name, "list", cancellable, error) ||
+    if (!is_fake(address, error) || !weft_fake_pass(world_of(hv), address->name, "list", cancellable, error) ||
         !weft_fake_folder_open_still(world_of(hv), address->name, WEFT_FAKE_DOMAINS, &host, error))
         return NULL;
     g_autoptr(WeftContents) contents = weft_contents_new();
@@ -546,7 +558,7 @@ fake_claim(WeftHypervisor *hv, const WeftHostAddress *host, const WeftOwner *cla
 {
     const char *world = ((WeftFakeHypervisor *)hv)->world;
     g_autofree char *path = g_build_filename(world, host->name, "owner", NULL);
-    return weft_fake_pass(world, host->name, "claim", cancellable, error) &&
+    return is_fake(host, error) && weft_fake_pass(world, host->name, "claim", cancellable, error) &&
            weft_owner_claim(path, claim, take, ret_verdict, ret_record, error);
 }
 

@@ -115,6 +115,7 @@ static const WeftCodecField status_fields[] = {
     WEFT_FIELD(WeftClusterStatus, pkey, UINT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, sl, UINT, WEFT_OPTIONAL, .max = WEFT_LANES_MAX),
     WEFT_FIELD(WeftClusterStatus, vxlan, UINT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftClusterStatus, unmanaged, BOOL, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, generation, UINT64, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, wired, UINT64, WEFT_OPTIONAL),
     WEFT_FIELD(WeftClusterStatus, next_serial, UINT, WEFT_OPTIONAL),

@@ -144,6 +144,7 @@ typedef struct WeftClusterStatus {
     guint pkey;         /* partition number, 0 until placed */
     guint sl;           /* service level of its lane; 0: best effort */
     guint vxlan;        /* its VXLAN id, which follows from the number and the fabric */
+    gboolean unmanaged; /* nobody programs partitions on its fabric: its number is that of its VXLAN alone */
     guint64 generation; /* of the partition's members: grows with each change */
     guint64 wired;      /* the generation that the fabric has confirmed */
     guint next_serial;  /* of the next node */

@@ -108,6 +108,7 @@ void
 weft_fabric_clear(WeftFleetFabric *fabric)
 {
     g_free(fabric->closed);
+    g_free(fabric->no_devices);
     g_free(fabric->no_virtual);
     g_free(fabric->no_lanes);
     g_clear_pointer(&fabric->ports, g_hash_table_unref);
@@ -122,6 +123,7 @@ weft_fabric_copy(const WeftFleetFabric *fabric)
 {
     WeftFleetFabric copy = *fabric;
     copy.closed = g_strdup(fabric->closed);
+    copy.no_devices = g_strdup(fabric->no_devices);
     copy.no_virtual = g_strdup(fabric->no_virtual);
     copy.no_lanes = g_strdup(fabric->no_lanes);
     GHashTable **tables[] = { &copy.ports, &copy.rates, &copy.leaves, &copy.switches };

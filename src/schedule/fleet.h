@@ -30,6 +30,7 @@ void weft_fleet_set_open(WeftFleet *fleet, const char *name, gboolean open);
 /* What a fabric's manager and ports mean for placement. A fabric of which nothing was told has no limits. */
 typedef struct WeftFleetFabric {
     char *closed;       /* why no node can be placed there now; NULL: one can */
+    char *no_devices;   /* why none of its ports can be given, as a function or whole; NULL: they can */
     char *no_virtual;   /* why virtual functions of mlx5, which are ports of their own, cannot be given; NULL: they can */
     guint pkeys;        /* clusters whose P_Keys a port has room for, where no more is known of it; 0: any number */
     GHashTable *ports;  /* port GUID (guint64 *) to the same number, of those of which it is known; NULL: of none */

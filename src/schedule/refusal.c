@@ -172,6 +172,8 @@ refuse_group(const WeftTrial *trial, const Lack *lack, GError **error)
     else if (room->hosts == 0)
         weft_error_refuse(error, WEFT_ERROR_EXHAUSTED,
                           "no host can take nodes now: none is up, open and has the wished labels on fabric %s", fabric);
+    else if (shape->rails > 0 && told->no_devices)
+        weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "fabric %s has no devices to give: %s", fabric, told->no_devices);
     else if (shape->path == WEFT_PATH_SRIOV && told->no_virtual && room->virtual && room->fit[WEFT_SCARCE_FUNCTIONS] == 0)
         weft_error_refuse(error, WEFT_ERROR_EXHAUSTED, "fabric %s has no virtual functions to give: %s", fabric,
                           told->no_virtual);

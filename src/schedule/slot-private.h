@@ -75,7 +75,7 @@ typedef struct WeftSlotHca {
     guint8 rail;
     guint8 vfs;
     guint8 free;      /* virtual functions */
-    guint8 named : 1; /* its port is known: else no partition could name it */
+    guint8 named : 1; /* a partition can name its port: that is known, and there is a manager */
     guint8 gives : 1; /* its virtual functions can be given at all */
 } WeftSlotHca;
 

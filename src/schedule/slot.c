@@ -83,7 +83,7 @@ weft_slot_told(WeftSlot *slot)
         gpointer places = told->ports ? g_hash_table_lookup(told->ports, &described->port_guid) : NULL;
         hca->places = places ? GPOINTER_TO_UINT(places) : told->pkeys;
         hca->rate = weft_fabric_rate(told, described);
-        hca->named = described->port_guid != 0;
+        hca->named = described->port_guid != 0 && !told->no_devices;
         /* Virtual functions of mlx5 are ports of their own, which not every manager programs. */
         hca->gives = hca->vfs > 0 && hca->named && !(described->driver == WEFT_HCA_MLX5 && told->no_virtual);
     }

@@ -58,7 +58,6 @@ def default_config(root, hosts=4):
     return {
         "store": {"path": str(root / "weft.db"), "reserve": "64K"},  # copied with the store
         "hypervisor": {"driver": "fake", "world": str(root / "hosts")},
-        "fabric": {"driver": "fake", "world": str(root / "fabric")},
         "api": {"socket": str(root / "weft.sock"), "requests_per_second": 100000, "requests_burst": 100000, "processor_per_tenant": 100},
         "control": {
             "backoff_base": "20ms",
@@ -203,7 +202,8 @@ class Weft:
                 self.config.setdefault(section, {}).update(values)
             else:
                 self.config[section] = values
-        self.world = World(self.root / "hosts", self.root / "fabric")
+        self.fabric_world = self.root / "fabric"
+        self.world = World(self.root / "hosts", self.fabric_world)
         self.process = None
         self.prefix = []  # of weftd's command: what brings it elsewhere
         self.messages = ""  # that it logs beside the usual: "all"
@@ -280,8 +280,15 @@ class Weft:
         path.write_text(f"{seconds} {boot}" if boot else f"{seconds}", encoding="utf-8")
         path.rename(self.root / "clock")
 
+    def _fabric(self, description):
+        """With a fake manager, where it does not say what it has; None: it has none, and does not say so."""
+        fake = {"driver": "fake", "world": str(self.fabric_world / description["name"])}
+        whole = {"manager": fake} | description
+        return {field: value for field, value in whole.items() if value is not None}
+
     def write_config(self):
-        (self.root / "weft.yaml").write_text(json.dumps(self.config, indent=1), encoding="utf-8")
+        config = self.config | {"fabrics": [self._fabric(description) for description in self.config["fabrics"]]}
+        (self.root / "weft.yaml").write_text(json.dumps(config, indent=1), encoding="utf-8")
 
     def serves(self):
         with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:

@@ -108,8 +108,7 @@ def copy_on_the_fabric(weft, request):
     """A copy of the stopped site's store that has the same fabric, and hosts of its own."""
     other = weft.clone()
     request.addfinalizer(other.remove)
-    other.config["fabric"]["world"] = weft.config["fabric"]["world"]
-    other.world.fabric = weft.world.fabric
+    other.fabric_world = other.world.fabric = weft.fabric_world
     return other
 
 
@@ -177,12 +176,12 @@ def test_who_has_its_hosts_goes_on_after_somebody_elses_change(site, settle):
 
 def test_two_sites_on_one_fabric(site):
     """Each has numbers and hosts of its own, and neither locks the other out."""
-    def fabric(prefix, first, last):
-        return [{"name": "ib0", "guid_prefix": prefix, "pkey_first": first, "pkey_last": last}]
+    def fabric(prefix, first, last, **changes):
+        return [{"name": "ib0", "guid_prefix": prefix, "pkey_first": first, "pkey_last": last} | changes]
 
     one = site(hosts=2, changes={"fabrics": fabric("0x02c9010000000000", "0x1000", "0x10ff")})
-    two = site(hosts=0, changes={"fabrics": fabric("0x02c9020000000000", "0x1100", "0x11ff"), "hosts": [host("n7"), host("n8")],
-                                 "fabric": {"driver": "fake", "world": one.config["fabric"]["world"]}})
+    shared = {"driver": "fake", "world": str(one.fabric_world / "ib0")}
+    two = site(hosts=0, changes={"fabrics": fabric("0x02c9020000000000", "0x1100", "0x11ff", manager=shared), "hosts": [host("n7"), host("n8")]})
     for name in ("first", "second"):
         for weft in (one, two):
             weft.client.create(name, 1, path="sriov")

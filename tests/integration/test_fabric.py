@@ -94,7 +94,7 @@ def test_a_manager_that_does_not_answer(weft):
     weft.world.fabric_fault("fail greet 0 nobody there", "fail map 0 nobody there")
     report = weft.client.get("/v1/fabrics/ib0")
     assert report["manager"] is None and report["source"] is None and "nobody there" in report["trouble"]
-    assert "does not answer" in weft.cli("fabric", "show").stdout
+    assert "no manager answers" in weft.cli("fabric", "show").stdout
     weft.world.fabric_fault("fail list 0 nobody there")
     answer = weft.client.request("GET", "/v1/fabrics/ib0/partitions")
     assert answer.status == 503 and "nobody there" in answer.text

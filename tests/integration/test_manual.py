@@ -43,7 +43,7 @@ def test_example_has_no_other_options():
 
 
 def test_smallest_file_of_the_manual(tmp_path):
-    text = re.search(r"^\.Bd -literal -offset indent\n(hosts:.*?)\.Ed", PAGE, re.M | re.S)[1]
+    text = re.search(r"^\.Bd -literal -offset indent\n(fabrics:.*?)\.Ed", PAGE, re.M | re.S)[1]
     (tmp_path / "weft.yaml").write_text(text, encoding="utf-8")
     done = check(tmp_path / "weft.yaml")
     assert (done.returncode, done.stderr) == (0, "")

@@ -51,6 +51,7 @@ copy_fabric(const WeftFleetFabric *told)
 {
     WeftFleetFabric copy = *told;
     copy.closed = g_strdup(told->closed);
+    copy.no_devices = g_strdup(told->no_devices);
     copy.no_virtual = g_strdup(told->no_virtual);
     copy.no_lanes = g_strdup(told->no_lanes);
     copy.ports = copy_ports(told->ports, copy_number, NULL);

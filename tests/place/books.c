@@ -23,6 +23,7 @@ fabric_free(gpointer data)
 {
     WeftFleetFabric *fabric = data;
     g_free(fabric->closed);
+    g_free(fabric->no_devices);
     g_free(fabric->no_virtual);
     g_free(fabric->no_lanes);
     g_clear_pointer(&fabric->ports, g_hash_table_unref);
@@ -206,10 +207,17 @@ found_gpu(const BookHost *host, const char *name)
 }
 
 gboolean
+books_gives_port(const Books *books, const BookHost *host, guint hca)
+{
+    return hca_of(host, hca)->port_guid && !books_told(books, host)->no_devices;
+}
+
+gboolean
 books_gives_functions(const Books *books, const BookHost *host, guint hca)
 {
     const WeftHca *it = hca_of(host, hca);
-    return it->vfs && it->port_guid && !(it->driver == WEFT_HCA_MLX5 && books_told(books, host)->no_virtual);
+    return it->vfs && books_gives_port(books, host, hca) &&
+           !(it->driver == WEFT_HCA_MLX5 && books_told(books, host)->no_virtual);
 }
 
 static char *
@@ -318,7 +326,7 @@ sum_up(const Books *books, const Count *count)
             room->vfs[h] += found && vf < found->vfs && !count->whole[h] && !count->vf[h][vf];
         }
         room->vfs[h] = books_gives_functions(books, host, h) ? room->vfs[h] : 0;
-        room->whole[h] = found && hca_of(host, h)->port_guid && !touched;
+        room->whole[h] = found && books_gives_port(books, host, h) && !touched;
     }
     for (guint i = 0; i < host->host->gpus->len; i++)
         room->gpus[i] = !count->gpu[i] && found_gpu(host, ((const WeftGpu *)host->host->gpus->pdata[i])->name);

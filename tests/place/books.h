@@ -59,6 +59,8 @@ char *books_count(const Books *books, const BookHost *host, BookRoom *ret_room);
 const char *books_leaf(const Books *books, const BookHost *host);
 /* What is known of its fabric; never NULL. */
 const WeftFleetFabric *books_told(const Books *books, const BookHost *host);
+/* Can a partition name the port of this HCA, so that it can be given? */
+gboolean books_gives_port(const Books *books, const BookHost *host, guint hca);
 /* Can functions of this HCA be given, now or when they are free? */
 gboolean books_gives_functions(const Books *books, const BookHost *host, guint hca);
 /* Has the HCA's port the cluster's P_Key, or room for it? */

@@ -222,6 +222,7 @@ random_fabric(const Books *books, const char *fabric, guint leaves, guint32 seed
     WeftFleetFabric *told = g_new0(WeftFleetFabric, 1);
     told->closed = chance(dice, 2) ? g_strdup("it is to be so") : NULL;
     told->no_virtual = chance(dice, 4) ? g_strdup("the manager cannot") : NULL;
+    told->no_devices = chance(dice, 4) ? g_strdup("nobody manages it") : NULL;
     told->pkeys = chance(dice, 60) ? 0 : 1 + pick(dice, 4);
     told->ports = chance(dice, 15) ? new_ports(NULL) : NULL;
     told->leaves = new_ports(g_free);

@@ -86,7 +86,7 @@ check_devices(const Look *look)
         guint hca = seat->hca[rail];
         if (hca >= look->host->host->hcas->len || (seat->vf[rail] < 0) != (look->path == WEFT_PATH_PASSTHROUGH))
             return WRONG("HCA %u, function %d with path %u", hca, seat->vf[rail], look->path);
-        if (!is_there(look->host, hca, seat->vf[rail]) || !hca_of(look->host, hca)->port_guid ||
+        if (!is_there(look->host, hca, seat->vf[rail]) || !books_gives_port(look->books, look->host, hca) ||
             (seat->vf[rail] >= 0 && !books_gives_functions(look->books, look->host, hca)))
             return WRONG("function %d of HCA %u cannot be given", seat->vf[rail], hca);
     }

@@ -92,8 +92,7 @@ describe_options(const WeftConfig *config)
                              c->still_deadline,    c->clock_bound,      c->ended_age,      a->token_lifetime,
                              a->token_lifetime_max };
     GString *text = g_string_new(NULL);
-    g_string_printf(text, "%s %s %s %s", config->store_path, config->hypervisor, config->hypervisor_world,
-                    config->fabric_world);
+    g_string_printf(text, "%s %s %s", config->store_path, config->hypervisor, config->hypervisor_world);
     g_string_append_printf(text, "\n%s %s %s %s %s %u %u %u %u %u %u", a->socket_path, a->socket_group, a->tcp_address,
                            a->tls_certificate, a->tls_key, a->connections, a->connections_per_address, a->body_max,
                            a->requests_per_second, a->requests_burst, a->streams);
@@ -122,14 +121,19 @@ managers_are_read(void)
         "  - { name: ib1, vxlan_base: 50000, manager: { driver: opensm, way: file, partitions_file: /s/partitions.conf,\n"
         "      pid_file: /s/pid, m_key_file: %s, device: mlx4_0, port: 2 } }\n"
         "  - { name: ib2, vxlan_base: 90000, manager: { driver: fake, world: /s/ib2 } }\n"
-        "  - { name: ib3, vxlan_base: 130000 }\n"
+        "  - { name: ib3, vxlan_base: 130000, manager: { driver: none } }\n"
+        "  - { name: ib4, vxlan_base: 170000, manager: { driver: fake } }\n"
+        "  - { name: ib5, vxlan_base: 210000 }\n"
         "shared: [ { name: storage, pkey: '0x7001', servers: ['0x0002c90300000101'] },\n"
         "          { name: storage, fabric: ib1, pkey: '0x7002', clusters: full, tenants: [acme] } ]\n",
         key);
     g_autoptr(WeftConfig) config = load_text(folder, text, &error);
     g_assert_no_error(error);
     const WeftConfigManager *plugin = config->managers->pdata[0], *file = config->managers->pdata[1];
-    g_assert_true(plugin->opensm && file->opensm);
+    static const WeftManagerDriver drivers[] = { WEFT_MANAGER_OPENSM, WEFT_MANAGER_OPENSM, WEFT_MANAGER_FAKE,
+                                                 WEFT_MANAGER_NONE,   WEFT_MANAGER_FAKE,   WEFT_MANAGER_UNNAMED };
+    for (guint i = 0; i < G_N_ELEMENTS(drivers); i++)
+        g_assert_cmpint(((const WeftConfigManager *)config->managers->pdata[i])->driver, ==, drivers[i]);
     g_assert_cmpint(plugin->options.way, ==, WEFT_OPENSM_PLUGIN);
     g_assert_cmpstr(plugin->options.managers[1], ==, "ssh://weft@sm2/run/weft-opensm.sock");
     g_assert_null(plugin->options.managers[2]);
@@ -140,7 +144,7 @@ managers_are_read(void)
     g_assert_cmpuint(file->options.m_key, ==, 0x0123456789abcdef);
     g_assert_cmpuint(file->options.port, ==, 2);
     g_assert_cmpstr(((WeftConfigManager *)config->managers->pdata[2])->world, ==, "/s/ib2");
-    g_assert_false(((WeftConfigManager *)config->managers->pdata[3])->opensm);
+    g_assert_cmpstr(((WeftConfigManager *)config->managers->pdata[4])->world, ==, "/var/lib/weft/fake/fabric/ib4");
     const WeftShared *first = weft_fabric_shared(config->fabrics->pdata[0], "storage");
     const WeftShared *second = weft_fabric_shared(config->fabrics->pdata[1], "storage");
     g_assert_cmpuint(weft_shared_key(first), ==, 0x7001);
@@ -171,13 +175,12 @@ options_are_read(void)
         "secret: /s/secret\n"
         "hypervisor: { driver: fake, world: /s/hosts, run_guests: true, hook: /s/hook, dial_limit: 38ms, keepalive: 39, "
         "keepalive_count: 40 "
-        "}\n"
-        "fabric: { driver: fake, world: /s/fabric }\n",
+        "}\n",
         &error);
     g_assert_no_error(error);
     g_autofree char *options = describe_options(config);
     g_assert_cmpstr(options, ==,
-                    "/s/db fake /s/hosts /s/fabric\n"
+                    "/s/db fake /s/hosts\n"
                     "/s/sock hpc [::1]:7600 /s/crt /s/key 11 12 13312 14 15 16\n"
                     "21 22 23 43 2097152\n"
                     "51 52.5 0 54\n"
@@ -327,6 +330,29 @@ import(Site *site, const char *yaml, const char *message)
     g_assert_cmpstr(error->message, ==, message);
     g_autofree char *after = contents(site->store, TRUE);
     g_assert_cmpstr(after, ==, before);
+}
+
+/* A new site says who manages its fabrics; one of an older weft, which did not ask, opens. */
+static void
+new_fabrics_name_managers(void)
+{
+    Site site;
+    site_open(&site);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftConfig) silent = load_text(site.folder, "tenants: []\n", &error);
+    g_assert_no_error(error);
+    g_assert_false(weft_config_check_new(silent, site.store, &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_INVALID);
+    g_assert_nonnull(strstr(error->message, "\"ib0\" has no manager; write \"manager: { driver: opensm"));
+    g_assert_nonnull(strstr(error->message, "driver: none"));
+    g_clear_error(&error);
+    import(&site, "tenants: []\n", NULL); /* as older ones did */
+    g_assert_true(weft_config_check_new(silent, site.store, &error));
+    g_autoptr(WeftConfig) more =
+        load_text(site.folder, "fabrics: [ { name: ib0 }, { name: ib1, vxlan_base: 90000 } ]\n", &error);
+    g_assert_false(weft_config_check_new(more, site.store, &error));
+    g_assert_nonnull(strstr(error->message, "\"ib1\" has no manager"));
+    site_close(&site);
 }
 
 static void
@@ -675,6 +701,7 @@ main(int argc, char **argv)
     g_test_add_func("/config/import/leaves-api-alone", import_leaves_api_alone);
     g_test_add_func("/config/import/spares-hosts-in-use", import_spares_hosts_in_use);
     g_test_add_func("/config/managers-are-read", managers_are_read);
+    g_test_add_func("/config/new-fabrics-name-managers", new_fabrics_name_managers);
     g_test_add_func("/config/import/spares-tenants-and-fabrics-in-use", import_spares_tenants_and_fabrics_in_use);
     g_test_add_func("/config/import/revokes-tokens", import_revokes_tokens);
     g_test_add_func("/config/import/swaps-unix-users", import_swaps_unix_users);

@@ -57,8 +57,8 @@ static void
 put_host(Env *env, const char *name)
 {
     g_autoptr(GError) error = NULL;
-    json_auto_t *json =
-        json_pack("{s:s, s:s, s:s, s:[{s:i}]}", "name", name, "fabric", "ib0", "leaf", "leaf1", "numa", "cores", 4);
+    json_auto_t *json = json_pack("{s:s, s:s, s:s, s:s, s:[{s:i}]}", "name", name, "fabric", "ib0", "leaf", "leaf1", "uri",
+                                  "fake://n1/", "numa", "cores", 4);
     g_autoptr(WeftHost) host = weft_host_from_json(json, "host", &error);
     g_assert_no_error(error);
     WeftTxn *txn = weft_txn_new("test");

@@ -554,6 +554,30 @@ test_no_virtual_ports(void)
 }
 
 static void
+test_no_devices(void)
+{
+    static const char *const paths[] = { "sriov", "passthrough" };
+    g_autoptr(WeftFleet) fleet = fleet_of(2, 1);
+    tell(fleet, &(WeftFleetFabric){ .no_devices = g_strdup("nobody manages it; take --path bridge") });
+    for (guint i = 0; i < G_N_ELEMENTS(paths); i++) {
+        g_autoptr(GError) error = NULL;
+        g_autofree char *spec = g_strdup_printf("{\"name\":\"a\",\"count\":1,\"path\":\"%s\"}", paths[i]);
+        g_assert_null(place(fleet, spec, &error));
+        g_assert_cmpstr(error->message, ==, "fabric ib0 has no devices to give: nobody manages it; take --path bridge");
+    }
+    g_autoptr(GPtrArray) by_itself = must_place(fleet, "{\"name\":\"a\",\"count\":1}");
+    g_assert_cmpint(((WeftNode *)by_itself->pdata[0])->path, ==, WEFT_PATH_BRIDGE);
+    g_assert_cmpuint(((WeftNode *)by_itself->pdata[0])->devices->len, ==, 0);
+
+    /* Those of mlx4 share their host's port, which is nobody's either. */
+    add_host(fleet, "n9", "leaf9",
+             ",\"hcas\":[{\"name\":\"mlx4_0\",\"driver\":\"mlx4\",\"port_guid\":\"0x0000000000000009\",\"vfs\":3}]");
+    weft_fleet_sort(fleet);
+    g_autoptr(GError) error = NULL;
+    g_assert_null(place(fleet, ONE, &error));
+}
+
+static void
 test_fabric_is_closed(void)
 {
     g_autoptr(GError) error = NULL;
@@ -630,6 +654,7 @@ main(int argc, char **argv)
     g_test_add_func("/schedule/fabric/pkeys-of-a-port", test_pkeys_of_a_port);
     g_test_add_func("/schedule/fabric/pkeys-are-given-back", test_pkeys_are_given_back);
     g_test_add_func("/schedule/fabric/no-virtual-ports", test_no_virtual_ports);
+    g_test_add_func("/schedule/fabric/no-devices", test_no_devices);
     g_test_add_func("/schedule/fabric/closed", test_fabric_is_closed);
     g_test_add_func("/schedule/random", test_random);
     return g_test_run();
