@@ -42,7 +42,7 @@ has_guid(const char *port, uint64_t wanted)
     for (unsigned i = 4; known && i < 8; i++)
         guid = guid << 16 | words[i];
     free(text);
-    return known && guid == wanted;
+    return known && guid != 0 && guid == wanted;
 }
 
 /* Looks at each entry of the folder until one is the right one; ret_path is that one's then. */

@@ -97,7 +97,7 @@ take_port(struct roster *roster, char *rest)
     promise->rail = (unsigned)strtoul(rail, NULL, 10);
     promise->guid = strtoull(guid, NULL, 16);
     promise->pkey = (unsigned)strtoul(pkey, NULL, 16);
-    return promise->rail < RAILS_MAX && promise->guid != 0;
+    return promise->rail < RAILS_MAX;
 }
 
 static const struct {

@@ -320,7 +320,7 @@ def test_a_node_without_promises_is_asked_nothing(alone):
     assert session.status == 0 and b"port" not in session.output
 
 
-PORTS = {"short": "port 0 0x1\n", "no guid": "port 0 0x0 0x8012\n", "far rail": "port 8 0x1 0x8012\n", "too many": "port 0 0x1 0x8012\n" * 9}
+PORTS = {"short": "port 0 0x1\n", "far rail": "port 8 0x1 0x8012\n", "too many": "port 0 0x1 0x8012\n" * 9}
 
 
 @pytest.mark.parametrize("lines", PORTS.values(), ids=PORTS.keys())
