@@ -146,7 +146,7 @@ char *
 weft_promises_unverified(const WeftPromised *promised)
 {
     const WeftNode *node = promised->node;
-    if (promised->host->verify == WEFT_VERIFY_FABRIC || node->devices->len == 0)
+    if (!promised->host || promised->host->verify == WEFT_VERIFY_FABRIC || node->devices->len == 0)
         return NULL;
     g_autoptr(GString) rails = g_string_new(NULL);
     for (guint i = 0; i < node->devices->len; i++)

@@ -13,9 +13,10 @@ add_node(GString *text, const WeftNode *node)
 }
 
 static void
-add_rails(GString *text, const WeftNode *node)
+add_rails(GString *text, const WeftNode *node, const WeftHost *host)
 {
-    for (guint i = 0; i < node->devices->len; i++) {
+    gboolean stand_ins = host && host->verify == WEFT_VERIFY_ETHERNET;
+    for (guint i = 0; !stand_ins && i < node->devices->len; i++) {
         const WeftDevice *device = g_ptr_array_index(node->devices, i);
         g_autofree char *address = weft_node_ipoib_address(node, device->rail);
         g_string_append_printf(text, "ipoib %u %u %s\n", node->rank, device->rail, address);
@@ -38,7 +39,7 @@ GArray *
 weft_roster_promises(const WeftNode *node, const WeftHost *host, guint pkey)
 {
     GArray *promises = g_array_new(FALSE, FALSE, sizeof(WeftPromise));
-    for (guint i = 0; host->verify == WEFT_VERIFY_FABRIC && i < node->devices->len; i++) {
+    for (guint i = 0; host && host->verify == WEFT_VERIFY_FABRIC && i < node->devices->len; i++) {
         const WeftDevice *device = g_ptr_array_index(node->devices, i);
         WeftPromise promise = { device->rail, weft_device_port(device, host), FULL_MEMBER | pkey };
         g_array_append_val(promises, promise);
@@ -55,8 +56,7 @@ weft_roster_members(const WeftRoster *roster)
     for (guint i = 0; i < nodes->len; i++)
         add_node(text, g_ptr_array_index(nodes, i));
     for (guint i = 0; i < nodes->len; i++)
-        if (((const WeftHost *)g_ptr_array_index(hosts, i))->verify == WEFT_VERIFY_FABRIC)
-            add_rails(text, g_ptr_array_index(nodes, i));
+        add_rails(text, g_ptr_array_index(nodes, i), g_ptr_array_index(hosts, i));
     for (guint i = 0; i < nodes->len; i++) {
         const WeftNode *node = g_ptr_array_index(nodes, i);
         const char *key = g_ptr_array_index(host_keys, i);
