@@ -38,7 +38,7 @@
 #define WEFT_MEET_SECONDS 30
 #define WEFT_MEET_UNREACHED "unreached"
 #define WEFT_MEET_RAIL "port" /* … that it was promised */
-#define WEFT_MEET_PORT 7447 /* UDP, on which each guest program answers the others on the partition */
+#define WEFT_MEET_PORT 7447   /* UDP, on which each guest program answers the others on the partition */
 
 #define WEFT_BECOME_RANDOM 64 /* bytes */
 #define WEFT_QUIESCE_FOLDER "etc/weft/quiesce.d"
