@@ -254,6 +254,7 @@ weft_view_node(const WeftNode *node, gboolean all)
                   weft_path_words[node->path], "image", node->image, "since", time_view(node->since));
     merge(view, holds);
     json_object_set_new(view, "copied", copied_view(node));
+    json_object_set_new(view, "unverified", text_view(node->phase == WEFT_NODE_READY ? node->unverified : NULL));
     if (all)
         add_placement(view, node);
     return view;

@@ -220,6 +220,42 @@ print_copied(json_t *nodes)
            size, longest);
 }
 
+/* Ranks, as in cfd[0-3]. */
+static char *
+fold_ranks(json_t *nodes, const char *unverified)
+{
+    g_autoptr(GPtrArray) ranks = g_ptr_array_new_with_free_func(g_free);
+    size_t i;
+    json_t *node;
+    json_array_foreach (nodes, i, node) {
+        if (g_strcmp0(json_string_value(json_object_get(node, "unverified")), unverified) == 0)
+            g_ptr_array_add(ranks, g_strdup_printf("%" G_GINT64_FORMAT, weft_cli_number(node, "rank")));
+    }
+    gboolean one = ranks->len == 1;
+    g_ptr_array_add(ranks, NULL);
+    g_autofree char *folded = weft_hostlist_fold((const char *const *)ranks->pdata);
+    return one ? g_strdup_printf("[%s]", folded) : g_steal_pointer(&folded);
+}
+
+/* What ready nodes did not have to prove: once for all of which the same is to be said. */
+static void
+print_unverified(json_t *nodes)
+{
+    g_autoptr(GHashTable) told = g_hash_table_new(g_str_hash, g_str_equal);
+    size_t i;
+    json_t *node;
+    json_array_foreach (nodes, i, node) {
+        const char *unverified = json_string_value(json_object_get(node, "unverified"));
+        if (!unverified || !g_hash_table_add(told, (char *)unverified))
+            continue;
+        g_autofree char *name = weft_cli_field(node, "name");
+        g_autofree char *ranks = fold_ranks(nodes, unverified);
+        g_autofree char *words = weft_cli_clean(unverified);
+        name[strcspn(name, "[")] = '\0';
+        printf("not verified: %s%s: %s\n", name, ranks, words);
+    }
+}
+
 /* "n1", or "n1 → n2" of one that moves. */
 static char *
 host_text(json_t *node)
@@ -252,6 +288,7 @@ print_nodes(json_t *nodes)
     }
     weft_table_print(table, stdout);
     print_copied(nodes);
+    print_unverified(nodes);
 }
 
 static int

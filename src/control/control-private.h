@@ -236,6 +236,8 @@ const WeftFabric *weft_subnets_fabric(const WeftSubnets *subnets, const char *na
 gboolean weft_subnets_has_manager(const WeftSubnets *subnets, const char *name);
 /* Who programs partitions there. */
 WeftFabricManagement weft_subnets_management(const WeftSubnets *subnets, const char *name);
+/* Which manager has the fabric, for operators: "opensm 3.3.23 by its plugin at h1", or why nobody knows. */
+char *weft_subnets_manager_words(const WeftSubnets *subnets, const char *name);
 /* To ask the manager; NULL: no such fabric. */
 WeftFabricDriver *weft_subnets_driver(const WeftSubnets *subnets, const char *name);
 /* The key of the cluster whose partition has this VXLAN id; NULL: none. */

@@ -62,6 +62,17 @@ weft_subnet_greet(WeftSubnet *subnet)
     subnet->driver->ops->greet(subnet->driver, subnet->greet.cancellable, greeted, subnet);
 }
 
+char *
+weft_subnets_manager_words(const WeftSubnets *subnets, const char *name)
+{
+    const WeftSubnet *subnet = weft_subnet_find(subnets, name);
+    const WeftManager *manager = subnet ? subnet->manager : NULL;
+    if (subnet && subnet->trouble)
+        return g_strdup(subnet->trouble);
+    return manager ? g_strdup_printf("%s by its %s at %s", manager->version, manager->way, manager->where)
+                   : g_strdup("it has not answered yet");
+}
+
 /* --- what placement learns --- */
 
 /* Of a table, the default partition and what the site and all clusters share take places. */

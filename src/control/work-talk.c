@@ -1,6 +1,7 @@
 #include "errors.h"
 #include "keys.h"
 #include "outcasts.h"
+#include "promises.h"
 #include "protocol.h"
 #include "roster.h"
 #include "work.h"
@@ -154,7 +155,7 @@ static GBytes *
 list_members(WeftWork *work)
 {
     g_autoptr(GPtrArray) items = g_ptr_array_new(), nodes = g_ptr_array_new(), leaves = g_ptr_array_new();
-    g_autoptr(GPtrArray) host_keys = g_ptr_array_new();
+    g_autoptr(GPtrArray) host_keys = g_ptr_array_new(), hosts = g_ptr_array_new();
     for (guint i = 0; i < work->nodes->len; i++) {
         WeftNodeWork *item = work->nodes->pdata[i];
         if (item->node->phase != WEFT_NODE_UP && item->node->phase != WEFT_NODE_READY)
@@ -167,10 +168,11 @@ list_members(WeftWork *work)
     for (guint i = 0; i < items->len; i++) {
         const WeftNodeWork *item = items->pdata[i];
         g_ptr_array_add(nodes, item->node);
+        g_ptr_array_add(hosts, (WeftHost *)weft_fleet_host(work->control->fleet, item->node->host));
         g_ptr_array_add(leaves, (char *)weft_fleet_leaf(work->control->fleet, item->node->host));
         g_ptr_array_add(host_keys, (char *)weft_work_host_key(item));
     }
-    char *text = weft_roster_members(nodes, leaves, host_keys);
+    char *text = weft_roster_members(&(WeftRoster){ nodes, hosts, leaves, host_keys });
     return g_bytes_new_take(text, strlen(text));
 }
 
@@ -179,7 +181,15 @@ static char *
 head_for(const WeftWork *work, const WeftNode *self)
 {
     gint64 seconds = work->control->options.meet_deadline / G_USEC_PER_SEC;
-    return weft_roster_head(work->status->generation, self->rank, (guint)MAX(seconds - seconds / 4, 1));
+    const WeftHost *host = weft_fleet_host(work->control->fleet, self->host);
+    g_autoptr(GArray) promises = weft_roster_promises(self, host, work->status->pkey);
+    return weft_roster_head(work->status->generation, self->rank, (guint)MAX(seconds - seconds / 4, 1), promises);
+}
+
+static WeftPromised
+promised_to(const WeftWork *work, const WeftNode *node, const char *manager)
+{
+    return (WeftPromised){ node, weft_fleet_host(work->control->fleet, node->host), work->status->pkey, manager };
 }
 
 static void
@@ -190,6 +200,9 @@ met(WeftWork *work, WeftNodeWork *item, guint64 generation)
     g_clear_pointer(&node->reason, g_free);
     g_clear_pointer(&node->detail, g_free);
     node->met = generation;
+    WeftPromised promised = promised_to(work, node, NULL);
+    g_free(node->unverified);
+    node->unverified = weft_promises_unverified(&promised);
     const char *boot = weft_links_boot(work->control->links, node->id);
     g_free(node->boot);
     node->boot = g_strdup(boot ? boot : WEFT_BOOT_UNTOLD);
@@ -246,22 +259,28 @@ hear_meetings(const WeftWork *work, const GPtrArray *items)
 }
 
 static void
-cast_out(WeftWork *work, WeftNodeWork *item, const char *reason)
+cast_out(WeftWork *work, WeftNodeWork *item, const char *reason, const char *detail)
 {
     g_autofree char *label = weft_node_label(item->node);
     g_autofree char *what = g_strdup_printf("%s: %s", label, reason);
     item->moved++;
-    weft_rest_say(&item->rest, WEFT_DEED_MEET, what, NULL);
-    weft_work_host_failed(work, item, reason, NULL);
+    weft_rest_say(&item->rest, WEFT_DEED_MEET, what, detail);
+    weft_work_host_failed(work, item, reason, detail);
 }
 
 /* Each time after more tries: should it be no host's fault, moving helps nobody. */
+static gboolean
+was_tried_enough(const WeftWork *work, const WeftNodeWork *item)
+{
+    return item->tries >= work->control->options.starts_max << MIN(work->moves, DOUBLINGS_MAX);
+}
+
 static void
 move_outcasts(WeftWork *work, const WeftNodeWork *witness, const char *said)
 {
     guint tries = witness->tries;
     g_autoptr(GPtrArray) items = list_candidates(work);
-    if (!items || tries < work->control->options.starts_max << MIN(work->moves, DOUBLINGS_MAX))
+    if (!items || !was_tried_enough(work, witness))
         return;
     g_autofree WeftMeeting *meetings = hear_meetings(work, items);
     g_autofree gboolean *outcasts = g_new0(gboolean, items->len);
@@ -271,7 +290,7 @@ move_outcasts(WeftWork *work, const WeftNodeWork *witness, const char *said)
     work->moves += weft_plan_outcasts(meetings, items->len, outcasts) > 0;
     for (guint i = 0; i < items->len; i++)
         if (outcasts[i])
-            cast_out(work, items->pdata[i], reason);
+            cast_out(work, items->pdata[i], reason, NULL);
 }
 
 /* It answers, but not as it should. */
@@ -283,6 +302,19 @@ note_unreached(WeftWork *work, WeftNodeWork *item, const char *output)
     item->unreached = read_unreached(output);
     item->tries = item->tried == generation ? item->tries + 1 : 1;
     item->tried = generation;
+}
+
+/* What its own host was to give it is missing: no other is to blame. One that was ready goes on with what it does. */
+static void
+ports_failed(WeftWork *work, WeftNodeWork *item, const char *missing, const char *detail)
+{
+    weft_work_node_rests(work, item, WEFT_DEED_MEET, missing, detail);
+    note_unreached(work, item, NULL);
+    if (item->node->boot || !was_tried_enough(work, item))
+        return;
+    g_autofree char *reason = g_strdup_printf("%s (try %u)", missing, item->tries);
+    work->moves++;
+    cast_out(work, item, reason, detail);
 }
 
 /* One that was ready goes on with what it does: only one that never was is started anew. */
@@ -318,7 +350,13 @@ answered(int fd, const char *output, const GError *error, gpointer data)
         gboolean stale = talk->generation != work->status->generation;
         if (stale && g_error_matches(error, WEFT_ERROR, WEFT_ERROR_FAILED))
             return;
-        if (error)
+        g_autofree char *manager = weft_subnets_manager_words(work->control->subnets, work->status->fabric);
+        g_autofree char *detail = NULL;
+        WeftPromised promised = promised_to(work, item->node, manager);
+        g_autofree char *missing = weft_promises_missing(&promised, output, !error, &detail);
+        if (missing)
+            ports_failed(work, item, missing, detail);
+        else if (error)
             meeting_failed(work, item, talk, output, error);
         else
             met(work, item, talk->generation);

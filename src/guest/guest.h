@@ -142,6 +142,10 @@ void net_prepare(const struct node *before);
 int net_up_rails(const struct node *node, unsigned awaited, int64_t end);
 /* The rails whose devices were there at any time since the node booted: not every function is a port of InfiniBand. */
 unsigned net_rails_seen(void);
+/* The interface of the port with this GUID, whatever it is called; 0: there is none. */
+int net_rail_name(uint64_t guid, char ret_name[16]);
+/* An interface has this address. */
+int net_is_own(struct in_addr ip);
 /* Every address of the node is there. */
 int net_is_up(const struct node *node);
 /* Waits until an interface has this address, or the time has come. */
@@ -296,17 +300,33 @@ struct member {
     uint8_t mac[6];                          /* zeros: not known */
 };
 
+/* A port of the fabric that this node must have. */
+struct promise {
+    unsigned rail, pkey;
+    uint64_t guid;
+    char interface[16]; /* … and its IPoIB interface, once that was found */
+};
+
 struct roster {
     unsigned long long generation;
     unsigned self;   /* rank */
     unsigned within; /* seconds to reach the others in */
+    struct promise promises[RAILS_MAX];
+    unsigned n_promises;
     struct member *members;
     unsigned n_members;
 };
 /* 0: it makes no sense. Takes the text apart. */
 int roster_parse(char *text, struct roster *ret_roster);
+/* This node; NULL: it is not in it. */
+const struct member *roster_self(const struct roster *roster);
 /* Hosts and hostfile. 0: a newer one has been written already. */
 int roster_write(const struct node *node, const struct roster *roster);
+
+/* --- fabric.c: the ports that this node was promised --- */
+
+/* Waits until all of them are as they should be, or the time has come, and adds what each is like. 0: one is not. */
+int fabric_await(struct roster *roster, int64_t end, struct text *said);
 
 /* --- meet.c, responder.c --- */
 

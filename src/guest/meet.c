@@ -33,13 +33,17 @@ struct probe {
 
 /* --- asking --- */
 
+/* interface: the only one through which it sends and receives; NULL: any. */
 static int
-open_socket(struct in_addr own)
+open_socket(struct in_addr own, const char *interface)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = own };
     int whole = IP_PMTUDISC_DO;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) < 0) {
+    int bound = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    if (bound && interface)
+        bound = setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface, (socklen_t)strlen(interface)) == 0;
+    if (fd >= 0 && !bound) {
         close(fd);
         return -1;
     }
@@ -47,16 +51,16 @@ open_socket(struct in_addr own)
     return fd;
 }
 
-static const struct member *
-find_self(const struct roster *roster)
+static const struct promise *
+find_promise(const struct roster *roster, unsigned rail)
 {
-    for (unsigned i = 0; i < roster->n_members; i++)
-        if (roster->members[i].rank == roster->self)
-            return &roster->members[i];
+    for (unsigned i = 0; i < roster->n_promises; i++)
+        if (roster->promises[i].rail == rail)
+            return &roster->promises[i];
     return NULL;
 }
 
-/* The Ethernet is always there, or nobody answers; a rail counts where this node has it up. */
+/* The Ethernet is always there, or nobody answers. A rail counts where it was promised; others where this node has them up. */
 static void
 prepare(struct probe *probe, const struct roster *roster, const struct member *self)
 {
@@ -66,10 +70,12 @@ prepare(struct probe *probe, const struct roster *roster, const struct member *s
     if (root_is_node())
         route_add_neighbours(net_ethernet_number(server_options()->node), roster);
     for (unsigned network = 0; network <= RAILS_MAX; network++) {
-        probe->sockets[network] = self->addresses[network].s_addr ? open_socket(self->addresses[network]) : -1;
+        const struct promise *promise = network > 0 ? find_promise(roster, network - 1) : NULL;
+        const char *interface = promise ? promise->interface : NULL;
+        probe->sockets[network] = self->addresses[network].s_addr ? open_socket(self->addresses[network], interface) : -1;
         for (unsigned i = 0; i < roster->n_members; i++) {
             const struct member *other = &roster->members[i];
-            int wanted = network == 0 || probe->sockets[network] >= 0;
+            int wanted = network == 0 || promise || probe->sockets[network] >= 0;
             if (wanted && other != self && other->addresses[network].s_addr)
                 probe->targets[probe->n_targets++] = (struct target){ .member = other, .network = network };
         }
@@ -179,11 +185,21 @@ tell_missing(const struct probe *probe, unsigned seconds, struct text *said)
     text_free(&names);
 }
 
-/* 0: this node is not to look for others. ret_status: then it is known. */
-static const struct member *
-take_roster(const struct roster *roster, int *ret_status, struct text *said)
+/* What works of the fabric is told port by port; what to do about it is for those who know the fabric. */
+static int
+has_ports(struct roster *roster, int64_t end, struct text *said)
 {
-    const struct member *self = find_self(roster);
+    int well = fabric_await(roster, end, said);
+    if (!well)
+        text_add(said, "not all ports that this node was promised work\n");
+    return well;
+}
+
+/* NULL: this node is not to look for others. ret_status: then it is known. */
+static const struct member *
+take_roster(struct roster *roster, int *ret_status, struct text *said)
+{
+    const struct member *self = roster_self(roster);
     *ret_status = 1;
     if (!self || !roster_write(server_options()->node, roster)) {
         text_add(said,
@@ -195,7 +211,7 @@ take_roster(const struct roster *roster, int *ret_status, struct text *said)
     if (!server_options()->alone)
         return self;
     text_add(said, "not looking for others\n");
-    *ret_status = 0;
+    *ret_status = !has_ports(roster, 0, said);
     return NULL;
 }
 
@@ -212,7 +228,7 @@ conclude(const struct probe *probe, const struct roster *roster, struct text *sa
 /* --- in a process of its own, which may wait --- */
 
 static int
-meet(const struct roster *roster, struct text *said)
+meet(struct roster *roster, struct text *said)
 {
     struct probe probe;
     int status;
@@ -223,6 +239,8 @@ meet(const struct roster *roster, struct text *said)
     net_await(self->addresses[0], end);
     if (!lock_await(SETUP_LOCK, roster->within))
         text_add(said, "the node is not set up yet\n");
+    if (!has_ports(roster, end, said))
+        return 1;
     prepare(&probe, roster, self);
     reach_all(&probe, end);
     status = conclude(&probe, roster, said);
@@ -247,7 +265,7 @@ meet_run(const struct question *question)
     _exit(result);
 }
 
-/* --- in the process that serves, which waits for nothing --- */
+/* --- in the process that serves, which waits for nothing: the ports of a node with rails may take their time --- */
 
 static struct {
     int begun;
@@ -260,7 +278,7 @@ int
 meet_is_at_hand(void)
 {
     const struct node *node = server_options()->node;
-    return !here.begun && node && !node->slurm && net_is_up(node) && lock_is_free(SETUP_LOCK);
+    return !here.begun && node && !node->slurm && node->n_rails == 0 && net_is_up(node) && lock_is_free(SETUP_LOCK);
 }
 
 int
@@ -273,7 +291,7 @@ meet_here(const struct question *question, char *input, struct text *ret_said)
         self = take_roster(&here.roster, &status, ret_said);
     else
         text_add(ret_said, "the roster makes no sense\n");
-    if (!self) {
+    if (!self || !has_ports(&here.roster, 0, ret_said)) {
         free(here.roster.members);
         return status;
     }

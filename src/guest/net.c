@@ -17,7 +17,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define NETS "/sys/class/net"
+#define NETS "sys/class/net"
 #define FIRST_MAX 8     /* interfaces that a node has from the beginning are among them */
 #define HARDWARE_MAX 20 /* an InfiniBand address; its last eight bytes are the port GUID */
 #define RAILS_SEEN "run/weft/rails"
@@ -58,7 +58,8 @@ match_guid(const uint8_t *hardware, int length, const void *wanted)
 static int
 find(Match match, const void *wanted, char ret_name[IFNAMSIZ])
 {
-    DIR *folder = opendir(NETS);
+    char path[256];
+    DIR *folder = root_path(NETS, path, sizeof path) ? opendir(path) : NULL;
     int found = 0;
     for (struct dirent *entry; folder && !found && (entry = readdir(folder));) {
         uint8_t hardware[HARDWARE_MAX];
@@ -73,17 +74,26 @@ find(Match match, const void *wanted, char ret_name[IFNAMSIZ])
     return found;
 }
 
-/* Of a whole adapter nobody else knows the GUID: the rails are its interfaces in order. */
+/* Where an older weftd did not tell the GUIDs of whole adapters, the rails are their interfaces in the kernel's order. */
 static int
 find_nth_infiniband(unsigned nth, char ret_name[IFNAMSIZ])
 {
-    for (unsigned i = 0, seen = 0; i < 64; i++) {
+    struct if_nameindex *all = if_nameindex();
+    int found = 0;
+    for (unsigned i = 0, seen = 0; all && !found && all[i].if_index; i++) {
         uint8_t hardware[HARDWARE_MAX];
-        snprintf(ret_name, IFNAMSIZ, "ib%u", i);
-        if (hardware_address(ret_name, hardware) == HARDWARE_MAX && seen++ == nth)
-            return 1;
+        found = hardware_address(all[i].if_name, hardware) == HARDWARE_MAX && seen++ == nth;
+        if (found)
+            snprintf(ret_name, IFNAMSIZ, "%s", all[i].if_name);
     }
-    return 0;
+    if_freenameindex(all);
+    return found;
+}
+
+int
+net_rail_name(uint64_t guid, char ret_name[IFNAMSIZ])
+{
+    return find(match_guid, &guid, ret_name);
 }
 
 static int
@@ -209,8 +219,7 @@ static int
 up_rail(const struct node *node, unsigned i)
 {
     char name[IFNAMSIZ];
-    int found =
-        node->rails[i].guid ? find(match_guid, &node->rails[i].guid, name) : find_nth_infiniband(node->rails[i].rail, name);
+    int found = node->rails[i].guid ? net_rail_name(node->rails[i].guid, name) : find_nth_infiniband(node->rails[i].rail, name);
     return found && bring_up(name, &node->rails[i].address, 0);
 }
 
@@ -295,8 +304,8 @@ net_hand_over(const struct node *before, const struct node *node)
 /* --- waiting --- */
 
 /* The kernel lets nobody have an address that is not there: asked so, it need not list all of them. */
-static int
-is_own(struct in_addr ip)
+int
+net_is_own(struct in_addr ip)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = ip };
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -308,9 +317,9 @@ is_own(struct in_addr ip)
 int
 net_is_up(const struct node *node)
 {
-    int up = is_own(node->ethernet.ip);
+    int up = net_is_own(node->ethernet.ip);
     for (unsigned i = 0; i < node->n_rails; i++)
-        up = up && is_own(node->rails[i].address.ip);
+        up = up && net_is_own(node->rails[i].address.ip);
     return up;
 }
 
@@ -322,7 +331,7 @@ net_await(struct in_addr ip, int64_t end)
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
     if (fd >= 0 && bind(fd, (struct sockaddr *)&kernel, sizeof kernel) < 0)
         say("nobody tells of addresses");
-    while (!is_own(ip) && now() < end) {
+    while (!net_is_own(ip) && now() < end) {
         struct pollfd wait = { .fd = fd, .events = POLLIN };
         int64_t left = end - now();
         poll(&wait, 1, left < 1000 ? (int)left : 1000);

@@ -87,12 +87,25 @@ take_within(struct roster *roster, char *rest)
     return roster->within > 0 && roster->within <= 3600;
 }
 
+static int
+take_port(struct roster *roster, char *rest)
+{
+    const char *rail = next_word(&rest), *guid = next_word(&rest), *pkey = next_word(&rest);
+    if (!pkey || roster->n_promises == RAILS_MAX)
+        return 0;
+    struct promise *promise = &roster->promises[roster->n_promises++];
+    promise->rail = (unsigned)strtoul(rail, NULL, 10);
+    promise->guid = strtoull(guid, NULL, 16);
+    promise->pkey = (unsigned)strtoul(pkey, NULL, 16);
+    return promise->rail < RAILS_MAX;
+}
+
 static const struct {
     const char *key;
     int (*take)(struct roster *roster, char *rest);
 } keys[] = {
     { "generation", take_generation }, { "self", take_self }, { "within", take_within },   { "node", take_node },
-    { "ipoib", take_ipoib },           { "leaf", take_leaf }, { "hostkey", take_hostkey },
+    { "ipoib", take_ipoib },           { "leaf", take_leaf }, { "hostkey", take_hostkey }, { "port", take_port },
 };
 
 static int
@@ -113,6 +126,15 @@ roster_parse(char *text, struct roster *ret_roster)
         if (!take_line(ret_roster, line))
             return 0;
     return ret_roster->n_members > 0;
+}
+
+const struct member *
+roster_self(const struct roster *roster)
+{
+    for (unsigned i = 0; i < roster->n_members; i++)
+        if (roster->members[i].rank == roster->self)
+            return &roster->members[i];
+    return NULL;
 }
 
 /* --- what follows from it --- */

@@ -26,6 +26,7 @@ typedef struct Stream {
     struct weft_reader reader;
     GHashTable *meetings; /* sessions that wait for the end of what they are told, to their kind (static) */
     GHashTable *strict;   /* those that need hooks */
+    GHashTable *asked;    /* session to the first that it was told: text */
 } Stream;
 
 struct WeftFakeGuests {
@@ -50,6 +51,7 @@ typedef struct Answer {
     gboolean strict;
     guint8 nonce[WEFT_NONCE_LENGTH];
     char *domain; /* … which is its hostname too */
+    char *asked;  /* NULL: it was told nothing */
 } Answer;
 
 static void
@@ -60,6 +62,7 @@ stream_free(gpointer data)
     close(stream->fd);
     g_hash_table_unref(stream->meetings);
     g_hash_table_unref(stream->strict);
+    g_hash_table_unref(stream->asked);
     g_free(stream->key);
     g_free(stream->host);
     g_free(stream->domain);
@@ -72,6 +75,7 @@ answer_free(Answer *answer)
     close(answer->fd);
     g_free(answer->host);
     g_free(answer->domain);
+    g_free(answer->asked);
     g_free(answer);
 }
 
@@ -152,6 +156,20 @@ lack_hooks(const char *world)
     return access(path, F_OK) == 0 ? g_strdup("hooks 0\nthere is no hook in /" WEFT_QUIESCE_FOLDER "\n") : NULL;
 }
 
+/* What is true of its ports, and of whom it reaches; failed as its status is to say. */
+static char *
+do_meet(const WeftFakeGuests *guests, const Answer *answer, gboolean *ret_failed)
+{
+    const char *lacks = weft_fake_lacks(guests->world, answer->host, answer->domain);
+    g_autofree char *ports =
+        weft_fake_ports(guests->world, answer->host, answer->domain, answer->asked ? answer->asked : "", ret_failed);
+    if (*ret_failed)
+        return g_strconcat(ports, "not all ports that this node was promised work\n", NULL);
+    g_autofree char *apart = lacks ? g_strdup(lacks) : weft_fake_apart(guests->world, answer->host, answer->domain);
+    *ret_failed = apart != NULL;
+    return g_strconcat(ports, apart ? apart : words_of("meet"), NULL);
+}
+
 /* Why it cannot; NULL: it has done it. */
 static char *
 do_kind(const WeftFakeGuests *guests, const Answer *answer)
@@ -160,22 +178,20 @@ do_kind(const WeftFakeGuests *guests, const Answer *answer)
         weft_fake_become(guests->world, answer->host, answer->domain);
         return NULL;
     }
-    if (answer->strict)
-        return lack_hooks(guests->world);
-    if (!g_str_equal(answer->op, "meet"))
-        return NULL;
-    const char *lacks = weft_fake_lacks(guests->world, answer->host, answer->domain);
-    return lacks ? g_strdup(lacks) : weft_fake_apart(guests->world, answer->host, answer->domain);
+    return answer->strict ? lack_hooks(guests->world) : NULL;
 }
 
 static void
 say_done(const WeftFakeGuests *guests, const Answer *answer, const GError *error)
 {
     g_autoptr(GByteArray) bytes = g_byte_array_new();
-    g_autofree char *why = error ? g_strdup(error->message) : do_kind(guests, answer);
+    gboolean meets = !error && g_str_equal(answer->op, "meet"), failed = FALSE;
+    g_autofree char *said = error   ? g_strdup(error->message)
+                            : meets ? do_meet(guests, answer, &failed)
+                                    : do_kind(guests, answer);
     guint8 status[4];
-    weft_put_be32(why ? 1 : 0, status);
-    append_text(bytes, answer->session, WEFT_FRAME_DATA, why ? why : words_of(answer->op));
+    weft_put_be32(meets ? failed : said != NULL, status);
+    append_text(bytes, answer->session, WEFT_FRAME_DATA, said ? said : words_of(answer->op));
     append_frame(bytes, answer->session, WEFT_FRAME_EXIT, status, sizeof status);
     say(answer->fd, bytes);
 }
@@ -229,6 +245,9 @@ answer(WeftFakeGuests *guests, const Stream *stream, const char *op, guint32 ses
     pending->session = session;
     pending->strict = g_hash_table_remove(stream->strict, GUINT_TO_POINTER(session));
     pending->domain = g_strdup(stream->domain);
+    gpointer asked = NULL;
+    if (g_hash_table_steal_extended(stream->asked, GUINT_TO_POINTER(session), NULL, &asked))
+        pending->asked = asked;
     if (nonce)
         memcpy(pending->nonce, nonce, sizeof pending->nonce);
     if (has_faults(guests, stream->host) || is_paused(guests, pending))
@@ -256,6 +275,8 @@ take_frame(WeftFakeGuests *guests, const Stream *stream, const struct weft_frame
         weft_put_be32(frame->length, more);
         if (g_strstr_len((const char *)payload, frame->length, "hooks needed"))
             g_hash_table_add(stream->strict, session);
+        if (g_hash_table_contains(stream->meetings, session) && !g_hash_table_contains(stream->asked, session))
+            g_hash_table_insert(stream->asked, session, g_strndup((const char *)payload, frame->length));
         if (g_hash_table_contains(stream->meetings, session))
             append_frame(bytes, frame->session, WEFT_FRAME_WINDOW, more, sizeof more);
         break;
@@ -419,6 +440,7 @@ weft_fake_guests_open(WeftFakeGuests *guests, const char *host, const char *doma
     stream->channel = channel;
     stream->meetings = g_hash_table_new(NULL, NULL);
     stream->strict = g_hash_table_new(NULL, NULL);
+    stream->asked = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     stream->fd = ends[1];
     weft_reader_hunt(&stream->reader);
     g_mutex_lock(&guests->lock);

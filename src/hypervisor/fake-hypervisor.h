@@ -22,6 +22,9 @@
  *                                      changed, a line "HOST"; told when the file is written
  *     WORLD/hookless                   guests have no hooks that they run before they come to rest
  *     WORLD/apart                      hosts whose guests do not reach each other, a line "HOST HOST" each
+ *     WORLD/ports, WORLD/HOST/ports    what guests say of their ports where it is not that they work, a line "RAIL ANSWER"
+ *                                      each (see "meet" of protocol.h); a line "well": … and that all is well nevertheless;
+ *                                      "older": they say nothing of ports, as a guest program that knows none
  *     WORLD/HOST/owner                 whose the host is (see owner.h)
  *     WORLD/HOST/root                  the root of the host's files, where a hook is used: its /sys and /run
  *

@@ -164,6 +164,9 @@ WeftInventory *weft_fake_inspect(WeftHypervisor *hv, const WeftHostAddress *host
 
 /* How often it rebooted so far. */
 guint weft_fake_boots(const char *world, const char *host, const char *domain);
+/* What it says of the ports that it is asked about: a line each, as its definition and the world have it. ret_failed: it says
+ * that they do not work. */
+char *weft_fake_ports(const char *world, const char *host, const char *domain, const char *asked, gboolean *ret_failed);
 /* What it says of those of its cluster that it does not reach; NULL: it reaches all. */
 char *weft_fake_apart(const char *world, const char *host, const char *domain);
 /* thread: main. Tells of reboots from now on. */

@@ -10,6 +10,7 @@
 
 #define REBOOTS "reboots"
 #define APART "apart"
+#define PORTS "ports"
 #define TEXT_MAX (1024 * 1024)
 
 struct WeftFakeReboots {
@@ -104,6 +105,69 @@ weft_fake_devices_changed(const char *world, const char *host)
         return;
     dprintf(fd, "%s\n", host);
     close(fd);
+}
+
+/* --- ports --- */
+
+static gboolean
+says(GStrv lines, const char *word)
+{
+    return g_strv_contains((const char *const *)lines, word);
+}
+
+/* The answer that a test wants of this rail; NULL: none. */
+static const char *
+find_wanted(GStrv lines, const char *rail)
+{
+    for (guint i = 0; lines[i]; i++)
+        if (g_str_has_prefix(lines[i], rail) && lines[i][strlen(rail)] == ' ')
+            return lines[i] + strlen(rail) + 1;
+    return NULL;
+}
+
+/* A port is there if the definition names its GUID; that of a whole adapter is known to nobody here. */
+static gboolean
+has_port(const char *definition, const char *rail, const char *guid)
+{
+    g_autofree char *by_guid = g_strdup_printf("guid=\"%s\"", guid);
+    g_autofree char *by_rail = g_strdup_printf("<weft:device rail=\"%s\"", rail);
+    const char *device = definition ? strstr(definition, by_rail) : NULL;
+    const char *end = device ? strchr(device, '>') : NULL;
+    g_autofree char *mark = end ? g_strndup(device, (gsize)(end - device)) : g_strdup("");
+    return device && (strstr(mark, by_guid) || !strstr(mark, "guid="));
+}
+
+static char *
+read_definition(const char *world, const char *host, const char *domain)
+{
+    WeftFakeFolder folder;
+    if (!weft_fake_folder_open(world, host, WEFT_FAKE_DOMAINS, &folder, NULL))
+        return NULL;
+    g_autofree char *file = g_strconcat(domain, WEFT_FAKE_RUNNING, NULL);
+    char *text = folder.fd < 0 ? NULL : weft_fake_read(&folder, file, TEXT_MAX, NULL);
+    weft_fake_folder_close(&folder);
+    return text;
+}
+
+char *
+weft_fake_ports(const char *world, const char *host, const char *domain, const char *asked, gboolean *ret_failed)
+{
+    g_autofree char *here = g_build_filename(host, PORTS, NULL);
+    g_auto(GStrv) own = read_lines(world, here), all = read_lines(world, PORTS), lines = g_strsplit(asked, "\n", -1);
+    g_autofree char *definition = strstr(asked, WEFT_MEET_RAIL " ") ? read_definition(world, host, domain) : NULL;
+    GString *said = g_string_new(NULL);
+    *ret_failed = FALSE;
+    for (guint i = 0; lines[i] && !says(own, "older") && !says(all, "older"); i++) {
+        g_auto(GStrv) words = g_strsplit(lines[i], " ", -1);
+        if (g_strv_length(words) != 4 || !g_str_equal(words[0], WEFT_MEET_RAIL))
+            continue;
+        const char *wanted = find_wanted(own, words[1]) ? find_wanted(own, words[1]) : find_wanted(all, words[1]);
+        const char *answer = wanted ? wanted : has_port(definition, words[1], words[2]) ? "active" : "missing";
+        g_string_append_printf(said, WEFT_MEET_RAIL " %s %s\n", words[1], answer);
+        *ret_failed |= !g_str_equal(answer, "active");
+    }
+    *ret_failed = *ret_failed && !says(own, "well") && !says(all, "well");
+    return g_string_free(said, FALSE);
 }
 
 /* --- who does not reach whom --- */

@@ -5,6 +5,7 @@
 #include "host-uri.h"
 
 const char *const weft_origin_words[] = { "api", "config", NULL };
+const char *const weft_verify_words[] = { "fabric", "ethernet", NULL };
 const char *const weft_hca_driver_words[] = { "mlx4", "mlx5", NULL };
 const char *const weft_host_state_words[] = { "unknown", "up", "lost", "held", NULL };
 
@@ -15,6 +16,7 @@ static const WeftCodecField host_fields[] = {
     WEFT_FIELD(WeftHost, rdma_address, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_DEVICE, .what = "address"),
     WEFT_FIELD(WeftHost, fabric, TEXT, .grammar = WEFT_GRAMMAR_NAME, .what = "fabric name"),
     WEFT_FIELD(WeftHost, leaf, TEXT, WEFT_OPTIONAL, .grammar = WEFT_GRAMMAR_TEXT, .what = "leaf switch"),
+    WEFT_FIELD(WeftHost, verify, WORD, WEFT_OPTIONAL, .fallback = WEFT_VERIFY_FABRIC, .words = weft_verify_words),
     WEFT_FIELD(WeftHost, origin, WORD, WEFT_OPTIONAL, .fallback = WEFT_ORIGIN_API, .words = weft_origin_words),
     WEFT_FIELD(WeftHost, discovered, BOOL),
     WEFT_FIELD(WeftHost, draining, BOOL),
@@ -204,6 +206,8 @@ json_t *
 weft_host_to_json(const WeftHost *host)
 {
     json_t *json = weft_codec_write(host_fields, host);
+    if (host->verify == WEFT_VERIFY_FABRIC)
+        json_object_del(json, "verify");
     if (g_hash_table_size(host->labels))
         json_object_set_new_nocheck(json, "labels", weft_labels_write(host->labels));
     weft_host_numa_write(host, json);

@@ -10,6 +10,13 @@
 typedef enum { WEFT_ORIGIN_API, WEFT_ORIGIN_CONFIG } WeftOrigin;
 extern const char *const weft_origin_words[];
 
+/* What nodes there have to prove before they are ready. */
+typedef enum {
+    WEFT_VERIFY_FABRIC,  /* each port that they were promised, and that they reach the others on each rail */
+    WEFT_VERIFY_ETHERNET /* that they reach the others on their Ethernet: its adapters are stand-ins for real ones */
+} WeftVerify;
+extern const char *const weft_verify_words[];
+
 typedef struct WeftCore {
     guint16 id;            /* index within the host, in order of NUMA nodes */
     guint8 numa;           /* index into numa */
@@ -63,6 +70,7 @@ typedef struct WeftHost {
     GArray *numa;       /* WeftNuma */
     GPtrArray *hcas;    /* WeftHca */
     GPtrArray *gpus;    /* WeftGpu */
+    WeftVerify verify;
     WeftOrigin origin;
     gboolean discovered; /* its hardware was not described but read from the host, and is read again when it changes */
     gboolean draining;   /* takes no new nodes */
@@ -81,14 +89,14 @@ typedef struct WeftHost {
  *                   "pci": "0000:41:00.0", "vf_pci": ["0000:41:00.1", …], "root": "…" } ],
  *       "gpus": [ { "name": "0000:41:00.0", "numa": 1, "root": "…" } ],
  *       "address": "10.1.0.1", "rdma_address": "10.2.0.1", "uri": "qemu+tls://n1/system", "draining": false,
- *       "moving": false, "disrupting": false, "evicting": false, "origin": "config" }
+ *       "moving": false, "disrupting": false, "evicting": false, "verify": "fabric", "origin": "config" }
  *
  * Without "cpus" the threads are numbered as Linux does on x86: all first threads, then all second ones. A NUMA node may have
  * no cores (memory only) and then keeps none for the host. What may be left out, and what it is then: labels, pages, cpus,
  * hcas, gpus (none), leaf and port_guid (as the fabric's map says), threads 1, housekeeping 0, uri "qemu+tls://NAME/system",
- * origin "api"; of an HCA driver "mlx5", numa 0, rail its place in the list, vfs 0; of a GPU numa 0. Without "numa" its
- * hardware is not described: there are no HCAs and GPUs then either, and it takes no nodes until all of it was read from the
- * host. */
+ * verify "fabric", origin "api"; of an HCA driver "mlx5", numa 0, rail its place in the list, vfs 0; of a GPU numa 0. Without
+ * "numa" its hardware is not described: there are no HCAs and GPUs then either, and it takes no nodes until all of it was read
+ * from the host. */
 WeftHost *weft_host_from_json(json_t *json, const char *where, GError **error);
 json_t *weft_host_to_json(const WeftHost *host);
 /* Its lists are there and empty, and own what they hold. */

@@ -28,6 +28,7 @@ static const WeftCodecField node_fields[] = {
     WEFT_FIELD(WeftNode, reason, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, detail, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, met, UINT64, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftNode, unverified, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, boot, TEXT, WEFT_OPTIONAL),
     WEFT_FIELD(WeftNode, cold, BOOL),
     WEFT_FIELD(WeftNode, template, TEXT, WEFT_OPTIONAL),
@@ -79,6 +80,13 @@ weft_device_free(WeftDevice *device)
         return;
     g_free(device->hca);
     g_free(device);
+}
+
+guint64
+weft_device_port(const WeftDevice *device, const WeftHost *host)
+{
+    const WeftHca *hca = device->guid ? NULL : weft_host_hca(host, device->hca);
+    return hca ? hca->port_guid : device->guid;
 }
 
 WeftNode *

@@ -37,7 +37,8 @@
 
 #define WEFT_MEET_SECONDS 30
 #define WEFT_MEET_UNREACHED "unreached"
-#define WEFT_MEET_PORT 7447 /* UDP, on which each guest program answers the others on the partition */
+#define WEFT_MEET_RAIL "port" /* … that it was promised */
+#define WEFT_MEET_PORT 7447   /* UDP, on which each guest program answers the others on the partition */
 
 #define WEFT_BECOME_RANDOM 64 /* bytes */
 #define WEFT_QUIESCE_FOLDER "etc/weft/quiesce.d"
@@ -56,7 +57,14 @@ enum weft_frame_type {
      *         another time limit than WEFT_MEET_SECONDS. Answers lines of text as DATA, and EXIT 0 when this node has written
      *         its hosts and hostfile, and has reached every other node on the partition; else EXIT 1, and the last line says
      *         why. Where others do not answer, a line before it is WEFT_MEET_UNREACHED and their ranks, a space before each,
-     *         once for each address.
+     *         once for each address. For each line "port" of the roster's head there is one WEFT_MEET_RAIL, its rail, and:
+     *             active          the port works, and so does the rail's IPoIB interface
+     *             missing         no device inside has a port with this GUID
+     *             state NUMBER    the port's state, which is not 4 (active)
+     *             pkey 0xHHHH     … has another P_Key at index 0
+     *             no-ipoib        … works, but no interface of its GUID has the rail's address
+     *         EXIT 0 needs all of them to be active, and others to be reached on each of these rails. A guest program that
+     *         says nothing of ports is older than this question.
      *
      *   settle  the node was booted from a seed without identity: gets it ready to be captured. EXIT 0 when nothing moves any
      *         more; REFUSE, where it cannot be captured at all, with the reason: such nodes boot for themselves.

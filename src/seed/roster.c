@@ -2,6 +2,8 @@
 
 #include "network.h"
 
+#define FULL_MEMBER 0x8000 /* bit of a P_Key */
+
 static void
 add_node(GString *text, const WeftNode *node)
 {
@@ -11,9 +13,10 @@ add_node(GString *text, const WeftNode *node)
 }
 
 static void
-add_rails(GString *text, const WeftNode *node)
+add_rails(GString *text, const WeftNode *node, const WeftHost *host)
 {
-    for (guint i = 0; i < node->devices->len; i++) {
+    gboolean stand_ins = host && host->verify == WEFT_VERIFY_ETHERNET;
+    for (guint i = 0; !stand_ins && i < node->devices->len; i++) {
         const WeftDevice *device = g_ptr_array_index(node->devices, i);
         g_autofree char *address = weft_node_ipoib_address(node, device->rail);
         g_string_append_printf(text, "ipoib %u %u %s\n", node->rank, device->rail, address);
@@ -32,15 +35,28 @@ leaf_number(GHashTable *numbers, const char *leaf)
     return GPOINTER_TO_UINT(number);
 }
 
-char *
-weft_roster_members(const GPtrArray *nodes, const GPtrArray *leaves, const GPtrArray *host_keys)
+GArray *
+weft_roster_promises(const WeftNode *node, const WeftHost *host, guint pkey)
 {
+    GArray *promises = g_array_new(FALSE, FALSE, sizeof(WeftPromise));
+    for (guint i = 0; host && host->verify == WEFT_VERIFY_FABRIC && i < node->devices->len; i++) {
+        const WeftDevice *device = g_ptr_array_index(node->devices, i);
+        WeftPromise promise = { device->rail, weft_device_port(device, host), FULL_MEMBER | pkey };
+        g_array_append_val(promises, promise);
+    }
+    return promises;
+}
+
+char *
+weft_roster_members(const WeftRoster *roster)
+{
+    const GPtrArray *nodes = roster->nodes, *hosts = roster->hosts, *leaves = roster->leaves, *host_keys = roster->host_keys;
     g_autoptr(GHashTable) numbers = g_hash_table_new(g_str_hash, g_str_equal);
     GString *text = g_string_new(NULL);
     for (guint i = 0; i < nodes->len; i++)
         add_node(text, g_ptr_array_index(nodes, i));
     for (guint i = 0; i < nodes->len; i++)
-        add_rails(text, g_ptr_array_index(nodes, i));
+        add_rails(text, g_ptr_array_index(nodes, i), g_ptr_array_index(hosts, i));
     for (guint i = 0; i < nodes->len; i++) {
         const WeftNode *node = g_ptr_array_index(nodes, i);
         const char *key = g_ptr_array_index(host_keys, i);
@@ -55,7 +71,14 @@ weft_roster_members(const GPtrArray *nodes, const GPtrArray *leaves, const GPtrA
 }
 
 char *
-weft_roster_head(guint64 generation, guint self, guint within)
+weft_roster_head(guint64 generation, guint self, guint within, const GArray *promises)
 {
-    return g_strdup_printf("generation %" G_GUINT64_FORMAT "\nself %u\nwithin %u\n", generation, self, within);
+    GString *text = g_string_new(NULL);
+    g_string_printf(text, "generation %" G_GUINT64_FORMAT "\nself %u\nwithin %u\n", generation, self, within);
+    for (guint i = 0; i < promises->len; i++) {
+        const WeftPromise *promise = &g_array_index(promises, WeftPromise, i);
+        g_string_append_printf(text, "port %u 0x%016" G_GINT64_MODIFIER "x 0x%04x\n", promise->rail, promise->guid,
+                               promise->pkey);
+    }
+    return g_string_free(text, FALSE);
 }

@@ -250,3 +250,175 @@ def test_another_node_at_the_address_is_not_the_one(network, guests):
     guests("node5", node_text(5).replace("10.64.0.6", "10.64.0.2"), prefix=network.node(1)).sync()
     session = meet(first, roster(0, range(2), within=1)).end()
     assert session.status == 1 and b"cfd-1 (10.64.0.2)" in session.output
+
+
+# --- the ports that a node was promised ---
+
+GUID = 0x02C9010000000A00  # of rank 0's first rail; the others' follow
+
+
+def guid_of(rank, rail=0):
+    return GUID + 16 * rank + rail
+
+
+def put(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def adapter(root, guid, *, name="mlx5_0", port=1, state="4: ACTIVE", pkey="0x8012", interface=None):
+    """A device as the kernel tells of it, and its IPoIB interface: these names are a distribution's, and mean nothing."""
+    folder = root / f"sys/class/infiniband/{name}/ports/{port}"
+    digits = f"{guid:016x}"
+    put(folder / "gids/0", "fe80:0000:0000:0000:" + ":".join(digits[i:i + 4] for i in range(0, 16, 4)) + "\n")
+    put(folder / "state", state + "\n")
+    put(folder / "pkeys/0", pkey + "\n")
+    if interface:
+        octets = ["80", "00", "02", "08", "fe", "80", *["00"] * 6, *(digits[i:i + 2] for i in range(0, 16, 2))]
+        put(root / f"sys/class/net/{interface}/address", ":".join(octets) + "\n")
+
+
+def promises(rank, rails=1, pkey=0x8012):
+    return "".join(f"port {rail} 0x{guid_of(rank, rail):016x} 0x{pkey:04x}\n" for rail in range(rails))
+
+
+def promised(rank, ranks, rails=1, within=1, **keys):
+    addresses = "".join(f"ipoib {other} {rail} 10.{65 + rail}.0.{other + 1}\n" for other in ranks for rail in range(rails))
+    return roster(rank, ranks, within=within, extra=addresses + promises(rank, rails), **keys)
+
+
+WRONG = {"missing": ({"guid": guid_of(7)}, "missing"), "down": ({"state": "1: DOWN"}, "state 1"), "init": ({"state": "2: INIT"}, "state 2"),
+         "armed": ({"state": "3: ARMED"}, "state 3"), "other key": ({"pkey": "0x8011"}, "pkey 0x8011"),
+         "limited": ({"pkey": "0x0012"}, "pkey 0x0012"), "no state": ({"state": ""}, "state 0")}
+
+
+@pytest.mark.parametrize("changes, said", WRONG.values(), ids=WRONG.keys())
+def test_port_that_is_not_as_promised(alone, changes, said):
+    adapter(alone.root, **({"guid": guid_of(0)} | changes))
+    session = meet(alone, promised(0, range(2))).end()
+    assert session.status == 1 and f"port 0 {said}\n" in session.output.decode(), session.output
+    assert session.output.endswith(b"not all ports that this node was promised work\n")
+
+
+def test_no_device_at_all(alone):
+    session = meet(alone, promised(0, range(1), rails=2)).end()
+    assert session.status == 1 and b"port 0 missing\nport 1 missing\n" in session.output
+
+
+def test_ports_are_found_by_their_guids(alone):
+    """Two devices in another order than the rails, under a distribution's names, one with its port as the second."""
+    adapter(alone.root, guid_of(0, 1), name="ibp65s0")
+    adapter(alone.root, guid_of(0, 0), name="rocep1s0", port=2)
+    adapter(alone.root, guid_of(5), name="mlx5_0", state="1: DOWN", pkey="0x7fff")
+    session = meet(alone, promised(0, range(1), rails=2)).end()
+    assert session.status == 0 and b"port 0 active\nport 1 active\n" in session.output
+
+
+def test_a_node_without_promises_is_asked_nothing(alone):
+    """As an older weftd does, and for stand-ins."""
+    session = meet(alone, roster(0, range(2))).end()
+    assert session.status == 0 and b"port" not in session.output
+
+
+PORTS = {"short": "port 0 0x1\n", "far rail": "port 8 0x1 0x8012\n", "too many": "port 0 0x1 0x8012\n" * 9}
+
+
+@pytest.mark.parametrize("lines", PORTS.values(), ids=PORTS.keys())
+def test_promises_that_make_no_sense(alone, lines):
+    assert meet(alone, roster(0, range(1), extra=lines)).end().status == 1
+
+
+class Rails(Network):
+    """Nodes with a second interface on a network of its own, as IPoIB has it, under a name that says nothing."""
+
+    NAME = "ibp65s0"
+
+    def __init__(self):
+        super().__init__()
+        self.run(self.hub, "ip", "link", "add", "rails", "type", "bridge")
+        self.run(self.hub, "ip", "link", "set", "rails", "up")
+
+    def node(self, rank):
+        within = super().node(rank)
+        space = self.keepers[-1]
+        self.run(space, "ip", "link", "add", self.NAME, "type", "veth", "peer", "name", f"rail{rank}", "netns", self.hub.pid)
+        self.run(self.hub, "ip", "link", "set", f"rail{rank}", "master", "rails", "up")
+        self.run(space, "ip", "address", "add", f"10.65.0.{rank + 1}/16", "dev", self.NAME)
+        self.run(space, "ip", "link", "set", self.NAME, "up")
+        return within
+
+    def cut_rail(self, rank):
+        self.run(self.hub, "ip", "link", "set", f"rail{rank}", "down")
+
+
+@pytest.fixture
+def rails():
+    rails = Rails()
+    yield rails
+    rails.close()
+
+
+@pytest.fixture
+def railed(rails, guests):
+    made = []
+    for rank in range(3):
+        text = node_text(rank, extra=f"ipoib 0 0x{guid_of(rank):016x} 10.65.0.{rank + 1}/16\n")
+        made.append(guests(f"node{rank}", text, prefix=rails.node(rank)))
+        adapter(made[-1].root, guid_of(rank), name="ibp65s0", interface=Rails.NAME)
+        made[-1].sync()
+    return made
+
+
+@needs_root
+def test_all_reach_each_other_on_their_rails(railed):
+    sessions = [meet(guest, promised(rank, range(3), within=20)) for rank, guest in enumerate(railed)]
+    for session in sessions:
+        assert session.end().status == 0, session.output
+        assert session.output == b"port 0 active\nreached 4 addresses of 2 other nodes\n"
+
+
+@needs_root
+def test_a_rail_that_reaches_nobody(rails, railed):
+    rails.cut_rail(2)
+    session = meet(railed[0], promised(0, range(3), within=2)).end()
+    assert session.status == 1
+    assert session.output.decode().splitlines() == ["port 0 active", "unreached 2",
+                                                    "no answer on the partition within 2 s from cfd-2 (10.65.0.3)"]
+
+
+@needs_root
+def test_a_rail_without_its_address(rails, railed):
+    """What used to be passed over: the rail was simply not looked at."""
+    rails.run(rails.keepers[1], "ip", "address", "flush", "dev", Rails.NAME)
+    session = meet(railed[0], promised(0, range(3))).end()
+    assert session.status == 1 and session.output.startswith(b"port 0 no-ipoib\n"), session.output
+
+
+@needs_root
+def test_an_address_on_another_interface_is_no_rail(rails, railed):
+    """It has it, and reaches all others by it; but not through the port."""
+    space = rails.keepers[1]
+    rails.run(space, "ip", "link", "set", Rails.NAME, "down")
+    rails.run(space, "ip", "link", "set", Rails.NAME, "name", "other0")
+    rails.run(space, "ip", "link", "set", "other0", "up")
+    adapter(railed[0].root, guid_of(0), interface="ibp65s0")
+    session = meet(railed[0], promised(0, range(3), within=2)).end()
+    assert session.status == 1 and b"unreached" in session.output, session.output
+
+
+@needs_root
+def test_a_port_that_comes_up_later(railed):
+    """The subnet manager may need a moment."""
+    adapter(railed[0].root, guid_of(0), name="ibp65s0", state="2: INIT", interface=Rails.NAME)
+    session = meet(railed[0], promised(0, range(3), within=30))
+    assert meet(railed[1], promised(1, range(3), within=20)).end().status == 0  # time enough to look in vain
+    adapter(railed[0].root, guid_of(0), name="ibp65s0", interface=Rails.NAME)
+    assert session.end().status == 0, session.output
+
+
+@needs_root
+def test_rails_of_a_stand_in_are_reached_by_nobody(railed):
+    """weftd lists no address of it there: it is met on the Ethernet alone."""
+    text = roster(0, range(3), within=20, extra="ipoib 0 0 10.65.0.1\nipoib 1 0 10.65.0.2\n" + promises(0))
+    session = meet(railed[0], text).end()
+    assert session.status == 0 and session.output == b"port 0 active\nreached 3 addresses of 2 other nodes\n"

@@ -176,6 +176,10 @@ class World:
         """Guests on these pairs of hosts do not reach each other; no pairs: all do."""
         self._write(self.hosts / "apart", [" ".join(pair) for pair in pairs])
 
+    def ports(self, *lines, host=None):
+        """What guests there, or all, say of their ports: "RAIL ANSWER", "well", "older"; no lines: that they work."""
+        self._write((self.hosts / host if host else self.hosts) / "ports", lines)
+
     # --- faults ---
 
     def fault(self, *lines, host=None):

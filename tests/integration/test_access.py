@@ -24,7 +24,7 @@ import pytest
 
 from harness.process import is_running
 from harness.wait import PATIENCE, until
-from harness.weft import Weft, beside, build_folder
+from harness.weft import Weft, beside, build_folder, host
 from harness.wire import raw, request_text
 
 SESSION = "/v1/clusters/cfd/nodes/0/session"
@@ -42,7 +42,9 @@ class Site:
         self.weft = Weft(changes={
             "api": {"tcp": "127.0.0.1:0", "tls_certificate": certificate["certificate"], "tls_key": certificate["key"],
                     "sessions": SESSIONS, "connections_per_address": 2000, "connections": 3000},
-            "hypervisor": {"run_guests": True}})
+            "hypervisor": {"run_guests": True},
+            # Their guest program sees this machine's devices, and none of theirs.
+            "hosts": [host(f"n{i + 1}", verify="ethernet") for i in range(4)]})
         self.weft.start()
         self.weft.client.create("cfd", 3)
         self.weft.client.wait_phase("cfd", "ready")

@@ -66,6 +66,7 @@ def assert_free(metal):
 def test_hosts_tell_what_they_have(metal):
     for host in metal.hosts:
         found = metal.client.get(f"/v1/hosts/{host}")
+        assert found["verify"] == "ethernet"
         assert [(hca["driver"], hca.get("numa", 0), hca["vfs"]) for hca in found["hcas"]] == [("mlx4", 0, 4), ("mlx4", 1, 4)]
         checks = {check["check"]: check for check in metal.client.get(f"/v1/hosts/{host}/doctor")["checks"]}
         assert all(check["state"] == "ok" for check in checks.values()), checks
@@ -75,6 +76,7 @@ def test_hosts_tell_what_they_have(metal):
 def test_each_node_has_its_own_function(metal, cfd):
     had = functions(metal, "cfd")
     assert sorted(host for host, _, _ in had) == metal.hosts and len(cfd) == 2
+    assert all("stand-ins" in node["unverified"] for node in metal.nodes("cfd")), "nobody calls an NVMe function a port of the fabric"
 
 
 def test_cores_memory_and_function_are_of_one_numa_node(metal, cfd):

@@ -474,15 +474,56 @@ test_roster(void)
     g_ptr_array_add(host_keys, (gpointer) "ssh-ed25519 AAAA0");
     g_ptr_array_add(host_keys, NULL);
     g_ptr_array_add(host_keys, (gpointer) "ssh-ed25519 AAAA255");
-    g_autofree char *members = weft_roster_members(nodes, leaves, host_keys);
-    g_autofree char *head = weft_roster_head(7, 1, 22);
-    g_assert_cmpstr(head, ==, "generation 7\nself 1\nwithin 22\n");
+    g_autoptr(WeftHost) host = weft_host_new();
+    g_autoptr(GPtrArray) hosts = g_ptr_array_new();
+    for (guint i = 0; i < nodes->len; i++)
+        g_ptr_array_add(hosts, host);
+    g_autofree char *members = weft_roster_members(&(WeftRoster){ nodes, hosts, leaves, host_keys });
     g_assert_cmpstr(members, ==,
                     "node 0 cfd-0 10.64.0.1 4 02:00:00:00:00:03\nnode 1 cfd-1 10.64.0.2 4 02:00:00:00:00:03\n"
                     "node 255 cfd-255 10.64.1.0 4 02:00:00:00:00:03\n"
                     "ipoib 0 0 10.65.0.1\nipoib 0 1 10.66.0.1\nipoib 1 0 10.65.0.2\nipoib 1 1 10.66.0.2\n"
                     "hostkey 0 ssh-ed25519 AAAA0\nhostkey 255 ssh-ed25519 AAAA255\n"
                     "leaf 0 leaf0\nleaf 1 leaf1\nleaf 255 leaf0\n");
+}
+
+/* Of a host whose adapters are stand-ins nobody is to look for rails. */
+static void
+test_roster_of_stand_ins(void)
+{
+    g_autoptr(GPtrArray) nodes = g_ptr_array_new_with_free_func((GDestroyNotify)weft_node_free);
+    g_autoptr(GPtrArray) hosts = g_ptr_array_new(), leaves = g_ptr_array_new(), host_keys = g_ptr_array_new();
+    g_autoptr(WeftHost) real = weft_host_new(), stand_in = weft_host_new();
+    stand_in->verify = WEFT_VERIFY_ETHERNET;
+    for (guint i = 0; i < 2; i++) {
+        g_ptr_array_add(nodes, make_node(i));
+        g_ptr_array_add(hosts, i ? stand_in : real);
+        g_ptr_array_add(leaves, (gpointer) "leaf");
+        g_ptr_array_add(host_keys, NULL);
+    }
+    g_autofree char *members = weft_roster_members(&(WeftRoster){ nodes, hosts, leaves, host_keys });
+    g_assert_nonnull(strstr(members, "node 1 cfd-1 10.64.0.2"));
+    g_assert_nonnull(strstr(members, "ipoib 0 0 10.65.0.1\nipoib 0 1 10.66.0.1\nleaf"));
+    g_autoptr(GArray) none = weft_roster_promises(nodes->pdata[1], stand_in, 0x12);
+    g_assert_cmpuint(none->len, ==, 0);
+}
+
+/* A virtual function is known by its own GUID, a whole adapter by that of its port. */
+static void
+test_roster_promises(void)
+{
+    g_autoptr(WeftNode) node = make_node(1);
+    g_autoptr(WeftHost) host = weft_host_new();
+    WeftHca *hca = weft_hca_new();
+    hca->name = g_strdup("mlx5_7");
+    hca->port_guid = 0x0002c903000000ff;
+    g_ptr_array_add(host->hcas, hca);
+    g_ptr_array_set_size(node->devices, 1);
+    g_ptr_array_add(node->devices, weft_device_new(1, "mlx5_7", -1));
+    g_autoptr(GArray) promises = weft_roster_promises(node, host, 0x12);
+    g_autofree char *head = weft_roster_head(7, 1, 22, promises);
+    g_assert_cmpstr(head, ==,
+                    "generation 7\nself 1\nwithin 22\nport 0 0x0000000000001000 0x8012\nport 1 0x0002c903000000ff 0x8012\n");
 }
 
 #define WITH_SCRATCH(path, test) g_test_add(path, Scratch, NULL, set_up, test, tear_down)
@@ -506,5 +547,7 @@ main(int argc, char **argv)
     g_test_add_func("/seed/label", test_seed_label);
     g_test_add_func("/seed/same", test_seed_same);
     g_test_add_func("/roster", test_roster);
+    g_test_add_func("/roster/stand-ins", test_roster_of_stand_ins);
+    g_test_add_func("/roster/promises", test_roster_promises);
     return g_test_run();
 }
