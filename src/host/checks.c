@@ -186,6 +186,22 @@ weft_check_unclean(json_t *checks, json_t *report)
                         json_string_value(json_object_get(item, "why")));
 }
 
+void
+weft_check_quarantine(json_t *checks, json_t *report)
+{
+    json_t *item;
+    gsize i;
+    json_array_foreach (json_object_get(report, "quarantine"), i, item) {
+        const char *pci = json_string_value(json_object_get(item, "pci"));
+        const char *since = json_string_value(json_object_get(item, "since"));
+        const char *why = json_string_value(json_object_get(item, "why"));
+        g_autofree char *remedy = g_strdup_printf("repair or replace it, then type on the host: weft-hook readmit %s", pci);
+        if (pci)
+            weft_doctor_add(checks, "quarantine", WEFT_HEALTH_FAIL, remedy, "no node gets %s since %s: %s", pci,
+                            since ? since : "a time that is not known", why ? why : "its report does not tell why");
+    }
+}
+
 /* --- huge pages --- */
 
 gboolean

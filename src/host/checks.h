@@ -36,6 +36,9 @@ void weft_check_functions(json_t *checks, json_t *report, json_t *adapter, const
 /* Says nothing where all were taken back. */
 void weft_check_unclean(json_t *checks, json_t *report);
 
+/* Says nothing where no device is in quarantine. */
+void weft_check_quarantine(json_t *checks, json_t *report);
+
 typedef struct WeftPagesWish {
     guint node;
     guint64 size;

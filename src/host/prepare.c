@@ -129,6 +129,7 @@ check_host(const WeftPlan *plan, const WeftHostWish *wish)
     for (guint i = 0; i < wish->adapters->len; i++)
         check_adapter(plan, g_ptr_array_index(wish->adapters, i), report, checks);
     weft_check_unclean(checks, report);
+    weft_check_quarantine(checks, report);
     return checks;
 }
 
