@@ -242,6 +242,7 @@ check_hcas(const Patient *patient)
         check_port(patient, check, described);
     }
     weft_check_unclean(patient->checks, patient->inventory->hook);
+    weft_check_firmware(patient->checks, patient->inventory->hook);
     weft_check_quarantine(patient->checks, patient->inventory->hook);
 }
 

@@ -37,6 +37,7 @@
  *       "lacking": [ { "domain": "weft-4k2m…", "pci": "…" } ], devices that were taken from under nodes that run
  *       "unclean": [ { "domain": "weft-4k2m…", "why": "…" } ], whose functions could not be taken back: nobody gets them
  *       "quarantine": [ { "pci", "since": "2026-11-18T20:00:00Z", "why" } ], devices that nobody gets until they are repaired
+ *       "firmware_tools": { "mstflint": true, "nvidia-smi": false }, which are there to compare whole devices' firmware with
  *       "machine": { "uptime": 12345, "load": 0.4 } }
  *
  * What lacks on the host is absent or null there: no port, no NUMA, no address on an RDMA device that is up.

@@ -187,6 +187,23 @@ weft_check_unclean(json_t *checks, json_t *report)
 }
 
 void
+weft_check_firmware(json_t *checks, json_t *report)
+{
+    g_autoptr(GString) absent = g_string_new(NULL);
+    json_t *tools = json_object_get(report, "firmware_tools"), *there;
+    const char *tool;
+    json_object_foreach (tools, tool, there)
+        if (!json_is_true(there))
+            g_string_append_printf(absent, "%s%s", absent->len ? ", " : "", tool);
+    if (absent->len)
+        weft_doctor_add(checks, "firmware", WEFT_HEALTH_OK, NULL,
+                        "not compared where a node had a whole device, as far as that takes what is not installed: %s",
+                        absent->str);
+    else if (json_object_size(tools))
+        weft_doctor_add(checks, "firmware", WEFT_HEALTH_OK, NULL, "compared before and after a node has a whole device");
+}
+
+void
 weft_check_quarantine(json_t *checks, json_t *report)
 {
     json_t *item;

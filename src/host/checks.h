@@ -36,6 +36,8 @@ void weft_check_functions(json_t *checks, json_t *report, json_t *adapter, const
 /* Says nothing where all were taken back. */
 void weft_check_unclean(json_t *checks, json_t *report);
 
+/* Which firmware of whole devices is compared between nodes. Says nothing where the report does not. */
+void weft_check_firmware(json_t *checks, json_t *report);
 /* Says nothing where no device is in quarantine. */
 void weft_check_quarantine(json_t *checks, json_t *report);
 

@@ -35,6 +35,18 @@ find_tool(const WeftHook *hook, WeftFirmwareKind kind)
     return NULL;
 }
 
+json_t *
+weft_firmware_tools(const WeftHook *hook)
+{
+    json_t *object = json_object();
+    for (guint kind = 0; kind < WEFT_FIRMWARE_KINDS; kind++) {
+        g_autofree char *path = find_tool(hook, (WeftFirmwareKind)kind);
+        g_autofree char *name = g_path_get_basename(tools[kind].programs[0]);
+        json_object_set_new(object, name, json_boolean(path != NULL));
+    }
+    return object;
+}
+
 static char *
 ask(const char *program, WeftFirmwareKind kind, const char *pci, GError **error)
 {

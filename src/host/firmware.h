@@ -6,9 +6,12 @@
 #include "context.h"
 
 #include <glib.h>
+#include <jansson.h>
 
 typedef enum { WEFT_FIRMWARE_ADAPTER, WEFT_FIRMWARE_GPU, WEFT_FIRMWARE_KINDS } WeftFirmwareKind;
 
+/* For the host's report: { "mstflint": true, "nvidia-smi": false }, which tools are there. */
+json_t *weft_firmware_tools(const WeftHook *hook);
 /* Remembers what it is now. Success also where there is no tool, or none that can tell: nothing is compared then. FALSE: it is
  * not what an earlier node was given, which nobody compared. */
 gboolean weft_firmware_note(const WeftHook *hook, WeftFirmwareKind kind, const char *pci, GError **error);

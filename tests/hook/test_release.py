@@ -125,10 +125,14 @@ def test_what_cannot_be_reset_is_given_to_nobody(board, who, folder):
 
 
 def test_without_tools_nothing_is_compared(board):
+    answer = board.hook("network", "weft-probe", "start", "<hookData/>")
+    assert json.loads(answer.stderr.split("\n")[1])["firmware_tools"] == {"mstflint": True, "nvidia-smi": True}
     board.without_tools()
     for who in (whole, gpu):
         fine(who(board, "prepare", "a-1"))
         fine(who(board, "release", "a-1"))
+    answer = board.hook("network", "weft-probe", "start", "<hookData/>")
+    assert json.loads(answer.stderr.split("\n")[1])["firmware_tools"] == {"mstflint": False, "nvidia-smi": False}
 
 
 @pytest.mark.parametrize(("who", "tool"), [(whole, "mstflint"), (gpu, "nvidia-smi")], ids=["adapter", "gpu"])

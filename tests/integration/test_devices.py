@@ -192,12 +192,12 @@ def test_the_doctor_finds_out_that_a_device_was_readmitted(site):
     weft = site(hosts=1)
     seclude(weft, "0000:41:00.0")
     until(lambda: reason(weft), "it is in quarantine")
-    tell(weft, "n1", addresses=ADDRESSES, hint=False, iommu_groups=9, vfio=True, quarantine=[])
     weft.client.create("cfd", 1, path="passthrough")
     until(lambda: "cannot give" in (weft.client.cluster("cfd")["reason"] or ""), lambda: weft.client.cluster("cfd"))
+    tell(weft, "n1", addresses=ADDRESSES, hint=False, iommu_groups=9, vfio=True, quarantine=[])
     weft.cli("doctor", "n1", check=False)
     weft.client.wait_phase("cfd", "ready")
-    assert reason(weft) is None
+    until(lambda: reason(weft) is None, lambda: reason(weft))
 
 
 def test_a_refused_start_has_the_host_asked(site):
@@ -210,6 +210,16 @@ def test_a_refused_start_has_the_host_asked(site):
     weft.client.create("cfd", 1, path="sriov")
     until(lambda: events(weft), weft.log_tail)
     weft.client.wait_phase("cfd", "ready")
+
+
+@pytest.mark.parametrize(("tools", "found"), [
+    ({"mstflint": True, "nvidia-smi": True}, "compared before and after a node has a whole device"),
+    ({"mstflint": True, "nvidia-smi": False}, "not compared where a node had a whole device, as far as that takes what is not installed: nvidia-smi")])
+def test_the_doctor_tells_whether_firmware_is_compared(site, tools, found):
+    weft = site(hosts=1)
+    tell(weft, "n1", iommu_groups=9, vfio=True, firmware_tools=tools)
+    until(lambda: [check["found"] for check in weft.client.get("/v1/hosts/n1/doctor")["checks"] if check["check"] == "firmware"] == [found],
+          lambda: weft.client.get("/v1/hosts/n1/doctor"))
 
 
 def test_a_quarantine_that_makes_no_sense_harms_nobody(site, settle):
