@@ -57,17 +57,18 @@ rebind(const WeftHook *hook, const WeftTaken *taken, gint64 functions, GError **
 }
 
 /* libvirt has given it back to the host's driver by now, which must not have it reset under its feet; its functions go with the
- * driver, and come again. */
+ * driver, and come again. An adapter without a driver lost it to a hook that was killed in between. */
 static gboolean
 reset_whole(const WeftHook *hook, const WeftTaken *taken, GError **error)
 {
     g_autofree char *driver = weft_device_driver(hook, taken->pci);
     g_autofree char *path = path_of(hook, taken, "driver/unbind"), *count = path_of(hook, taken, "sriov_numvfs");
     gint64 functions = weft_sysfs_number(count, 0);
-    if (!weft_driver_is_hosts(driver))
+    if (driver ? !weft_driver_is_hosts(driver) : !taken->device)
         return reset(hook, taken, error);
-    if (!weft_sysfs_write(path, taken->pci, error))
+    if (driver && !weft_sysfs_write(path, taken->pci, error))
         return FALSE;
+    weft_failpoint("hook-unbound");
     gboolean ok = reset(hook, taken, error);
     return rebind(hook, taken, functions, ok ? error : NULL) && ok;
 }
@@ -182,20 +183,26 @@ check_unused(const WeftHook *hook, const WeftTaken *taken, GError **error)
                                       "%s is in use by process %s: end it, or keep this device from weft", taken->pci, user);
 }
 
+static gboolean
+check_quarantine(const WeftHook *hook, const char *pci, GError **error)
+{
+    g_autofree char *why = weft_quarantine_why(hook, pci);
+    return !why ||
+           weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE,
+                             "%s is in quarantine %s; repair it, then type on this host: weft-hook readmit %s", pci, why, pci);
+}
+
 gboolean
 weft_release_check(const WeftHook *hook, const WeftTaken *taken, GError **error)
 {
     const Kind *kind = kind_of(hook, taken);
-    g_autofree char *why = weft_quarantine_why(hook, taken->pci);
     if (!weft_device_is_there(hook, taken->pci))
         return weft_error_refuse(error, WEFT_ERROR_NOT_FOUND,
                                  "there is no device %s on this host: have weftd read the host's hardware again, or correct "
                                  "its description",
                                  taken->pci);
-    if (why)
-        return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE,
-                                 "%s is in quarantine %s; repair it, then type on this host: weft-hook readmit %s", taken->pci,
-                                 why, taken->pci);
+    if (!check_quarantine(hook, taken->pci, error) || (taken->pf && !check_quarantine(hook, taken->pf, error)))
+        return FALSE;
     for (guint i = 0; i < STEPS_MAX && kind->steps[i].step; i++)
         if (kind->steps[i].need == REQUIRED && !kind->steps[i].step->able(hook, taken))
             return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE,

@@ -233,6 +233,26 @@ def test_killed_on_the_way_it_ends_there(board, point):
     fine(gpu(board, "prepare", "b-1"))
 
 
+def test_killed_between_an_adapters_drivers(board):
+    """The next run gives it its driver again."""
+    fine(whole(board, "prepare", "a-1"))
+    assert board.ask("release", "a-1", WHOLE, WEFT_FAILPOINT="hook-unbound").returncode == 128 + 9
+    assert board.link("/bus/pci/devices/0000:41:00.0/driver") is None
+    assert board.quarantine() == {} and board.records() == []
+    assert board.link("/bus/pci/devices/0000:41:00.0/driver") == "mlx5_core"
+
+
+def test_functions_of_an_adapter_in_quarantine_are_nobodys(board):
+    """Its firmware is theirs."""
+    fine(whole(board, "prepare", "a-1"))
+    board.tool("mstflint", "fw evil")
+    refused(whole(board, "release", "a-1"), "is not what it was")
+    board.reboot()
+    refused(function(board, "prepare", "b-1"), "0000:41:00.0 is in quarantine since")
+    fine(board.readmit("0000:41:00.0"))
+    fine(function(board, "prepare", "b-1"))
+
+
 def test_firmware_is_compared_after_the_host_lost_its_power(board):
     """Nobody released the node: the next one's start finds it."""
     fine(whole(board, "prepare", "a-1"))
