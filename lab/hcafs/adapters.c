@@ -407,6 +407,7 @@ add_adapter(Adapter *a)
     tree_add_file(NULL, total, DEVICES "/%s/sriov_totalvfs", a->pf);
     tree_add_file(store_numvfs, "0", DEVICES "/%s/sriov_numvfs", a->pf)->owner = a;
     tree_add_file(store_autoprobe, "1", DEVICES "/%s/sriov_drivers_autoprobe", a->pf);
+    tree_add_file(tree_set, "0", DEVICES "/%s/reset", a->pf);
     attach(a, a->pf, own_driver(a));
     set_functions(a, a->born);
 }

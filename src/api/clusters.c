@@ -317,13 +317,27 @@ check_priority(WeftRequest *request, const WeftTenant *tenant, const WeftCluster
                              cluster->priority, tenant->name, tenant->priority_max);
 }
 
+/* Who has such nodes keeps them, and may let some go: only those that are new have to be granted. */
+static gboolean
+check_devices(const WeftTenant *tenant, const WeftCluster *before, const WeftCluster *after, GError **error)
+{
+    guint kinds = 0;
+    for (guint i = 0; i < after->groups->len; i++) {
+        const WeftGroup *group = after->groups->pdata[i];
+        guint had = before ? ((const WeftGroup *)before->groups->pdata[i])->count : 0;
+        kinds |= group->count > had ? weft_group_devices(group) : 0;
+    }
+    return weft_tenant_check_devices(tenant, kinds, error);
+}
+
 gboolean
 weft_check_wish(WeftRequest *request, WeftTenant *tenant, WeftCluster *cluster, WeftTxn *txn, GError **error)
 {
-    return check_priority(request, tenant, cluster, error) && weft_settle_images(request, cluster, txn, error) &&
-           check_name(request, cluster, error) && check_fabric(request, cluster, error) &&
-           settle_shared(request, cluster, error) && settle_path(request, cluster, error) &&
-           check_bandwidth(request, cluster, error) && check_quotas(request, tenant, NULL, cluster, error);
+    return check_priority(request, tenant, cluster, error) && check_devices(tenant, NULL, cluster, error) &&
+           weft_settle_images(request, cluster, txn, error) && check_name(request, cluster, error) &&
+           check_fabric(request, cluster, error) && settle_shared(request, cluster, error) &&
+           settle_path(request, cluster, error) && check_bandwidth(request, cluster, error) &&
+           check_quotas(request, tenant, NULL, cluster, error);
 }
 
 /* Tenants do not know hosts: who could name them could choose beside whom to be. Asked of the body as it came: a list of hosts
@@ -408,7 +422,8 @@ weft_handle_cluster_scale(WeftRequest *request, GError **error)
     }
     g_autoptr(WeftCluster) cluster = weft_cluster_copy(before);
     g_autoptr(WeftTenant) tenant = weft_store_load_tenant(request->store, cluster->tenant, NULL, error);
-    if (!tenant || !read_scale(request, cluster, error) || !check_quotas(request, tenant, before, cluster, error))
+    if (!tenant || !read_scale(request, cluster, error) || !check_devices(tenant, before, cluster, error) ||
+        !check_quotas(request, tenant, before, cluster, error))
         return FALSE;
     if (weft_cluster_count(cluster) > weft_cluster_count(before))
         cluster->scaled = weft_clock_now();

@@ -80,9 +80,10 @@ weft_handle_tenant_add(WeftRequest *request, GError **error)
     return weft_request_commit(request, txn, reply);
 }
 
-static const char *const changeable[] = { "priority_max", "share" };
+static const char *const changeable[] = { "priority_max", "share", "devices" };
 
-/* The tenant with what the body changes; null takes a limit away, or means what it is unless told. */
+/* The tenant with what the body changes; null takes a limit away, or means what it is unless told; devices
+ * are all that it is granted from now on. */
 static WeftTenant *
 with_changes(WeftRequest *request, const WeftTenant *tenant, GError **error)
 {
@@ -93,7 +94,7 @@ with_changes(WeftRequest *request, const WeftTenant *tenant, GError **error)
     for (guint i = 0; i < G_N_ELEMENTS(changeable); i++)
         any |= weft_fields_has(&f, changeable[i]);
     if (!any)
-        weft_fields_fail(&f, "quota", "is missing; name the quotas to change, priority_max or share");
+        weft_fields_fail(&f, "quota", "is missing; name the quotas to change, priority_max, share or devices");
     if (!weft_fields_end(&f, error))
         return NULL;
     json_t *merged = weft_tenant_to_json(tenant);

@@ -353,9 +353,9 @@ json_t *
 weft_view_tenant(WeftStore *store, const WeftTenant *tenant, GError **error)
 {
     json_t *quotas = json_object(), *used = json_object();
-    json_t *view =
-        json_pack("{s:s, s:o, s:o, s:i, s:f, s:s}", "name", tenant->name, "quota", quotas, "used", used, "priority_max",
-                  tenant->priority_max, "share", tenant->share, "origin", weft_origin_words[tenant->origin]);
+    json_t *view = json_pack("{s:s, s:o, s:o, s:i, s:f, s:o, s:s}", "name", tenant->name, "quota", quotas, "used", used,
+                             "priority_max", tenant->priority_max, "share", tenant->share, "devices",
+                             weft_devices_to_json(tenant->devices), "origin", weft_origin_words[tenant->origin]);
     for (guint i = 0; i < WEFT_QUOTAS; i++) {
         guint64 amount = 0;
         if (!weft_store_quota_used(store, tenant->name, (WeftQuota)i, &amount, error)) {

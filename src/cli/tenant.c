@@ -3,7 +3,7 @@
 #include "table.h"
 #include "verbs.h"
 
-static char *quota[8], *priority_max, *share;
+static char *quota[8], *priority_max, *share, *devices;
 
 /* In the order of the names below. */
 static const GOptionEntry tenant_options[] = {
@@ -18,6 +18,8 @@ static const GOptionEntry tenant_options[] = {
     { "priority-max", 0, 0, G_OPTION_ARG_STRING, &priority_max,
       "priority of its clusters, unless an operator asks for them (0)", "N" },
     { "share", 0, 0, G_OPTION_ARG_STRING, &share, "its weight beside other tenants where clusters wait (1)", "NUMBER" },
+    { "devices", 0, 0, G_OPTION_ARG_STRING, &devices,
+      "devices that its nodes may have whole: passthrough, gpu, with commas between; none unless granted", "KINDS" },
     { NULL },
 };
 
@@ -89,6 +91,20 @@ add_share(json_t *body, GError **error)
     return value || !share;
 }
 
+/* All that it is granted; weftd knows which kinds there are. */
+static void
+add_devices(json_t *body)
+{
+    if (!devices)
+        return;
+    gboolean none = strcmp(devices, "none") == 0;
+    g_auto(GStrv) words = g_strsplit(none ? "" : devices, ",", -1);
+    json_t *kinds = json_array();
+    for (guint i = 0; words[i]; i++)
+        json_array_append_new(kinds, json_string(g_strstrip(words[i])));
+    json_object_set_new(body, "devices", kinds);
+}
+
 /* What the options say of a tenant; NULL: one of them is wrong. */
 static json_t *
 make_tenant(GError **error)
@@ -100,6 +116,7 @@ make_tenant(GError **error)
     if (json_object_size(limits))
         json_object_set(body, "quota", limits);
     json_decref(limits);
+    add_devices(body);
     if (add_priority_max(body, error) && add_share(body, error))
         return body;
     json_decref(body);
@@ -164,6 +181,17 @@ used_of(json_t *tenant, const char *name)
     return g_strconcat(left, "/", right, NULL);
 }
 
+static char *
+devices_of(json_t *tenant)
+{
+    g_autoptr(GString) text = g_string_new(NULL);
+    json_t *kinds = json_object_get(tenant, "devices"), *kind;
+    size_t i;
+    json_array_foreach (kinds, i, kind)
+        g_string_append_printf(text, "%s%s", i ? "," : "", json_string_value(kind));
+    return text->len ? g_strdup(text->str) : g_strdup("none");
+}
+
 static gboolean
 run_ls(WeftCli *cli, char **args, GError **error)
 {
@@ -174,13 +202,14 @@ run_ls(WeftCli *cli, char **args, GError **error)
         weft_cli_print_json(tenants);
         return TRUE;
     }
-    g_autoptr(WeftTable) table = weft_table_new("NAME|>CLUSTERS|>NODES|>CORES|>MEMORY|>GPUS|>VFS|>STORAGE|>TEMPLATES");
+    g_autoptr(WeftTable) table = weft_table_new("NAME|>CLUSTERS|>NODES|>CORES|>MEMORY|>GPUS|>VFS|>STORAGE|>TEMPLATES|DEVICES");
     size_t i;
     json_t *tenant;
     json_array_foreach (tenants, i, tenant) {
         weft_table_take(table, weft_cli_field(tenant, "name"));
         for (guint q = 0; q < G_N_ELEMENTS(quota_names); q++)
             weft_table_take(table, used_of(tenant, quota_names[q]));
+        weft_table_take(table, devices_of(tenant));
     }
     weft_table_print(table, stdout);
     json_decref(tenants);
@@ -226,6 +255,8 @@ run_show(WeftCli *cli, char **args, GError **error)
     }
     printf("  %-12s  %" G_GINT64_FORMAT "\n", "priority_max", weft_cli_number(tenant, "priority_max"));
     printf("  %-12s  %g\n", "share", json_number_value(json_object_get(tenant, "share")));
+    g_autofree char *granted = devices_of(tenant);
+    printf("  %-12s  %s\n", "devices", granted);
     json_decref(tenant);
     return TRUE;
 }
@@ -243,7 +274,8 @@ const WeftVerb weft_tenant_verbs[] = {
         .summary = "add a tenant",
         .about = "Adds a tenant with its quota; what is not named is as the site has it (tenant_defaults in weft.yaml), and "
                  "none is\n"
-                 "no limit. What its clusters wait for is shared among tenants by their weights.",
+                 "no limit. What its clusters wait for is shared among tenants by their weights.\n"
+                 "Its nodes get whole adapters and GPUs only where these are granted (--devices).",
         .examples = "weft tenant add acme --nodes 64 --memory 1T\n"
                     "weft tenant add lab",
         .min_args = 1,
@@ -273,9 +305,10 @@ const WeftVerb weft_tenant_verbs[] = {
         .name = "tenant set",
         .arguments = "NAME",
         .summary = "change a tenant's quota and weight",
-        .about = "Changes what is named; none removes a limit.",
+        .about = "Changes what is named; none removes a limit. --devices names all that is granted from then on: nodes that\n"
+                 "run keep what they have, and new ones get no more of what was taken back.",
         .examples = "weft tenant set acme --nodes 128 --share 2\n"
-                    "weft tenant set acme --gpus none",
+                    "weft tenant set acme --gpus none --devices gpu",
         .min_args = 1,
         .max_args = 1,
         .names = WEFT_NAMES_TENANTS,

@@ -85,6 +85,7 @@ void weft_work_free(WeftWork *work);
 void weft_control_wake(WeftControl *control, const char *cluster_key);
 /* … for all: those in memory. What was put away waits for nothing. */
 void weft_control_wake_all(WeftControl *control);
+void weft_control_wake_tenant(WeftControl *control, const char *tenant); /* its clusters that have something to do */
 /* … because the record of its wish changed. */
 void weft_control_wish_changed(WeftControl *control, const char *cluster_key);
 /* Its status was written by others than its work: another end of its walltime. */

@@ -140,6 +140,7 @@ static void
 tenant_changed(WeftControl *control, const WeftChange *change)
 {
     weft_turns_tenant_changed(control->turns, change->key);
+    weft_control_wake_tenant(control, change->key); /* it may have been granted what nodes of it wait for */
     if (change->deleted)
         weft_templates_tenant_gone(control->templates, change->key);
 }

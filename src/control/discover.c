@@ -1,5 +1,7 @@
 #include "discover.h"
 
+#include "checks.h"
+
 #include <string.h>
 
 /* --- making a description --- */
@@ -157,6 +159,59 @@ weft_discover(const WeftHost *description, const WeftInventory *inventory)
     take_gpus(host, inventory);
     host->discovered = TRUE;
     return host;
+}
+
+/* --- what can be given --- */
+
+const char *
+weft_discover_quarantine(json_t *report, const char *pci)
+{
+    json_t *item;
+    gsize i;
+    json_array_foreach (json_object_get(report, "quarantine"), i, item) {
+        const char *why = json_string_value(json_object_get(item, "why"));
+        if (pci && g_strcmp0(json_string_value(json_object_get(item, "pci")), pci) == 0)
+            return why ? why : "its report does not tell why";
+    }
+    return NULL;
+}
+
+/* An adapter of which all is in quarantine has no functions either. */
+static WeftHca *
+usable_hca(const WeftHca *hca, json_t *report)
+{
+    if (weft_discover_quarantine(report, hca->pci))
+        return NULL;
+    WeftHca *copy = hca_copy(hca);
+    for (guint vf = 0; vf < copy->vf_pci->len; vf++) {
+        char **address = (char **)&copy->vf_pci->pdata[vf];
+        if (weft_discover_quarantine(report, *address))
+            **address = '\0';
+    }
+    return copy;
+}
+
+WeftHost *
+weft_discover_usable(const WeftInventory *inventory)
+{
+    WeftHost *usable = weft_host_new();
+    const WeftHost *found = inventory->hardware;
+    if (weft_report_lacks_iommu(inventory->hook, inventory->iommu))
+        return usable;
+    for (guint i = 0; i < found->hcas->len; i++) {
+        WeftHca *hca = usable_hca(found->hcas->pdata[i], inventory->hook);
+        if (hca)
+            g_ptr_array_add(usable->hcas, hca);
+    }
+    for (guint i = 0; i < found->gpus->len; i++) {
+        const WeftGpu *gpu = found->gpus->pdata[i];
+        if (weft_discover_quarantine(inventory->hook, gpu->name))
+            continue;
+        WeftGpu *copy = g_new0(WeftGpu, 1);
+        copy->name = g_strdup(gpu->name);
+        g_ptr_array_add(usable->gpus, copy);
+    }
+    return usable;
 }
 
 /* --- what nodes hold --- */

@@ -14,5 +14,11 @@ WeftHost *weft_discover(const WeftHost *description, const WeftInventory *invent
 /* The description with the PCI addresses and roots of adapters and GPUs that it does not tell, as the host itself says. */
 WeftHost *weft_discover_addresses(const WeftHost *description, const WeftInventory *inventory);
 
+/* What it can give nodes: its devices without those that the report has in quarantine, a function of which has no address
+ * then. Where nothing can be passed on, none. */
+WeftHost *weft_discover_usable(const WeftInventory *inventory);
+/* Why a device is in quarantine by that report; NULL: it is not. Borrowed. */
+const char *weft_discover_quarantine(json_t *report, const char *pci);
+
 /* Does the host have all that these nodes (WeftNode) hold? */
 gboolean weft_discover_holds(const WeftHost *host, const GPtrArray *nodes);

@@ -251,6 +251,8 @@ check_hcas(const Patient *patient)
     }
     weft_check_unclean(patient->checks, patient->inventory->hook);
     weft_check_folders(patient->checks, patient->inventory->hook);
+    weft_check_firmware(patient->checks, patient->inventory->hook);
+    weft_check_quarantine(patient->checks, patient->inventory->hook);
 }
 
 static void (*const checks[])(const Patient *patient) = {

@@ -266,6 +266,17 @@ look_end(Look *look)
 
 /* --- what is missing --- */
 
+/* An operator may have taken a device out of quarantine, which nothing else tells. */
+static void
+take_note(WeftControl *control, const WeftJob *job)
+{
+    const WeftInventory *known = weft_hosts_inventory(control->hosts, job->host, NULL);
+    json_t *before = known ? json_object_get(known->hook, "quarantine") : NULL;
+    json_t *now = job->inventory ? json_object_get(job->inventory->hook, "quarantine") : NULL;
+    if (json_array_size(before) != json_array_size(now) || (before && now && !json_equal(before, now)))
+        weft_hosts_hardware_changed(control->hosts, job->host);
+}
+
 static void
 examined(WeftJob *job, const GError *error, gpointer data)
 {
@@ -278,6 +289,7 @@ examined(WeftJob *job, const GError *error, gpointer data)
         const char *remedy = NULL;
         g_autofree char *held = weft_hosts_held(call->control->hosts, host->name, &remedy);
         call->report = weft_doctor(host, job->inventory);
+        take_note(call->control, job);
         if (held)
             weft_doctor_add(json_object_get(call->report, "checks"), "held", WEFT_HEALTH_FAIL, remedy, "%s", held);
     }

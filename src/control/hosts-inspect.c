@@ -125,13 +125,43 @@ discover(WeftWatch *host)
 
 /* --- devices --- */
 
-/* Without an IOMMU none of them can be given to a node. */
+/* Without an IOMMU none of them can be given to a node, nor what is in quarantine. */
 void
 weft_watch_tell_devices(WeftWatch *host)
 {
-    g_autoptr(WeftHost) none = weft_host_new();
-    gboolean passes = !weft_report_lacks_iommu(host->inventory->hook, host->inventory->iommu);
-    weft_fleet_set_devices(host->control->fleet, host->name, passes ? host->inventory->hardware : none);
+    g_autoptr(WeftHost) usable = weft_discover_usable(host->inventory);
+    weft_fleet_set_devices(host->control->fleet, host->name, usable);
+}
+
+/* The first of them, which stands for all; NULL: none is. */
+static char *
+quarantine_text(const WeftWatch *host)
+{
+    json_t *list = host->inventory ? json_object_get(host->inventory->hook, "quarantine") : NULL;
+    const char *pci = json_string_value(json_object_get(json_array_get(list, 0), "pci"));
+    if (!pci)
+        return NULL;
+    g_autofree char *count = g_strdup_printf(" and %zu more are", json_array_size(list) - 1);
+    return g_strdup_printf("%s%s in quarantine, and no node gets it: weft doctor %s", pci,
+                           json_array_size(list) > 1 ? count : " is", host->name);
+}
+
+/* before: what the host reported the last time; NULL: nothing yet. */
+static void
+tell_quarantine(WeftWatch *host, json_t *before)
+{
+    json_t *item;
+    gsize i;
+    json_array_foreach (json_object_get(host->inventory->hook, "quarantine"), i, item) {
+        const char *pci = json_string_value(json_object_get(item, "pci"));
+        if (!pci || weft_discover_quarantine(before, pci))
+            continue;
+        WeftTxn *txn = weft_txn_new("device-quarantined");
+        weft_txn_tell(txn, "device-quarantined", NULL, host->name,
+                      "host %s: %s is in quarantine, and no node gets it: %s; repair it, then type there: weft-hook readmit %s",
+                      host->name, pci, weft_discover_quarantine(host->inventory->hook, pci), pci);
+        weft_control_commit_quietly(host->control, txn);
+    }
 }
 
 static const WeftNode *
@@ -166,11 +196,11 @@ find_bereft(WeftWatch *host)
 /* --- asking --- */
 
 char *
-weft_watch_mute_text(const WeftWatch *host)
+weft_watch_trouble_text(const WeftWatch *host)
 {
     return host->inspection.attempts && !host->inventory
                ? g_strdup_printf("it does not tell what it is able to: %s", host->inspection.detail)
-               : NULL;
+               : quarantine_text(host);
 }
 
 static void
@@ -189,7 +219,7 @@ mute(WeftWatch *host, const WeftJob *job, const GError *error)
     ask_again(host, words, error->message);
     if (host->inspection.attempts == 1 && !host->inventory) {
         g_warning("host %s does not tell what it is able to, asking again: %s", host->name, error->message);
-        g_autofree char *reason = weft_watch_mute_text(host);
+        g_autofree char *reason = weft_watch_trouble_text(host);
         weft_watch_tell_state(host, reason, "host-mute");
     }
     weft_watch_heard(host);
@@ -201,15 +231,19 @@ static void
 spoke(WeftWatch *host, WeftInventory *inventory)
 {
     gboolean first = !host->inventory;
-    if (first && host->inspection.attempts)
-        weft_watch_tell_state(host, NULL, NULL);
+    WeftInventory *before = host->inventory;
+    g_autofree char *told = weft_watch_trouble_text(host);
     /* Only a report mends what a killed hook left there, and nobody else may come to that host for long. */
     if (inventory->hook_error)
         ask_again(host, "weft-hook does not answer", inventory->hook_error);
     else
         weft_rest_clear(&host->inspection);
-    weft_inventory_free(host->inventory);
     host->inventory = inventory;
+    tell_quarantine(host, before ? before->hook : NULL);
+    weft_inventory_free(before);
+    g_autofree char *reason = weft_watch_trouble_text(host);
+    if (g_strcmp0(told, reason) != 0 && (first || host->state == WEFT_HOST_UP))
+        weft_watch_tell_state(host, reason, NULL);
     forget_failed_rdma(host);
     weft_clock_watch_heard(host->control->clock, host->name, inventory->time);
     weft_watch_tell_devices(host);

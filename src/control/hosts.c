@@ -235,10 +235,10 @@ static void
 set_up(WeftWatch *host)
 {
     gboolean was_lost = host->state == WEFT_HOST_LOST, was_held = host->state == WEFT_HOST_HELD;
-    g_autofree char *mute = weft_watch_mute_text(host);
+    g_autofree char *trouble = weft_watch_trouble_text(host);
     set_state(host, WEFT_HOST_UP);
     WeftTxn *txn = weft_txn_new("host-up");
-    put_status(host, txn, mute);
+    put_status(host, txn, trouble);
     if (was_lost)
         weft_txn_tell(txn, "host-returned", NULL, host->name, "host %s is back, and clean", host->name);
     if (was_held)

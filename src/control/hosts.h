@@ -197,7 +197,7 @@ void weft_watch_inspect(WeftWatch *host);
 /* Tells the fleet what of its devices nodes can have. */
 void weft_watch_tell_devices(WeftWatch *host);
 /* Why it takes no nodes although it is up; NULL: nothing is known. */
-char *weft_watch_mute_text(const WeftWatch *host);
+char *weft_watch_trouble_text(const WeftWatch *host);
 
 /* hosts-guests.c: asks them when that is wanted. */
 void weft_watch_ask_guests(WeftWatch *host, const GPtrArray *nodes);

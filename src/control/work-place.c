@@ -12,11 +12,43 @@
 typedef struct Placing {
     WeftWork *work;
     WeftTxn *txn;
-    GHashTable *hosts; /* set of names that the transaction already expects unchanged */
-    GHashTable *whys;  /* set of reasons why nodes are not forked that were told, borrowed */
+    GHashTable *hosts;  /* set of names that the transaction already expects unchanged */
+    GHashTable *whys;   /* set of reasons why nodes are not forked that were told, borrowed */
+    WeftTenant *tenant; /* which the transaction expects unchanged; NULL: nothing was to be granted yet */
     guint placed;
     gboolean full[WEFT_GROUPS_MAX]; /* a node of the group whose host is closed found no room: the next would not either */
 } Placing;
+
+/* --- devices by grant --- */
+
+/* A grant may have been taken back since the wish was accepted: nodes that are there keep their devices, and none gets them
+ * any more. FALSE without an error: the tenant cannot be read just now. */
+static gboolean
+check_devices(Placing *placing, guint kinds, GError **error)
+{
+    WeftWork *work = placing->work;
+    gint64 revision;
+    if (!kinds)
+        return TRUE;
+    if (!placing->tenant) {
+        placing->tenant = weft_store_load_tenant(work->control->store, work->cluster->tenant, &revision, NULL);
+        if (!placing->tenant) {
+            weft_work_wake_at(work, g_get_monotonic_time() + G_USEC_PER_SEC);
+            return FALSE;
+        }
+        weft_txn_expect(placing->txn, WEFT_KIND_TENANT, placing->tenant->name, revision);
+    }
+    return weft_tenant_check_devices(placing->tenant, kinds, error);
+}
+
+static guint
+missing_devices(const WeftWork *work, const WeftPlan *plan)
+{
+    guint kinds = 0;
+    for (guint g = 0; g < work->cluster->groups->len; g++)
+        kinds |= plan->missing[g] ? weft_group_devices(work->cluster->groups->pdata[g]) : 0;
+    return kinds;
+}
 
 gboolean
 weft_work_has_rank(const WeftWork *work, guint rank)
@@ -338,9 +370,15 @@ static void
 place_missing(Placing *placing, const WeftPlan *plan)
 {
     WeftWork *work = placing->work;
-    if (work->grant && !is_grant_good(work, plan))
+    g_autoptr(GError) error = NULL;
+    gboolean allowed = check_devices(placing, missing_devices(work, plan), &error);
+    if (work->grant && !(allowed && is_grant_good(work, plan)))
         weft_work_revoke(work);
-    if (work->grant) {
+    if (!allowed) {
+        weft_turns_withdraw(work->control->turns, work);
+        if (error)
+            weft_work_waits(work, error->message);
+    } else if (work->grant) {
         claim_granted(placing);
     } else if (count_missing(plan) > 0) {
         weft_turns_ask(work->control->turns, work, plan->missing);
@@ -405,6 +443,9 @@ place_heir(Placing *placing, const guint *counts, const WeftNodeWork *item, GErr
 {
     WeftWork *work = placing->work;
     const WeftNode *replaced = item->node;
+    const WeftGroup *group = work->cluster->groups->pdata[weft_node_group(replaced, work->cluster)];
+    if (!check_devices(placing, weft_group_devices(group), error))
+        return FALSE;
     g_autoptr(GHashTable) avoid = list_barred(work, item);
     gboolean any = weft_work_add_shunned(work, avoid);
     const WeftPathRule *rule = &work->control->options.path_rule;
@@ -541,6 +582,7 @@ weft_work_place(WeftWork *work, const WeftPlan *plan)
     place_missing(&placing, plan);
     guint granted = placing.placed;
     replace_some(&placing, plan, n);
+    weft_tenant_free(placing.tenant);
     if (placing.placed == 0)
         return FALSE;
     if (placing.placed > granted)

@@ -54,6 +54,18 @@ fork_failed(WeftWork *work, WeftNodeWork *item, const WeftMishap *mishap)
     weft_rest_clear(&item->rest);
 }
 
+/* What it had, or was to have, may be in quarantine, which only the host knows. Of functions there are many, and of most that
+ * are let go nothing would be learned: those are asked after where one was refused. */
+static void
+look_at_devices(const WeftWork *work, const WeftNode *node, const char *host, gboolean whole_only)
+{
+    gboolean any = node->gpus->len > 0;
+    for (guint i = 0; i < node->devices->len; i++)
+        any |= !whole_only || ((const WeftDevice *)node->devices->pdata[i])->vf < 0;
+    if (any)
+        weft_hosts_hardware_changed(work->control->hosts, host);
+}
+
 /* A host that cannot be reached gets a few tries before its node looks for another; so does a stream that somebody else has.
  * One that cannot run it as it is gets no other, nor one whose disk is full: what other hosts are able to, and have, may
  * differ. */
@@ -73,6 +85,8 @@ weft_work_start_failed(WeftWork *work, WeftNodeWork *item, const WeftMishap *mis
     gboolean unreached = code == WEFT_ERROR_UNAVAILABLE || code == WEFT_ERROR_BUSY;
     if (unreached)
         weft_hosts_hint(work->control->hosts, item->node->host);
+    else
+        look_at_devices(work, item->node, item->node->host, FALSE);
     if (unreached && item->rest.attempts < work->control->options.starts_max)
         return;
     g_autofree char *reason = g_strdup_printf("%s (try %u)", words, item->rest.attempts);
@@ -450,6 +464,7 @@ stopped(WeftJob *job, const GError *error)
     if (!error) {
         item->stopped = TRUE;
         weft_rest_pass(&item->rest, WEFT_DEED_STOP);
+        look_at_devices(work, item->node, job->host, TRUE);
         return;
     }
     g_autofree char *words = weft_words(WEFT_DEED_STOP, error, job->deadline);

@@ -103,6 +103,24 @@ weft_control_wake_all(WeftControl *control)
 }
 
 void
+weft_control_wake_tenant(WeftControl *control, const char *tenant)
+{
+    GHashTableIter iter;
+    gpointer value;
+    g_autofree char *prefix = weft_cluster_key(tenant, "");
+    g_hash_table_iter_init(&iter, control->works);
+    while (g_hash_table_iter_next(&iter, NULL, &value)) {
+        WeftWork *work = value;
+        if (!g_str_has_prefix(work->key, prefix))
+            continue;
+        if (work->nodes)
+            weft_work_try_room(work);
+        else
+            weft_work_wake(work);
+    }
+}
+
+void
 weft_control_wish_changed(WeftControl *control, const char *cluster_key)
 {
     WeftWork *work = work_get(control, cluster_key);

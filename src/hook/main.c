@@ -159,11 +159,27 @@ prepare(int argc, char **argv)
     return parsed ? weft_error_exit_code(weft_error_code(error)) : 2;
 }
 
+/* weft-hook readmit 0000:41:00.0 */
+static int
+readmit(const char *pci)
+{
+    const char *root = g_getenv("WEFT_HOOK_ROOT");
+    WeftHook hook = { .root = root ? root : "" };
+    g_autoptr(GError) error = NULL;
+    if (!weft_hook_is_pci(pci))
+        weft_error_refuse(&error, WEFT_ERROR_INVALID, "\"%s\" is not a PCI address such as 0000:41:00.1", pci);
+    else if (weft_hook_readmit(&hook, pci, &error))
+        return 0;
+    fprintf(stderr, "weft-hook: %s\n", error->message);
+    return weft_error_exit_code(weft_error_code(error));
+}
+
 static int
 usage(void)
 {
     fprintf(stderr, "usage: weft-hook qemu|network NAME OPERATION < XML\n"
                     "       weft-hook prepare [--dry-run] [OPTION…]\n"
+                    "       weft-hook readmit PCI-ADDRESS\n"
                     "       weft-hook --version\n"
                     "libvirt runs it as /etc/libvirt/hooks/qemu.d/weft and /etc/libvirt/hooks/network.d/weft\n");
     return 2;
@@ -180,6 +196,8 @@ main(int argc, char **argv)
     }
     if (!kind && argc > 1 && g_str_equal(argv[1], "prepare"))
         return prepare(argc - 1, argv + 1);
+    if (!kind && argc == 3 && g_str_equal(argv[1], "readmit"))
+        return readmit(argv[2]);
     if (!kind && argc > 1)
         kind = find_kind(argv[first++]);
     if (!kind || argc < first + 2)

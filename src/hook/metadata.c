@@ -44,6 +44,7 @@ weft_hook_node_free(WeftHookNode *node)
     g_free(node->id);
     memory_free(node->memory);
     g_ptr_array_unref(node->devices);
+    g_ptr_array_unref(node->gpus);
     g_ptr_array_unref(node->hostdevs);
     g_free(node);
 }
@@ -105,8 +106,8 @@ get_number(const xmlNode *node, const char *name, guint base, guint64 max, guint
     return refuse(node, name, value, rule, error);
 }
 
-static gboolean
-is_pci(const char *text)
+gboolean
+weft_hook_is_pci(const char *text)
 {
     static const char form[] = "xxxx:xx:xx.o";
     if (strlen(text) != strlen(form))
@@ -125,7 +126,7 @@ static gboolean
 get_pci(const xmlNode *node, const char *name, char **ret_pci, GError **error)
 {
     g_autofree char *value = weft_xml_get(node, name);
-    if (!value || !is_pci(value))
+    if (!value || !weft_hook_is_pci(value))
         return refuse(node, name, value, "a PCI address such as 0000:41:00.1", error);
     *ret_pci = g_steal_pointer(&value);
     return TRUE;
@@ -229,6 +230,17 @@ add_device(WeftHookNode *node, const xmlNode *element, GError **error)
 }
 
 static gboolean
+add_gpu(WeftHookNode *node, const xmlNode *element, GError **error)
+{
+    char *pci = NULL;
+    if (!get_pci(element, "name", &pci, error))
+        return FALSE;
+    g_ptr_array_add(node->gpus, pci);
+    return node->gpus->len <= WEFT_GPUS_MAX ||
+           weft_error_refuse(error, WEFT_ERROR_INVALID, "the metadata has more than %d GPUs: " REMEDY, WEFT_GPUS_MAX);
+}
+
+static gboolean
 read_partition(WeftHookNode *node, const xmlNode *element, GError **error)
 {
     guint64 vxlan = 0;
@@ -243,14 +255,15 @@ read_children(WeftHookNode *node, const xmlNode *element, GError **error)
 {
     for (const xmlNode *part = element->children; part; part = part->next) {
         /* These say nothing that a host is to do; the record is for weftd to read again. */
-        if (part->type != XML_ELEMENT_NODE || weft_xml_is(part, "cluster") || weft_xml_is(part, "gpu") ||
-            weft_xml_is(part, "record"))
+        if (part->type != XML_ELEMENT_NODE || weft_xml_is(part, "cluster") || weft_xml_is(part, "record"))
             continue;
         gboolean ok;
         if (weft_xml_is(part, "partition"))
             ok = read_partition(node, part, error);
         else if (weft_xml_is(part, "device"))
             ok = add_device(node, part, error);
+        else if (weft_xml_is(part, "gpu"))
+            ok = add_gpu(node, part, error);
         else /* what it means is not known here: to pass over it might be to let something slip */
             ok = weft_error_refuse(error, WEFT_ERROR_INVALID, "the metadata's %s is not known to this hook: " REMEDY,
                                    (const char *)part->name);
@@ -365,6 +378,7 @@ weft_hook_node_read(const char *name, const char *xml, GError **error)
         return NULL;
     g_autoptr(WeftHookNode) node = g_new0(WeftHookNode, 1);
     node->devices = g_ptr_array_new_with_free_func(device_free);
+    node->gpus = g_ptr_array_new_with_free_func(g_free);
     node->hostdevs = g_ptr_array_new_with_free_func(g_free);
     if (!read_identity(node, name, element, error) || !read_children(node, element, error) || !read_memory(node, root, error) ||
         !read_hostdevs(node, weft_xml_child(root, "devices"), error))

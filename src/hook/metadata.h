@@ -38,12 +38,15 @@ typedef struct WeftHookNode {
     guint64 size;           /* of its memory, bytes */
     WeftHookMemory *memory; /* NULL: it has its own */
     GPtrArray *devices;     /* WeftHookDevice: what is plugged now or later */
+    GPtrArray *gpus;        /* char *, addresses of GPUs: likewise */
     GPtrArray *hostdevs;    /* char *, addresses of the PCI devices among the domain's own */
 } WeftHookNode;
 
 void weft_hook_node_free(WeftHookNode *node);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftHookNode, weft_hook_node_free)
 
+/* "0000:41:00.1", in lower case. */
+gboolean weft_hook_is_pci(const char *text);
 /* Does the text carry weft's mark? Where it does not, nothing else need be looked at. */
 gboolean weft_hook_is_domain(const char *xml);
 gboolean weft_hook_is_network(const char *xml);

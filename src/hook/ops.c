@@ -8,6 +8,7 @@
 #include "memory.h"
 #include "metadata.h"
 #include "peers.h"
+#include "release.h"
 #include "state.h"
 #include "vf.h"
 
@@ -58,12 +59,29 @@ collect_bridge(const WeftHook *hook, guint vxlan, GError **error)
 
 /* --- what others left behind --- */
 
+/* WeftTaken: what the node has for itself. */
+static GArray *
+list_taken(const WeftHookNode *node)
+{
+    GArray *list = g_array_new(FALSE, FALSE, sizeof(WeftTaken));
+    for (guint i = 0; i < node->devices->len; i++) {
+        WeftTaken taken = weft_taken_device(g_ptr_array_index(node->devices, i));
+        g_array_append_val(list, taken);
+    }
+    for (guint i = 0; i < node->gpus->len; i++) {
+        WeftTaken taken = weft_taken_gpu(g_ptr_array_index(node->gpus, i));
+        g_array_append_val(list, taken);
+    }
+    return list;
+}
+
 static gboolean
 clear_devices(const WeftHook *hook, const WeftHookNode *node, GError **error)
 {
     gboolean ok = TRUE;
-    for (guint i = 0; i < node->devices->len; i++) /* all of them, and the first error */
-        ok = weft_vf_clear(hook, g_ptr_array_index(node->devices, i), ok ? error : NULL) && ok;
+    g_autoptr(GArray) list = list_taken(node);
+    for (guint i = 0; i < list->len; i++) /* all of them, and the first error */
+        ok = weft_release(hook, &g_array_index(list, WeftTaken, i), ok ? error : NULL) && ok;
     return ok;
 }
 
@@ -242,8 +260,30 @@ make_bridge(const WeftHook *hook, guint vxlan, GError **error)
 }
 
 static gboolean
+check_taken(const WeftHook *hook, const WeftHookNode *node, GError **error)
+{
+    g_autoptr(GArray) list = list_taken(node);
+    for (guint i = 0; i < list->len; i++)
+        if (!weft_release_check(hook, &g_array_index(list, WeftTaken, i), error))
+            return FALSE;
+    return TRUE;
+}
+
+static gboolean
+note_taken(const WeftHook *hook, const WeftHookNode *node, GError **error)
+{
+    g_autoptr(GArray) list = list_taken(node);
+    for (guint i = 0; i < list->len; i++)
+        if (!weft_release_note(hook, &g_array_index(list, WeftTaken, i), error))
+            return FALSE;
+    return TRUE;
+}
+
+static gboolean
 set_up(const WeftHook *hook, const WeftHookNode *node, GError **error)
 {
+    if (!note_taken(hook, node, error))
+        return FALSE;
     for (guint i = 0; i < node->devices->len; i++) {
         if (!weft_vf_prepare(hook, g_ptr_array_index(node->devices, i), error))
             return FALSE;
@@ -271,7 +311,7 @@ weft_hook_prepare(const WeftHook *hook, const char *domain, const char *xml, GEr
     /* Else another may have started it again meanwhile. */
     if (!weft_state_check_asked(domain, error))
         return FALSE;
-    if (!check(hook, node, error) || !check_others(hook, node, is_taken_back, error))
+    if (!check(hook, node, error) || !check_others(hook, node, is_taken_back, error) || !check_taken(hook, node, error))
         return FALSE;
     /* Whatever it had before it has not now: it is about to start. */
     g_autoptr(WeftRecord) earlier = weft_state_get(hook, WEFT_RECORD_DOMAIN, domain);
@@ -317,6 +357,12 @@ weft_hook_release(const WeftHook *hook, const char *domain, const char *xml, GEr
     gboolean ok = !record || undo(hook, record, error);
     sweep(hook);
     return ok;
+}
+
+gboolean
+weft_hook_readmit(const WeftHook *hook, const char *pci, GError **error)
+{
+    return weft_state_lock(hook, error) && weft_release_readmit(hook, pci, error);
 }
 
 static void

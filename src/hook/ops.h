@@ -26,6 +26,9 @@ gboolean weft_hook_disconnect(const WeftHook *hook, const char *name, const char
  */
 gboolean weft_hook_seal_network(const WeftHook *hook, const char *name, const char *xml, GError **error);
 
+/* An operator takes a device out of quarantine, by its PCI address. */
+gboolean weft_hook_readmit(const WeftHook *hook, const char *pci, GError **error);
+
 /* Devices that were taken from under nodes that run: [ { "domain", "pci" } ]. */
 json_t *weft_hook_lacking(const WeftHook *hook);
 

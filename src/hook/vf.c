@@ -113,14 +113,22 @@ weft_vf_prepare(const WeftHook *hook, const WeftHookDevice *device, GError **err
 }
 
 gboolean
-weft_vf_clear(const WeftHook *hook, const WeftHookDevice *device, GError **error)
+weft_vf_is_gone(const WeftHook *hook, const WeftHookDevice *device)
 {
     g_autofree char *path = weft_sysfs_path(hook, "/sys/class/infiniband/%s", device->hca);
-    if (device->vf < 0 || !g_file_test(path, G_FILE_TEST_EXISTS) || !weft_device_is_there(hook, device->pci))
-        return TRUE;
-    return check_hca(hook, device, error) && check_function(hook, device, error) && check_unused(hook, device, error) &&
-           drivers[device->driver]->clear(hook, device, error) && weft_scrub_reset(hook, device->pci, error) &&
-           scrub(hook, device, error);
+    return !g_file_test(path, G_FILE_TEST_EXISTS) || !weft_device_is_there(hook, device->pci);
+}
+
+gboolean
+weft_vf_check_mine(const WeftHook *hook, const WeftHookDevice *device, GError **error)
+{
+    return check_hca(hook, device, error) && check_function(hook, device, error) && check_unused(hook, device, error);
+}
+
+gboolean
+weft_vf_forget(const WeftHook *hook, const WeftHookDevice *device, GError **error)
+{
+    return drivers[device->driver]->clear(hook, device, error);
 }
 
 /* --- devices that no metadata names --- */

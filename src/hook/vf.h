@@ -25,9 +25,12 @@ extern const WeftVfOps weft_vf_mlx4, weft_vf_mlx5;
 gboolean weft_vf_check(const WeftHook *hook, const WeftHookDevice *device, GError **error);
 /* What it had of others is gone then. */
 gboolean weft_vf_prepare(const WeftHook *hook, const WeftHookDevice *device, GError **error);
-/* Takes away what the node was given and what it left, and resets it. Success also when the HCA or the function is not there
- * any more. Never under the feet of a process that uses it. */
-gboolean weft_vf_clear(const WeftHook *hook, const WeftHookDevice *device, GError **error);
+/* Is the adapter of a function, or the function, not there any more? */
+gboolean weft_vf_is_gone(const WeftHook *hook, const WeftHookDevice *device);
+/* Is the function still what the metadata says, and does no process use it? */
+gboolean weft_vf_check_mine(const WeftHook *hook, const WeftHookDevice *device, GError **error);
+/* Takes away what the function was given. */
+gboolean weft_vf_forget(const WeftHook *hook, const WeftHookDevice *device, GError **error);
 
 /* Refuses a domain that is given an HCA, or a function of one, that its metadata does not name: nobody would have prepared
  * it. */

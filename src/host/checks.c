@@ -197,6 +197,39 @@ weft_check_folders(json_t *checks, json_t *report)
                         json_string_value(json_object_get(item, "why")));
 }
 
+void
+weft_check_firmware(json_t *checks, json_t *report)
+{
+    g_autoptr(GString) absent = g_string_new(NULL);
+    json_t *tools = json_object_get(report, "firmware_tools"), *there;
+    const char *tool;
+    json_object_foreach (tools, tool, there)
+        if (!json_is_true(there))
+            g_string_append_printf(absent, "%s%s", absent->len ? ", " : "", tool);
+    if (absent->len)
+        weft_doctor_add(checks, "firmware", WEFT_HEALTH_OK, NULL,
+                        "not compared where a node had a whole device, as far as that takes what is not installed: %s",
+                        absent->str);
+    else if (json_object_size(tools))
+        weft_doctor_add(checks, "firmware", WEFT_HEALTH_OK, NULL, "compared before and after a node has a whole device");
+}
+
+void
+weft_check_quarantine(json_t *checks, json_t *report)
+{
+    json_t *item;
+    gsize i;
+    json_array_foreach (json_object_get(report, "quarantine"), i, item) {
+        const char *pci = json_string_value(json_object_get(item, "pci"));
+        const char *since = json_string_value(json_object_get(item, "since"));
+        const char *why = json_string_value(json_object_get(item, "why"));
+        g_autofree char *remedy = g_strdup_printf("repair or replace it, then type on the host: weft-hook readmit %s", pci);
+        if (pci)
+            weft_doctor_add(checks, "quarantine", WEFT_HEALTH_FAIL, remedy, "no node gets %s since %s: %s", pci,
+                            since ? since : "a time that is not known", why ? why : "its report does not tell why");
+    }
+}
+
 /* --- huge pages --- */
 
 gboolean

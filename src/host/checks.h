@@ -44,6 +44,11 @@ void weft_check_unclean(json_t *checks, json_t *report);
 /* Says nothing where folders for memory of nodes are root's alone. */
 void weft_check_folders(json_t *checks, json_t *report);
 
+/* Which firmware of whole devices is compared between nodes. Says nothing where the report does not. */
+void weft_check_firmware(json_t *checks, json_t *report);
+/* Says nothing where no device is in quarantine. */
+void weft_check_quarantine(json_t *checks, json_t *report);
+
 typedef struct WeftPagesWish {
     guint node;
     guint64 size;

@@ -3,7 +3,9 @@
 #include "adapter.h"
 #include "bounds.h"
 #include "file.h"
+#include "firmware.h"
 #include "memory-folders.h"
+#include "quarantine.h"
 #include "settings.h"
 #include "state.h"
 #include "sysfs.h"
@@ -271,12 +273,13 @@ weft_report_new(const WeftHook *hook)
     uname(&name);
     g_autofree char *groups = weft_sysfs_path(hook, "/sys/kernel/iommu_groups");
     g_autofree char *cmdline = weft_file_read("/proc/cmdline", CMDLINE_MAX, NULL, NULL);
-    return json_pack("{s:s, s:I, s:s, s:s?, s:i, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
-                     WEFT_VERSION, "time", (json_int_t)g_get_real_time(), "kernel", name.release, "cmdline",
+    return json_pack("{s:s, s:I, s:s, s:s?, s:i, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                     "version", WEFT_VERSION, "time", (json_int_t)g_get_real_time(), "kernel", name.release, "cmdline",
                      cmdline ? g_strstrip(cmdline) : NULL, "iommu_groups", (int)count_in(groups), "interrupt_remapping",
                      remaps_interrupts(hook), "unsafe_interrupts", trusts_interrupts(hook), "vfio",
                      exists(hook, "/dev/vfio/vfio"), "kvm", has_kvm(hook), "tun", exists(hook, "/dev/net/tun"),
                      "filters_bridges", filters_bridges(), "rdma_address", rdma_address(hook), "hugepages", hugepages(hook),
-                     "hcas", hcas(hook), "unclean", unclean(hook), "unsafe_folders", unsafe_folders(hook), "settings",
+                     "hcas", hcas(hook), "unclean", unclean(hook), "unsafe_folders", unsafe_folders(hook), "quarantine",
+                     weft_quarantine_list(hook), "firmware_tools", weft_firmware_tools(hook), "settings",
                      weft_settings_read(hook), "machine", machine());
 }

@@ -557,6 +557,13 @@ weft_cluster_demand(const WeftCluster *cluster, guint64 *ret_demand)
     }
 }
 
+guint
+weft_group_devices(const WeftGroup *group)
+{
+    return (group->path == WEFT_PATH_PASSTHROUGH ? 1U << WEFT_DEVICE_PASSTHROUGH : 0) |
+           (group->gpus > 0 ? 1U << WEFT_DEVICE_GPU : 0);
+}
+
 static WeftGroup *
 find_group(const WeftCluster *cluster, const char *name, GError **error)
 {

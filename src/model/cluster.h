@@ -129,6 +129,8 @@ guint weft_cluster_count(const WeftCluster *cluster); /* nodes wished for, over 
 /* What the wish takes of each quota (WEFT_QUOTAS numbers). A whole HCA counts as a virtual function; memory that nodes share is
  * counted as if each were on a host of its own. */
 void weft_cluster_demand(const WeftCluster *cluster, guint64 *ret_demand);
+/* The kinds of devices that are to be granted (see tenant.h) which each node of a group has, as bits. */
+guint weft_group_devices(const WeftGroup *group);
 /* Changes the wished count of one group (NULL: the only one). INVALID where that is ambiguous, unknown or out of range. */
 gboolean weft_cluster_scale(WeftCluster *cluster, const char *name, guint count, GError **error);
 

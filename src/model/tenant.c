@@ -1,6 +1,8 @@
 #include "tenant.h"
 
 #include "codec.h"
+#include "errors.h"
+#include "text.h"
 
 #include <string.h>
 
@@ -19,6 +21,11 @@ const guint64 weft_quota_defaults[WEFT_QUOTAS] = {
     [WEFT_QUOTA_CORES] = 100000,       [WEFT_QUOTA_MEMORY] = 256ULL << 40,
     [WEFT_QUOTA_GPUS] = 10000,         [WEFT_QUOTA_VFS] = 10000,
     [WEFT_QUOTA_STORAGE] = 4ULL << 40, [WEFT_QUOTA_TEMPLATES] = 128ULL << 30,
+};
+
+const char *const weft_device_words[WEFT_DEVICE_KINDS + 1] = {
+    [WEFT_DEVICE_PASSTHROUGH] = "passthrough",
+    [WEFT_DEVICE_GPU] = "gpu",
 };
 
 gboolean
@@ -97,6 +104,72 @@ read_quota(WeftFields *parent, WeftTenant *tenant)
         weft_quotas_from_json(object, path, tenant->quota, &parent->error);
 }
 
+/* --- devices by grant --- */
+
+static int
+find_device(const char *word)
+{
+    for (int kind = 0; word && kind < WEFT_DEVICE_KINDS; kind++)
+        if (g_str_equal(word, weft_device_words[kind]))
+            return kind;
+    return -1;
+}
+
+static void
+read_devices(WeftFields *f, WeftTenant *tenant)
+{
+    json_t *words = weft_fields_array(f, "devices", WEFT_DEVICE_KINDS), *item;
+    gsize i;
+    json_array_foreach (words, i, item) {
+        int kind = find_device(json_string_value(item));
+        if (kind < 0) {
+            const char *text = json_string_value(item);
+            g_autofree char *shown = text ? weft_text_quote(text) : g_strdup("what is not a text");
+            g_autofree char *known = g_strjoinv(", ", (char **)weft_device_words);
+            weft_fields_fail(f, "devices", "%s is not a kind of device that is granted; known are: %s", shown, known);
+            return;
+        }
+        tenant->devices |= 1U << kind;
+    }
+}
+
+json_t *
+weft_devices_to_json(guint kinds)
+{
+    json_t *words = json_array();
+    for (guint kind = 0; kind < WEFT_DEVICE_KINDS; kind++)
+        if (kinds & 1U << kind)
+            json_array_append_new(words, json_string(weft_device_words[kind]));
+    return words;
+}
+
+/* What a wish says that asks for a kind, and what to do without it. */
+static const struct {
+    const char *asked, *what, *instead;
+} device_texts[WEFT_DEVICE_KINDS] = {
+    [WEFT_DEVICE_PASSTHROUGH] = { "path: passthrough", "whole adapters", "choose another path" },
+    [WEFT_DEVICE_GPU] = { "gpus", "GPUs", "leave gpus out" },
+};
+
+gboolean
+weft_tenant_check_devices(const WeftTenant *tenant, guint kinds, GError **error)
+{
+    guint missing = kinds & ~tenant->devices;
+    if (!missing)
+        return TRUE;
+    int first = g_bit_nth_lsf(missing, -1);
+    g_autoptr(GString) words = g_string_new(NULL);
+    for (guint kind = 0; kind < WEFT_DEVICE_KINDS; kind++)
+        if ((kinds | tenant->devices) & 1U << kind)
+            g_string_append_printf(words, "%s%s", words->len ? "," : "", weft_device_words[kind]);
+    gboolean by_file = tenant->origin == WEFT_ORIGIN_CONFIG;
+    return weft_error_refuse(error, WEFT_ERROR_DENIED,
+                             "%s: tenant %s is not granted %s; %s, or ask an admin for them: %s%s%s%s",
+                             device_texts[first].asked, tenant->name, device_texts[first].what, device_texts[first].instead,
+                             by_file ? "devices: [" : "weft tenant set ", by_file ? words->str : tenant->name,
+                             by_file ? "] in weft.yaml" : " --devices ", by_file ? "" : words->str);
+}
+
 WeftTenant *
 weft_tenant_from_json(json_t *json, const char *where, GError **error)
 {
@@ -113,6 +186,7 @@ weft_tenant_from_spec(json_t *json, const guint64 *defaults, const char *where, 
     weft_codec_read(&f, tenant_fields, tenant);
     memcpy(tenant->quota, defaults, sizeof tenant->quota);
     read_quota(&f, tenant);
+    read_devices(&f, tenant);
     tenant->share = weft_fields_real(&f, "share", WEFT_SHARE_MIN, WEFT_SHARE_MAX, SHARE);
     return weft_fields_end(&f, error) ? g_steal_pointer(&tenant) : NULL;
 }
@@ -128,6 +202,8 @@ weft_tenant_to_json(const WeftTenant *tenant)
     json_object_set_new_nocheck(json, "quota", quota);
     if (tenant->share != SHARE)
         json_object_set_new_nocheck(json, "share", json_real(tenant->share));
+    if (tenant->devices)
+        json_object_set_new_nocheck(json, "devices", weft_devices_to_json(tenant->devices));
     return json;
 }
 

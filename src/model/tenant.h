@@ -24,22 +24,32 @@ extern const char *const weft_quota_words[WEFT_QUOTAS + 1];
 extern const guint64 weft_quota_defaults[WEFT_QUOTAS];
 gboolean weft_quota_is_size(WeftQuota quota); /* bytes, written as 8G */
 
+/* What a node has whole, its firmware and caches included: nodes of a tenant have such devices only where it was granted them,
+ * which no tenant is unless told. */
+typedef enum { WEFT_DEVICE_PASSTHROUGH, WEFT_DEVICE_GPU, WEFT_DEVICE_KINDS } WeftDeviceKind;
+extern const char *const weft_device_words[WEFT_DEVICE_KINDS + 1];
+
 typedef struct WeftTenant {
     char *name;
     guint64 quota[WEFT_QUOTAS];
     gint priority_max; /* of clusters that its own people ask for */
     double share;      /* its weight beside other tenants where clusters wait; 1 unless told */
+    guint devices;     /* that it was granted: a bit of each kind, 1 << WEFT_DEVICE_GPU */
     WeftOrigin origin;
     gint64 created; /* what an earlier tenant of this name did is not this one's to see */
 } WeftTenant;
 
-/* { "name": "acme", "quota": { "nodes": 64, "memory": "1T" }, "priority_max": 100, "share": 2.5, "origin": "api" } */
+/* { "name": "acme", "quota": { "nodes": 64, "memory": "1T" }, "priority_max": 100, "share": 2.5,
+ *   "devices": ["gpu"], "origin": "api" } */
 WeftTenant *weft_tenant_from_json(json_t *json, const char *where, GError **error);
 /* A new one: quotas that are not named are these (WEFT_QUOTAS numbers), null is said for no limit. */
 WeftTenant *weft_tenant_from_spec(json_t *json, const guint64 *defaults, const char *where, GError **error);
 /* { "nodes": 64, "memory": "1T", "gpus": null }: what is not named stays. */
 gboolean weft_quotas_from_json(json_t *json, const char *where, guint64 *quotas, GError **error);
 json_t *weft_tenant_to_json(const WeftTenant *tenant);
+json_t *weft_devices_to_json(guint kinds); /* ["passthrough", "gpu"] */
+/* May its nodes have devices of these kinds (bits)? DENIED names the first that was not granted, and who grants it. */
+gboolean weft_tenant_check_devices(const WeftTenant *tenant, guint kinds, GError **error);
 void weft_tenant_free(WeftTenant *tenant);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftTenant, weft_tenant_free)
 

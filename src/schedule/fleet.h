@@ -48,7 +48,8 @@ void weft_fleet_set_fabric(WeftFleet *fleet, const char *name, const WeftFleetFa
 /* Bits a second that the lane of a service level has on a host's port in all; 0: none, or not known. */
 guint64 weft_fleet_lane_room(const WeftFleet *fleet, const char *host, const char *hca, guint sl);
 
-/* What the host has, by its own word: adapters, functions and GPUs that are described and not among it are not placed on. All
+/* What the host has, by its own word: adapters, functions and GPUs that are described and not among it, and functions of which
+ * the address is "" there, are not placed on. All
  * of them are there until this is told, and after each weft_fleet_put_host(). */
 void weft_fleet_set_devices(WeftFleet *fleet, const char *name, const WeftHost *found);
 

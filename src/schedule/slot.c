@@ -565,7 +565,8 @@ weft_slot_set_devices(WeftSlot *slot, const WeftHost *found)
         const WeftHca *there = find_there(found, slot->host->hcas->pdata[i]);
         bit_set(hca->absent, WEFT_SLOT_WHOLE, !there);
         for (guint vf = 0; vf < hca->vfs; vf++)
-            bit_set(hca->absent, vf, !there || vf >= there->vfs);
+            bit_set(hca->absent, vf,
+                    !there || vf >= there->vfs || (vf < there->vf_pci->len && !*(char *)there->vf_pci->pdata[vf]));
         count_functions(hca);
     }
     slot->gpus_absent = 0;

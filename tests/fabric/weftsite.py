@@ -37,7 +37,7 @@ class Site(Weft):
         self.config["control"] |= CONTROL
         self.config["fabrics"][0] |= {"manager": self._manager(managers), "pkey_first": f"0x{pkeys[0]:04x}", "pkey_last": f"0x{pkeys[1]:04x}"}
         self.config["hosts"] = [self._host(name, adapter) for name in self.names]
-        self.config["tenants"] = [{"name": name} for name in TENANTS]
+        self.config["tenants"] = [{"name": name, "devices": ["passthrough"]} for name in TENANTS]
         self.config["principals"] = []
         self.config["shared"] = list(shared)
         for section, values in (changes or {}).items():

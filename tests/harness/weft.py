@@ -77,7 +77,7 @@ def default_config(root, hosts=4):
         },
         "fabrics": [{"name": "ib0", "pkey_first": "0x0001", "pkey_last": "0x3fff", "guid_prefix": "0x02c9010000000000", "vxlan_base": 10000}],
         "hosts": [host(f"n{i + 1}") for i in range(hosts)],
-        "tenants": [{"name": "acme"}, {"name": "umbrella"}],
+        "tenants": [{"name": "acme", "devices": ["passthrough", "gpu"]}, {"name": "umbrella"}],
         "principals": [
             {"name": f"{tenant}-{role}", "tenant": tenant, "role": role} for tenant in ("acme", "umbrella") for role in ("viewer", "member")
         ]

@@ -9,15 +9,16 @@ from harness.weft import host as described
 NO_IOMMU = {"iommu_groups": 0, "vfio": True}
 
 
-def tell(weft, name, vfs=4, **hook):
+def tell(weft, name, vfs=4, addresses=(), hint=True, **hook):
     """The host's devices are these, by its own word, from now on."""
-    hca = described(name)["hcas"][0] | {"vfs": vfs}
+    hca = described(name)["hcas"][0] | {"vfs": vfs} | dict(addresses)
     hardware = {key: described(name)[key] for key in ("numa", "housekeeping", "gpus")} | {"hcas": [hca]}
     folder = weft.world.hosts / name
     folder.mkdir(parents=True, exist_ok=True)
     text = {"hardware": hardware, "kvm": True, "libvirt": "9.0.0", "qemu": "7.2.0", "machine": "pc-q35-7.2", "hook": hook}
     (folder / "inventory.json").write_text(json.dumps(text), encoding="utf-8")
-    weft.world.devices_changed(name)
+    if hint:
+        weft.world.devices_changed(name)
 
 
 def lacking(node, vf):
@@ -111,6 +112,124 @@ def test_without_an_iommu_no_function_is_given(site):
     weft.client.delete("whole")
     tell(weft, "n1", iommu_groups=9, vfio=True)
     weft.client.wait_phase("vf", "ready")
+
+
+ADDRESSES = {"pci": "0000:41:00.0", "vf_pci": [f"0000:41:00.{vf + 1}" for vf in range(4)]}
+
+
+def quarantine(*devices):
+    return [{"pci": pci, "since": "2026-11-18T20:00:00Z", "why": f"{pci} cannot be reset"} for pci in devices]
+
+
+def seclude(weft, *devices):
+    """n1 says that nobody gets these devices."""
+    tell(weft, "n1", addresses=ADDRESSES, iommu_groups=9, vfio=True, quarantine=quarantine(*devices))
+
+
+def reason(weft):
+    return weft.client.get("/v1/hosts/n1")["reason"]
+
+
+def events(weft):
+    return [event["message"] for event in weft.client.events() if event["type"] == "device-quarantined"]
+
+
+def test_a_function_in_quarantine_is_passed_over(site, settle):
+    weft = site(hosts=1)
+    seclude(weft, "0000:41:00.1", "0000:41:00.3")
+    until(lambda: reason(weft) == "0000:41:00.1 and 1 more are in quarantine, and no node gets it: weft doctor n1", lambda: reason(weft))
+    weft.client.create("cfd", 2, path="sriov")
+    weft.client.wait_phase("cfd", "ready", ready=2)
+    assert {vf for _, vf in functions_of(weft, "cfd").values()} == {1, 3}
+    weft.client.create("more", 1, path="sriov")
+    until(lambda: "that the hosts do not have or cannot give" in (weft.client.cluster("more")["reason"] or ""), lambda: weft.client.cluster("more"))
+    assert sorted(message.split()[2] for message in events(weft)) == ["0000:41:00.1", "0000:41:00.3"]
+    assert all("weft-hook readmit 0000:41:00." in message for message in events(weft))
+    found = [check for check in weft.client.get("/v1/hosts/n1/doctor")["checks"] if check["check"] == "quarantine"]
+    assert [check["state"] for check in found] == ["fail", "fail"] and found[0]["remedy"].endswith("weft-hook readmit 0000:41:00.1")
+    assert found[0]["found"] == "no node gets 0000:41:00.1 since 2026-11-18T20:00:00Z: 0000:41:00.1 cannot be reset"
+    assert "in quarantine" in weft.cli("hosts").stdout
+    seclude(weft)
+    weft.client.wait_phase("more", "ready")
+    until(lambda: reason(weft) is None, "nothing is wrong any more")
+    settle(weft)
+
+
+@pytest.mark.parametrize(("device", "wish", "others"), [("0000:41:00.0", {"path": "passthrough"}, {"path": "bridge"}),
+                                                        ("0000:40:00.0", {"path": "bridge", "gpus": 2}, {"path": "bridge", "gpus": 1})],
+                         ids=["adapter", "gpu"])
+def test_a_whole_device_in_quarantine_is_passed_over(site, settle, device, wish, others):
+    """Also by the next weftd."""
+    weft = site(hosts=1)
+    seclude(weft, device)
+    until(lambda: reason(weft), "it is in quarantine")
+    weft.stop()
+    weft.start()
+    weft.client.create("cfd", 1, **wish)
+    until(lambda: "that the hosts do not have or cannot give" in (weft.client.cluster("cfd")["reason"] or ""), lambda: weft.client.cluster("cfd"))
+    weft.client.create("others", 1, **others)
+    weft.client.wait_phase("others", "ready")
+    weft.client.delete("others")
+    seclude(weft)
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
+
+
+def test_what_is_secluded_when_a_node_goes_is_known_soon(site):
+    """The host is asked again when a node with a whole device has stopped."""
+    weft = site(hosts=1)
+    tell(weft, "n1", addresses=ADDRESSES, iommu_groups=9, vfio=True)
+    weft.client.create("cfd", 1, path="passthrough")
+    weft.client.wait_phase("cfd", "ready")
+    tell(weft, "n1", addresses=ADDRESSES, hint=False, iommu_groups=9, vfio=True, quarantine=quarantine("0000:41:00.0"))
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+    until(lambda: events(weft), "it is told")
+
+
+def test_the_doctor_finds_out_that_a_device_was_readmitted(site):
+    """Nothing on the host tells weftd."""
+    weft = site(hosts=1)
+    seclude(weft, "0000:41:00.0")
+    until(lambda: reason(weft), "it is in quarantine")
+    weft.client.create("cfd", 1, path="passthrough")
+    until(lambda: "cannot give" in (weft.client.cluster("cfd")["reason"] or ""), lambda: weft.client.cluster("cfd"))
+    tell(weft, "n1", addresses=ADDRESSES, hint=False, iommu_groups=9, vfio=True, quarantine=[])
+    weft.cli("doctor", "n1", check=False)
+    weft.client.wait_phase("cfd", "ready")
+    until(lambda: reason(weft) is None, lambda: reason(weft))
+
+
+def test_a_refused_start_has_the_host_asked(site):
+    """Which has a function in quarantine that weftd has not heard of: the node gets another one there."""
+    weft = site(hosts=1)
+    tell(weft, "n1", addresses=ADDRESSES, iommu_groups=9, vfio=True)
+    until(lambda: weft.client.get("/v1/hosts/n1/doctor")["checks"], "it was asked")
+    tell(weft, "n1", addresses=ADDRESSES, hint=False, iommu_groups=9, vfio=True, quarantine=quarantine("0000:41:00.1"))
+    weft.world.fault("broken start 1 0000:41:00.1 is in quarantine")
+    weft.client.create("cfd", 1, path="sriov")
+    until(lambda: events(weft), weft.log_tail)
+    weft.client.wait_phase("cfd", "ready")
+
+
+@pytest.mark.parametrize(("tools", "found"), [
+    ({"mstflint": True, "nvidia-smi": True}, "compared before and after a node has a whole device"),
+    ({"mstflint": True, "nvidia-smi": False}, "not compared where a node had a whole device, as far as that takes what is not installed: nvidia-smi")])
+def test_the_doctor_tells_whether_firmware_is_compared(site, tools, found):
+    weft = site(hosts=1)
+    tell(weft, "n1", iommu_groups=9, vfio=True, firmware_tools=tools)
+    until(lambda: [check["found"] for check in weft.client.get("/v1/hosts/n1/doctor")["checks"] if check["check"] == "firmware"] == [found],
+          lambda: weft.client.get("/v1/hosts/n1/doctor"))
+
+
+def test_a_quarantine_that_makes_no_sense_harms_nobody(site, settle):
+    weft = site(hosts=1)
+    tell(weft, "n1", addresses=ADDRESSES, iommu_groups=9, vfio=True, quarantine=[7, {}, {"pci": 1}, {"pci": "0000:41:00.1"}])
+    until(lambda: events(weft), weft.log_tail)
+    weft.client.create("cfd", 3, path="sriov")
+    weft.client.wait_phase("cfd", "ready", ready=3)
+    assert {vf for _, vf in functions_of(weft, "cfd").values()} == {1, 2, 3}
+    settle(weft)
 
 
 def test_the_doctor_tells_what_could_not_be_taken_back(site):

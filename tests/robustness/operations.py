@@ -546,6 +546,21 @@ def keeps_cores(site):
     site.until(lambda: any(event["type"] == "host-hardware-kept" for event in site.client.events()), "that is told")
 
 
+def seclude_gpu(weft):
+    described = next(host for host in weft.config["hosts"] if host["name"] == "n1")
+    secluded = [{"pci": described["gpus"][0]["name"], "since": "2026-11-18T20:00:00Z", "why": "it cannot be reset"}]
+    told = {"hardware": {key: described[key] for key in ("numa", "housekeeping", "hcas", "gpus")}, "kvm": True,
+            "hook": {"iommu_groups": 9, "vfio": True, "quarantine": secluded}}
+    folder = weft.world.hosts / "n1"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "inventory.json").write_text(json.dumps(told), encoding="utf-8")
+
+
+def tells_of_secluded(site):
+    has_nodes(3)(site)
+    site.until(lambda: any(event["type"] == "device-quarantined" for event in site.client.events()), "that is told")
+
+
 def busy_host(site):
     return site.nodes("cfd")[0]["host"]
 
@@ -994,6 +1009,7 @@ OPERATIONS = [
     Operation("session", open_session, with_cluster(1), has_nodes(1)),
     Operation("discover", discover, check=has_nodes(3), changes={"hosts": []}),
     Operation("lost-cores", nothing, discovered, keeps_cores, before=lose_cores, changes={"hosts": []}),
+    Operation("quarantine", create, check=tells_of_secluded, before=seclude_gpu),
     Operation("lose-host", lose_and_return, with_cluster(3), has_nodes(3)),
     Operation("drain", drain, with_cluster(3), has_nodes(3)),
     Operation("evict", evict, with_cluster(3), is_evicted),

@@ -1,0 +1,132 @@
+#include "firmware.h"
+
+#include "errors.h"
+#include "file.h"
+#include "sysfs.h"
+
+#include <errno.h>
+#include <glib/gstdio.h>
+#include <string.h>
+
+#define FOLDER "/var/lib/weft/firmware"
+#define NOTE_MAX 128
+#define SECONDS "30" /* for a tool to answer */
+#define TIMEOUT "timeout", "-k", "5", SECONDS
+
+/* What is asked, the device's address at the end; of several programs the first that is there. Nothing that changes by itself,
+ * such as a temperature, may be in the answer. */
+static const struct {
+    const char *programs[3], *arguments[4];
+} tools[WEFT_FIRMWARE_KINDS] = {
+    [WEFT_FIRMWARE_ADAPTER] = { { "/usr/bin/mstflint", "/usr/bin/flint" }, { "-d", "%s", "query" } },
+    [WEFT_FIRMWARE_GPU] = { { "/usr/bin/nvidia-smi" },
+                            { "--query-gpu=vbios_version,inforom.img", "--format=csv,noheader", "-i", "%s" } },
+};
+
+static char *
+find_tool(const WeftHook *hook, WeftFirmwareKind kind)
+{
+    for (guint i = 0; tools[kind].programs[i]; i++) {
+        char *path = weft_sysfs_path(hook, "%s", tools[kind].programs[i]);
+        if (g_file_test(path, G_FILE_TEST_IS_EXECUTABLE))
+            return path;
+        g_free(path);
+    }
+    return NULL;
+}
+
+json_t *
+weft_firmware_tools(const WeftHook *hook)
+{
+    json_t *object = json_object();
+    for (guint kind = 0; kind < WEFT_FIRMWARE_KINDS; kind++) {
+        g_autofree char *path = find_tool(hook, (WeftFirmwareKind)kind);
+        g_autofree char *name = g_path_get_basename(tools[kind].programs[0]);
+        json_object_set_new(object, name, json_boolean(path != NULL));
+    }
+    return object;
+}
+
+static char *
+ask(const char *program, WeftFirmwareKind kind, const char *pci, GError **error)
+{
+    g_autofree char *output = NULL, *problem = NULL;
+    const char *command[4 + 1 + G_N_ELEMENTS(tools[kind].arguments) + 1] = { TIMEOUT, program };
+    guint n = 5;
+    int status = 0;
+    for (guint i = 0; i < G_N_ELEMENTS(tools[kind].arguments) && tools[kind].arguments[i]; i++)
+        command[n++] = g_str_equal(tools[kind].arguments[i], "%s") ? pci : tools[kind].arguments[i];
+    if (!g_spawn_sync(NULL, (char **)command, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, &output, &problem, &status, error))
+        return NULL;
+    if (g_spawn_check_wait_status(status, NULL))
+        return g_compute_checksum_for_string(G_CHECKSUM_SHA256, output, -1);
+    g_strdelimit(g_strchomp(problem), "\n", ' ');
+    weft_error_refuse(error, WEFT_ERROR_FAILED, "%s does not tell the firmware of %s: %.200s", program, pci,
+                      *problem ? problem : "it failed, or took longer than " SECONDS " s");
+    return NULL;
+}
+
+static char *
+note_path(const WeftHook *hook, const char *pci)
+{
+    return weft_sysfs_path(hook, FOLDER "/%s", pci);
+}
+
+static char *
+read_note(const WeftHook *hook, const char *pci)
+{
+    g_autofree char *path = note_path(hook, pci);
+    char *note = weft_file_read(path, NOTE_MAX, NULL, NULL);
+    return note ? g_strchomp(note) : NULL;
+}
+
+gboolean
+weft_firmware_is_noted(const WeftHook *hook, const char *pci)
+{
+    g_autofree char *path = note_path(hook, pci);
+    return g_file_test(path, G_FILE_TEST_EXISTS);
+}
+
+void
+weft_firmware_forget(const WeftHook *hook, const char *pci)
+{
+    g_autofree char *path = note_path(hook, pci);
+    g_unlink(path);
+}
+
+gboolean
+weft_firmware_compare(const WeftHook *hook, WeftFirmwareKind kind, const char *pci, GError **error)
+{
+    g_autofree char *before = read_note(hook, pci), *program = find_tool(hook, kind);
+    if (!before)
+        return TRUE;
+    if (!program)
+        return weft_error_refuse(error, WEFT_ERROR_FAILED,
+                                 "the firmware of %s was known before a node had it, and %s is not installed any more", pci,
+                                 tools[kind].programs[0]);
+    g_autofree char *now = ask(program, kind, pci, error);
+    if (!now)
+        return FALSE;
+    if (!g_str_equal(before, now))
+        return weft_error_refuse(error, WEFT_ERROR_FAILED,
+                                 "the firmware of %s is not what it was before a node had it (%s tells; digest %.12s, now "
+                                 "%.12s): write it again",
+                                 pci, program, before, now);
+    weft_firmware_forget(hook, pci);
+    return TRUE;
+}
+
+gboolean
+weft_firmware_note(const WeftHook *hook, WeftFirmwareKind kind, const char *pci, GError **error)
+{
+    g_autofree char *path = note_path(hook, pci), *folder = note_path(hook, "");
+    g_autofree char *program = find_tool(hook, kind);
+    if (!weft_firmware_compare(hook, kind, pci, error))
+        return FALSE;
+    g_autofree char *now = program ? ask(program, kind, pci, NULL) : NULL;
+    if (!now)
+        return TRUE;
+    if (g_mkdir_with_parents(folder, 0755) != 0)
+        return weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot make the folder %s: %s", folder, g_strerror(errno));
+    return weft_file_replace(path, now, strlen(now), TRUE, error);
+}

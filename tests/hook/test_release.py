@@ -1,0 +1,328 @@
+"""What becomes of a device when its node is gone, and what nobody gets any more: each step of each kind of device fails in turn."""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+
+import pytest
+from host import BUILD, EIO, MLX4, MLX5, PATIENCE, Host, device, domain
+from test_real import GUID, VFS
+from test_scrub import Disks
+
+GPU = "0000:81:00.0"
+GPU_FOLDER = f"/devices/pci0000:80/{GPU}"
+WHOLE = device(vf=-1) | {"vf": None, "guid": None, "pci": "0000:41:00.0"}
+MLX5_FOLDER = "/devices/pci0000:00/0000:41:00.0"
+CANARY = 0xA5
+
+
+def gpu_mark(pci=GPU):
+    return f"<weft:gpu name='{pci}'/>"
+
+
+class Board(Host):
+    """With an adapter of each driver, a GPU, and the vendors' tools, which tell what is in their files."""
+
+    def __init__(self, folder):
+        super().__init__(folder, [MLX5, MLX4])
+        self.order(f"link /bus/pci/devices/{GPU} ../../..{GPU_FOLDER}")
+        self.order(f"file {GPU_FOLDER}/class 0x030200")
+        self.order(f"file {GPU_FOLDER}/reset 0")
+        (folder / "usr/bin").mkdir(parents=True)
+        self.tool("mstflint", "fw 16.35")
+        self.tool("nvidia-smi", "vbios 94.02")
+
+    def tool(self, name, text, script='cat "$0.says"'):
+        path = self.root / "usr/bin" / name
+        path.with_name(f"{name}.says").write_text(text, encoding="utf-8")
+        path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def without_tools(self):
+        shutil.rmtree(self.root / "usr/bin")
+
+    def ask(self, op, node, *devices, gpus=(), **environment):
+        text = domain(node, devices=devices, extra="".join(map(gpu_mark, gpus)))
+        command = self.command("qemu", f"weft-{node}", op, environment=environment)
+        return subprocess.run(["sh", "-c", '"$@"; exit $?', "sh", *command], input=text, capture_output=True, text=True, check=False,
+                              timeout=PATIENCE)
+
+    def quarantine(self):
+        answer = self.hook("network", "weft-probe", "start", "<hookData/>")
+        return {item["pci"]: item["why"] for item in json.loads(answer.stderr.split("\n")[1])["quarantine"]}
+
+    def readmit(self, pci):
+        return self.run("env", f"WEFT_HOOK_ROOT={self.root}", BUILD / "src/hook/weft-hook", "readmit", pci, check=False)
+
+    def reboot(self):
+        shutil.rmtree(self.root / "run/weft-hook")
+
+
+@pytest.fixture
+def board(tmp_path):
+    made = Board(tmp_path / "host")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def disks(tmp_path):
+    made = Disks(tmp_path / "host")
+    yield made
+    made.close()
+
+
+def fine(answer):
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
+
+
+def refused(answer, *words):
+    assert answer.returncode == 1
+    for word in words:
+        assert word in answer.stderr
+
+
+def whole(board, op, node):
+    return board.ask(op, node, WHOLE)
+
+
+def gpu(board, op, node):
+    return board.ask(op, node, gpus=[GPU])
+
+
+def function(board, op, node):
+    guid = int.from_bytes(node.encode(), "big")
+    return board.ask(op, node, device(vf=0, guid=GUID + guid))
+
+
+# --- what is done ---
+
+
+def test_a_whole_adapter_is_reset_without_its_driver(board):
+    """Which comes back to it, and makes as many functions as there were."""
+    fine(whole(board, "prepare", "a-1"))
+    board.forget()
+    fine(whole(board, "release", "a-1"))
+    written = [(path.rpartition("/")[2], value) for path, value in board.written()]
+    assert written == [("unbind", "0000:41:00.0"), ("reset", "1"), ("drivers_probe", "0000:41:00.0"), ("sriov_numvfs", "8")]
+    assert board.link("/bus/pci/devices/0000:41:00.0/driver") == "mlx5_core" and board.quarantine() == {}
+
+
+def test_a_gpu_is_reset(board):
+    """Also one that is only plugged later, which the domain's own devices do not show."""
+    fine(gpu(board, "prepare", "a-1"))
+    fine(gpu(board, "release", "a-1"))
+    assert (f"{GPU_FOLDER}/reset", "1") in board.written() and board.quarantine() == {} and board.records() == []
+
+
+@pytest.mark.parametrize(("who", "folder"), [(whole, MLX5_FOLDER), (gpu, GPU_FOLDER)], ids=["adapter", "gpu"])
+def test_what_cannot_be_reset_is_given_to_nobody(board, who, folder):
+    board.order(f"drop {folder}/reset")
+    refused(who(board, "prepare", "a-1"), "may not be given to a node: nothing lets it be reset")
+    assert board.records() == [] and board.quarantine() == {}
+
+
+def test_without_tools_nothing_is_compared(board):
+    answer = board.hook("network", "weft-probe", "start", "<hookData/>")
+    assert json.loads(answer.stderr.split("\n")[1])["firmware_tools"] == {"mstflint": True, "nvidia-smi": True}
+    board.without_tools()
+    for who in (whole, gpu):
+        fine(who(board, "prepare", "a-1"))
+        fine(who(board, "release", "a-1"))
+    answer = board.hook("network", "weft-probe", "start", "<hookData/>")
+    assert json.loads(answer.stderr.split("\n")[1])["firmware_tools"] == {"mstflint": False, "nvidia-smi": False}
+
+
+@pytest.mark.parametrize(("who", "tool"), [(whole, "mstflint"), (gpu, "nvidia-smi")], ids=["adapter", "gpu"])
+def test_a_tool_that_cannot_tell_beforehand_is_as_none(board, who, tool):
+    """As nvidia-smi is where its driver is not loaded."""
+    board.tool(tool, "", "exit 9")
+    fine(who(board, "prepare", "a-1"))
+    board.tool(tool, "fw 1")
+    fine(who(board, "release", "a-1"))
+
+
+def test_a_gpu_that_is_in_use_is_left_alone(board):
+    group = "/kernel/iommu_groups/77"
+    board.order(f"link {GPU_FOLDER}/driver ../../../bus/pci/drivers/vfio-pci")
+    board.order(f"link {GPU_FOLDER}/iommu_group ../../..{group}")
+    file = board.root / "dev/vfio/77"
+    file.touch()
+    with open(file, encoding="utf-8"):
+        refused(gpu(board, "prepare", "a-1"), f"{GPU} is in use by process {os.getpid()}")
+    fine(gpu(board, "prepare", "a-1"))
+    with open(file, encoding="utf-8"):
+        board.forget()
+        refused(gpu(board, "release", "a-1"), "is in use by process")
+        assert board.written() == [] and board.quarantine() == {}, "it is not known to be broken"
+    fine(gpu(board, "release", "a-1"))
+
+
+# --- what fails ---
+
+FAILURES = {  # kind, how its step fails, what is said of it, how it is repaired
+    "function forgets": (function, "0000:41:00.1", lambda board: board.order(f"fail {MLX5_FOLDER}/sriov/0/policy {EIO}"), "Input/output error",
+                         lambda board: board.order(f"mend {MLX5_FOLDER}/sriov/0/policy")),
+    "function resets": (function, "0000:41:00.1", lambda board: (board.order("file /devices/pci0000:00/0000:41:00.1/reset 0"),
+                                                                 board.order(f"fail /devices/pci0000:00/0000:41:00.1/reset {EIO}")),
+                        "cannot be reset", lambda board: board.order("mend /devices/pci0000:00/0000:41:00.1/reset")),
+    "adapter resets": (whole, "0000:41:00.0", lambda board: board.order(f"fail {MLX5_FOLDER}/reset {EIO}"), "cannot be reset",
+                       lambda board: board.order(f"mend {MLX5_FOLDER}/reset")),
+    "adapter's firmware": (whole, "0000:41:00.0", lambda board: board.tool("mstflint", "fw evil"), "is not what it was",
+                           lambda board: board.tool("mstflint", "fw 16.35")),
+    "adapter is mute": (whole, "0000:41:00.0", lambda board: board.tool("mstflint", "", "echo 'no answer' >&2; exit 1"), "no answer",
+                        lambda board: board.tool("mstflint", "fw 16.35")),
+    "adapter's tool is gone": (whole, "0000:41:00.0", lambda board: board.without_tools(), "not installed any more",
+                               lambda board: ((board.root / "usr/bin").mkdir(parents=True), board.tool("mstflint", "fw 16.35"))),
+    "gpu resets": (gpu, GPU, lambda board: board.order(f"fail {GPU_FOLDER}/reset {EIO}"), "cannot be reset",
+                   lambda board: board.order(f"mend {GPU_FOLDER}/reset")),
+    "gpu's firmware": (gpu, GPU, lambda board: board.tool("nvidia-smi", "vbios evil"), "is not what it was",
+                       lambda board: board.tool("nvidia-smi", "vbios 94.02")),
+}
+
+
+@pytest.mark.parametrize("case", FAILURES)
+def test_a_step_that_fails_leads_to_quarantine(board, case):
+    """Through a reboot of the host, until an operator says that it is repaired."""
+    who, pci, break_it, why, repair = FAILURES[case]
+    fine(who(board, "prepare", "a-1"))
+    break_it(board)
+    refused(who(board, "release", "a-1"), why)
+    assert why in board.quarantine()[pci]
+    refused(who(board, "prepare", "b-1"), why)
+    board.reboot()
+    assert list(board.quarantine()) == [pci] and why in board.quarantine()[pci]
+    refused(who(board, "prepare", "b-1"), f"{pci} is in quarantine since", why, f"weft-hook readmit {pci}")
+    assert list(board.quarantine()) == [pci]
+    if "firmware" not in case and "mute" not in case and "tool" not in case and "forgets" not in case:  # what readmitting tries again
+        refused(board.readmit(pci), why)
+        assert list(board.quarantine()) == [pci], "it is not repaired"
+    repair(board)
+    refused(who(board, "prepare", "b-1"), "is in quarantine")  # nobody has said so
+    fine(board.readmit(pci))
+    assert board.quarantine() == {}
+    fine(who(board, "prepare", "b-1"))
+    fine(who(board, "release", "b-1"))
+
+
+@pytest.mark.parametrize("case", FAILURES)
+def test_what_succeeds_at_last_is_out_of_quarantine(board, case):
+    """While the host still knows whose it was, each run tries the steps again."""
+    who, pci, break_it, _why, repair = FAILURES[case]
+    fine(who(board, "prepare", "a-1"))
+    break_it(board)
+    assert who(board, "release", "a-1").returncode == 1 and list(board.quarantine()) == [pci]
+    repair(board)
+    assert board.quarantine() == {} and board.records() == []
+    fine(who(board, "prepare", "b-1"))
+
+
+@pytest.mark.parametrize("point", ["hook-quarantined", "hook-released"])
+def test_killed_on_the_way_it_ends_there(board, point):
+    """In quarantine where a step failed, else out of it: the next run finds either."""
+    fine(gpu(board, "prepare", "a-1"))
+    board.order(f"fail {GPU_FOLDER}/reset {EIO}")
+    if point == "hook-released":
+        assert gpu(board, "release", "a-1").returncode == 1
+        board.order(f"mend {GPU_FOLDER}/reset")
+    assert board.ask("release", "a-1", gpus=[GPU], WEFT_FAILPOINT=point).returncode == 128 + 9
+    assert list(board.quarantine()) == ([GPU] if point == "hook-quarantined" else [])
+    board.order(f"mend {GPU_FOLDER}/reset")
+    fine(gpu(board, "prepare", "b-1"))
+
+
+def test_killed_between_an_adapters_drivers(board):
+    """The next run gives it its driver again."""
+    fine(whole(board, "prepare", "a-1"))
+    assert board.ask("release", "a-1", WHOLE, WEFT_FAILPOINT="hook-unbound").returncode == 128 + 9
+    assert board.link("/bus/pci/devices/0000:41:00.0/driver") is None
+    assert board.quarantine() == {} and board.records() == []
+    assert board.link("/bus/pci/devices/0000:41:00.0/driver") == "mlx5_core"
+
+
+def test_functions_of_an_adapter_in_quarantine_are_nobodys(board):
+    """Its firmware is theirs."""
+    fine(whole(board, "prepare", "a-1"))
+    board.tool("mstflint", "fw evil")
+    refused(whole(board, "release", "a-1"), "is not what it was")
+    board.reboot()
+    refused(function(board, "prepare", "b-1"), "0000:41:00.0 is in quarantine since")
+    fine(board.readmit("0000:41:00.0"))
+    fine(function(board, "prepare", "b-1"))
+
+
+def test_firmware_is_compared_after_the_host_lost_its_power(board):
+    """Nobody released the node: the next one's start finds it."""
+    fine(whole(board, "prepare", "a-1"))
+    board.reboot()
+    board.tool("mstflint", "fw evil")
+    refused(whole(board, "prepare", "b-1"), "is not what it was")
+    assert list(board.quarantine()) == ["0000:41:00.0"]
+    fine(board.readmit("0000:41:00.0"))
+    fine(whole(board, "prepare", "b-1"))
+
+
+def test_firmware_that_an_operator_wrote_is_nobodys_fault(board):
+    """Between nodes nothing is remembered."""
+    fine(whole(board, "prepare", "a-1"))
+    fine(whole(board, "release", "a-1"))
+    board.tool("mstflint", "fw 16.36")
+    fine(whole(board, "prepare", "b-1"))
+
+
+def test_others_are_nobodys_trouble(board):
+    fine(function(board, "prepare", "a-1"))
+    board.order(f"fail {MLX5_FOLDER}/sriov/0/policy {EIO}")
+    assert function(board, "release", "a-1").returncode == 1
+    fine(board.ask("prepare", "b-1", device(vf=1, guid=GUID + 1)))
+    fine(gpu(board, "prepare", "c-1"))
+
+
+def test_readmitting(board):
+    answer = board.readmit("0000:41:00.0")
+    assert answer.returncode != 0 and "0000:41:00.0 is not in quarantine" in answer.stderr
+    answer = board.readmit("../../etc/passwd")
+    assert answer.returncode == 2 and "is not a PCI address" in answer.stderr
+
+
+def test_what_was_taken_out_may_go(board):
+    """Another device comes in its place."""
+    fine(gpu(board, "prepare", "a-1"))
+    board.order(f"fail {GPU_FOLDER}/reset {EIO}")
+    assert gpu(board, "release", "a-1").returncode == 1
+    board.reboot()
+    board.order(f"drop /bus/pci/devices/{GPU}")
+    refused(gpu(board, "prepare", "b-1"), "there is no device")
+    fine(board.readmit(GPU))
+    assert board.quarantine() == {}
+
+
+@pytest.mark.parametrize("name", ["0000:81:00", "0000:81:00.0/..", "", "0000:41:00.8"])
+def test_a_gpu_without_an_address_is_refused(board, name):
+    refused(board.ask("prepare", "a-1", gpus=[name]), "PCI address")
+
+
+# --- what is on disks ---
+
+
+def test_a_canary_is_not_found_by_the_next(disks):
+    """Also where it could not be erased at once, and the host was rebooted meanwhile."""
+    assert disks.call("prepare", "a-1").returncode == 0
+    disks.write(CANARY)
+    assert disks.call("release", "a-1", NVME_SIM_REFUSE="0x15").returncode == 1
+    assert disks.data[1] == CANARY
+    shutil.rmtree(disks.root / "run/weft-hook")
+    [told] = disks.report()["quarantine"]
+    assert told["pci"] == VFS[1] and "cannot be erased" in told["why"]
+    answer = disks.call("prepare", "b-1", guid=GUID + 1)
+    assert answer.returncode == 1 and "is in quarantine since" in answer.stderr
+    readmit = ["env", f"WEFT_HOOK_ROOT={disks.root}", *(f"{k}={v}" for k, v in disks.environment.items())]
+    answer = disks.run(*readmit, "NVME_SIM_REFUSE=0x15", BUILD / "src/hook/weft-hook", "readmit", VFS[1], check=False)
+    assert answer.returncode != 0 and disks.data[1] == CANARY
+    disks.run(*readmit, BUILD / "src/hook/weft-hook", "readmit", VFS[1])
+    assert disks.data[1] == 0 and disks.report()["quarantine"] == [], "readmitting erases"
+    disks.write(CANARY)
+    assert disks.call("prepare", "b-1", guid=GUID + 1).returncode == 0
+    assert disks.data[1] == 0 and disks.data[0] == CANARY
