@@ -2,6 +2,7 @@
  * in the nodes and on the hosts now it learns through the gate. */
 #pragma once
 
+#include "audit.h"
 #include "backup.h"
 #include "gate.h"
 #include "store.h"
@@ -33,6 +34,7 @@ typedef struct WeftApiOptions {
     gboolean check_images;      /* refuse a cluster whose image is not known: a real node starts from one, a fake from none */
     WeftBackupSite backup;      /* what backups are made of; without a store they are UNAVAILABLE */
     const char *run;            /* this start of weftd: an operator's wish to take a host is for it alone */
+    WeftAudit *audit;           /* borrowed, until the store is gone too; NULL: none */
     WeftGate *gate;             /* to nodes and hosts, borrowed; NULL: whoever asks for it is told that it is UNAVAILABLE */
     /* Of new tenants, where they name none. */
     guint64 quotas[WEFT_QUOTAS];
@@ -54,5 +56,5 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftApi, weft_api_free)
 /* The port that TCP listens on, for tests that ask for port 0; 0 without TCP. */
 guint weft_api_port(const WeftApi *api);
 
-/* The route table as JSON, for tests and documentation: [{"method","path","role"}, …]. */
+/* The route table as JSON, for tests and documentation: [{"method","path","role","audited"}, …]. */
 json_t *weft_api_routes(void);
