@@ -72,6 +72,6 @@ weft_outlet_send(WeftOutlet *outlet, const char *line)
     if (!sent)
         disconnect(outlet);
     if (sent == outlet->failed)
-        g_message("the system's log %s %s", outlet->path, sent ? "takes the audit trail again" : g_strerror(reason));
+        g_message("the system's log %s: %s", outlet->path, sent ? "takes the audit trail again" : g_strerror(reason));
     outlet->failed = !sent;
 }
