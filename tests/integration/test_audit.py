@@ -9,11 +9,12 @@ import re
 import signal
 import socket
 import sqlite3
+import subprocess
 import time
 
 import pytest
 from harness.wait import until
-from harness.weft import Client, UnixConnection
+from harness.weft import Client, UnixConnection, build_folder
 from test_isolation import BODIES, ROLES, routes
 
 # Routes of a method that changes something, and that change nothing all the same; those that only read, and have entries.
@@ -195,6 +196,26 @@ def test_weftd_and_what_is_done_with_it(weft):
     start = entries(weft, kind="start")[0]
     assert start["config"] == str(weft.root / "weft.yaml") and start["uid"] == os.getuid() and start["site"] == weft.site()
     assert start["config_digest"] == hashlib.sha256((weft.root / "weft.yaml").read_bytes()).hexdigest()
+    verify(weft)
+
+
+def test_a_backup_and_its_restore(weft):
+    """The trail is not part of the backup: what was done since stays in it, and the restore is said in it."""
+    passphrase = weft.root / "passphrase"
+    passphrase.write_text("correct horse battery\n", encoding="utf-8")
+    weft.cli("backup", "--passphrase-file", passphrase, weft.root / "site.tar")
+    weft.client.expect(201, "POST", "/v1/tenants", {"name": "later"})
+    weft.stop()
+    done = subprocess.run([build_folder() / "src/daemon/weftd", "--config", weft.root / "weft.yaml", "--restore", weft.root / "site.tar",
+                           "--passphrase-file", passphrase, "--force"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    weft.start()
+    weft.stop()
+    told = [entry.get("route", entry["kind"]) for entry in entries(weft)]
+    assert told == ["start", "/v1/backup", "/v1/tenants", "stop", "restore", "start", "stop"]
+    (restored,) = entries(weft, kind="restore")
+    assert restored["backup"] == str(weft.root / "site.tar") and restored["result"] == "done" and restored["uid"] == os.getuid()
+    assert "correct horse" not in trail(weft).read_text(encoding="utf-8")
     verify(weft)
 
 
