@@ -163,10 +163,10 @@ weft_request_may_change(WeftRequest *request, GError **error)
 /* --- reading --- */
 
 static gboolean
-read_before(const WeftPageWish *wish, guint64 *ret_before, GError **error)
+read_before(const char *after, guint64 *ret_before, GError **error)
 {
     *ret_before = 0;
-    return !wish->after || g_ascii_string_to_unsigned(wish->after, 10, 1, G_MAXUINT64, ret_before, NULL) ||
+    return !after || g_ascii_string_to_unsigned(after, 10, 1, G_MAXUINT64, ret_before, NULL) ||
            weft_error_refuse(error, WEFT_ERROR_INVALID, "after: must be the \"next\" of the page before");
 }
 
@@ -183,7 +183,7 @@ weft_handle_audit(WeftRequest *request, GError **error)
                              .tenant = weft_request_query(request, "tenant"),
                              .limit = wish.limit };
     guint64 next;
-    if (!read_before(&wish, &query.before, error))
+    if (!read_before(after, &query.before, error))
         return FALSE;
     g_autoptr(GPtrArray) lines = weft_audit_search(weft_audit_path(request->audit), &query, &next, error);
     if (!lines)

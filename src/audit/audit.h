@@ -30,8 +30,8 @@ json_t *weft_audit_entry(const char *kind);
 /* kept: the entry is on the disk; FALSE: it could not be brought there yet. */
 typedef void (*WeftAuditWritten)(gboolean kept, gpointer data);
 
-/* Takes the entry over. written: NULL: nobody waits for it. */
-void weft_audit_write(WeftAudit *audit, json_t *entry, WeftAuditWritten written, gpointer data);
+/* Takes the entry over. written: on the main thread, once it was tried; NULL: nobody waits for it. */
+void weft_audit_write(WeftAudit *audit, json_t *fields, WeftAuditWritten written, gpointer data);
 /* Has a refused request an entry of its own? FALSE: it is counted, and summed later. */
 gboolean weft_audit_admits(WeftAudit *audit, const WeftRefused *refused);
 
