@@ -172,8 +172,7 @@ const WeftVerb weft_audit_verbs[] = {
         .about =
             "For operators. Every change that was asked for through the API is an entry of the audit trail, refused ones too, "
             "and so is what weftd's machine was used for: starts, stops and restored backups.",
-        .examples = "weft audit ls\n"
-                    "weft audit ls --principal alice -n 20\n"
+        .examples = "weft audit ls --principal alice -n 20\n"
                     "weft audit ls --tenant acme --json",
         .options = ls_options,
         .run = run_ls,
@@ -187,7 +186,7 @@ const WeftVerb weft_audit_verbs[] = {
             "without weftd; name the files in their order, the oldest first, - for standard input. What was cut off at the "
             "end cannot be seen here: compare the hash of the last entry with the one in the system's log.",
         .examples = "weft audit verify /var/lib/weft/audit.log.* /var/lib/weft/audit.log\n"
-                    "zcat audit.log.000000012345.gz | weft audit verify -",
+                    "weft audit verify --json - < audit.log",
         .min_args = 1,
         .max_args = G_MAXUINT,
         .run = run_verify,
