@@ -160,7 +160,7 @@ weft_api_routes(void)
 {
     json_t *table = json_array();
     for (const WeftRoute *route = weft_routes; route->method; route++)
-        json_array_append_new(table, json_pack("{s:s, s:s, s:s}", "method", route->method, "path", route->path, "role",
-                                               weft_role_words[route->role]));
+        json_array_append_new(table, json_pack("{s:s, s:s, s:s, s:b}", "method", route->method, "path", route->path, "role",
+                                               weft_role_words[route->role], "audited", weft_route_is_audited(route)));
     return table;
 }

@@ -2,6 +2,7 @@
  * in the nodes and on the hosts now it learns through the gate. */
 #pragma once
 
+#include "audit.h"
 #include "backup.h"
 #include "gate.h"
 #include "store.h"
@@ -36,6 +37,7 @@ typedef struct WeftApiOptions {
     WeftBackupSite backup;      /* what backups are made of; without a store they are UNAVAILABLE */
     const char *run;            /* this start of weftd: an operator's wish to take a host is for it alone */
     GPtrArray *fakes;           /* char *, what is not real here, for whoever asks for the version; NULL: nothing */
+    WeftAudit *audit;           /* borrowed, until the store is gone too; NULL: none */
     WeftGate *gate;             /* to nodes and hosts, borrowed; NULL: whoever asks for it is told that it is UNAVAILABLE */
     /* Of new tenants, where they name none. */
     guint64 quotas[WEFT_QUOTAS];
@@ -60,5 +62,5 @@ void weft_api_reload(WeftApi *api);
 /* The port that TCP listens on, for tests that ask for port 0; 0 without TCP. */
 guint weft_api_port(const WeftApi *api);
 
-/* The route table as JSON, for tests and documentation: [{"method","path","role"}, …]. */
+/* The route table as JSON, for tests and documentation: [{"method","path","role","audited"}, …]. */
 json_t *weft_api_routes(void);

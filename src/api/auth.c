@@ -34,6 +34,20 @@ party_of(const struct sockaddr_storage *address)
     return g_strdup(inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, text, sizeof text));
 }
 
+static char *
+address_of(const struct sockaddr_storage *address)
+{
+    char text[INET6_ADDRSTRLEN];
+    const struct sockaddr_in *four = (const struct sockaddr_in *)address;
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address;
+    if (address->ss_family == AF_INET)
+        return g_strdup_printf("%s:%u", inet_ntop(AF_INET, &four->sin_addr, text, sizeof text), ntohs(four->sin_port));
+    if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
+        return g_strdup_printf("%s:%u", inet_ntop(AF_INET, six->sin6_addr.s6_addr + 12, text, sizeof text),
+                               ntohs(six->sin6_port));
+    return g_strdup_printf("[%s]:%u", inet_ntop(AF_INET6, &six->sin6_addr, text, sizeof text), ntohs(six->sin6_port));
+}
+
 WeftPeer *
 weft_peer_new(int fd, const struct sockaddr_storage *address)
 {
@@ -45,6 +59,8 @@ weft_peer_new(int fd, const struct sockaddr_storage *address)
     WeftPeer *peer = g_new0(WeftPeer, 1);
     peer->local = local;
     peer->uid = local ? credentials.uid : 0;
+    peer->pid = local ? (guint)credentials.pid : 0;
+    peer->address = local ? NULL : address_of(address);
     peer->party = local ? g_strdup_printf("uid %u", peer->uid) : party_of(address);
     return peer;
 }
@@ -55,6 +71,7 @@ weft_peer_free(WeftPeer *peer)
     if (!peer)
         return;
     g_free(peer->user);
+    g_free(peer->address);
     g_free(peer->party);
     g_free(peer);
 }

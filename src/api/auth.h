@@ -12,6 +12,8 @@ typedef struct WeftPeer {
     gboolean local; /* Unix socket */
     guint uid;      /* if local */
     char *user;     /* the name of that user, its number where it has none; NULL: it cannot be found out now, or not local */
+    guint pid;      /* if local */
+    char *address;  /* "192.0.2.7:50123", "[2001:db8::7]:50123"; NULL: local */
     char *party;    /* in words, for limits: "uid 1000", "192.0.2.7"; an IPv6 site counts as one: "2001:db8:1:2::/64" */
 } WeftPeer;
 

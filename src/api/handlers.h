@@ -75,6 +75,9 @@ gboolean weft_settle_images(WeftRequest *request, WeftCluster *cluster, WeftTxn 
 /* backup.c */
 gboolean weft_handle_backup(WeftRequest *request, GError **error);
 
+/* audit.c */
+gboolean weft_handle_audit(WeftRequest *request, GError **error);
+
 /* clock.c */
 gboolean weft_handle_clock(WeftRequest *request, GError **error);
 gboolean weft_handle_clock_accept(WeftRequest *request, GError **error);

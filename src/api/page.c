@@ -63,8 +63,8 @@ weft_page_read(const WeftRequest *request, WeftPageWish *ret_wish, GError **erro
     return TRUE;
 }
 
-static WeftReply *
-page_reply(const char *items, const char *next)
+WeftReply *
+weft_page_of_items(const char *items, const char *next)
 {
     g_autofree char *cursor = weft_page_cursor(next);
     const char *quote = cursor ? "\"" : "";
@@ -75,7 +75,7 @@ page_reply(const char *items, const char *next)
 WeftReply *
 weft_page_of(const char *item)
 {
-    return page_reply(item ? item : "", NULL);
+    return weft_page_of_items(item ? item : "", NULL);
 }
 
 typedef struct {
@@ -145,7 +145,7 @@ weft_page_reply(WeftRequest *request, WeftQuery query, WeftView view, GError **e
         query.after = after;
     gboolean ok = fill(&page, query, error);
     if (ok)
-        weft_request_reply(request, page_reply(page.items->str, page.more ? page.last : NULL));
+        weft_request_reply(request, weft_page_of_items(page.items->str, page.more ? page.last : NULL));
     g_string_free(page.items, TRUE);
     g_free(page.last);
     return ok;

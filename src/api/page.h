@@ -16,5 +16,7 @@ typedef struct WeftPageWish {
 gboolean weft_page_read(const WeftRequest *request, WeftPageWish *ret_wish, GError **error);
 /* What the client gives as ?after= to go on behind that key; NULL for NULL. */
 char *weft_page_cursor(const char *key);
+/* A page of these, JSON texts with commas between; next: the key to go on behind, NULL: it is the last. */
+WeftReply *weft_page_of_items(const char *items, const char *next);
 /* The only page of a list of one item, or of none (NULL). */
 WeftReply *weft_page_of(const char *item);

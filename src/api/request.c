@@ -58,6 +58,8 @@ weft_request_unref(WeftRequest *request)
 {
     if (!request || !g_ref_count_dec(&request->references))
         return;
+    if (request->acted)
+        weft_request_record(request, request->outcome);
     clear_headers(&request->headers);
     weft_match_clear(&request->match);
     weft_principal_free(request->principal);
@@ -68,6 +70,9 @@ weft_request_unref(WeftRequest *request)
     weft_share_free(request->upload_share);
     weft_budgets_unref(request->budgets);
     g_free(request->account);
+    g_free(request->id);
+    g_free(request->digest);
+    json_decref(request->from);
     g_free(request->method);
     g_free(request->target);
     g_free(request);
@@ -85,6 +90,8 @@ weft_request_abandon(WeftRequest *request)
 {
     if (request->held)
         request->end_held(request->held);
+    if (request->acted || request->prepared)
+        weft_request_keep_origin(request);
     request->connection = NULL;
     request->peer = NULL;
     g_clear_pointer(&request->reply, weft_reply_free); /* a stream that was not sent holds the request */
@@ -261,6 +268,7 @@ replay(WeftRequest *request)
 {
     g_autoptr(GError) error = NULL;
     WeftReply *reply = request->headers.idempotency_key ? recall(request, &error) : NULL;
+    request->replayed = reply != NULL;
     if (reply)
         return weft_request_reply(request, reply);
     if (error)
@@ -305,6 +313,7 @@ static void
 answer(WeftRequest *request, gpointer data)
 {
     g_autoptr(GError) error = NULL;
+    weft_request_digest(request);
     if (!take_body(request, &error) || (!replay(request) && !request->route->handler(request, &error) && !replay(request)))
         weft_request_fail(request, error);
     g_clear_pointer(&request->body, json_decref);
@@ -335,6 +344,7 @@ weft_request_end_reading(WeftRequest *request, WeftStore *store)
         forget_outcome(request);
     } else if (request->go_on) {
         WeftGoOn go_on = g_steal_pointer(&request->go_on);
+        request->acted = TRUE;
         go_on(request, g_steal_pointer(&request->go_on_data));
     } else if (request->txn) {
         weft_txn_stamp_events(request->txn);
@@ -409,6 +419,10 @@ committed(gint64 revision, const GError *error, gpointer data)
     g_autoptr(WeftRequest) request = data;
     g_autoptr(WeftReply) reply = g_steal_pointer(&request->prepared);
     g_auto(WeftMeter) meter = weft_meter_start(request);
+    if (!error) {
+        request->acted = TRUE;
+        request->outcome = reply->status;
+    }
     if (!request->connection)
         return;
     if (error && is_worth_another_try(request, error))

@@ -64,6 +64,15 @@ struct WeftRequest {
     /* for request.c and server.c */
     grefcount references;
     WeftServer *server;
+    WeftAudit *audit;                  /* NULL: none */
+    gboolean recorded;                 /* the trail has it */
+    gboolean waits;                    /* … but not on the disk yet, and the answer has to wait */
+    gboolean replayed;                 /* its answer is that of an earlier one */
+    gboolean acted;                    /* what it asked for was begun, or done */
+    guint outcome;                     /* status of an answer that it deserved and that nobody took; 0: none */
+    char *id;                          /* in the trail, and for the client */
+    char *digest;                      /* of its body */
+    json_t *from;                      /* where it came from, when its connection is gone */
     struct MHD_Connection *connection; /* NULL: the client is gone, and so may be the server */
     GByteArray *upload;                /* what came; a raw body is this */
     gsize uploaded;
@@ -104,6 +113,18 @@ void weft_request_abandon(WeftRequest *request);
 
 /* What is under way for the request: ended when the client is gone. NULL: nothing any more. */
 void weft_request_hold(WeftRequest *request, gpointer held, GDestroyNotify end);
+
+/* --- the audit trail (audit.c) --- */
+
+/* Has the audit trail an entry for this answer, if it is to have one; once. TRUE: the answer must not be sent before the
+ * request is woken. */
+gboolean weft_request_record(WeftRequest *request, guint status);
+/* FALSE: a change that must be in the trail, which cannot be written now. */
+gboolean weft_request_may_change(WeftRequest *request, GError **error);
+/* thread: a reader. What the trail has of the body. */
+void weft_request_digest(WeftRequest *request);
+/* The peer is about to go. */
+void weft_request_keep_origin(WeftRequest *request);
 
 /* --- what it costs --- */
 

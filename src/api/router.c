@@ -3,6 +3,12 @@
 #include "errors.h"
 #include "problem.h"
 
+gboolean
+weft_route_is_audited(const WeftRoute *route)
+{
+    return route->audit == WEFT_AUDIT_CHANGES ? strcmp(route->method, "GET") != 0 : route->audit == WEFT_AUDIT_ALWAYS;
+}
+
 void
 weft_match_clear(WeftMatch *match)
 {

@@ -26,6 +26,13 @@ typedef enum {
 #define WEFT_RAW_MAX (4u << 20)
 #define WEFT_RAW_MAP_MAX (16u << 20) /* of a fabric's map: 10,000 hosts on three levels of switches */
 
+/* Whether requests are in the audit trail. */
+typedef enum {
+    WEFT_AUDIT_CHANGES, /* those of a method that changes something: all but GET */
+    WEFT_AUDIT_ALWAYS,  /* these read what is worth an entry, or open a way into a node */
+    WEFT_AUDIT_NEVER    /* these change nothing, whatever their method says */
+} WeftAuditRule;
+
 typedef struct WeftRoute {
     const char *method; /* NULL ends a table */
     const char *path;   /* a segment such as ":cluster" stands for any text */
@@ -34,6 +41,7 @@ typedef struct WeftRoute {
     WeftBody body;
     const char *query[WEFT_QUERY_MAX + 1]; /* the query parameters that it takes */
     guint raw_max;                         /* bytes of a raw body; 0: WEFT_RAW_MAX */
+    WeftAuditRule audit;
 } WeftRoute;
 
 typedef struct WeftMatch {
@@ -46,5 +54,6 @@ typedef struct WeftMatch {
  * in both cases. Parameters are valid UTF-8 without control characters, not empty, and may contain '/'. */
 const WeftRoute *
 weft_router_match(const WeftRoute *routes, const char *method, const char *target, WeftMatch *ret_match, GError **error);
+gboolean weft_route_is_audited(const WeftRoute *route);
 void weft_match_clear(WeftMatch *match);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(WeftMatch, weft_match_clear)

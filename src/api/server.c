@@ -222,6 +222,7 @@ static enum MHD_Result
 send_reply(WeftRequest *request)
 {
     WeftReply *reply = request->reply;
+    weft_request_record(request, reply->status);
     gboolean is_open_ended = reply->stream || reply->upgrade;
     guint64 size = size_of(reply);
     struct MHD_Response *response = make_response(reply);
@@ -232,6 +233,8 @@ send_reply(WeftRequest *request)
     else
         MHD_add_response_header(response, "Content-Type", reply->type);
     MHD_add_response_header(response, "Cache-Control", "no-store");
+    if (request->id)
+        MHD_add_response_header(response, "X-Request-Id", request->id);
     for (guint i = 0; i + 1 < reply->headers->len; i += 2)
         MHD_add_response_header(response, reply->headers->pdata[i], reply->headers->pdata[i + 1]);
     if (request->principal && request->route && strcmp(request->method, "GET") != 0)
@@ -253,9 +256,12 @@ answer(WeftRequest *request)
     if (request->wait)
         weft_budget_charge(request->budgets, WEFT_BUDGET_REFUSALS, &payer, 1, now);
     request->wait = 0;
-    if (!hold)
+    if (hold)
+        pause_for(request, hold);
+    else if (weft_request_record(request, request->reply->status))
+        weft_server_pause(request);
+    else
         return send_reply(request);
-    pause_for(request, hold);
     return MHD_YES;
 }
 
@@ -287,6 +293,7 @@ on_target(void *data, const char *target, struct MHD_Connection *connection)
     request->budgets = weft_budgets_ref(server->budgets);
     request->blobs = server->blobs;
     request->options = &server->options;
+    request->audit = server->options.audit;
     request->connection = connection;
     weft_connection_is_heard(connection_of(connection));
     request->peer = connection_of(connection)->peer;
@@ -375,7 +382,7 @@ process(WeftRequest *request)
     weft_connection_has_request(connection_of(request->connection));
     if (request->reply)
         return;
-    if (weft_request_check_debt(request, WEFT_BUDGET_PROCESSOR, &error))
+    if (weft_request_check_debt(request, WEFT_BUDGET_PROCESSOR, &error) && weft_request_may_change(request, &error))
         weft_request_run(request);
     else
         refuse(request, error);

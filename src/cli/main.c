@@ -25,7 +25,8 @@ static const WeftVerb *const host_files[] = { weft_hosts_verbs,       weft_host_
                                               weft_reservation_verbs, weft_fabric_verbs,   weft_harden_verbs,  weft_qos_verbs,
                                               weft_image_verbs,       weft_template_verbs, weft_doctor_verbs,  weft_clock_verbs,
                                               weft_backup_verbs,      weft_site_verbs,     weft_take_verbs,    NULL };
-static const WeftVerb *const people_files[] = { weft_tenant_verbs, weft_user_verbs, weft_token_verbs, weft_usage_verbs, NULL };
+static const WeftVerb *const people_files[] = { weft_tenant_verbs, weft_user_verbs,  weft_token_verbs,
+                                                weft_usage_verbs,  weft_audit_verbs, NULL };
 static const WeftVerb *const self_files[] = { weft_version_verbs, weft_lab_verbs, weft_simulate_verbs, NULL };
 
 const WeftSection weft_sections[] = {

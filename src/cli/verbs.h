@@ -22,6 +22,7 @@ extern const WeftVerb weft_hostfile_verbs[];
 extern const WeftVerb weft_top_verbs[];
 extern const WeftVerb weft_doctor_verbs[];
 extern const WeftVerb weft_clock_verbs[];
+extern const WeftVerb weft_audit_verbs[];
 extern const WeftVerb weft_backup_verbs[];
 extern const WeftVerb weft_site_verbs[];
 extern const WeftVerb weft_move_verbs[];

@@ -42,6 +42,8 @@ typedef struct Weight {
 #define DEPTH_MAX 100000
 #define RESERVE (64ULL << 20)
 #define RESERVE_MAX (1ULL << 40)
+#define AUDIT_SIZE (64ULL << 20)
+#define AUDIT_SIZE_MIN 4096
 
 #define AT(member) offsetof(WeftConfig, member)
 
@@ -189,6 +191,29 @@ read_store(WeftFields *f, WeftConfig *config)
 {
     read_path(f, "path", &config->store_path);
     config->reserve = weft_fields_size(f, "reserve", 0, RESERVE_MAX, config->reserve);
+}
+
+/* The trail lies beside the store unless it is to lie elsewhere. */
+static void
+read_audit(WeftFields *f, WeftConfig *config)
+{
+    WeftAuditOptions *audit = &config->audit;
+    read_path(f, "path", &audit->path);
+    const char *syslog = weft_fields_string(f, "syslog", NULL);
+    if (g_strcmp0(syslog, "none") == 0)
+        g_clear_pointer(&audit->syslog, g_free);
+    else
+        read_path(f, "syslog", &audit->syslog);
+    audit->size = weft_fields_size(f, "size", AUDIT_SIZE_MIN, RESERVE_MAX, audit->size);
+    audit->required = weft_fields_bool(f, "required", audit->required);
+}
+
+static void
+place_audit(WeftConfig *config)
+{
+    g_autofree char *folder = g_path_get_dirname(config->store_path);
+    if (!config->audit.path)
+        config->audit.path = g_build_filename(folder, "audit.log", NULL);
 }
 
 /* Their files lie beside the store. */
@@ -502,6 +527,8 @@ read_all(WeftConfig *config, json_t *json, GError **error)
     WeftFields top;
     weft_fields_begin(&top, json, "%s", "");
     read_section(&top, "store", read_store, config);
+    read_section(&top, "audit", read_audit, config);
+    place_audit(config);
     read_images(&top, config);
     read_births(&top, config);
     read_section(&top, "api", read_api, config);
@@ -534,6 +561,7 @@ config_new(void)
     config->api = weft_api_defaults;
     memcpy(config->api.quotas, weft_quota_defaults, sizeof config->api.quotas);
     config->reserve = RESERVE;
+    config->audit = (WeftAuditOptions){ .syslog = g_strdup("/dev/log"), .size = AUDIT_SIZE };
     config->api.socket_path = g_strdup(weft_api_defaults.socket_path);
     config->fabrics = g_ptr_array_new_with_free_func((GDestroyNotify)weft_fabric_free);
     config->managers = g_ptr_array_new_with_free_func((GDestroyNotify)weft_config_manager_free);
@@ -568,6 +596,8 @@ weft_config_free(WeftConfig *config)
         return;
     char *const texts[] = {
         config->store_path,
+        config->audit.path,
+        config->audit.syslog,
         config->guest,
         config->secret,
         config->hypervisor,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api.h"
+#include "audit.h"
 #include "config-fabrics.h"
 #include "control.h"
 #include "host.h"
@@ -14,6 +15,7 @@
 typedef struct WeftConfig {
     char *store_path;       /* SQLite file */
     guint64 reserve;        /* bytes that are kept for it on its disk */
+    WeftAuditOptions audit; /* of the trail of who did what */
     char *guest;            /* the guest program; NULL: where it is installed or was built */
     char *secret;           /* file of the site's secret */
     char *hypervisor;       /* driver: "libvirt" or "fake" */

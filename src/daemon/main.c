@@ -1,5 +1,6 @@
 /* weftd: configuration, wiring, main loop; nothing else. */
 #include "api.h"
+#include "audit.h"
 #include "backup.h"
 #include "clock-watch.h"
 #include "config.h"
@@ -21,9 +22,11 @@
 #include <glib-unix.h>
 #include <locale.h>
 #include <malloc.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 typedef struct Options {
     char *config;
@@ -41,6 +44,7 @@ typedef struct Options {
 typedef struct Daemon {
     WeftConfig *config;
     WeftStore *store;
+    WeftAudit *audit;
     WeftSiteRecord *site;
     WeftOwner *owner;
     guint8 secret[WEFT_SECRET_LENGTH];
@@ -53,6 +57,52 @@ typedef struct Daemon {
     WeftControl *control;
     WeftApi *api;
 } Daemon;
+
+/* --- the audit trail --- */
+
+/* What weftd itself does, and on whose word: by no request. Takes the fields over. */
+static void
+record(WeftAudit *audit, const char *kind, json_t *fields)
+{
+    json_t *entry = weft_audit_entry(kind);
+    json_object_update(entry, fields);
+    json_decref(fields);
+    weft_audit_write(audit, entry, NULL, NULL);
+}
+
+static char *
+digest_file(const char *path)
+{
+    gsize length;
+    g_autofree char *text = NULL;
+    return g_file_get_contents(path, &text, &length, NULL)
+               ? g_compute_checksum_for_data(G_CHECKSUM_SHA256, (const guchar *)text, length)
+               : NULL;
+}
+
+static gboolean
+begin_trail(Daemon *self, const char *config_path, GError **error)
+{
+    g_autofree char *digest = digest_file(config_path);
+    self->audit = weft_audit_open(&self->config->audit, self->secret, sizeof self->secret, error);
+    if (!self->audit)
+        return FALSE;
+    record(self->audit, "start",
+           json_pack("{s:s, s:i, s:i, s:s, s:s?, s:s, s:s, s:s}", "weft", WEFT_VERSION, "uid", (int)getuid(), "pid",
+                     (int)getpid(), "config", config_path, "config_digest", digest, "site", self->site->id, "run",
+                     self->owner->run, "store", self->config->store_path));
+    self->config->api.audit = self->audit;
+    return TRUE;
+}
+
+/* What ends after it, such as a change that is committed last, is in the trail before "stop". */
+static void
+end_trail(Daemon *self)
+{
+    if (self->audit)
+        record(self->audit, "stop", json_pack("{s:i}", "pid", (int)getpid()));
+    weft_audit_free(self->audit);
+}
 
 static void
 daemon_clear(Daemon *self)
@@ -68,6 +118,7 @@ daemon_clear(Daemon *self)
     weft_owner_free(self->owner);
     weft_site_record_free(self->site);
     weft_store_free(self->store);
+    end_trail(self);
     weft_config_free(self->config);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Daemon, daemon_clear)
@@ -265,7 +316,7 @@ begin_epoch(Daemon *self, GError **error)
 }
 
 static gboolean
-daemon_start(Daemon *self, GError **error)
+daemon_start(Daemon *self, const char *config_path, GError **error)
 {
     WeftConfig *config = self->config;
     self->store = weft_store_sqlite_open(config->store_path, config->reserve, error);
@@ -273,7 +324,8 @@ daemon_start(Daemon *self, GError **error)
         return FALSE;
     self->site = weft_store_site(self->store, error);
     if (!self->site || !weft_config_check_new(config, self->store, error) || !begin_epoch(self, error) ||
-        !weft_config_import(config, self->store, error) || !load_births(self, error) || !make_drivers(self, error))
+        !weft_config_import(config, self->store, error) || !load_births(self, error) ||
+        !begin_trail(self, config_path, error) || !make_drivers(self, error))
         return FALSE;
     config->control.site = self->site->id;
     g_message("store %s of site %s", config->store_path, self->site->id);
@@ -300,6 +352,8 @@ reload(gpointer data)
     const Daemon *daemon = data;
     if (daemon->api)
         weft_api_reload(daemon->api);
+    if (daemon->audit)
+        weft_audit_reopen(daemon->audit);
     return G_SOURCE_CONTINUE;
 }
 
@@ -332,7 +386,7 @@ serve(const Options *options, GError **error)
     g_unix_signal_add(SIGTERM, stop, loop);
     g_unix_signal_add(SIGINT, stop, loop);
     g_unix_signal_add(SIGHUP, reload, &daemon);
-    if (!daemon_start(&daemon, error))
+    if (!daemon_start(&daemon, options->config, error))
         return FALSE;
     if (weft_api_port(daemon.api))
         g_message("listening on %s and TCP port %u", daemon.config->api.socket_path, weft_api_port(daemon.api));
@@ -344,6 +398,22 @@ serve(const Options *options, GError **error)
     sd_notify(0, "STOPPING=1");
     g_message("stopping");
     return TRUE;
+}
+
+/* The store is back whatever becomes of the trail: then both are told. */
+static gboolean
+record_restore(const WeftConfig *config, const char *backup, gboolean ok)
+{
+    g_autoptr(GError) failure = NULL;
+    g_autoptr(WeftAudit) audit = weft_audit_open(&config->audit, "", 0, &failure);
+    const struct passwd *user = getpwuid(getuid());
+    if (audit)
+        record(audit, "restore",
+               json_pack("{s:i, s:s?, s:i, s:s, s:s}", "uid", (int)getuid(), "user", user ? user->pw_name : NULL, "pid",
+                         (int)getpid(), "backup", backup, "result", ok ? "done" : "failed"));
+    else if (ok)
+        g_printerr("weftd: the store is restored, but the audit trail does not say so: %s\n", failure->message);
+    return ok;
 }
 
 static gboolean
@@ -364,7 +434,7 @@ restore(const Options *options, GError **error)
     gboolean ok = weft_restore(&wish, report, error);
     fputs(report->str, stdout);
     weft_passphrase_free(passphrase);
-    return ok;
+    return record_restore(config, options->restore, ok);
 }
 
 static gboolean

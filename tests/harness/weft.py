@@ -57,6 +57,7 @@ def host(name, **changes):
 def default_config(root, hosts=4):
     return {
         "store": {"path": str(root / "weft.db"), "reserve": "64K"},  # copied with the store
+        "audit": {"syslog": "none"},
         "hypervisor": {"driver": "fake", "world": str(root / "hosts")},
         "api": {"socket": str(root / "weft.sock"), "requests_per_second": 100000, "requests_burst": 100000, "processor_per_tenant": 100},
         "control": {

@@ -144,7 +144,7 @@ def test_answers_are_as_described(weft, ask):
     assert token.status == 201
     for path in ("/v1/clusters", "/v1/clusters?name=cfd", "/v1/clusters/cfd?tenant=acme", "/v1/clusters/cfd/nodes?tenant=acme",
                  "/v1/clusters/cfd/events?tenant=acme", "/v1/events?limit=5", "/v1/queue", "/v1/queue?tenant=acme", "/v1/usage",
-                 "/v1/reservations", "/v1/reservations/firmware", "/v1/hosts", "/v1/hosts/n1", "/v1/hosts/n9",
+                 "/v1/reservations", "/v1/reservations/firmware", "/v1/audit", "/v1/hosts", "/v1/hosts/n1", "/v1/hosts/n9",
                  "/v1/fabrics", "/v1/fabrics/ib0", "/v1/fabrics/ib0/partitions", "/v1/fabrics/ib0/tables", "/v1/fabrics/ib0/topology",
                  "/v1/tenants",
                  "/v1/tenants/initech", "/v1/principals", "/v1/tokens"):

@@ -1,0 +1,195 @@
+/* Requests in the audit trail, and the trail for operators. */
+#include "audit.h"
+
+#include "errors.h"
+#include "handlers.h"
+#include "id.h"
+#include "page.h"
+#include "problem.h"
+#include "routes.h"
+#include "search.h"
+#include "server.h"
+
+#define TARGET_MAX 256 /* bytes of one that the trail has: more is what somebody sent to fill it */
+
+/* --- writing --- */
+
+/* One that was refused before it had a route has one all the same. */
+static const WeftRoute *
+route_of(const WeftRequest *request)
+{
+    g_auto(WeftMatch) match = { 0 };
+    if (request->route || !request->method)
+        return request->route;
+    return weft_router_match(weft_routes, request->method, request->target, &match, NULL);
+}
+
+static json_t *
+origin_of(const WeftPeer *peer)
+{
+    if (!peer->local)
+        return json_pack("{s:s}", "from", peer->address);
+    return json_pack("{s:s, s:s?, s:i}", "from", peer->party, "user", peer->user, "pid", (int)peer->pid);
+}
+
+void
+weft_request_keep_origin(WeftRequest *request)
+{
+    if (request->audit && request->peer && !request->from)
+        request->from = origin_of(request->peer);
+}
+
+void
+weft_request_digest(WeftRequest *request)
+{
+    if (request->audit && request->upload->len && !request->digest && weft_route_is_audited(request->route))
+        request->digest = weft_audit_digest(request->audit, request->upload->data, request->upload->len);
+}
+
+static const char *
+result_of(guint status)
+{
+    if (!status)
+        return "unanswered";
+    if (status == 401 || status == 403)
+        return "denied";
+    return status < 400 ? "done" : status < 500 ? "refused" : "failed";
+}
+
+static void
+add_caller(const WeftRequest *request, json_t *entry)
+{
+    const WeftPrincipal *principal = request->principal;
+    g_auto(GStrv) token = g_strsplit(request->headers.authorization ? request->headers.authorization : "", "_", 3);
+    gboolean has_token = principal && g_strv_length(token) == 3;
+    json_object_set_new(entry, "principal", principal ? json_string(principal->name) : json_null());
+    json_object_set_new(entry, "tenant", principal && principal->tenant ? json_string(principal->tenant) : json_null());
+    json_object_set_new(entry, "role", principal ? json_string(weft_role_words[principal->role]) : json_null());
+    if (has_token)
+        json_object_set_new(entry, "token", json_string(token[1]));
+    json_object_update(entry, request->from);
+}
+
+static char *
+clip(const char *target)
+{
+    g_autofree char *valid = g_utf8_make_valid(target, -1);
+    return strlen(valid) <= TARGET_MAX ? g_steal_pointer(&valid) : g_strdup_printf("%.*s…", TARGET_MAX, valid);
+}
+
+static json_t *
+entry_of(WeftRequest *request, const WeftRoute *route, guint status)
+{
+    json_t *entry = weft_audit_entry("request");
+    g_autofree char *target = clip(request->target);
+    weft_request_keep_origin(request);
+    add_caller(request, entry);
+    json_object_set_new(entry, "method", json_string(route->method));
+    json_object_set_new(entry, "route", json_string(route->path));
+    json_object_set_new(entry, "target", json_string(target));
+    json_object_set_new(entry, "request", json_string(request->id));
+    json_object_set_new(entry, "status", json_integer(status));
+    json_object_set_new(entry, "result", json_string(result_of(status)));
+    if (request->replayed)
+        json_object_set_new(entry, "replayed", json_true());
+    if (request->digest)
+        json_object_set_new(entry, "body", json_string(request->digest));
+    return entry;
+}
+
+/* What was asked for is done by then, and the one who asked must not take it for recorded. */
+static void
+on_written(gboolean kept, gpointer data)
+{
+    g_autoptr(WeftRequest) request = data;
+    request->waits = FALSE;
+    if (!request->connection)
+        return;
+    if (!kept) {
+        g_autoptr(GError) error =
+            g_error_new(WEFT_HTTP_ERROR, 507,
+                        "the audit trail cannot be written, and this site requires it; what was asked for may have been done: "
+                        "look before you try again");
+        weft_reply_free(request->reply);
+        request->reply = weft_request_problem(request, error);
+    }
+    weft_server_wake(request);
+}
+
+/* What changed nothing is bounded: it costs who sends it nothing. */
+static gboolean
+is_admitted(WeftRequest *request, guint status)
+{
+    if (status < 400 && !request->replayed)
+        return TRUE;
+    const char *from = request->peer ? request->peer->party : "gone";
+    return weft_audit_admits(request->audit, &(WeftRefused){ request->principal ? request->account : NULL, from, status });
+}
+
+gboolean
+weft_request_record(WeftRequest *request, guint status)
+{
+    if (!request->audit || request->recorded)
+        return request->waits;
+    request->recorded = TRUE;
+    const WeftRoute *route = route_of(request);
+    if (!route || !weft_route_is_audited(route))
+        return FALSE;
+    request->id = weft_id_new();
+    if (!is_admitted(request, status))
+        return FALSE;
+    request->waits = weft_audit_is_required(request->audit) && request->connection && status < 400;
+    json_t *entry = entry_of(request, route, status);
+    if (request->waits)
+        weft_audit_write(request->audit, entry, on_written, weft_request_ref(request));
+    else
+        weft_audit_write(request->audit, entry, NULL, NULL);
+    return request->waits;
+}
+
+gboolean
+weft_request_may_change(WeftRequest *request, GError **error)
+{
+    if (!request->audit || !weft_route_is_audited(request->route) || !weft_audit_is_required(request->audit) ||
+        !weft_audit_is_failing(request->audit))
+        return TRUE;
+    g_set_error(
+        error, WEFT_HTTP_ERROR, 507,
+        "the audit trail cannot be written, and this site requires it: until it can be again no change is taken; nothing "
+        "was done, try again later");
+    return FALSE;
+}
+
+/* --- reading --- */
+
+static gboolean
+read_before(const char *after, guint64 *ret_before, GError **error)
+{
+    *ret_before = 0;
+    return !after || g_ascii_string_to_unsigned(after, 10, 1, G_MAXUINT64, ret_before, NULL) ||
+           weft_error_refuse(error, WEFT_ERROR_INVALID, "after: must be the \"next\" of the page before");
+}
+
+gboolean
+weft_handle_audit(WeftRequest *request, GError **error)
+{
+    WeftPageWish wish;
+    if (!request->audit)
+        return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "this weftd has no audit trail");
+    if (!weft_page_read(request, &wish, error))
+        return FALSE;
+    g_autofree char *after = wish.after;
+    WeftAuditQuery query = { .principal = weft_request_query(request, "principal"),
+                             .tenant = weft_request_query(request, "tenant"),
+                             .limit = wish.limit };
+    guint64 next;
+    if (!read_before(after, &query.before, error))
+        return FALSE;
+    g_autoptr(GPtrArray) lines = weft_audit_search(weft_audit_path(request->audit), &query, &next, error);
+    if (!lines)
+        return FALSE;
+    g_ptr_array_add(lines, NULL);
+    g_autofree char *items = g_strjoinv(",", (char **)lines->pdata);
+    g_autofree char *key = next ? g_strdup_printf("%" G_GUINT64_FORMAT, next) : NULL;
+    return weft_request_reply(request, weft_page_of_items(items, key));
+}

@@ -1,0 +1,316 @@
+#include "audit.h"
+
+#include "clock.h"
+#include "outlet.h"
+#include "trail.h"
+#include "wakeup.h"
+#include "watchdog.h"
+
+#define QUEUE_MAX 8192 /* entries that wait for a disk that does not answer */
+#define RETRY G_USEC_PER_SEC
+#define SUMS_SECONDS 60
+#define DIGEST_PREFIX "weft audit body\n"
+
+typedef struct {
+    json_t *fields;
+    WeftAuditWritten written;
+    gpointer data;
+    gboolean kept;
+} Entry;
+
+struct WeftAudit {
+    char *path;
+    gboolean required;
+    GBytes *secret;
+    WeftRefusals *refusals;
+    guint timer; /* for its sums; 0: there are none */
+    GSource *wakeup;
+    GThread *thread;
+
+    /* the thread's */
+    WeftTrail *trail;
+    WeftOutlet *outlet;
+    gboolean behind; /* what was added is not all on the disk */
+
+    GMutex mutex; /* over what follows */
+    GCond cond;
+    GQueue queue, ended;
+    guint64 dropped;
+    gboolean reopen;
+    gboolean stopping;
+    gboolean failing;
+};
+
+static void
+entry_free(gpointer data)
+{
+    Entry *entry = data;
+    json_decref(entry->fields);
+    g_free(entry);
+}
+
+json_t *
+weft_audit_entry(const char *kind)
+{
+    g_autofree char *now = weft_clock_format(weft_clock_now());
+    return json_pack("{s:s, s:s}", "time", now, "kind", kind);
+}
+
+/* --- on the thread --- */
+
+static void
+add(WeftAudit *audit, const json_t *fields)
+{
+    const char *line = weft_trail_add(audit->trail, fields);
+    if (line && audit->outlet)
+        weft_outlet_send(audit->outlet, line);
+    audit->behind = TRUE;
+}
+
+static void
+add_dropped(WeftAudit *audit, guint64 dropped)
+{
+    json_t *fields = weft_audit_entry("lost");
+    json_object_set_new(fields, "entries", json_integer((json_int_t)dropped));
+    add(audit, fields);
+    json_decref(fields);
+}
+
+/* Tells of a change of fortune once. */
+static void
+set_failing(WeftAudit *audit, const GError *error)
+{
+    g_mutex_lock(&audit->mutex);
+    gboolean changed = audit->failing != (error != NULL);
+    audit->failing = error != NULL;
+    g_mutex_unlock(&audit->mutex);
+    if (changed && error)
+        g_warning("%s; entries wait in memory", error->message);
+    else if (changed)
+        g_message("the audit trail %s is written again", audit->path);
+}
+
+static gboolean
+flush(WeftAudit *audit, gboolean reopen)
+{
+    g_autoptr(GError) error = NULL;
+    if (audit->behind)
+        audit->behind = !weft_trail_flush(audit->trail, &error);
+    if (!error && reopen && weft_trail_reopen(audit->trail, &error))
+        audit->behind = !weft_trail_flush(audit->trail, &error);
+    set_failing(audit, error);
+    return error == NULL;
+}
+
+/* With the mutex. Returns FALSE when there is nothing more to do. */
+static gboolean
+await(WeftAudit *audit)
+{
+    gint64 retry = g_get_monotonic_time() + RETRY;
+    while (!audit->queue.length && !audit->stopping && (!audit->reopen || audit->failing)) {
+        if (!audit->failing)
+            g_cond_wait(&audit->cond, &audit->mutex);
+        else if (!g_cond_wait_until(&audit->cond, &audit->mutex, retry))
+            return TRUE;
+    }
+    return !audit->stopping || audit->queue.length;
+}
+
+static void
+take_turn(WeftAudit *audit, GQueue *batch, guint64 dropped, gboolean reopen)
+{
+    if (dropped)
+        add_dropped(audit, dropped);
+    for (GList *item = batch->head; item; item = item->next)
+        add(audit, ((Entry *)item->data)->fields);
+    gboolean kept = flush(audit, reopen);
+    for (GList *item = batch->head; item; item = item->next)
+        ((Entry *)item->data)->kept = kept;
+}
+
+static void
+steal(GQueue *from, GQueue *to)
+{
+    for (gpointer entry; (entry = g_queue_pop_head(from));)
+        g_queue_push_tail(to, entry);
+}
+
+static gpointer
+work(gpointer data)
+{
+    WeftAudit *audit = data;
+    g_mutex_lock(&audit->mutex);
+    while (await(audit)) {
+        GQueue batch = audit->queue;
+        g_queue_init(&audit->queue);
+        guint64 dropped = audit->dropped;
+        gboolean reopen = audit->reopen;
+        audit->dropped = 0;
+        audit->reopen = FALSE;
+        g_mutex_unlock(&audit->mutex);
+        take_turn(audit, &batch, dropped, reopen);
+        g_mutex_lock(&audit->mutex);
+        audit->reopen = audit->reopen || (reopen && audit->failing && !audit->stopping);
+        steal(&batch, &audit->ended);
+        weft_wakeup_ask(audit->wakeup);
+    }
+    g_mutex_unlock(&audit->mutex);
+    if (audit->behind)
+        flush(audit, FALSE);
+    return NULL;
+}
+
+/* --- on the main thread --- */
+
+static void
+deliver(gpointer data)
+{
+    WeftAudit *audit = data;
+    GQueue ended = G_QUEUE_INIT;
+    g_mutex_lock(&audit->mutex);
+    steal(&audit->ended, &ended);
+    g_mutex_unlock(&audit->mutex);
+    weft_watchdog_mark("the audit trail", NULL);
+    for (Entry *entry; (entry = g_queue_pop_head(&ended));) {
+        if (entry->written)
+            entry->written(entry->kept, entry->data);
+        entry_free(entry);
+    }
+}
+
+WeftAudit *
+weft_audit_open(const WeftAuditOptions *options, const void *secret, gsize length, GError **error)
+{
+    WeftTrail *trail = weft_trail_open(options->path, options->size, error);
+    if (!trail)
+        return NULL;
+    WeftAudit *audit = g_new0(WeftAudit, 1);
+    audit->trail = trail;
+    audit->behind = TRUE; /* it may have closed a torn line */
+    audit->path = g_strdup(options->path);
+    audit->required = options->required;
+    audit->secret = g_bytes_new(secret, length);
+    audit->refusals = weft_refusals_new();
+    audit->outlet = options->syslog ? weft_outlet_new(options->syslog) : NULL;
+    audit->wakeup = weft_wakeup_new(deliver, audit);
+    g_mutex_init(&audit->mutex);
+    g_cond_init(&audit->cond);
+    audit->thread = g_thread_new("audit", work, audit);
+    return audit;
+}
+
+static void
+write_sums(WeftAudit *audit)
+{
+    json_auto_t *sums = weft_refusals_take_sums(audit->refusals);
+    size_t i;
+    json_t *sum;
+    json_array_foreach (sums, i, sum) {
+        json_t *entry = weft_audit_entry("refusals");
+        json_object_update(entry, sum);
+        weft_audit_write(audit, entry, NULL, NULL);
+    }
+}
+
+static gboolean
+on_sums(gpointer data)
+{
+    WeftAudit *audit = data;
+    audit->timer = 0;
+    write_sums(audit);
+    return G_SOURCE_REMOVE;
+}
+
+void
+weft_audit_free(WeftAudit *audit)
+{
+    if (!audit)
+        return;
+    g_clear_handle_id(&audit->timer, g_source_remove);
+    write_sums(audit);
+    g_mutex_lock(&audit->mutex);
+    audit->stopping = TRUE;
+    g_cond_signal(&audit->cond);
+    g_mutex_unlock(&audit->mutex);
+    g_thread_join(audit->thread);
+    deliver(audit);
+    g_source_destroy(audit->wakeup);
+    g_source_unref(audit->wakeup);
+    weft_trail_free(audit->trail);
+    weft_outlet_free(audit->outlet);
+    weft_refusals_free(audit->refusals);
+    g_bytes_unref(audit->secret);
+    g_mutex_clear(&audit->mutex);
+    g_cond_clear(&audit->cond);
+    g_free(audit->path);
+    g_free(audit);
+}
+
+/* One that is dropped has been waited for as little as one that cannot be written. */
+void
+weft_audit_write(WeftAudit *audit, json_t *fields, WeftAuditWritten written, gpointer data)
+{
+    Entry *entry = g_new0(Entry, 1);
+    *entry = (Entry){ .fields = fields, .written = written, .data = data };
+    g_mutex_lock(&audit->mutex);
+    gboolean is_full = audit->queue.length >= QUEUE_MAX;
+    audit->dropped += is_full;
+    g_queue_push_tail(is_full ? &audit->ended : &audit->queue, entry);
+    g_cond_signal(&audit->cond);
+    g_mutex_unlock(&audit->mutex);
+    if (is_full)
+        weft_wakeup_ask(audit->wakeup);
+}
+
+gboolean
+weft_audit_admits(WeftAudit *audit, const WeftRefused *refused)
+{
+    if (weft_refusals_admit(audit->refusals, refused, g_get_monotonic_time()))
+        return TRUE;
+    if (!audit->timer)
+        audit->timer = g_timeout_add_seconds(SUMS_SECONDS, on_sums, audit);
+    return FALSE;
+}
+
+gboolean
+weft_audit_is_required(const WeftAudit *audit)
+{
+    return audit->required;
+}
+
+gboolean
+weft_audit_is_failing(WeftAudit *audit)
+{
+    g_mutex_lock(&audit->mutex);
+    gboolean failing = audit->failing || audit->queue.length >= QUEUE_MAX;
+    g_mutex_unlock(&audit->mutex);
+    return failing;
+}
+
+void
+weft_audit_reopen(WeftAudit *audit)
+{
+    g_mutex_lock(&audit->mutex);
+    audit->reopen = TRUE;
+    g_cond_signal(&audit->cond);
+    g_mutex_unlock(&audit->mutex);
+}
+
+const char *
+weft_audit_path(const WeftAudit *audit)
+{
+    return audit->path;
+}
+
+char *
+weft_audit_digest(const WeftAudit *audit, const void *data, gsize length)
+{
+    gsize key_length;
+    const guint8 *key = g_bytes_get_data(audit->secret, &key_length);
+    GHmac *hmac = g_hmac_new(G_CHECKSUM_SHA256, key, key_length);
+    g_hmac_update(hmac, (const guchar *)DIGEST_PREFIX, -1);
+    g_hmac_update(hmac, data, (gssize)length);
+    char *digest = g_strdup(g_hmac_get_string(hmac));
+    g_hmac_unref(hmac);
+    return digest;
+}

@@ -1,0 +1,48 @@
+/* The audit trail: who did what, from where, with what result, kept apart from events. Entries are written by a thread of their
+ * own, in the order in which they came, each batch synced to the disk; they go to the system's log as well.
+ *
+ * thread: main, where nothing else is said. */
+#pragma once
+
+#include "refusals.h"
+
+#include <glib.h>
+#include <jansson.h>
+
+typedef struct WeftAuditOptions {
+    char *path;
+    char *syslog; /* socket of the system's log; NULL: none */
+    guint64 size; /* bytes of a file from which on the next one is begun */
+    gboolean required;
+} WeftAuditOptions;
+
+typedef struct WeftAudit WeftAudit;
+
+/* secret: the site's, for digests; borrowed. */
+WeftAudit *weft_audit_open(const WeftAuditOptions *options, const void *secret, gsize length, GError **error);
+/* Everything that came is written first, if it can be. NULL is fine. */
+void weft_audit_free(WeftAudit *audit);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftAudit, weft_audit_free)
+
+/* A new entry, as of now: "request", "start", … */
+json_t *weft_audit_entry(const char *kind);
+
+/* kept: the entry is on the disk; FALSE: it could not be brought there yet. */
+typedef void (*WeftAuditWritten)(gboolean kept, gpointer data);
+
+/* Takes the entry over. written: on the main thread, once it was tried; NULL: nobody waits for it. */
+void weft_audit_write(WeftAudit *audit, json_t *fields, WeftAuditWritten written, gpointer data);
+/* Has a refused request an entry of its own? FALSE: it is counted, and summed later. */
+gboolean weft_audit_admits(WeftAudit *audit, const WeftRefused *refused);
+
+/* May a change go on without its entry? What is required waits for it, and is refused while none can be written. */
+gboolean weft_audit_is_required(const WeftAudit *audit);
+gboolean weft_audit_is_failing(WeftAudit *audit);
+/* Its file has another name now: the trail goes on in one of the old name. */
+void weft_audit_reopen(WeftAudit *audit);
+
+/* thread: any. */
+const char *weft_audit_path(const WeftAudit *audit);
+/* What shows that somebody sent just these bytes, to who has the site's secret, and nothing to anybody else: a plain digest of
+ * a body would let its readers try passwords. */
+char *weft_audit_digest(const WeftAudit *audit, const void *data, gsize length);

@@ -1,0 +1,326 @@
+#include "trail.h"
+
+#include "clock.h"
+#include "errors.h"
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DIGITS 12 /* of the number in the name of a file that is full */
+/* What waits while nothing can be written: some thousand entries. */
+#define WAITING_MAX (4 * 1024 * 1024)
+/* Room that the file has before it needs it: a disk that others have filled takes a few hundred entries more. */
+#define ROOM (256 * 1024)
+
+struct WeftTrail {
+    char *path;
+    guint64 full;
+    int fd;
+    guint64 written; /* bytes in the file */
+    guint64 room;    /* bytes from its beginning that it has blocks for */
+    WeftAuditHead head;
+    GString *waiting; /* lines */
+    gboolean begun;   /* the first of them was written in part */
+    GString *line;    /* the last one that was added */
+    guint64 lost;
+};
+
+static gboolean
+fail(const WeftTrail *trail, const char *verb, GError **error)
+{
+    return weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot %s the audit trail %s: %s", verb, trail->path,
+                             g_strerror(errno));
+}
+
+/* --- adding --- */
+
+static void
+append(WeftTrail *trail, const json_t *fields)
+{
+    g_autofree char *line = weft_audit_line(&trail->head, fields);
+    g_string_assign(trail->line, line);
+    g_string_append(trail->waiting, line);
+    g_string_append_c(trail->waiting, '\n');
+}
+
+/* Of the trail itself: takes what it says over. */
+static void
+note(WeftTrail *trail, const char *kind, const char *name, json_t *value)
+{
+    g_autofree char *now = weft_clock_format(weft_clock_now());
+    json_auto_t *fields = json_pack("{s:s, s:s, s:o}", "time", now, "kind", kind, name, value);
+    append(trail, fields);
+}
+
+/* --- opening --- */
+
+static gboolean
+check_file(const WeftTrail *trail, struct stat *info, GError **error)
+{
+    if (fstat(trail->fd, info) < 0)
+        return fail(trail, "look at", error);
+    if (!S_ISREG(info->st_mode) || info->st_mode & 022)
+        return weft_error_refuse(
+            error, WEFT_ERROR_INVALID,
+            "the audit trail %s must be a file that nobody but weft may write, and has mode %06o; chmod 0600 it", trail->path,
+            info->st_mode);
+    if (flock(trail->fd, LOCK_EX | LOCK_NB) < 0)
+        return weft_error_refuse(error, WEFT_ERROR_CONFLICT, "another weftd writes the audit trail %s; stop it first",
+                                 trail->path);
+    return TRUE;
+}
+
+static gboolean
+open_file(WeftTrail *trail, GError **error)
+{
+    struct stat info = { 0 };
+    trail->fd = open(trail->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (trail->fd < 0)
+        return fail(trail, "open", error);
+    if (!check_file(trail, &info, error) || !weft_file_sync_folder(trail->path, error)) {
+        close(trail->fd);
+        trail->fd = -1;
+        return FALSE;
+    }
+    trail->written = (guint64)info.st_size;
+    trail->room = 0;
+    return TRUE;
+}
+
+/* The end of a file, at most so much of it as an entry and what a torn one left can have. */
+static char *
+read_end(int fd, guint64 size, gsize *ret_length)
+{
+    gsize length = (gsize)MIN(size, 2 * (guint64)WEFT_AUDIT_LINE_MAX);
+    char *text = g_malloc(length + 1);
+    gsize got = 0;
+    for (ssize_t n = 1; n > 0 && got<length; got += n> 0 ? (gsize)n : 0)
+        n = pread(fd, text + got, length - got, (off_t)(size - length + got));
+    *ret_length = got;
+    return text;
+}
+
+/* Where the last whole entry ends, with its line's end; 0: there is none. */
+static gsize
+find_head(const char *text, gsize length, WeftAuditHead *ret_head)
+{
+    const char *end = memrchr(text, '\n', length);
+    while (end) {
+        const char *before = end > text ? memrchr(text, '\n', (gsize)(end - text)) : NULL;
+        const char *line = before ? before + 1 : text;
+        json_auto_t *entry = weft_audit_parse(line, (gsize)(end - line), ret_head);
+        if (entry)
+            return (gsize)(end - text) + 1;
+        end = before;
+    }
+    return 0;
+}
+
+/* The chain of a file that was begun and says nothing yet goes on behind the one before it. */
+static void
+find_former(WeftTrail *trail)
+{
+    g_auto(GStrv) files = weft_trail_files(trail->path);
+    for (guint i = 0; files[i] && !trail->head.sequence; i++) {
+        int fd = open(files[i], O_RDONLY | O_CLOEXEC);
+        struct stat info;
+        if (fd < 0)
+            continue;
+        gsize length = 0;
+        g_autofree char *text = fstat(fd, &info) == 0 ? read_end(fd, (guint64)info.st_size, &length) : NULL;
+        if (text && !find_head(text, length, &trail->head))
+            trail->head = (WeftAuditHead){ 0 };
+        close(fd);
+    }
+}
+
+/* The end of a torn line is written with the entry that tells of it, in one piece. */
+static void
+close_torn(WeftTrail *trail, const char *text, gsize length)
+{
+    gboolean has_end = text[length - 1] == '\n';
+    json_auto_t *fields = weft_audit_torn(text, length - has_end);
+    if (!has_end)
+        g_string_append_c(trail->waiting, '\n');
+    append(trail, fields);
+}
+
+static void
+resume(WeftTrail *trail)
+{
+    gsize length;
+    g_autofree char *text = read_end(trail->fd, trail->written, &length);
+    gsize end = find_head(text, length, &trail->head);
+    if (!end) {
+        trail->head = (WeftAuditHead){ 0 };
+        find_former(trail);
+    }
+    if (end < length)
+        close_torn(trail, text + end, length - end);
+}
+
+WeftTrail *
+weft_trail_open(const char *path, guint64 size, GError **error)
+{
+    g_autoptr(WeftTrail) trail = g_new0(WeftTrail, 1);
+    trail->path = g_strdup(path);
+    trail->full = size;
+    trail->waiting = g_string_new(NULL);
+    trail->line = g_string_new(NULL);
+    if (!open_file(trail, error))
+        return NULL;
+    resume(trail);
+    return g_steal_pointer(&trail);
+}
+
+void
+weft_trail_free(WeftTrail *trail)
+{
+    if (!trail)
+        return;
+    if (trail->fd >= 0)
+        close(trail->fd);
+    g_string_free(trail->waiting, TRUE);
+    g_string_free(trail->line, TRUE);
+    g_free(trail->path);
+    g_free(trail);
+}
+
+/* --- the next file --- */
+
+static gboolean
+begin_file(WeftTrail *trail, const char *kind, const char *former, GError **error)
+{
+    int before = trail->fd;
+    if (!open_file(trail, error)) {
+        trail->fd = before;
+        return FALSE;
+    }
+    close(before);
+    note(trail, kind, "former", former ? json_string(former) : json_null());
+    return TRUE;
+}
+
+static gboolean
+move(const char *from, const char *to)
+{
+    return renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0;
+}
+
+/* Where it cannot be done the trail goes on in the file that it has, and it is tried again when that is twice as large. */
+static void
+rotate(WeftTrail *trail)
+{
+    g_autoptr(GError) error = NULL;
+    g_autofree char *former = g_strdup_printf("%s.%0*" G_GUINT64_FORMAT, trail->path, DIGITS, trail->head.sequence);
+    g_autofree char *name = g_path_get_basename(former);
+    if (!move(trail->path, former))
+        fail(trail, "begin another file of", &error);
+    else if (!begin_file(trail, "rotate", name, &error) && !move(former, trail->path))
+        g_warning("the audit trail goes on in %s", former);
+    if (error) {
+        g_warning("%s", error->message);
+        trail->full *= 2;
+    }
+}
+
+gboolean
+weft_trail_reopen(WeftTrail *trail, GError **error)
+{
+    struct stat ours, there;
+    if (trail->begun)
+        return weft_error_refuse(error, WEFT_ERROR_BUSY, "the audit trail %s ends with half a line; it is tried again",
+                                 trail->path);
+    if (fstat(trail->fd, &ours) == 0 && stat(trail->path, &there) == 0 && ours.st_ino == there.st_ino &&
+        ours.st_dev == there.st_dev)
+        return TRUE;
+    return begin_file(trail, "reopen", NULL, error);
+}
+
+const char *
+weft_trail_add(WeftTrail *trail, const json_t *fields)
+{
+    if (trail->waiting->len >= WAITING_MAX) {
+        trail->lost++;
+        return NULL;
+    }
+    if (trail->lost)
+        note(trail, "lost", "entries", json_integer((json_int_t)trail->lost));
+    trail->lost = 0;
+    if (trail->written >= trail->full && !trail->waiting->len)
+        rotate(trail);
+    append(trail, fields);
+    return trail->line->str;
+}
+
+/* --- writing --- */
+
+/* Where there is none to be had, nothing is lost but the room. */
+static void
+take_room(WeftTrail *trail)
+{
+    guint64 end = trail->written + trail->waiting->len;
+    if (end + ROOM / 2 <= trail->room)
+        return;
+    if (fallocate(trail->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)(end + ROOM)) == 0)
+        trail->room = end + ROOM;
+}
+
+gboolean
+weft_trail_flush(WeftTrail *trail, GError **error)
+{
+    take_room(trail);
+    while (trail->waiting->len) {
+        ssize_t n = write(trail->fd, trail->waiting->str, trail->waiting->len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return fail(trail, "write", error);
+        trail->written += (guint64)n;
+        trail->begun = trail->waiting->str[n - 1] != '\n';
+        g_string_erase(trail->waiting, 0, n);
+    }
+    return fdatasync(trail->fd) == 0 || fail(trail, "sync", error);
+}
+
+/* --- the files --- */
+
+guint64
+weft_trail_last(const char *path, const char *file)
+{
+    gsize length = strlen(path);
+    guint64 last = 0;
+    const char *digits = g_str_has_prefix(file, path) && file[length] == '.' ? file + length + 1 : "";
+    return strlen(digits) >= DIGITS && g_ascii_string_to_unsigned(digits, 10, 1, G_MAXUINT64, &last, NULL) ? last : 0;
+}
+
+static int
+newest_first(gconstpointer a, gconstpointer b)
+{
+    const char *one = *(const char *const *)a, *other = *(const char *const *)b;
+    gsize lengths[] = { strlen(one), strlen(other) };
+    return lengths[0] != lengths[1] ? (lengths[0] < lengths[1] ? 1 : -1) : strcmp(other, one);
+}
+
+char **
+weft_trail_files(const char *path)
+{
+    g_autofree char *folder = g_path_get_dirname(path);
+    g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+    GPtrArray *files = g_ptr_array_new();
+    for (const char *name; dir && (name = g_dir_read_name(dir));) {
+        g_autofree char *file = g_build_filename(folder, name, NULL);
+        if (weft_trail_last(path, file))
+            g_ptr_array_add(files, g_steal_pointer(&file));
+    }
+    g_ptr_array_sort(files, newest_first);
+    g_ptr_array_insert(files, 0, g_strdup(path));
+    g_ptr_array_add(files, NULL);
+    return (char **)g_ptr_array_free(files, FALSE);
+}
