@@ -2,7 +2,7 @@
 
 #include "errors.h"
 #include "hook.h"
-#include "memory-folders.h"
+#include "memory-files.h"
 #include "node.h"
 #include "sysfs.h"
 
