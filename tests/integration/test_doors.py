@@ -11,6 +11,7 @@ import signal
 import sqlite3
 import ssl
 import stat
+import struct
 import subprocess
 import uuid
 from pathlib import Path
@@ -43,8 +44,10 @@ def test_own_group_is_refused_for_the_socket(stopped):
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to a group that it is not in")
 def test_socket_belongs_to_the_group(site):
     weft = site(changes={"api": {"group": "nogroup"}})
-    found = weft.socket.stat()
-    assert grp.getgrgid(found.st_gid).gr_name == "nogroup" and stat.S_IMODE(found.st_mode) == 0o660
+    access = os.getxattr(weft.socket, "system.posix_acl_access")
+    entries = {(tag, number): rights for tag, rights, number in struct.iter_unpack("<HHI", access[4:])}
+    group, others = entries[8, grp.getgrnam("nogroup").gr_gid], entries[32, 2**32 - 1]
+    assert (group, others) == (6, 0) and not stat.S_IMODE(weft.socket.stat().st_mode) & 0o007
     assert weft.client.get("/v1/whoami")["role"] == "admin"
 
 

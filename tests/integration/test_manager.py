@@ -181,14 +181,14 @@ def test_a_fake_is_loud(weft):
 
 
 def test_what_is_real_is_not_called_fake(fresh, request):
-    weft = fresh(fabrics=[NONE], hypervisor={"driver": "libvirt"}, hosts=[host("n1", uri="test:///default")])
+    weft = fresh(fabrics=[NONE], hypervisor={"driver": "libvirt"}, hosts=[host("n1", uri="qemu+tcp://127.0.0.1:1/system")])
     del weft.config["hypervisor"]["world"]
     weft.start()
     request.addfinalizer(weft.stop)
     assert weft.client.get("/v1/version")["fakes"] == []
     # Nor is libvirt's own fake taken for a host.
-    until(lambda: "test:///default" in (weft.client.get("/v1/hosts/n1")["reason"] or "") and "not that of QEMU" in json.dumps(weft.client.get("/v1/hosts/n1")),
-          lambda: f"it does not come up: {weft.client.get('/v1/hosts/n1')}")
+    refused = weft.client.request("POST", "/v1/hosts", host("n2", uri="test:///default"))
+    assert refused.status == 400 and "is no transport to a host" in refused.text
 
 
 def test_a_real_host_is_no_folder(site):

@@ -97,14 +97,6 @@ transport_of(GUri *uri)
     return host && *host ? "tls" : "unix";
 }
 
-/* libvirt also has drivers of other kinds, and one for tests whose domains do not run: test:///default. */
-static gboolean
-is_qemu(GUri *uri)
-{
-    const char *scheme = g_uri_get_scheme(uri);
-    return g_str_has_prefix(scheme, "qemu") && (scheme[4] == '\0' || scheme[4] == '+');
-}
-
 /* Nobody is there to type a password. */
 static char *
 without_questions(GUri *uri, const char *transport, const char *text)
@@ -129,12 +121,6 @@ weft_vir_dial(WeftVirHost *host, GError **error)
     if (!uri) {
         weft_error_refuse(error, WEFT_ERROR_INVALID, "URI \"%s\": %s; it should look like qemu+tls://HOST/system", text,
                           wrong->message);
-        return NULL;
-    }
-    if (!is_qemu(uri)) {
-        weft_error_refuse(
-            error, WEFT_ERROR_INVALID,
-            "URI \"%s\" is not that of QEMU, and nodes run nowhere else; it should look like qemu+tls://HOST/system", text);
         return NULL;
     }
     const char *transport = transport_of(uri);
