@@ -86,8 +86,9 @@ listen_locally(WeftApi *api, const WeftApiOptions *options, GError **error)
     g_autofree char *admin_path = weft_file_admin_socket(options->socket_path);
     WeftServerSocket users = { .kind = WEFT_LISTENER_USERS, .name = options->socket_path, .connections = share_of(options) };
     WeftServerSocket admins = { .kind = WEFT_LISTENER_ADMINS, .name = admin_path, .connections = ADMINS };
-    return listen_unix(api, &users, options->socket_group ? 0660 : 0666, options->socket_group, error) &&
-           listen_unix(api, &admins, 0600, NULL, error);
+    /* Whoever can connect to the one for users finds the other one there as well. */
+    return listen_unix(api, &admins, 0600, NULL, error) &&
+           listen_unix(api, &users, options->socket_group ? 0660 : 0666, options->socket_group, error);
 }
 
 static gboolean
