@@ -53,6 +53,9 @@ test-adapters: build ## the real hook on 64 hosts with simulated mlx4 and mlx5 a
 test-metal: images ## emulated hosts with IOMMU and virtual functions: nodes use them, leave nothing there, hosts lose power; 25 minutes at most
 	@tools/packages test lab && images/build metal build/images && WEFT_TEST_WORKERS=1 tools/test build tests/metal
 
+test-trust: images ## two emulated hosts with systemd and AppArmor: all that weft does is allowed there, and no node opens what is another's
+	@tools/packages test lab && images/build confined build/images && WEFT_TEST_WORKERS=1 tools/test build tests/trust
+
 test-repeat: build ## tests again and again on a busy machine: N=20 TESTS="tests/integration/test_qos.py unit-topology"
 	@tools/packages test lab && tools/test-repeat build $(N) $(TESTS)
 

@@ -153,15 +153,24 @@ brought(guint64 done, guint64 total, gpointer data)
 }
 
 static void
+fetch_file(WeftHypervisor *hv, const WeftHostAddress *host, WeftJob *job)
+{
+    const WeftFetch fetch = { job->text, job->path, job->most, job->reserve, brought, job };
+    WeftImageFile file = { 0 };
+    if (!hv->ops->fetch(hv, host, &fetch, &file, job->cancellable, &job->error))
+        return;
+    job->fetched = g_memdup2(&file, sizeof file);
+    job->keep(job, &job->error);
+}
+
+static void
 call_driver(WeftHypervisor *hv, WeftJob *job)
 {
     const WeftHostAddress host = { job->host, job->uri };
     const WeftDomainOrigin origin = { job->saved, job->disk, job->primed, job->paused };
     const WeftStart start = { job->text, job->seed, job->file, job->disk_size, job->saved || job->own ? &origin : NULL };
     const WeftBring bring = { job->file, job->path, job->site, brought, job };
-    const WeftFetch fetch = { job->text, job->path, job->most, job->reserve, brought, job };
     WeftMove move = job->move;
-    WeftImageFile file = { 0 };
     move.domain = job->text;
     move.xml = job->xml;
     move.rdma = job->rdma;
@@ -201,10 +210,7 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
         hv->ops->save(hv, &host, job->text, job->goes_on, &job->standstill, job->cancellable, &job->error);
         break;
     case WEFT_STEP_FETCH:
-        if (hv->ops->fetch(hv, &host, &fetch, &file, job->cancellable, &job->error))
-            job->fetched = g_memdup2(&file, sizeof file);
-        if (job->fetched)
-            job->keep(job, &job->error);
+        fetch_file(hv, &host, job);
         break;
     case WEFT_STEP_PRIME:
         hv->ops->prime(hv, &host, &(WeftPrime){ job->text, job->xml, job->saved }, job->cancellable, &job->error);

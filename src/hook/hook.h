@@ -64,11 +64,11 @@
  *
  *     <memory:memory xmlns:memory="MEMORY NAMESPACE" id="4k2m8w9x1a2b" generation="9f3c…" page="2097152" use="share"/>
  *
- * At start the hook mounts it where libvirt has QEMU look for it, and takes it away from there once QEMU runs. One that is shared must be of that generation, size and
- * checksum, or the start is refused; and a file that a second monitor of QEMU reads, by the link "<domain>.in", has QEMU leave the
- * memory as it is. When the domain that made a memory ends, "<id>.sum" is written. All of these are in WEFT_FORK_PATH, which a reboot
- * empties as it does the memory, and where weftd keeps "<id>.state" and, once both are whole, "<id>.ok": memory without either
- * of them, that no domain makes, is removed.
+ * At start the hook mounts it where libvirt has QEMU look for it, and takes it away from there once QEMU runs. One that is
+ * shared must be of that generation, size and checksum, or the start is refused; and a file that a second monitor of QEMU
+ * reads, by the link "<domain>.in", has QEMU leave the memory as it is. When the domain that made a memory ends, "<id>.sum" is
+ * written. All of these are in WEFT_FORK_PATH, which a reboot empties as it does the memory, and where weftd keeps "<id>.state"
+ * and, once both are whole, "<id>.ok": memory without either of them, that no domain makes, is removed.
  *
  * What the hook refuses it says in one line on standard error, which libvirt passes on. Domains and networks without weft's
  * mark are none of its business. */

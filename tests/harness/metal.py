@@ -37,7 +37,7 @@ class Metal(Cloud):
         super().up(weftd=weftd)
         if weftd:
             self._add_image()
-            until(lambda: all(self.vfs(host) for host in self.hosts), lambda: f"hosts tell of their functions\n{self.tell_hosts()}", BOOT)
+            self._ready_hosts()
         return self
 
     def _add_image(self):
@@ -46,6 +46,9 @@ class Metal(Cloud):
         subprocess.run([SOURCE / "images/initrd", images / "kernel", initrd, SOURCE / "images/stage1", *modules], check=True)
         self.weft("image", "add", "tiny", "--kernel", images / "tiny/kernel", "--initrd", initrd, "--cmdline",
                   (images / "tiny/cmdline").read_text(encoding="utf-8").strip())
+
+    def _ready_hosts(self):
+        until(lambda: all(self.vfs(host) for host in self.hosts), lambda: f"hosts tell of their functions\n{self.tell_hosts()}", BOOT)
 
     def vfs(self, host):
         return sum(hca["vfs"] for hca in self.client.get(f"/v1/hosts/{host}").get("hcas") or [])
@@ -98,3 +101,16 @@ class Metal(Cloud):
         """What is on that function's disk, from outside."""
         host, adapter, vf = function
         return (self.folder / f"hosts/{host}/nvme{adapter}n{vf + 1}").read_bytes()
+
+
+class Confined(Metal):
+    """Hosts with systemd and AppArmor, whose functions are left alone."""
+
+    def __init__(self):
+        super().__init__(confined=True)
+
+    def _add_image(self):
+        self.add_image("tiny")
+
+    def _ready_hosts(self):
+        until(lambda: all(self.client.get(f"/v1/hosts/{host}")["state"] == "up" for host in self.hosts), lambda: f"hosts are up\n{self.tell_hosts()}", BOOT)

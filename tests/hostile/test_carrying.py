@@ -57,7 +57,7 @@ def memory_made(weft):
 
 @pytest.mark.parametrize("same", [True, False])
 def test_memory_that_one_tenant_wants_everywhere(site, same):
-    """One worker makes it. The first tenant wants it on many hosts, and the second one on the last of these, or on another one."""
+    """One worker makes it. The first tenant wants it on many hosts, and the second one its own on the last of these, or on another one."""
     weft = site(hosts=14, changes={"control": {"workers": 4, "workers_per_host": 2, "start_deadline": "1m"}})
     hosts = [f"n{i + 1}" for i in range(14)]
     captured(weft)
@@ -73,13 +73,13 @@ def test_memory_that_one_tenant_wants_everywhere(site, same):
         last = max(weft.client.nodes("wide"), key=lambda node: node["rank"])["host"] if same else "n13"
         weft.client.create("small", 1, **SHAPE, tenant="umbrella", hosts=last)
         until(lambda: weft.client.nodes("small", tenant="umbrella"), "it has its place")
-        until(lambda: len(weft.dump().values("primed")) == 12 + (not same), "its memory is claimed")
+        until(lambda: len(weft.dump().values("primed")) == 13, "its memory is claimed")
         weft.client.create("later", 1, **SHAPE, start="cold", hosts="n14")
         weft.client.wait_phase("later", "ready")  # what was asked for before is asked for by now
     weft.client.wait_phase("small", "ready", tenant="umbrella")
     weft.client.wait_phase("wide", "ready")
     assert not any(node.get("cold") for node in weft.dump().values("node").values())
-    assert len(memory_made(weft)) == 12 + (not same)
+    assert len(memory_made(weft)) == 13
     # After the one that was being made, and one of the first tenant's.
     assert memory_made(weft).index(last) <= 2, memory_made(weft)
 

@@ -14,6 +14,7 @@ OF_EACH = 4  # dry runs that one principal may have under way
 HOSTS = {
     "name": "n[01-16]",
     "fabric": "ib0",
+    "uri": "fake://{name}/",
     "leaf": "leaf[1-4]",
     "numa": [{"cores": 24, "threads": 2, "pages": {"2M": 65536}}] * 2,
     "housekeeping": 1,

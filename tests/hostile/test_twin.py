@@ -18,8 +18,8 @@ def all_are(weft, state):
 def twin_of(weft):
     """A copy of the stopped site's store, for the same hosts and the same fabric."""
     twin = weft.clone()
-    for name in ("hypervisor", "fabric"):
-        twin.config[name]["world"] = weft.config[name]["world"]
+    twin.config["hypervisor"]["world"] = weft.config["hypervisor"]["world"]
+    twin.fabric_world = weft.fabric_world
     return twin
 
 

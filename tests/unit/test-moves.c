@@ -109,8 +109,8 @@ post_copy_is_kept(void)
     "<metadata><weft:node xmlns:weft='urn:w' id='old'/><driver:definition "                                                    \
     "xmlns:driver='https://weft.dev/xmlns/definition/1' sha256='old'/></metadata>"                                             \
     "<memoryBacking><access mode='private'/></memoryBacking><cputune><vcpupin vcpu='0' cpuset='1'/></cputune><devices>"        \
-    "<disk><source file='/var/lib/libvirt/images/weft/weft-1a-1.disk'/><backingStore type='file'><format type='qcow2'/>"              \
-    "<source file='/var/lib/libvirt/images/weft/image-ab'/></backingStore><target dev='vda'/></disk>"                                 \
+    "<disk><source file='/var/lib/libvirt/images/weft/weft-1a-1.disk'/><backingStore type='file'><format type='qcow2'/>"       \
+    "<source file='/var/lib/libvirt/images/weft/image-ab'/></backingStore><target dev='vda'/></disk>"                          \
     "<interface type='bridge'><mac address='02:00:00:00:00:01'/><source bridge='weft1'/><target dev='wefa'/>"                  \
     "<address type='pci' bus='0x07'/></interface></devices>"                                                                   \
     "<qemu:commandline><qemu:arg value='-mon'/></qemu:commandline></domain>"

@@ -78,7 +78,7 @@ def write_config(machine, fabric):
     config = default_config(Path(STATE), hosts=2)
     config["api"] |= {"socket": "/run/weft/weft.sock", "group": "weft-users"}
     config["principals"].append({"name": "alice", "tenant": "acme", "role": "member", "unix_user": "alice"})
-    config["fabrics"][0] |= fabric
+    config["fabrics"][0] |= {"manager": {"driver": "fake", "world": f"{STATE}/fabric"}} | fabric
     machine.write("/etc/weft/weft.yaml", json.dumps(config))
 
 
