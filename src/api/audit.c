@@ -73,8 +73,9 @@ add_caller(const WeftRequest *request, json_t *entry)
 static char *
 clip(const char *target)
 {
-    g_autofree char *valid = g_utf8_make_valid(target, -1);
-    return strlen(valid) <= TARGET_MAX ? g_steal_pointer(&valid) : g_strdup_printf("%.*s…", TARGET_MAX, valid);
+    g_autofree char *cut = g_strndup(target, TARGET_MAX);
+    g_autofree char *valid = g_utf8_make_valid(cut, -1);
+    return strlen(target) <= TARGET_MAX ? g_steal_pointer(&valid) : g_strconcat(valid, "…", NULL);
 }
 
 static json_t *
