@@ -104,7 +104,7 @@ def test_leftovers_are_found(hosts, domain):
     hosts.shell("h1", "ip link add weft9 type bridge; touch /var/lib/libvirt/images/weft/weft-x.disk /var/lib/libvirt/images/weft/image-1")
     found = hosts.leftovers()
     hosts.shell("h1", "ip link del weft9; rm /var/lib/libvirt/images/weft/*")
-    assert {"h1: link weft9", "h1: domain folded", "h1: file weft/weft-x.disk"} < set(found)
+    assert {"h1: link weft9", "h1: domain folded", "h1: file images/weft/weft-x.disk"} < set(found)
     assert len(found) == 4 and any("qemu-system-x86_64" in line for line in found)
     hosts.virsh("h1", "destroy", domain)
     hosts.wait_clean()
