@@ -14,6 +14,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
@@ -26,11 +27,13 @@ count_in(const char *folder)
     return names->len;
 }
 
+/* Not by access(2): for a device that weft-prepare.service may not open that fails as well. */
 static gboolean
 exists(const WeftHook *hook, const char *path)
 {
+    struct stat info;
     g_autofree char *full = weft_sysfs_path(hook, "%s", path);
-    return g_file_test(full, G_FILE_TEST_EXISTS);
+    return stat(full, &info) == 0;
 }
 
 /* The module alone is not enough: in some nested clouds the CPU cannot do it. */
