@@ -100,7 +100,7 @@ gboolean
 weft_memory_folder_make(const char *path, GError **error)
 {
     g_autofree char *mount = g_path_get_dirname(path);
-    if (g_mkdir_with_parents(mount, 0755) < 0 || (mkdir(path, 0711) < 0 && errno != EEXIST))
+    if (g_mkdir_with_parents(mount, 0755) < 0 || (mkdir(path, 0700) < 0 && errno != EEXIST))
         return weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot make the folder %s: %s", path, g_strerror(errno));
     return weft_memory_folder_check(path, error);
 }
