@@ -545,7 +545,7 @@ def test_killed_anywhere_it_ends_whole(make, tmp_path):
 def test_the_folder_for_memory_is_there_before_others_can_make_it(mlx5):
     folder = mlx5.root / "dev/shm/weft-memory"
     _, checks = prepare(mlx5, "--adapter", "mlx5_0=2")
-    assert folder.stat().st_mode & 0o7777 == 0o711 and folder.owner() == "root" and "memory folder" not in checks
+    assert folder.stat().st_mode & 0o7777 == 0o700 and folder.owner() == "root" and "memory folder" not in checks
 
 
 def test_a_folder_for_memory_that_is_not_roots(mlx5):
