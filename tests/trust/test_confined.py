@@ -101,6 +101,7 @@ def test_a_node_moves(site, forks):
 def test_a_cluster_is_saved_and_restored(site, forks):
     site.client.expect(201, "POST", "/v1/clusters/others/checkpoints?tenant=umbrella", {"name": "kept"})
     until(lambda: site.client.get("/v1/checkpoints/kept", tenant="umbrella")["state"] == "complete", lambda: f"it is saved\n{site.log_tail()}", BOOT)
+    site.end("others", "umbrella")
     site.client.expect(201, "POST", "/v1/checkpoints/kept/restore?tenant=umbrella", {"as": "again"})
     site.ready("again", "umbrella")
     none(site)
