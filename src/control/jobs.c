@@ -153,13 +153,9 @@ brought(guint64 done, guint64 total, gpointer data)
 }
 
 static void
-fetch_file(WeftHypervisor *hv, const WeftHostAddress *host, WeftJob *job)
+keep_fetched(WeftJob *job, const WeftImageFile *file)
 {
-    const WeftFetch fetch = { job->text, job->path, job->most, job->reserve, brought, job };
-    WeftImageFile file = { 0 };
-    if (!hv->ops->fetch(hv, host, &fetch, &file, job->cancellable, &job->error))
-        return;
-    job->fetched = g_memdup2(&file, sizeof file);
+    job->fetched = g_memdup2(file, sizeof *file);
     job->keep(job, &job->error);
 }
 
@@ -170,6 +166,8 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
     const WeftDomainOrigin origin = { job->saved, job->disk, job->primed, job->paused };
     const WeftStart start = { job->text, job->seed, job->file, job->disk_size, job->saved || job->own ? &origin : NULL };
     const WeftBring bring = { job->file, job->path, job->site, brought, job };
+    const WeftFetch fetch = { job->text, job->path, job->most, job->reserve, brought, job };
+    WeftImageFile fetched = { 0 };
     WeftMove move = job->move;
     move.domain = job->text;
     move.xml = job->xml;
@@ -210,7 +208,8 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
         hv->ops->save(hv, &host, job->text, job->goes_on, &job->standstill, job->cancellable, &job->error);
         break;
     case WEFT_STEP_FETCH:
-        fetch_file(hv, &host, job);
+        if (hv->ops->fetch(hv, &host, &fetch, &fetched, job->cancellable, &job->error))
+            keep_fetched(job, &fetched);
         break;
     case WEFT_STEP_PRIME:
         hv->ops->prime(hv, &host, &(WeftPrime){ job->text, job->xml, job->saved }, job->cancellable, &job->error);
