@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from collections import Counter
 
 import pytest
 import yaml
@@ -62,3 +63,44 @@ def test_readme_names_every_folder():
 def test_links_lead_somewhere(path):
     for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", path.read_text(encoding="utf-8")):
         assert (path.parent / link).exists(), link
+
+
+def promises_without_tests(text):
+    """What docs/security.md names that is not there: files and, after them, tests in these; and promises beside which no test is named."""
+    found, file = [], None
+    for word in re.findall(r"`([^`\n]+)`|\n", text):
+        if not word:
+            file = None  # a name belongs to a file of its own line
+        elif word.startswith("tests/"):
+            file = SOURCE / word
+            if not file.exists():
+                found.append(word)
+        elif re.fullmatch(r"test_\w+|check_\w+|/[a-z][a-z0-9/-]+/[a-z0-9/-]+", word):
+            source = file.read_text(encoding="utf-8") if file and file.is_file() else ""
+            pattern = rf"^def {word}\(" if file and file.suffix == ".py" else f'"{word}"' if word.startswith("/") else rf"^{word}\("
+            if not re.search(pattern, source, re.M):
+                found.append(word)
+    rows = [line.split("|") for line in text.splitlines() if re.match(r"\| [A-Z]\d+ \|", line)]
+    found += [row[1].strip() for row in rows if "`tests/" not in row[3]]
+    return found + [number for number, times in Counter(row[1].strip() for row in rows).items() if times > 1]
+
+
+def test_security_names_tests_that_are_there():
+    text = (SOURCE / "docs/security.md").read_text(encoding="utf-8")
+    assert promises_without_tests(text) == []
+    assert len(re.findall(r"^\| [A-Z]\d+ \|", text, re.M)) > 50, "its tables were read"
+
+
+@pytest.mark.parametrize("row, found", [
+    ("| A1 | It is so. | `tests/integration/test_manual.py` (`test_security_names_tests_that_are_there`) | |", []),
+    ("| A1 | It is so. | `tests/unit/test-link.c` (`/link/guest-misbehaves`) | |", []),
+    ("| A1 | It is so. | `tests/integration/test_nothing.py` | |", ["tests/integration/test_nothing.py"]),
+    ("| A1 | It is so. | `tests/integration/test_manual.py` (`test_security`) | |", ["test_security"]),
+    ("| A1 | It is so. | `tests/unit/test-link.c` (`/link/guest`) | |", ["/link/guest"]),
+    ("| A1 | It is so. | `tests/unit` (`test_security`) | |", ["test_security"]),
+    ("`tests/integration/test_manual.py`\n`test_option_is_told`", ["test_option_is_told"]),
+    ("| A1 | It is so, says `tests/unit`. | nobody | |", ["A1"]),
+    ("| A1 | | `tests/unit` | |\n| A1 | | `tests/unit` | |", ["A1"]),
+])
+def test_promises_without_tests_are_found(row, found):
+    assert promises_without_tests(row) == found
