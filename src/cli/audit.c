@@ -117,10 +117,24 @@ fetch(const WeftCli *cli, GError **error)
     return entries;
 }
 
+/* Of what the configuration changed, the first: --json has all. */
+static char *
+first_of(json_t *changes)
+{
+    json_t *first = json_array_get(changes, 0);
+    size_t others = json_array_size(changes) - 1;
+    g_autofree char *kind = weft_cli_field(first, "kind"), *name = weft_cli_field(first, "name");
+    g_autofree char *change = weft_cli_field(first, "change");
+    return others ? g_strdup_printf("%s %s %s, and %zu more", kind, name, change, others)
+                  : g_strdup_printf("%s %s %s", kind, name, change);
+}
+
 /* Of an entry that is about no request: what it is about. */
 static char *
 subject_of(json_t *entry)
 {
+    if (json_array_size(json_object_get(entry, "changes")) > 0)
+        return first_of(json_object_get(entry, "changes"));
     static const char *const names[] = { "config", "backup", "account", "former", "entries", "bytes" };
     for (guint i = 0; i < G_N_ELEMENTS(names); i++)
         if (json_object_get(entry, names[i]) && !json_is_null(json_object_get(entry, names[i])))
@@ -171,7 +185,8 @@ const WeftVerb weft_audit_verbs[] = {
         .summary = "list who did what, from where, with what result",
         .about =
             "For operators. Every change that was asked for through the API is an entry of the audit trail, refused ones too, "
-            "and so is what weftd's machine was used for: starts, stops and restored backups.",
+            "and so is what weftd's machine was used for: starts, stops, restored backups and "
+            "what its configuration changed.",
         .examples = "weft audit ls --principal alice -n 20\n"
                     "weft audit ls --tenant acme --json",
         .options = ls_options,

@@ -6,6 +6,7 @@
 
 /* Changes of one transaction: enough to be quick, few enough that the store's writer is not held up. */
 #define BATCH 1000
+#define TOLD_MAX 100 /* changes that are told of at once */
 
 /* A record that is to be written (object) or deleted (NULL). */
 typedef struct Change {
@@ -610,6 +611,32 @@ add_change(WeftTxn *txn, const Change *change)
         weft_txn_delete(txn, change->kind, change->key, change->expected);
 }
 
+/* What goes with another change, as a tenant's tokens do, is not told of. */
+static void
+tell(const Plan *plan, WeftConfigTell told, gpointer data)
+{
+    json_t *changes = json_array();
+    for (guint i = 0; i < plan->changes->len; i++) {
+        const Change *change = &g_array_index(plan->changes, Change, i);
+        gboolean is_told = FALSE;
+        for (gsize k = 0; k < G_N_ELEMENTS(sections); k++)
+            is_told |= sections[k].kind == change->kind;
+        if (!is_told)
+            continue;
+        const char *name = change->object ? *(char *const *)change->object : change->key;
+        json_array_append_new(changes, json_pack("{s:s, s:s, s:s}", "kind", weft_kind_words[change->kind], "name", name,
+                                                 "change", change->object ? "written" : "removed"));
+        if (json_array_size(changes) == TOLD_MAX) {
+            told(changes, data);
+            changes = json_array();
+        }
+    }
+    if (json_array_size(changes) > 0)
+        told(changes, data);
+    else
+        json_decref(changes);
+}
+
 /* Killed between two batches, the next start plans what is left: nothing depends on their order, since nobody is served yet. */
 static gboolean
 carry_out(Plan *plan, GError **error)
@@ -644,13 +671,15 @@ weft_config_check_new(const WeftConfig *config, WeftStore *store, GError **error
 }
 
 gboolean
-weft_config_import(const WeftConfig *config, WeftStore *store, GError **error)
+weft_config_import(const WeftConfig *config, WeftStore *store, WeftConfigTell told, gpointer data, GError **error)
 {
     Plan plan = { .config = config, .store = store, .changes = g_array_new(FALSE, FALSE, sizeof(Change)) };
     g_array_set_clear_func(plan.changes, change_clear);
     gboolean ok = TRUE;
     for (gsize i = 0; ok && i < G_N_ELEMENTS(sections); i++)
         ok = plan_section(&plan, &sections[i], error);
+    if (ok)
+        tell(&plan, told, data);
     ok = ok && carry_out(&plan, error);
     g_array_unref(plan.changes);
     return ok;

@@ -42,7 +42,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftConfig, weft_config_free)
  * until the file names one, and all else works. */
 gboolean weft_config_check_new(const WeftConfig *config, WeftStore *store, GError **error);
 
+/* changes: [{"kind": "tenant", "name": "acme", "change": "written" | "removed"}, …], a hundred at most, taken over. */
+typedef void (*WeftConfigTell)(json_t *changes, gpointer data);
+
 /* Brings the store to what the file says: adds and changes what it describes, removes what it described before and no longer
  * does (a host with nodes or a tenant with clusters is refused, with the remedy). What came through the API is left alone; a
- * name that exists there already is refused. Drain marks survive. */
-gboolean weft_config_import(const WeftConfig *config, WeftStore *store, GError **error);
+ * name that exists there already is refused. Drain marks survive. told: once everything was checked, before any of it is done.
+ */
+gboolean weft_config_import(const WeftConfig *config, WeftStore *store, WeftConfigTell told, gpointer data, GError **error);

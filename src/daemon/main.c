@@ -95,6 +95,14 @@ begin_trail(Daemon *self, const char *config_path, GError **error)
     return TRUE;
 }
 
+/* Who writes the file decides on tenants, their grants and whoever acts for them as an administrator does through the API. */
+static void
+record_import(json_t *changes, gpointer data)
+{
+    Daemon *self = data;
+    record(self->audit, "config", json_pack("{s:i, s:o}", "uid", (int)getuid(), "changes", changes));
+}
+
 /* What ends after it, such as a change that is committed last, is in the trail before "stop". */
 static void
 end_trail(Daemon *self)
@@ -324,8 +332,8 @@ daemon_start(Daemon *self, const char *config_path, GError **error)
         return FALSE;
     self->site = weft_store_site(self->store, error);
     if (!self->site || !weft_config_check_new(config, self->store, error) || !begin_epoch(self, error) ||
-        !weft_config_import(config, self->store, error) || !load_births(self, error) ||
-        !begin_trail(self, config_path, error) || !make_drivers(self, error))
+        !load_births(self, error) || !begin_trail(self, config_path, error) ||
+        !weft_config_import(config, self->store, record_import, self, error) || !make_drivers(self, error))
         return FALSE;
     config->control.site = self->site->id;
     g_message("store %s of site %s", config->store_path, self->site->id);

@@ -192,10 +192,30 @@ def test_weftd_and_what_is_done_with_it(weft):
     weft.kill()
     weft.start()
     weft.stop()
-    assert [entry["kind"] for entry in entries(weft)] == ["start", "stop", "start", "start", "stop"], "who was killed has not said stop"
+    kinds = [entry["kind"] for entry in entries(weft)]
+    assert kinds == ["start", "config", "stop", "start", "start", "stop"], "who was killed has not said stop; the file changed nothing later"
     start = entries(weft, kind="start")[0]
     assert start["config"] == str(weft.root / "weft.yaml") and start["uid"] == os.getuid() and start["site"] == weft.site()
     assert start["config_digest"] == hashlib.sha256((weft.root / "weft.yaml").read_bytes()).hexdigest()
+    verify(weft)
+
+
+def test_what_the_configuration_changed(weft):
+    """A grant that was written into the file is told like one that was given through the API."""
+    def changes():
+        return [(change["kind"], change["name"], change["change"]) for entry in entries(weft, kind="config") for change in entry["changes"]]
+
+    described = changes()
+    assert ("tenant", "acme", "written") in described and ("host", "n1", "written") in described
+    weft.stop()
+    weft.config["tenants"].append({"name": "late", "devices": ["gpu"]})
+    weft.start()
+    assert changes() == [*described, ("tenant", "late", "written")]
+    weft.stop()
+    weft.config["tenants"].pop()
+    weft.start()
+    assert changes()[len(described) + 1:] == [("tenant", "late", "removed")]
+    assert "tenant late removed" in weft.cli("audit", "ls").stdout
     verify(weft)
 
 
@@ -212,7 +232,7 @@ def test_a_backup_and_its_restore(weft):
     weft.start()
     weft.stop()
     told = [entry.get("route", entry["kind"]) for entry in entries(weft)]
-    assert told == ["start", "/v1/backup", "/v1/tenants", "stop", "restore", "start", "stop"]
+    assert told == ["start", "config", "/v1/backup", "/v1/tenants", "stop", "restore", "start", "stop"]
     (restored,) = entries(weft, kind="restore")
     assert restored["backup"] == str(weft.root / "site.tar") and restored["result"] == "done" and restored["uid"] == os.getuid()
     assert "correct horse" not in trail(weft).read_text(encoding="utf-8")
@@ -229,7 +249,7 @@ def written(weft):
         weft.client.expect(201, "POST", "/v1/tenants", {"name": f"t{i}"})
     weft.stop()
     lines = trail(weft).read_bytes().splitlines(keepends=True)
-    assert len(lines) == 7
+    assert len(lines) == 8
     return weft, lines
 
 
@@ -238,7 +258,7 @@ def written(weft):
     (lambda lines: [*lines[:3], *lines[4:]], 4),
     (lambda lines: [*lines[:3], lines[4], lines[3], *lines[5:]], 4),
     (lambda lines: [*lines[:4], lines[3], *lines[4:]], 5),
-    (lambda lines: [*lines[:-1], lines[-1][:40]], 7),
+    (lambda lines: [*lines[:-1], lines[-1][:40]], 8),
     (lambda lines: [*lines[:2], b"\n", *lines[2:]], 3),
     (lambda lines: [lines[0].replace(b'"kind":"start"', b'"kind":"Start"'), *lines[1:]], 1),
 ], ids=["changed", "removed", "reordered", "repeated", "cut", "added", "first"])
@@ -253,7 +273,7 @@ def test_a_torn_line_is_closed(written):
     trail(weft).write_bytes(b"".join([*lines[:-1], lines[-1][:40]]))
     weft.start()
     weft.stop()
-    assert [entry["bytes"] for entry in map(json.loads, trail(weft).read_bytes().splitlines()[7:]) if entry["kind"] == "torn"] == [40]
+    assert [entry["bytes"] for entry in map(json.loads, trail(weft).read_bytes().splitlines()[8:]) if entry["kind"] == "torn"] == [40]
     assert "1 lines were not written whole" in verify(weft)
 
 
@@ -336,5 +356,5 @@ def test_the_systems_log_has_it_too(site, tmp_path):
         log.settimeout(60)
         weft = site(changes={"audit": {"syslog": str(tmp_path / "log")}})
         weft.client.expect(201, "POST", "/v1/tenants", {"name": "told"})
-        lines = [log.recv(1 << 16).decode().split(": ", 1)[1] for _ in range(2)]
+        lines = [log.recv(1 << 16).decode().split(": ", 1)[1] for _ in range(3)]
         assert lines == trail(weft).read_text(encoding="utf-8").splitlines()

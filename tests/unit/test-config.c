@@ -311,6 +311,31 @@ contents(WeftStore *store, gboolean revisions)
     return g_string_free(text, FALSE);
 }
 
+/* What the last import said that it changes. */
+static GString *said;
+
+static void
+note_changes(json_t *changes, gpointer data)
+{
+    size_t i;
+    json_t *change;
+    g_assert_cmpuint(json_array_size(changes), <=, 100);
+    json_array_foreach (changes, i, change)
+        g_string_append_printf(said, "%s %s %s; ", json_string_value(json_object_get(change, "kind")),
+                               json_string_value(json_object_get(change, "name")),
+                               json_string_value(json_object_get(change, "change")));
+    json_decref(changes);
+}
+
+static gboolean
+import_noting(const WeftConfig *config, WeftStore *store, GError **error)
+{
+    if (said)
+        g_string_free(said, TRUE);
+    said = g_string_new(NULL);
+    return weft_config_import(config, store, note_changes, NULL, error);
+}
+
 /* message NULL: it is imported; else it is refused with this, and nothing changes. */
 static void
 import(Site *site, const char *yaml, const char *message)
@@ -319,7 +344,7 @@ import(Site *site, const char *yaml, const char *message)
     g_autoptr(WeftConfig) config = load_text(site->folder, yaml, &error);
     g_assert_no_error(error);
     g_autofree char *before = contents(site->store, TRUE);
-    gboolean ok = weft_config_import(config, site->store, &error);
+    gboolean ok = import_noting(config, site->store, &error);
     if (!message) {
         g_assert_no_error(error);
         g_assert_true(ok);
@@ -608,10 +633,28 @@ import_swaps_unix_users(void)
     site_close(&site);
 }
 
-/* --- killed between two transactions --- */
-
 #define MANY "hosts: [ { name: 'n[1-2500]', " NUMA " } ]\n" ACME
 #define MANY_OTHERS "hosts: [ { name: 'n[1001-3500]', labels: { rack: b }, " NUMA " } ]\n"
+
+static void
+import_tells_what_it_changes(void)
+{
+    Site site;
+    site_open(&site);
+    const char *ada = "tenants: [ { name: acme } ]\nprincipals: [ { name: ada, role: member, tenant: acme } ]\n";
+    import(&site, ada, NULL);
+    g_assert_cmpstr(said->str, ==, "fabric ib0 written; tenant acme written; principal ada written; ");
+    import(&site, ada, NULL);
+    g_assert_cmpstr(said->str, ==, "");
+    import(&site, "tenants: [ { name: acme, devices: [ gpu ] } ]\n", NULL);
+    g_assert_cmpstr(said->str, ==, "tenant acme written; principal ada removed; ");
+    import(&site, MANY, NULL);
+    g_assert_nonnull(strstr(said->str, "host n1 written; "));
+    g_assert_nonnull(strstr(said->str, "host n2500 written; "));
+    site_close(&site);
+}
+
+/* --- killed between two transactions --- */
 
 static int
 import_only(const char *folder)
@@ -619,7 +662,7 @@ import_only(const char *folder)
     Site site = { .folder = (char *)folder, .store = open_store(folder) };
     g_autofree char *path = g_build_filename(folder, "weft.yaml", NULL);
     g_autoptr(WeftConfig) config = weft_config_load(path, NULL);
-    gboolean ok = config && weft_config_import(config, site.store, NULL);
+    gboolean ok = config && import_noting(config, site.store, NULL);
     weft_store_free(site.store);
     return ok ? 0 : 1;
 }
@@ -676,7 +719,7 @@ import_of_a_large_fleet(void)
     g_autoptr(WeftConfig) config = load_text(site.folder, yaml, &error);
     g_assert_no_error(error);
     double loaded = g_test_timer_elapsed();
-    g_assert_true(weft_config_import(config, site.store, NULL));
+    g_assert_true(import_noting(config, site.store, NULL));
     double total = g_test_timer_elapsed();
     g_test_minimized_result(total, "10,000 hosts: %.2f s to load, %.2f s to import unchanged", loaded, total - loaded);
     site_close(&site);
@@ -705,6 +748,7 @@ main(int argc, char **argv)
     g_test_add_func("/config/import/spares-tenants-and-fabrics-in-use", import_spares_tenants_and_fabrics_in_use);
     g_test_add_func("/config/import/revokes-tokens", import_revokes_tokens);
     g_test_add_func("/config/import/swaps-unix-users", import_swaps_unix_users);
+    g_test_add_func("/config/import/tells-what-it-changes", import_tells_what_it_changes);
     g_test_add_func("/config/import/survives-kill", import_survives_kill);
     if (g_test_perf())
         g_test_add_func("/config/import/large-fleet", import_of_a_large_fleet);
