@@ -564,8 +564,8 @@ def exhaust_trail(weft, disk):
     raise AssertionError(f"the disk was never full\n{weft.log_tail()}")
 
 
-def numbers(disk):
-    return [json.loads(line)["sequence"] for line in (disk / "audit.log").read_text(encoding="utf-8").splitlines()]
+def entries(disk):
+    return [json.loads(line) for line in (disk / "audit.log").read_text(encoding="utf-8").splitlines()]
 
 
 def test_audit_entries_wait_for_room(small_disk, site):
@@ -577,7 +577,10 @@ def test_audit_entries_wait_for_room(small_disk, site):
     filler.unlink()
     weft.client.expect(201, "POST", "/v1/tenants", {"name": "last"})
     weft.stop()
-    assert numbers(disk) == list(range(1, len(answers) + 5))
+    found = entries(disk)
+    assert [entry["sequence"] for entry in found] == list(range(1, len(found) + 1))
+    assert [entry["target"] for entry in found if entry["kind"] == "request"] == ["/v1/tenants"] * (len(answers) + 2)
+    assert found[-1]["kind"] == "stop"
     weft.cli("audit", "verify", disk / "audit.log")
 
 
