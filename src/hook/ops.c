@@ -2,6 +2,7 @@
 
 #include "adapter.h"
 #include "bridge.h"
+#include "channels.h"
 #include "errors.h"
 #include "failpoint.h"
 #include "hook.h"
@@ -344,7 +345,7 @@ weft_hook_note(const WeftHook *hook, const char *domain, const char *xml, GError
     if (node)
         weft_memory_started(hook, node);
     return node && weft_state_lock(hook, error) && weft_state_put(hook, WEFT_RECORD_DOMAIN, domain, xml, TRUE, error) &&
-           weft_bridge_seal(hook, node->vxlan, error);
+           weft_channels_take(hook, xml, error) && weft_bridge_seal(hook, node->vxlan, error);
 }
 
 /* Only what the record says: a domain that was refused names devices that are somebody else's. */

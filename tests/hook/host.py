@@ -162,14 +162,14 @@ def hostdev(pci):
             f"function='0x{function}'/></source></hostdev>")
 
 
-def domain(node, vxlan=10001, devices=(), hostdevs=None, extra=""):
+def domain(node, vxlan=10001, devices=(), hostdevs=None, extra="", ports=""):
     """The XML that libvirt gives the qemu hook."""
     plugged = [d["pci"] for d in devices if d.get("plugged") != "later"] if hostdevs is None else hostdevs
     marks = "".join(f"<weft:device{attributes(d)}/>" for d in devices)
     return (f"<domain type='kvm'><name>weft-{node}</name><metadata><weft:node xmlns:weft='{DOMAIN}' id='{node}' tenant='acme' rank='0' "
             f"path='sriov' mac='02:00:00:00:00:01'><weft:cluster id='c' name='cfd'/><weft:record>{{}}</weft:record>"
             f"<weft:partition pkey='0x0001' vxlan='{vxlan}'/>"
-            f"{marks}{extra}</weft:node></metadata><devices>{''.join(map(hostdev, plugged))}</devices></domain>")
+            f"{marks}{extra}</weft:node></metadata><devices>{''.join(map(hostdev, plugged))}{ports}</devices></domain>")
 
 
 def network(vxlan, peers=()):

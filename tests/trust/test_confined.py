@@ -2,6 +2,7 @@
 rules, and these rules keep one node's QEMU from everything of another's. The tests stand on each other, since a node takes a minute to boot."""
 
 import re
+import shlex
 
 import pytest
 from harness.metal import BOOT
@@ -10,15 +11,21 @@ from harness.wait import until
 QEMU = "64055"  # libvirt-qemu, on Debian
 SPEC = {"memory": "192M", "path": "bridge", "cores": 1}
 LOOK = "for p in $(pidof qemu-system-x86_64); do stat -c %u /proc/$p; cat /proc/$p/attr/current; done"
-# With the rights of a node's QEMU and no others.
+POOL = "/var/lib/libvirt/images/weft"
+MEMORY = "/dev/hugepages/weft-memory"
+# With the rights of a node's QEMU and no others. Its arguments are pairs: how to open something, and its path.
 AS_QEMU = f"setpriv --reuid {QEMU} --regid {QEMU} --clear-groups"
-TRY = f"{AS_QEMU} aa-exec -p libvirt-{{profile}} -- head -c 1 {{path}} >/dev/null 2>&1 && echo opened || echo denied"
+OPEN = """while (my ($how, $path) = splice(@ARGV, 0, 2)) {
+    my $file;
+    my $opened = $how eq "connect" ? socket($file, 1, 1, 0) && connect($file, pack("S a108", 1, $path)) : sysopen($file, $path, $how eq "write");
+    print $opened ? "opened" : "denied", "\\n";
+}"""
 
 
 def denials(site, host):
     """Lines of the kernel's log: (of all but the attack, of the attack)."""
     lines = site.shell(host, "journalctl -k -o cat --no-pager | grep 'apparmor=\"DENIED\"' || true").splitlines()
-    attack = [line for line in lines if 'comm="head"' in line]
+    attack = [line for line in lines if 'comm="perl"' in line]
     return [line for line in lines if line not in attack], attack
 
 
@@ -32,8 +39,9 @@ def forks(site):
     site.make("first", 1, **SPEC)
     site.await_template()
     site.end("first")
-    site.make("forks", 3, **SPEC)
+    site.make("forks", 3, layout="spread", **SPEC)
     nodes = site.nodes("forks")
+    assert len({node["host"] for node in nodes}) == 2
     assert not any(node.get("cold") for node in site.dump().values("node").values()), f"they were forked\n{site.log_tail()}"
     return nodes
 
@@ -60,33 +68,80 @@ def test_no_memory_stays_mounted(site, forks):
         assert "pc.ram" not in site.shell(host, "cat /proc/mounts")
 
 
-def test_a_qemu_opens_nothing_of_another(site, forks):
-    """Whoever broke out of a guest has its QEMU's user and profile."""
-    own, other = next((a, b) for a in forks for b in forks if a["host"] == b["host"] and a is not b)
-    host = own["host"]
-    profile = site.virsh(host, "domuuid", f"weft-{own['id']}").strip()
-    process = site.shell(host, f"cat /run/libvirt/qemu/weft-{other['id']}.pid").strip()
-    pool = "/var/lib/libvirt/images/weft"
-    memory = site.shell(host, "ls -d /dev/hugepages/weft-memory/*").split()
-    assert memory, "there is something to open"
-    tried = {path: site.shell(host, TRY.format(profile=profile, path=path)).strip()
-             for path in [*memory, f"{pool}/weft-{other['id']}.seed", f"/proc/{process}/mem", f"/proc/{process}/environ", f"{pool}/weft-{own['id']}.seed"]}
-    assert tried.pop(f"{pool}/weft-{own['id']}.seed") == "opened", "its own it may read"
-    assert set(tried.values()) == {"denied"}, tried
-    assert site.shell(host, f"{AS_QEMU} head -c 1 {pool}/weft-{other['id']}.seed | wc -c").strip() == "1", "without its profile it could read this"
-    _, attack = denials(site, host)
-    assert len(attack) == 3 and all(f"libvirt-{profile}" in line for line in attack), "memory lies in a folder that is root's alone"
-    none(site)
-
-
-def test_another_tenants_forks_have_memory_of_their_own(site, forks):
+@pytest.fixture(scope="module")
+def other(site, forks):
+    """A node of umbrella, forked, beside one of acme."""
+    hosts = [node["host"] for node in forks]
+    site.only(min(hosts, key=hosts.count))
     site.make("others", 1, "umbrella", **SPEC)
+    site.only(*site.hosts)
     [node] = site.nodes("others", "umbrella")
-    assert not site.dump().values("node")[node["id"]].get("cold")
+    return node
+
+
+def test_another_tenants_forks_have_memory_of_their_own(site, other):
+    assert not site.dump().values("node")[other["id"]].get("cold"), f"it was forked\n{site.log_tail()}"
     template = site.client.items("/v1/templates")[0]["id"]
     primed = site.client.get(f"/v1/templates/{template}")["primed"]
     assert {memory["tenant"] for memory in primed} == {"acme", "umbrella"}
     assert len({memory["id"] for memory in primed}) == len(primed)
+    none(site)
+
+
+def attempt(site, host, ways, profile=None):
+    """Which of these (how, path) are opened by somebody with the user of all QEMUs of a host, and the profile of one of them."""
+    within = f"{AS_QEMU} aa-exec -p libvirt-{profile} --" if profile else AS_QEMU
+    done = site.shell(host, f"{within} perl -e {shlex.quote(OPEN)} {' '.join(word for way in ways for word in way)}").split()
+    assert len(done) == len(ways)
+    return [way for way, result in zip(ways, done) if result == "opened"]
+
+
+def wanted(site, node):
+    """What somebody may want of a node: what its QEMU's user could open, and what is root's alone."""
+    host, name = node["host"], f"weft-{node['id']}"
+    process = site.shell(host, f"cat /run/libvirt/qemu/{name}.pid").strip()
+    [folder] = site.shell(host, f"ls -d /var/lib/libvirt/qemu/domain-*-{name}").split()
+    channels = f"/var/lib/libvirt/qemu/channel/target/{folder.rpartition('/')[2]}"
+    terminal = site.virsh(host, "ttyconsole", name).strip()
+    image = site.shell(host, f"tr '\\0' '\\n' </proc/{process}/cmdline | grep -A1 -x -e -kernel | tail -n 1").strip()
+    memory = site.shell(host, f"ls -d {MEMORY}/*").split()
+    saved = site.shell(host, "ls /run/weft-fork/*.state").split()
+    users = [(how, path) for path in [*memory, f"{POOL}/{name}.seed", f"{folder}/master-key.aes", f"/proc/{process}/mem"] for how in ("read", "write")]
+    roots = [(how, path) for path in [*saved, terminal, f"/run/weft-hook/domains/{name}"] for how in ("read", "write")]
+    sockets = [f"{channels}/dev.weft.guest.0", f"{channels}/org.qemu.guest_agent.0", f"{folder}/monitor.sock"]
+    return [*users, ("write", image)], [*roots, *(("connect", path) for path in sockets)]
+
+
+def test_a_qemu_opens_nothing_of_another(site, forks, other):
+    """Whoever broke out of a guest has its QEMU's user and profile. Another node of its tenant stands beside it on one host, and one of another
+    tenant on the other."""
+    pairs = [(a, b) for a in forks for b in [*forks, other] if a["host"] == b["host"] and a is not b]
+    assert {b["id"] for _, b in pairs} > {other["id"]} and len({a["host"] for a, _ in pairs}) == 2
+    for own, victim in pairs:
+        host = own["host"]
+        profile = site.virsh(host, "domuuid", f"weft-{own['id']}").strip()
+        users, roots = wanted(site, victim)
+        assert attempt(site, host, [way for way in users if MEMORY in way[1]]) == [], "it lies in a folder that is root's alone"
+        site.shell(host, f"chmod 711 {MEMORY}")  # so that the profile has to hold by itself
+        assert attempt(site, host, users) == users, "by its user alone it could"
+        assert attempt(site, host, roots) == []
+        assert attempt(site, host, users + roots, profile) == []
+        site.shell(host, f"chmod 700 {MEMORY}")
+        assert attempt(site, host, [("read", f"{POOL}/weft-{own['id']}.seed")], profile), "its own it may read"
+        _, attack = denials(site, host)
+        assert all(any(f'"libvirt-{profile}"' in line and path in line for line in attack) for _, path in users if MEMORY in path)
+        refused = site.shell(host, f"{AS_QEMU} virsh -c qemu:///system list >/dev/null 2>&1 && echo opened || echo denied").strip()
+        assert refused == "denied", "libvirtd is root's"
+    none(site)
+
+
+def test_libvirtd_begins_again(site, forks, other):
+    """What is root's stays so, and weftd gets in as before."""
+    host = other["host"]
+    site.shell(host, "systemctl restart libvirtd")
+    until(lambda: site.weft("run", "others[0]", "--tenant", "umbrella", "--", "true", check=False).returncode == 0,
+          lambda: f"weftd reaches the node again\n{site.log_tail()}", BOOT)
+    assert attempt(site, host, wanted(site, other)[1]) == []
     none(site)
 
 
