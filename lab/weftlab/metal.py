@@ -25,6 +25,7 @@ PORT = 16509
 FUNCTIONS = 4  # of each adapter
 NAMESPACE = 8 << 20  # bytes of what each function has to read and write
 DISK = 8 << 30
+ADAPTERS = ("adapters", "disks", "hook")  # of lab/metal: what has NVMe devices look like adapters
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 # Without what the kernel would do for a machine that lives longer and is trusted less. Cgroups know how many processors there are.
 CMDLINE = """console=ttyS0 quiet panic=-1 mitigations=off no5lvl cryptomgr.notests random.trust_cpu=on nomodeset no_timer_check
@@ -139,6 +140,9 @@ class MetalHost(Host):
         self.folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(self.shared, ignore_errors=True)
         shutil.copytree(self.lab.tools.folder / ("confined" if self.lab.plan.confined else "metal"), self.shared)
+        if self.lab.plan.confined:
+            for name in ADAPTERS:
+                shutil.copy(self.lab.tools.folder / "metal" / name, self.shared / name)
         hardware.describe_processors(self.lab.plan, self.shared / "hardware")
         for name in ("weft", "hook", "hcafs", "fold"):
             program = getattr(self.lab.tools, name)

@@ -104,17 +104,11 @@ class Metal(Cloud):
 
 
 class Confined(Metal):
-    """Hosts with systemd and AppArmor, whose functions are left alone."""
+    """Hosts with systemd and AppArmor, as a site's."""
 
     def __init__(self):
         super().__init__(confined=True)
 
-    def _add_image(self):
-        self.add_image("tiny")
-
     def leftovers(self, hosts=None):
         """Debian's libvirt comes with a network of its own."""
         return [found for found in super().leftovers(hosts) if not found.endswith(": network default")]
-
-    def _ready_hosts(self):
-        until(lambda: all(self.client.get(f"/v1/hosts/{host}")["state"] == "up" for host in self.hosts), lambda: f"hosts are up\n{self.tell_hosts()}", BOOT)

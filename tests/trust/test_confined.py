@@ -5,7 +5,7 @@ import re
 import shlex
 
 import pytest
-from harness.metal import BOOT
+from harness.metal import BOOT, DISK, NODE
 from harness.wait import until
 
 QEMU = "64055"  # libvirt-qemu, on Debian
@@ -159,6 +159,22 @@ def test_a_cluster_is_saved_and_restored(site, forks):
     site.end("others", "umbrella")
     site.client.expect(201, "POST", "/v1/checkpoints/kept/restore?tenant=umbrella", {"as": "again"})
     site.ready("again", "umbrella")
+    none(site)
+
+
+def test_functions_come_and_go(site, forks):
+    """By VFIO, plugged into nodes that were forked: what the first tenant wrote is nowhere afterwards."""
+    for tenant, name in (("acme", "cfd"), ("umbrella", "mix")):
+        site.make(name, 2, tenant, layout="spread", **NODE)
+        had = [site.function(node) for node in site.nodes(name, tenant)]
+        assert [site.seen(name, node, tenant) for node in site.nodes(name, tenant)] == had
+        assert not any(any(site.disk(function)) for function in had), "it came blank"
+        for rank, function in enumerate(had):
+            site.run(f"{name}[{rank}]", "sh", "-c", f"echo {tenant} was here | dd of={DISK} bs=512 conv=sync,fsync", tenant=tenant)
+            assert tenant.encode() in site.disk(function)
+        none(site)
+        site.end(name, tenant)
+        until(lambda had=had: not any(any(site.disk(function)) for function in had), "nothing is left on the disks", BOOT)
     none(site)
 
 
