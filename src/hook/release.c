@@ -158,6 +158,30 @@ kind_of(const WeftHook *hook, const WeftTaken *taken)
     return &kinds[g_strcmp0(adapter->driver, "mlx4_core") == 0 ? KIND_MLX4 : KIND_MLX5];
 }
 
+/* --- quarantine --- */
+
+/* Takes the trouble. Where it cannot be put into quarantine, its node's record still keeps it from others, until the next
+ * reboot. */
+static void
+seclude(const WeftHook *hook, const char *pci, GError *trouble, GError **error)
+{
+    g_autoptr(GError) unwritten = NULL;
+    if (!weft_quarantine_put(hook, pci, trouble->message, &unwritten)) {
+        g_autofree char *why = g_steal_pointer(&trouble->message);
+        trouble->message = g_strdup_printf("%s; nor can it be put into quarantine: %s", why, unwritten->message);
+    }
+    g_propagate_error(error, trouble);
+}
+
+static gboolean
+check_quarantine(const WeftHook *hook, const char *pci, GError **error)
+{
+    g_autofree char *why = weft_quarantine_why(hook, pci);
+    return !why ||
+           weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE,
+                             "%s is in quarantine %s; repair it, then type on this host: weft-hook readmit %s", pci, why, pci);
+}
+
 /* --- before and after a node has it --- */
 
 WeftTaken
@@ -181,15 +205,6 @@ check_unused(const WeftHook *hook, const WeftTaken *taken, GError **error)
     g_autofree char *user = weft_device_process(hook, taken->pci);
     return !user || weft_error_refuse(error, WEFT_ERROR_CONFLICT,
                                       "%s is in use by process %s: end it, or keep this device from weft", taken->pci, user);
-}
-
-static gboolean
-check_quarantine(const WeftHook *hook, const char *pci, GError **error)
-{
-    g_autofree char *why = weft_quarantine_why(hook, pci);
-    return !why ||
-           weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE,
-                             "%s is in quarantine %s; repair it, then type on this host: weft-hook readmit %s", pci, why, pci);
 }
 
 gboolean
@@ -218,8 +233,7 @@ weft_release_note(const WeftHook *hook, const WeftTaken *taken, GError **error)
     g_autoptr(GError) trouble = NULL;
     if (kind->firmware < 0 || weft_firmware_note(hook, (WeftFirmwareKind)kind->firmware, taken->pci, &trouble))
         return TRUE;
-    weft_quarantine_put(hook, taken->pci, trouble->message, NULL);
-    g_propagate_error(error, g_steal_pointer(&trouble));
+    seclude(hook, taken->pci, g_steal_pointer(&trouble), error);
     return FALSE;
 }
 
@@ -238,7 +252,6 @@ run_steps(const WeftHook *hook, const WeftTaken *taken, GError **error)
     return TRUE;
 }
 
-/* Where it cannot be put into quarantine, its node's record still keeps it from others, until the next reboot. */
 static gboolean
 finish(const WeftHook *hook, const WeftTaken *taken, GError **error)
 {
@@ -248,9 +261,8 @@ finish(const WeftHook *hook, const WeftTaken *taken, GError **error)
         weft_quarantine_drop(hook, taken->pci);
         return TRUE;
     }
-    weft_quarantine_put(hook, taken->pci, trouble->message, NULL);
+    seclude(hook, taken->pci, g_steal_pointer(&trouble), error);
     weft_failpoint("hook-quarantined");
-    g_propagate_error(error, g_steal_pointer(&trouble));
     return FALSE;
 }
 
@@ -259,6 +271,8 @@ weft_release(const WeftHook *hook, const WeftTaken *taken, GError **error)
 {
     if (!weft_device_is_there(hook, taken->pci) || (taken->pf && weft_vf_is_gone(hook, taken->device)))
         return TRUE;
+    if (!check_quarantine(hook, taken->pci, error))
+        return FALSE;
     if (taken->pf ? !weft_vf_check_mine(hook, taken->device, error) : !check_unused(hook, taken, error))
         return FALSE;
     return finish(hook, taken, error);
@@ -278,10 +292,18 @@ find_number(const WeftHook *hook, const char *pf, const char *pci, guint *ret_vf
                              pci, pf);
 }
 
-gboolean
-weft_release_readmit(const WeftHook *hook, const char *pci, GError **error)
+static gboolean
+check_readmit(const WeftHook *hook, WeftTaken *taken, GError **error)
 {
-    WeftTaken taken = { .pci = pci };
+    if (taken->pf && !find_number(hook, taken->pf, taken->pci, &taken->vf, error))
+        return FALSE;
+    return taken->pf && taken->device ? weft_vf_check_mine(hook, taken->device, error) : check_unused(hook, taken, error);
+}
+
+gboolean
+weft_release_readmit(const WeftHook *hook, const char *pci, const WeftHookDevice *device, GError **error)
+{
+    WeftTaken taken = { .pci = pci, .device = device };
     g_autofree char *path = path_of(hook, &taken, "physfn"), *pf = weft_sysfs_link(path);
     g_autofree char *why = weft_quarantine_why(hook, pci);
     if (!why)
@@ -289,7 +311,7 @@ weft_release_readmit(const WeftHook *hook, const char *pci, GError **error)
                                  "%s is not in quarantine; ls " WEFT_QUARANTINE_PATH " shows what is", pci);
     if (weft_device_is_there(hook, pci)) {
         taken.pf = pf;
-        if ((pf && !find_number(hook, pf, pci, &taken.vf, error)) || !check_unused(hook, &taken, error))
+        if (!check_readmit(hook, &taken, error))
             return FALSE;
         weft_firmware_forget(hook, pci);
         return finish(hook, &taken, error);

@@ -181,7 +181,7 @@ weft_check_unclean(json_t *checks, json_t *report)
     gsize i;
     json_array_foreach (json_object_get(report, "unclean"), i, item)
         weft_doctor_add(checks, "functions", WEFT_HEALTH_FAIL,
-                        "mend what it says; it is tried again when a node starts or stops there, and by weft doctor",
+                        "fix what it says; it is tried again when a node starts or stops there, and by weft doctor",
                         "nobody gets what %s had: %s", json_string_value(json_object_get(item, "domain")),
                         json_string_value(json_object_get(item, "why")));
 }

@@ -173,16 +173,26 @@ weft_state_put(const WeftHook *hook, WeftRecordKind kind, const char *name, cons
 }
 
 void
-weft_state_keep(const WeftHook *hook, WeftRecordKind kind, const WeftRecord *record, const char *why)
+weft_state_keep(const WeftHook *hook, WeftRecordKind kind, const WeftRecord *record, const char *released, const char *why)
 {
-    g_autofree char *holder = g_strconcat(DONE " ", why, NULL);
+    g_autofree char *holder = g_strconcat(DONE, released, why ? " " : NULL, why, NULL);
     write_record(hook, kind, record->name, g_strdelimit(holder, "\n", ' '), record->text, NULL);
 }
 
 const char *
 weft_record_trouble(const WeftRecord *record)
 {
-    return g_str_has_prefix(record->holder, DONE " ") ? record->holder + strlen(DONE " ") : NULL;
+    const char *space = g_str_has_prefix(record->holder, DONE) ? strchr(record->holder, ' ') : NULL;
+    return space ? space + 1 : NULL;
+}
+
+gboolean
+weft_record_is_released(const WeftRecord *record, const char *pci)
+{
+    gboolean done = g_str_has_prefix(record->holder, DONE);
+    g_autofree char *list = done ? g_strndup(record->holder + strlen(DONE), strcspn(record->holder + strlen(DONE), " ")) : NULL;
+    g_auto(GStrv) released = list ? g_strsplit(list, ",", -1) : NULL;
+    return released && g_strv_contains((const char *const *)released, pci);
 }
 
 WeftRecord *

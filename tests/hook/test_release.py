@@ -7,12 +7,13 @@ import stat
 import subprocess
 
 import pytest
-from host import BUILD, EIO, MLX4, MLX5, PATIENCE, Host, device, domain
+from host import EIO, MLX4, MLX5, PATIENCE, Host, device, domain
 from test_real import GUID, VFS
 from test_scrub import Disks
 
 GPU = "0000:81:00.0"
 GPU_FOLDER = f"/devices/pci0000:80/{GPU}"
+OTHER = "0000:82:00.0"
 WHOLE = device(vf=-1) | {"vf": None, "guid": None, "pci": "0000:41:00.0"}
 MLX5_FOLDER = "/devices/pci0000:00/0000:41:00.0"
 CANARY = 0xA5
@@ -27,12 +28,17 @@ class Board(Host):
 
     def __init__(self, folder):
         super().__init__(folder, [MLX5, MLX4])
-        self.order(f"link /bus/pci/devices/{GPU} ../../..{GPU_FOLDER}")
-        self.order(f"file {GPU_FOLDER}/class 0x030200")
-        self.order(f"file {GPU_FOLDER}/reset 0")
+        self.add(GPU)
+        self.add(OTHER)
         (folder / "usr/bin").mkdir(parents=True)
         self.tool("mstflint", "fw 16.35")
         self.tool("nvidia-smi", "vbios 94.02")
+
+    def add(self, pci, kind="0x030200"):
+        folder = f"/devices/pci0000:80/{pci}"
+        self.order(f"link /bus/pci/devices/{pci} ../../..{folder}")
+        self.order(f"file {folder}/class {kind}")
+        self.order(f"file {folder}/reset 0")
 
     def tool(self, name, text, script='cat "$0.says"'):
         path = self.root / "usr/bin" / name
@@ -49,12 +55,15 @@ class Board(Host):
         return subprocess.run(["sh", "-c", '"$@"; exit $?', "sh", *command], input=text, capture_output=True, text=True, check=False,
                               timeout=PATIENCE)
 
-    def quarantine(self):
+    def report(self):
         answer = self.hook("network", "weft-probe", "start", "<hookData/>")
-        return {item["pci"]: item["why"] for item in json.loads(answer.stderr.split("\n")[1])["quarantine"]}
+        return json.loads(answer.stderr.split("\n")[1])
 
-    def readmit(self, pci):
-        return self.run("env", f"WEFT_HOOK_ROOT={self.root}", BUILD / "src/hook/weft-hook", "readmit", pci, check=False)
+    def quarantine(self):
+        return {item["pci"]: item["why"] for item in self.report()["quarantine"]}
+
+    def unclean(self):
+        return self.report()["unclean"]
 
     def reboot(self):
         shutil.rmtree(self.root / "run/weft-hook")
@@ -185,13 +194,15 @@ FAILURES = {  # kind, how its step fails, what is said of it, how it is repaired
 
 @pytest.mark.parametrize("case", FAILURES)
 def test_a_step_that_fails_leads_to_quarantine(board, case):
-    """Through a reboot of the host, until an operator says that it is repaired."""
+    """Through a reboot of the host, until an operator says that it is repaired. Nobody touches it before."""
     who, pci, break_it, why, repair = FAILURES[case]
     fine(who(board, "prepare", "a-1"))
     break_it(board)
     refused(who(board, "release", "a-1"), why)
+    board.forget()
     assert why in board.quarantine()[pci]
-    refused(who(board, "prepare", "b-1"), why)
+    refused(who(board, "prepare", "b-1"), f"{pci} is in quarantine since", why, f"weft-hook readmit {pci}")
+    assert board.written() == [] and board.unclean() == []
     board.reboot()
     assert list(board.quarantine()) == [pci] and why in board.quarantine()[pci]
     refused(who(board, "prepare", "b-1"), f"{pci} is in quarantine since", why, f"weft-hook readmit {pci}")
@@ -208,15 +219,66 @@ def test_a_step_that_fails_leads_to_quarantine(board, case):
 
 
 @pytest.mark.parametrize("case", FAILURES)
-def test_what_succeeds_at_last_is_out_of_quarantine(board, case):
-    """While the host still knows whose it was, each run tries the steps again."""
-    who, pci, break_it, _why, repair = FAILURES[case]
+def test_readmitting_takes_back_what_the_node_had(board, case):
+    """While the host still knows whose it was, these are all of the steps."""
+    who, pci, break_it, why, repair = FAILURES[case]
     fine(who(board, "prepare", "a-1"))
     break_it(board)
     assert who(board, "release", "a-1").returncode == 1 and list(board.quarantine()) == [pci]
+    if "forgets" in case or "resets" in case:
+        refused(board.readmit(pci), why)
+        assert board.records() == ["weft-a-1"]
     repair(board)
-    assert board.quarantine() == {} and board.records() == []
+    assert list(board.quarantine()) == [pci], "nobody has said so"
+    board.forget()
+    fine(board.readmit(pci))
+    assert board.quarantine() == {} and board.records() == [] and board.links() == []
+    assert who is not function or board.value(f"{MLX5_FOLDER}/sriov/0/policy") == "Down"
     fine(who(board, "prepare", "b-1"))
+    fine(who(board, "release", "b-1"))
+
+
+def two(board, op, node):
+    return board.ask(op, node, gpus=[GPU, OTHER])
+
+
+def other(board, op, node):
+    return board.ask(op, node, gpus=[OTHER])
+
+
+def test_a_sibling_of_what_failed_is_free_and_stays_its_next_nodes(board):
+    """The next run of the hook does not reset it under that one, nor forgets what is to be compared."""
+    fine(two(board, "prepare", "a-1"))
+    board.order(f"fail {GPU_FOLDER}/reset {EIO}")
+    refused(two(board, "release", "a-1"), "cannot be reset")
+    with board.running("weft-b-1"):
+        fine(other(board, "prepare", "b-1"))
+        board.forget()
+        assert list(board.quarantine()) == [GPU] and board.written() == []
+        assert (board.root / "var/lib/weft/firmware" / OTHER).exists()
+        board.order(f"mend {GPU_FOLDER}/reset")
+        fine(board.readmit(GPU))
+        assert [path for path, _ in board.written() if path.endswith("reset")] == [f"{GPU_FOLDER}/reset"] and board.records() == ["weft-b-1"]
+    fine(other(board, "release", "b-1"))
+    fine(two(board, "prepare", "c-1"))
+
+
+def test_what_cannot_be_put_into_quarantine_is_nobodys_either(board):
+    """Where there is no room for the entry the node's record keeps it from others, and each run tries again."""
+    fine(gpu(board, "prepare", "a-1"))
+    board.order(f"fail {GPU_FOLDER}/reset {EIO}")
+    (board.root / "var/lib/weft/quarantine").write_text("", encoding="utf-8")
+    refused(gpu(board, "release", "a-1"), "cannot be reset", "nor can it be put into quarantine")
+    refused(gpu(board, "prepare", "b-1"), "could not be taken back", "cannot be reset")
+    assert [item["domain"] for item in board.unclean()] == ["weft-a-1"]
+    (board.root / "var/lib/weft/quarantine").unlink()
+    assert list(board.quarantine()) == [GPU]
+
+
+def test_a_gpu_is_one_nodes(board):
+    with board.running("weft-a-1"):
+        fine(gpu(board, "prepare", "a-1"))
+        refused(gpu(board, "prepare", "b-1"), f"node b-1 may not have {GPU}: it is node a-1's")
 
 
 @pytest.mark.parametrize("point", ["hook-quarantined", "hook-released"])
@@ -225,11 +287,12 @@ def test_killed_on_the_way_it_ends_there(board, point):
     fine(gpu(board, "prepare", "a-1"))
     board.order(f"fail {GPU_FOLDER}/reset {EIO}")
     if point == "hook-released":
-        assert gpu(board, "release", "a-1").returncode == 1
         board.order(f"mend {GPU_FOLDER}/reset")
     assert board.ask("release", "a-1", gpus=[GPU], WEFT_FAILPOINT=point).returncode == 128 + 9
     assert list(board.quarantine()) == ([GPU] if point == "hook-quarantined" else [])
     board.order(f"mend {GPU_FOLDER}/reset")
+    if point == "hook-quarantined":
+        fine(board.readmit(GPU))
     fine(gpu(board, "prepare", "b-1"))
 
 
@@ -318,10 +381,9 @@ def test_a_canary_is_not_found_by_the_next(disks):
     assert told["pci"] == VFS[1] and "cannot be erased" in told["why"]
     answer = disks.call("prepare", "b-1", guid=GUID + 1)
     assert answer.returncode == 1 and "is in quarantine since" in answer.stderr
-    readmit = ["env", f"WEFT_HOOK_ROOT={disks.root}", *(f"{k}={v}" for k, v in disks.environment.items())]
-    answer = disks.run(*readmit, "NVME_SIM_REFUSE=0x15", BUILD / "src/hook/weft-hook", "readmit", VFS[1], check=False)
+    answer = disks.readmit(VFS[1], disks.environment | {"NVME_SIM_REFUSE": "0x15"})
     assert answer.returncode != 0 and disks.data[1] == CANARY
-    disks.run(*readmit, BUILD / "src/hook/weft-hook", "readmit", VFS[1])
+    fine(disks.readmit(VFS[1], disks.environment))
     assert disks.data[1] == 0 and disks.report()["quarantine"] == [], "readmitting erases"
     disks.write(CANARY)
     assert disks.call("prepare", "b-1", guid=GUID + 1).returncode == 0
