@@ -7,6 +7,7 @@
 #include "nvme-device.h"
 #include "quarantine.h"
 #include "scrub.h"
+#include "state.h"
 #include "sysfs.h"
 #include "vf.h"
 
@@ -46,31 +47,52 @@ reset(const WeftHook *hook, const WeftTaken *taken, GError **error)
     return weft_scrub_reset(hook, taken->pci, error);
 }
 
+/* A record says that it had a driver, and how many functions, until it has them again. */
 static gboolean
-rebind(const WeftHook *hook, const WeftTaken *taken, gint64 functions, GError **error)
+unbind(const WeftHook *hook, const WeftTaken *taken, GError **error)
+{
+    g_autofree char *path = path_of(hook, taken, "driver/unbind"), *count = path_of(hook, taken, "sriov_numvfs");
+    g_autofree char *functions = g_strdup_printf("%" G_GINT64_FORMAT, weft_sysfs_number(count, 0));
+    g_autoptr(WeftRecord) before = weft_state_get(hook, WEFT_RECORD_UNBOUND, taken->pci);
+    return (before || weft_state_put(hook, WEFT_RECORD_UNBOUND, taken->pci, functions, TRUE, error)) &&
+           weft_sysfs_write(path, taken->pci, error);
+}
+
+static gboolean
+rebind(const WeftHook *hook, const WeftTaken *taken, GError **error)
 {
     g_autofree char *probe = weft_sysfs_path(hook, "/sys/bus/pci/drivers_probe");
     g_autofree char *count = path_of(hook, taken, "sriov_numvfs");
-    g_autofree char *text = g_strdup_printf("%" G_GINT64_FORMAT, functions);
-    return weft_sysfs_write(probe, taken->pci, error) &&
-           (functions <= 0 || weft_sysfs_number(count, -1) == functions || weft_sysfs_write(count, text, error));
+    g_autoptr(WeftRecord) before = weft_state_get(hook, WEFT_RECORD_UNBOUND, taken->pci);
+    gint64 functions = before ? g_ascii_strtoll(before->text, NULL, 10) : 0;
+    if (!weft_sysfs_write(probe, taken->pci, error) ||
+        (functions > 0 && weft_sysfs_number(count, -1) != functions && !weft_sysfs_write(count, before->text, error)))
+        return FALSE;
+    weft_state_drop(hook, WEFT_RECORD_UNBOUND, taken->pci);
+    return TRUE;
+}
+
+/* Did it lose its driver to a hook that was killed in between? An adapter has one whenever no node has it. */
+static gboolean
+has_lost_driver(const WeftHook *hook, const WeftTaken *taken)
+{
+    g_autoptr(WeftRecord) before = weft_state_get(hook, WEFT_RECORD_UNBOUND, taken->pci);
+    return taken->device || before;
 }
 
 /* libvirt has given it back to the host's driver by now, which must not have it reset under its feet; its functions go with the
- * driver, and come again. An adapter without a driver lost it to a hook that was killed in between. */
+ * driver, and come again. */
 static gboolean
 reset_whole(const WeftHook *hook, const WeftTaken *taken, GError **error)
 {
     g_autofree char *driver = weft_device_driver(hook, taken->pci);
-    g_autofree char *path = path_of(hook, taken, "driver/unbind"), *count = path_of(hook, taken, "sriov_numvfs");
-    gint64 functions = weft_sysfs_number(count, 0);
-    if (driver ? !weft_driver_is_hosts(driver) : !taken->device)
+    if (driver ? !weft_driver_is_hosts(driver) : !has_lost_driver(hook, taken))
         return reset(hook, taken, error);
-    if (driver && !weft_sysfs_write(path, taken->pci, error))
+    if (driver && !unbind(hook, taken, error))
         return FALSE;
     weft_failpoint("hook-unbound");
     gboolean ok = reset(hook, taken, error);
-    return rebind(hook, taken, functions, ok ? error : NULL) && ok;
+    return rebind(hook, taken, ok ? error : NULL) && ok;
 }
 
 static gboolean

@@ -16,9 +16,10 @@
 #define LOCK_SECONDS 60
 #define DONE "-"
 
-static const char *const folders[] = {
-    [WEFT_RECORD_DOMAIN] = "domains", [WEFT_RECORD_NETWORK] = "networks", [WEFT_RECORD_SCRUB] = "scrubs"
-};
+static const char *const folders[] = { [WEFT_RECORD_DOMAIN] = "domains",
+                                       [WEFT_RECORD_NETWORK] = "networks",
+                                       [WEFT_RECORD_SCRUB] = "scrubs",
+                                       [WEFT_RECORD_UNBOUND] = "unbound" };
 
 void
 weft_record_free(WeftRecord *record)

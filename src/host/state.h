@@ -12,7 +12,8 @@
 typedef enum {
     WEFT_RECORD_DOMAIN,
     WEFT_RECORD_NETWORK,
-    WEFT_RECORD_SCRUB, /* namespaces that were taken over to be erased (see scrub.c): not to be listed */
+    WEFT_RECORD_SCRUB,   /* namespaces that were taken over to be erased (see scrub.c): not to be listed */
+    WEFT_RECORD_UNBOUND, /* devices without their driver while they are reset (see release.c): not to be listed */
 } WeftRecordKind;
 
 typedef struct WeftRecord {

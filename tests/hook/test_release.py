@@ -297,12 +297,37 @@ def test_killed_on_the_way_it_ends_there(board, point):
 
 
 def test_killed_between_an_adapters_drivers(board):
-    """The next run gives it its driver again."""
+    """The next run gives it its driver again, and its functions."""
     fine(whole(board, "prepare", "a-1"))
     assert board.ask("release", "a-1", WHOLE, WEFT_FAILPOINT="hook-unbound").returncode == 128 + 9
     assert board.link("/bus/pci/devices/0000:41:00.0/driver") is None
-    assert board.quarantine() == {} and board.records() == []
+    assert board.quarantine() == {} and board.records() == [] and board.records("unbound") == []
     assert board.link("/bus/pci/devices/0000:41:00.0/driver") == "mlx5_core"
+    assert board.value(f"{MLX5_FOLDER}/sriov_numvfs") == "8"
+
+
+@pytest.mark.parametrize("tools", [True, False])
+@pytest.mark.parametrize("broken", [True, False])
+def test_killed_between_a_gpus_drivers(board, tools, broken):
+    """The next run gives it its driver again, or an operator where that could not."""
+    for file in ("drivers/nvidia/unbind", "drivers_probe"):  # the simulated ones know of adapters only
+        board.order(f"file /bus/pci/{file} 0")
+    board.order(f"link {GPU_FOLDER}/driver ../../../bus/pci/drivers/nvidia")
+    if not tools:
+        board.without_tools()
+    fine(gpu(board, "prepare", "a-1"))
+    assert board.ask("release", "a-1", gpus=[GPU], WEFT_FAILPOINT="hook-unbound").returncode == 128 + 9
+    board.order(f"drop {GPU_FOLDER}/driver")
+    if broken:
+        board.order(f"fail {GPU_FOLDER}/reset {EIO}")
+        board.order(f"fail /bus/pci/drivers_probe {EIO}")
+    assert list(board.quarantine()) == ([GPU] if broken else [])
+    if broken:
+        board.order(f"mend {GPU_FOLDER}/reset")
+        board.order("mend /bus/pci/drivers_probe")
+        fine(board.readmit(GPU))
+    assert board.written()[-2:] == [(f"{GPU_FOLDER}/reset", "1"), ("/bus/pci/drivers_probe", GPU)]
+    assert board.records() == board.records("unbound") == []
 
 
 def test_functions_of_an_adapter_in_quarantine_are_nobodys(board):
