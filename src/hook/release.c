@@ -204,6 +204,18 @@ check_quarantine(const WeftHook *hook, const char *pci, GError **error)
                              "%s is in quarantine %s; repair it, then type on this host: weft-hook readmit %s", pci, why, pci);
 }
 
+/* Its firmware is that of all functions of its slot. */
+static gboolean
+check_slot(const WeftHook *hook, const char *pci, GError **error)
+{
+    g_autofree char *other = weft_quarantine_of_slot(hook, pci);
+    if (!other || check_quarantine(hook, other, error))
+        return TRUE;
+    if (!g_str_equal(other, pci))
+        g_prefix_error(error, "%s has its firmware in common with another function: ", pci);
+    return FALSE;
+}
+
 /* --- before and after a node has it --- */
 
 WeftTaken
@@ -238,7 +250,7 @@ weft_release_check(const WeftHook *hook, const WeftTaken *taken, GError **error)
                                  "there is no device %s on this host: have weftd read the host's hardware again, or correct "
                                  "its description",
                                  taken->pci);
-    if (!check_quarantine(hook, taken->pci, error) || (taken->pf && !check_quarantine(hook, taken->pf, error)))
+    if (!check_quarantine(hook, taken->pci, error) || !check_slot(hook, taken->pf ? taken->pf : taken->pci, error))
         return FALSE;
     for (guint i = 0; i < STEPS_MAX && kind->steps[i].step; i++)
         if (kind->steps[i].need == REQUIRED && !kind->steps[i].step->able(hook, taken))
@@ -335,7 +347,9 @@ weft_release_readmit(const WeftHook *hook, const char *pci, const WeftHookDevice
         taken.pf = pf;
         if (!check_readmit(hook, &taken, error))
             return FALSE;
-        weft_firmware_forget(hook, pci);
+        int firmware = kind_of(hook, &taken)->firmware;
+        if (firmware >= 0)
+            weft_firmware_accept(hook, (WeftFirmwareKind)firmware, pci);
         return finish(hook, &taken, error);
     }
     weft_firmware_forget(hook, pci); /* it was taken out: what comes in its place is another one */

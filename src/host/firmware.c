@@ -2,6 +2,7 @@
 
 #include "errors.h"
 #include "file.h"
+#include "quarantine.h"
 #include "sysfs.h"
 
 #include <errno.h>
@@ -80,11 +81,23 @@ read_note(const WeftHook *hook, const char *pci)
     return note ? g_strchomp(note) : NULL;
 }
 
+/* Whose notes are about the firmware of this device: addresses, char *. */
+static GPtrArray *
+find_noted(const WeftHook *hook, const char *pci)
+{
+    g_autofree char *folder = note_path(hook, "");
+    GPtrArray *names = weft_sysfs_names(folder);
+    for (guint i = names->len; i-- > 0;)
+        if (strlen(names->pdata[i]) != strlen(pci) || !weft_quarantine_is_same_slot(pci, names->pdata[i]))
+            g_ptr_array_remove_index(names, i);
+    return names;
+}
+
 gboolean
 weft_firmware_is_noted(const WeftHook *hook, const char *pci)
 {
-    g_autofree char *path = note_path(hook, pci);
-    return g_file_test(path, G_FILE_TEST_EXISTS);
+    g_autoptr(GPtrArray) noted = find_noted(hook, pci);
+    return noted->len > 0;
 }
 
 void
@@ -97,8 +110,9 @@ weft_firmware_forget(const WeftHook *hook, const char *pci)
 gboolean
 weft_firmware_compare(const WeftHook *hook, WeftFirmwareKind kind, const char *pci, GError **error)
 {
-    g_autofree char *before = read_note(hook, pci), *program = find_tool(hook, kind);
-    if (!before)
+    g_autoptr(GPtrArray) noted = find_noted(hook, pci);
+    g_autofree char *program = find_tool(hook, kind);
+    if (noted->len == 0)
         return TRUE;
     if (!program)
         return weft_error_refuse(error, WEFT_ERROR_FAILED,
@@ -107,26 +121,46 @@ weft_firmware_compare(const WeftHook *hook, WeftFirmwareKind kind, const char *p
     g_autofree char *now = ask(program, kind, pci, error);
     if (!now)
         return FALSE;
-    if (!g_str_equal(before, now))
-        return weft_error_refuse(error, WEFT_ERROR_FAILED,
-                                 "the firmware of %s is not what it was before a node had it (%s tells; digest %.12s, now "
-                                 "%.12s): write it again",
-                                 pci, program, before, now);
+    for (guint i = 0; i < noted->len; i++) {
+        g_autofree char *before = read_note(hook, noted->pdata[i]);
+        if (g_strcmp0(before, now) != 0)
+            return weft_error_refuse(error, WEFT_ERROR_FAILED,
+                                     "the firmware of %s is not what it was before a node had %s (%s tells; digest %.12s, now "
+                                     "%.12s): write it again",
+                                     pci, (char *)noted->pdata[i], program, before ? before : "", now);
+    }
     weft_firmware_forget(hook, pci);
     return TRUE;
+}
+
+static gboolean
+write_note(const WeftHook *hook, const char *pci, const char *now, GError **error)
+{
+    g_autofree char *path = note_path(hook, pci), *folder = note_path(hook, "");
+    if (g_mkdir_with_parents(folder, 0755) != 0)
+        return weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot make the folder %s: %s", folder, g_strerror(errno));
+    return weft_file_replace(path, now, strlen(now), TRUE, error);
+}
+
+/* Nodes that have others of its functions go on, and theirs are compared with it when they are gone. */
+void
+weft_firmware_accept(const WeftHook *hook, WeftFirmwareKind kind, const char *pci)
+{
+    weft_firmware_forget(hook, pci);
+    g_autoptr(GPtrArray) noted = find_noted(hook, pci);
+    g_autofree char *program = noted->len ? find_tool(hook, kind) : NULL;
+    g_autofree char *now = program ? ask(program, kind, pci, NULL) : NULL;
+    for (guint i = 0; i < noted->len; i++)
+        if (!now || !write_note(hook, noted->pdata[i], now, NULL))
+            weft_firmware_forget(hook, noted->pdata[i]);
 }
 
 gboolean
 weft_firmware_note(const WeftHook *hook, WeftFirmwareKind kind, const char *pci, GError **error)
 {
-    g_autofree char *path = note_path(hook, pci), *folder = note_path(hook, "");
     g_autofree char *program = find_tool(hook, kind);
     if (!weft_firmware_compare(hook, kind, pci, error))
         return FALSE;
     g_autofree char *now = program ? ask(program, kind, pci, NULL) : NULL;
-    if (!now)
-        return TRUE;
-    if (g_mkdir_with_parents(folder, 0755) != 0)
-        return weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot make the folder %s: %s", folder, g_strerror(errno));
-    return weft_file_replace(path, now, strlen(now), TRUE, error);
+    return !now || write_note(hook, pci, now, error);
 }

@@ -67,6 +67,34 @@ is_address(const char *name)
     return strlen(name) == strlen("0000:41:00.1") && strchr(name, ':');
 }
 
+/* One that is not there any more may have been either, and counts as whole. */
+static gboolean
+is_virtual(const WeftHook *hook, const char *pci)
+{
+    g_autofree char *path = weft_sysfs_path(hook, "/sys/bus/pci/devices/%s/physfn", pci);
+    return g_file_test(path, G_FILE_TEST_EXISTS);
+}
+
+gboolean
+weft_quarantine_is_same_slot(const char *pci, const char *other)
+{
+    const char *function = strrchr(pci, '.');
+    return function && strncmp(pci, other, (gsize)(function + 1 - pci)) == 0;
+}
+
+char *
+weft_quarantine_of_slot(const WeftHook *hook, const char *pci)
+{
+    g_autofree char *folder = path_of(hook, "");
+    g_autoptr(GPtrArray) names = weft_sysfs_names(folder);
+    for (guint i = 0; i < names->len; i++) {
+        const char *name = names->pdata[i];
+        if (is_address(name) && weft_quarantine_is_same_slot(pci, name) && !is_virtual(hook, name))
+            return g_strdup(name);
+    }
+    return NULL;
+}
+
 json_t *
 weft_quarantine_list(const WeftHook *hook)
 {
@@ -77,7 +105,8 @@ weft_quarantine_list(const WeftHook *hook)
         const char *pci = names->pdata[i], *why;
         g_autofree char *since = is_address(pci) ? read_entry(hook, pci, &why) : NULL;
         if (since)
-            json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "pci", pci, "since", since, "why", why));
+            json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b}", "pci", pci, "since", since, "why", why, "whole",
+                                                  !is_virtual(hook, pci)));
     }
     return list;
 }

@@ -16,6 +16,7 @@ GPU_FOLDER = f"/devices/pci0000:80/{GPU}"
 OTHER = "0000:82:00.0"
 WHOLE = device(vf=-1) | {"vf": None, "guid": None, "pci": "0000:41:00.0"}
 MLX5_FOLDER = "/devices/pci0000:00/0000:41:00.0"
+PORTS = ["mlx5 mlx5_6 0000:61:00.0 2 vendor", "mlx5 mlx5_7 0000:61:00.3 0 vendor"]  # two of one card
 CANARY = 0xA5
 
 
@@ -27,7 +28,7 @@ class Board(Host):
     """With an adapter of each driver, a GPU, and the vendors' tools, which tell what is in their files."""
 
     def __init__(self, folder):
-        super().__init__(folder, [MLX5, MLX4])
+        super().__init__(folder, [MLX5, MLX4, *PORTS])
         self.add(GPU)
         self.add(OTHER)
         (folder / "usr/bin").mkdir(parents=True)
@@ -339,6 +340,48 @@ def test_functions_of_an_adapter_in_quarantine_are_nobodys(board):
     refused(function(board, "prepare", "b-1"), "0000:41:00.0 is in quarantine since")
     fine(board.readmit("0000:41:00.0"))
     fine(function(board, "prepare", "b-1"))
+
+
+def port(number):
+    name, pci = PORTS[number].split()[1:3]
+    return WHOLE | {"hca": name, "pf": pci, "pci": pci}
+
+
+def test_the_other_port_of_a_card_in_quarantine_is_nobodys(board):
+    """Nor are its functions: they have one firmware."""
+    fine(board.ask("prepare", "a-1", port(1)))
+    board.order("fail /devices/pci0000:00/0000:61:00.3/reset 5")
+    refused(board.ask("release", "a-1", port(1)), "cannot be reset")
+    for wanted in (port(0), device("mlx5_6", pf="0000:61:00.0")):
+        answer = board.ask("prepare", "b-1", wanted)
+        refused(answer, "0000:61:00.0 has its firmware in common", "0000:61:00.3 is in quarantine since", "weft-hook readmit 0000:61:00.3")
+    fine(whole(board, "prepare", "c-1"))
+    board.order("mend /devices/pci0000:00/0000:61:00.3/reset")
+    fine(board.readmit("0000:61:00.3"))
+    fine(board.ask("prepare", "b-1", port(0)))
+
+
+def test_a_function_in_quarantine_keeps_no_other_from_nodes(board):
+    """Its guest cannot write the firmware."""
+    fine(board.ask("prepare", "a-1", device("mlx5_6", pf="0000:61:00.0")))
+    board.order("fail /devices/pci0000:00/0000:61:00.0/sriov/0/policy 5")
+    assert board.ask("release", "a-1", device("mlx5_6", pf="0000:61:00.0")).returncode == 1
+    assert {item["pci"]: item["whole"] for item in board.report()["quarantine"]} == {"0000:61:00.1": False}
+    fine(board.ask("prepare", "b-1", device("mlx5_6", pf="0000:61:00.0", vf=1, guid=GUID + 1)))
+    fine(board.ask("prepare", "c-1", port(1)))
+
+
+def test_firmware_is_compared_for_all_ports_of_a_card(board):
+    """The node that has one of them may have written what the next node gets with the other."""
+    with board.running("weft-a-1"):
+        fine(board.ask("prepare", "a-1", port(0)))
+        board.tool("mstflint", "fw evil")
+        refused(board.ask("prepare", "b-1", port(1)), "the firmware of 0000:61:00.3 is not what it was before a node had 0000:61:00.0")
+        assert list(board.quarantine()) == ["0000:61:00.3"]
+        board.tool("mstflint", "fw 16.36")  # an operator writes it again, a newer one, while the first node still runs
+        fine(board.readmit("0000:61:00.3"))
+        fine(board.ask("prepare", "b-1", port(1)))
+    fine(board.ask("release", "a-1", port(0)))
 
 
 def test_firmware_is_compared_after_the_host_lost_its_power(board):
