@@ -41,6 +41,20 @@ can_reset(const WeftHook *hook, const WeftTaken *taken)
     return g_file_test(path, G_FILE_TEST_EXISTS);
 }
 
+/* The kernel uses the first that it names in reset_method (since Linux 5.15; before, nothing tells). Power management takes a
+ * device to D3hot and back, in which it may keep what it has. */
+static gboolean
+can_reset_whole(const WeftHook *hook, const WeftTaken *taken)
+{
+    static const char *const thorough[] = { "device_specific", "flr", "af_flr", "bus", NULL };
+    g_autofree char *path = path_of(hook, taken, "reset_method");
+    if (!can_reset(hook, taken) || !g_file_test(path, G_FILE_TEST_EXISTS))
+        return can_reset(hook, taken);
+    g_autofree char *methods = weft_sysfs_read(path, NULL);
+    g_auto(GStrv) words = g_strsplit(methods ? methods : "", " ", 2);
+    return words[0] && g_strv_contains(thorough, words[0]);
+}
+
 static gboolean
 reset(const WeftHook *hook, const WeftTaken *taken, GError **error)
 {
@@ -133,7 +147,8 @@ typedef struct Step {
 
 static const Step step_forget = { "its identity be taken away", was_given, forget };
 static const Step step_reset = { "it be reset", can_reset, reset };
-static const Step step_reset_whole = { "it be reset", can_reset, reset_whole };
+static const Step step_reset_whole = { "it be reset as a whole (flr or bus first in its reset_method)", can_reset_whole,
+                                       reset_whole };
 static const Step step_erase = { "its memory be erased", always, erase };
 static const Step step_compare_adapter = { "its firmware be compared", is_noted, compare_adapter };
 static const Step step_compare_gpu = { "its firmware be compared", is_noted, compare_gpu };

@@ -127,11 +127,20 @@ def test_a_gpu_is_reset(board):
     assert (f"{GPU_FOLDER}/reset", "1") in board.written() and board.quarantine() == {} and board.records() == []
 
 
+@pytest.mark.parametrize("methods", [None, "pm", "pm bus", "acpi"])
 @pytest.mark.parametrize(("who", "folder"), [(whole, MLX5_FOLDER), (gpu, GPU_FOLDER)], ids=["adapter", "gpu"])
-def test_what_cannot_be_reset_is_given_to_nobody(board, who, folder):
-    board.order(f"drop {folder}/reset")
+def test_what_cannot_be_reset_is_given_to_nobody(board, who, folder, methods):
+    """Which power management alone is not: what the kernel uses is the first."""
+    board.order(f"drop {folder}/reset" if methods is None else f"file {folder}/reset_method {methods}")
     refused(who(board, "prepare", "a-1"), "may not be given to a node: nothing lets it be reset")
     assert board.records() == [] and board.quarantine() == {}
+
+
+@pytest.mark.parametrize("methods", ["flr", "bus pm", "device_specific flr pm"])
+def test_what_is_reset_as_a_whole_is_given(board, methods):
+    board.order(f"file {GPU_FOLDER}/reset_method {methods}")
+    fine(gpu(board, "prepare", "a-1"))
+    fine(gpu(board, "release", "a-1"))
 
 
 def test_without_tools_nothing_is_compared(board):
