@@ -4,6 +4,7 @@
 #include "file.h"
 #include "quarantine.h"
 #include "sysfs.h"
+#include "text.h"
 
 #include <errno.h>
 #include <glib/gstdio.h>
@@ -11,6 +12,7 @@
 
 #define FOLDER "/var/lib/weft/firmware"
 #define NOTE_MAX 128
+#define PROBLEM_MAX 200
 #define SECONDS "30" /* for a tool to answer */
 #define TIMEOUT "timeout", "-k", "5", SECONDS
 
@@ -61,9 +63,9 @@ ask(const char *program, WeftFirmwareKind kind, const char *pci, GError **error)
         return NULL;
     if (g_spawn_check_wait_status(status, NULL))
         return g_compute_checksum_for_string(G_CHECKSUM_SHA256, output, -1);
-    g_strdelimit(g_strchomp(problem), "\n", ' ');
-    weft_error_refuse(error, WEFT_ERROR_FAILED, "%s does not tell the firmware of %s: %.200s", program, pci,
-                      *problem ? problem : "it failed, or took longer than " SECONDS " s");
+    g_autofree char *line = weft_text_line(problem, PROBLEM_MAX);
+    weft_error_refuse(error, WEFT_ERROR_FAILED, "%s does not tell the firmware of %s: %s", program, pci,
+                      *line ? line : "it failed, or took longer than " SECONDS " s");
     return NULL;
 }
 

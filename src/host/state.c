@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "file.h"
 #include "sysfs.h"
+#include "text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 
 #define LOCK_SECONDS 60
 #define DONE "-"
+#define WHY_MAX 1000
 
 static const char *const folders[] = { [WEFT_RECORD_DOMAIN] = "domains",
                                        [WEFT_RECORD_NETWORK] = "networks",
@@ -176,8 +178,9 @@ weft_state_put(const WeftHook *hook, WeftRecordKind kind, const char *name, cons
 void
 weft_state_keep(const WeftHook *hook, WeftRecordKind kind, const WeftRecord *record, const char *released, const char *why)
 {
-    g_autofree char *holder = g_strconcat(DONE, released, why ? " " : NULL, why, NULL);
-    write_record(hook, kind, record->name, g_strdelimit(holder, "\n", ' '), record->text, NULL);
+    g_autofree char *line = why ? weft_text_line(why, WHY_MAX) : NULL;
+    g_autofree char *holder = g_strconcat(DONE, released, line ? " " : NULL, line, NULL);
+    write_record(hook, kind, record->name, holder, record->text, NULL);
 }
 
 const char *

@@ -306,6 +306,20 @@ def test_killed_on_the_way_it_ends_there(board, point):
     fine(gpu(board, "prepare", "b-1"))
 
 
+def test_why_is_told_whatever_a_tool_says(board):
+    """Bytes that are no text, cut within a character, and what would steer an operator's terminal."""
+    fine(whole(board, "prepare", "a-1"))
+    board.tool("mstflint", "", r"printf '\377\033[2Jé%.0s' $(seq 199) >&2; exit 1")
+    assert whole(board, "release", "a-1").returncode == 1
+    why = board.quarantine()["0000:41:00.0"]
+    assert "\ufffd [2Jé" in why and why.isprintable(), why
+    entry = board.root / "var/lib/weft/quarantine/0000:41:00.0"
+    entry.write_bytes(entry.read_bytes() + b"\xff")
+    assert list(board.quarantine()) == ["0000:41:00.0"]
+    entry.write_bytes(b"\xff" * 100000)
+    assert board.quarantine() == {"0000:41:00.0": "its entry cannot be read"}
+
+
 def test_killed_between_an_adapters_drivers(board):
     """The next run gives it its driver again, and its functions."""
     fine(whole(board, "prepare", "a-1"))
