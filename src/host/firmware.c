@@ -16,12 +16,17 @@
 #define SECONDS "30" /* for a tool to answer */
 #define TIMEOUT "timeout", "-k", "5", SECONDS
 
-/* What is asked, the device's address at the end; of several programs the first that is there. Nothing that changes by itself,
- * such as a temperature, may be in the answer. */
+/* What is asked, the device's address at the end; of several programs the first that is there. Fields are what identifies the
+ * firmware, of "FIELD: VALUE" and the lines below that begin with blanks: another version of the tool tells more or less
+ * beside. Where there are none all of the answer counts. Nothing that changes by itself, such as a temperature, may be in it.
+ */
 static const struct {
-    const char *programs[3], *arguments[4];
+    const char *programs[3], *arguments[4], *fields[12];
 } tools[WEFT_FIRMWARE_KINDS] = {
-    [WEFT_FIRMWARE_ADAPTER] = { { "/usr/bin/mstflint", "/usr/bin/flint" }, { "-d", "%s", "query" } },
+    [WEFT_FIRMWARE_ADAPTER] = { { "/usr/bin/mstflint", "/usr/bin/flint" },
+                                { "-d", "%s", "query" },
+                                { "Image type", "FW Version", "Rom Info", "Device ID", "PSID", "GUIDs", "MACs", "Base GUID",
+                                  "Base MAC", "Security Attributes" } },
     [WEFT_FIRMWARE_GPU] = { { "/usr/bin/nvidia-smi" },
                             { "--query-gpu=vbios_version,inforom.img", "--format=csv,noheader", "-i", "%s" } },
 };
@@ -50,6 +55,35 @@ weft_firmware_tools(const WeftHook *hook)
     return object;
 }
 
+/* With one blank between words. */
+static void
+add_words(GString *text, const char *line)
+{
+    g_auto(GStrv) words = g_strsplit_set(line, " \t\r", -1);
+    for (guint i = 0; words[i]; i++)
+        if (*words[i])
+            g_string_append_printf(text, "%s ", words[i]);
+    g_string_append_c(text, '\n');
+}
+
+/* Those lines of the answer that say what the firmware is; "": it does not. */
+static char *
+pick_fields(WeftFirmwareKind kind, const char *answer)
+{
+    GString *text = g_string_new(NULL);
+    g_auto(GStrv) lines = g_strsplit(answer, "\n", -1);
+    gboolean kept = !*tools[kind].fields;
+    for (guint i = 0; lines[i]; i++) {
+        g_autofree char *field = g_strndup(lines[i], strcspn(lines[i], ":"));
+        if (*tools[kind].fields && *lines[i] && !g_ascii_isspace(*lines[i]))
+            kept = g_strv_contains(tools[kind].fields, g_strchomp(field));
+        if (kept && *g_strstrip(lines[i]))
+            add_words(text, lines[i]);
+    }
+    return g_string_free(text, FALSE);
+}
+
+/* Its digest. */
 static char *
 ask(const char *program, WeftFirmwareKind kind, const char *pci, GError **error)
 {
@@ -61,11 +95,15 @@ ask(const char *program, WeftFirmwareKind kind, const char *pci, GError **error)
         command[n++] = g_str_equal(tools[kind].arguments[i], "%s") ? pci : tools[kind].arguments[i];
     if (!g_spawn_sync(NULL, (char **)command, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, &output, &problem, &status, error))
         return NULL;
-    if (g_spawn_check_wait_status(status, NULL))
-        return g_compute_checksum_for_string(G_CHECKSUM_SHA256, output, -1);
+    gboolean fine = g_spawn_check_wait_status(status, NULL);
+    g_autofree char *picked = pick_fields(kind, output);
+    if (fine && *picked)
+        return g_compute_checksum_for_string(G_CHECKSUM_SHA256, picked, -1);
     g_autofree char *line = weft_text_line(problem, PROBLEM_MAX);
     weft_error_refuse(error, WEFT_ERROR_FAILED, "%s does not tell the firmware of %s: %s", program, pci,
-                      *line ? line : "it failed, or took longer than " SECONDS " s");
+                      *line  ? line
+                      : fine ? "its answer has none of the fields that are known"
+                             : "it failed, or took longer than " SECONDS " s");
     return NULL;
 }
 

@@ -32,7 +32,7 @@ class Board(Host):
         self.add(GPU)
         self.add(OTHER)
         (folder / "usr/bin").mkdir(parents=True)
-        self.tool("mstflint", "fw 16.35")
+        self.tool("mstflint", "FW Version: 16.35")
         self.tool("nvidia-smi", "vbios 94.02")
 
     def add(self, pci, kind="0x030200"):
@@ -159,7 +159,7 @@ def test_a_tool_that_cannot_tell_beforehand_is_as_none(board, who, tool):
     """As nvidia-smi is where its driver is not loaded."""
     board.tool(tool, "", "exit 9")
     fine(who(board, "prepare", "a-1"))
-    board.tool(tool, "fw 1")
+    board.tool(tool, "FW Version: 1")
     fine(who(board, "release", "a-1"))
 
 
@@ -189,12 +189,12 @@ FAILURES = {  # kind, how its step fails, what is said of it, how it is repaired
                         "cannot be reset", lambda board: board.order("mend /devices/pci0000:00/0000:41:00.1/reset")),
     "adapter resets": (whole, "0000:41:00.0", lambda board: board.order(f"fail {MLX5_FOLDER}/reset {EIO}"), "cannot be reset",
                        lambda board: board.order(f"mend {MLX5_FOLDER}/reset")),
-    "adapter's firmware": (whole, "0000:41:00.0", lambda board: board.tool("mstflint", "fw evil"), "is not what it was",
-                           lambda board: board.tool("mstflint", "fw 16.35")),
+    "adapter's firmware": (whole, "0000:41:00.0", lambda board: board.tool("mstflint", "FW Version: evil"), "is not what it was",
+                           lambda board: board.tool("mstflint", "FW Version: 16.35")),
     "adapter is mute": (whole, "0000:41:00.0", lambda board: board.tool("mstflint", "", "echo 'no answer' >&2; exit 1"), "no answer",
-                        lambda board: board.tool("mstflint", "fw 16.35")),
+                        lambda board: board.tool("mstflint", "FW Version: 16.35")),
     "adapter's tool is gone": (whole, "0000:41:00.0", lambda board: board.without_tools(), "not installed any more",
-                               lambda board: ((board.root / "usr/bin").mkdir(parents=True), board.tool("mstflint", "fw 16.35"))),
+                               lambda board: ((board.root / "usr/bin").mkdir(parents=True), board.tool("mstflint", "FW Version: 16.35"))),
     "gpu resets": (gpu, GPU, lambda board: board.order(f"fail {GPU_FOLDER}/reset {EIO}"), "cannot be reset",
                    lambda board: board.order(f"mend {GPU_FOLDER}/reset")),
     "gpu's firmware": (gpu, GPU, lambda board: board.tool("nvidia-smi", "vbios evil"), "is not what it was",
@@ -357,7 +357,7 @@ def test_killed_between_a_gpus_drivers(board, tools, broken):
 def test_functions_of_an_adapter_in_quarantine_are_nobodys(board):
     """Its firmware is theirs."""
     fine(whole(board, "prepare", "a-1"))
-    board.tool("mstflint", "fw evil")
+    board.tool("mstflint", "FW Version: evil")
     refused(whole(board, "release", "a-1"), "is not what it was")
     board.reboot()
     refused(function(board, "prepare", "b-1"), "0000:41:00.0 is in quarantine since")
@@ -398,10 +398,10 @@ def test_firmware_is_compared_for_all_ports_of_a_card(board):
     """The node that has one of them may have written what the next node gets with the other."""
     with board.running("weft-a-1"):
         fine(board.ask("prepare", "a-1", port(0)))
-        board.tool("mstflint", "fw evil")
+        board.tool("mstflint", "FW Version: evil")
         refused(board.ask("prepare", "b-1", port(1)), "the firmware of 0000:61:00.3 is not what it was before a node had 0000:61:00.0")
         assert list(board.quarantine()) == ["0000:61:00.3"]
-        board.tool("mstflint", "fw 16.36")  # an operator writes it again, a newer one, while the first node still runs
+        board.tool("mstflint", "FW Version: 16.36")  # an operator writes it again, a newer one, while the first node still runs
         fine(board.readmit("0000:61:00.3"))
         fine(board.ask("prepare", "b-1", port(1)))
     fine(board.ask("release", "a-1", port(0)))
@@ -411,7 +411,7 @@ def test_firmware_is_compared_after_the_host_lost_its_power(board):
     """Nobody released the node: the next one's start finds it."""
     fine(whole(board, "prepare", "a-1"))
     board.reboot()
-    board.tool("mstflint", "fw evil")
+    board.tool("mstflint", "FW Version: evil")
     refused(whole(board, "prepare", "b-1"), "is not what it was")
     assert list(board.quarantine()) == ["0000:41:00.0"]
     fine(board.readmit("0000:41:00.0"))
@@ -422,8 +422,42 @@ def test_firmware_that_an_operator_wrote_is_nobodys_fault(board):
     """Between nodes nothing is remembered."""
     fine(whole(board, "prepare", "a-1"))
     fine(whole(board, "release", "a-1"))
-    board.tool("mstflint", "fw 16.36")
+    board.tool("mstflint", "FW Version: 16.36")
     fine(whole(board, "prepare", "b-1"))
+
+
+FIRMWARE = """\
+Image type:            FS4
+FW Version:            20.31.1014
+FW Release Date:       30.6.2021
+Rom Info:              type=UEFI version=14.24.13 cpu=AMD64
+                       type=PXE version=3.6.403 cpu=AMD64
+Description:           UID                GuidsNumber
+Base GUID:             b83fd203001ba0f4        8
+Base MAC:              b83fd21ba0f4            8
+PSID:                  MT_0000000223
+Security Attributes:   N/A
+"""
+
+
+@pytest.mark.parametrize(("before", "after", "same"), [
+    ("Description:", "Product Version:       20.31.1014\nDescription: ", True), (":   ", ": ", True), ("30.6.2021", "30.06.2021", True),
+    ("20.31.1014", "20.31.1015", False), ("223", "224", False), ("1ba0f4        8", "1ba0f5        8", False), ("N/A", "secure-fw", False),
+    ("3.6.403", "3.6.404", False), ("14.24.13", "14.24.14", False)])
+def test_a_newer_tool_is_no_other_firmware(board, before, after, same):
+    """It may tell more, and in another way."""
+    board.tool("mstflint", FIRMWARE)
+    fine(whole(board, "prepare", "a-1"))
+    assert before in FIRMWARE
+    board.tool("mstflint", FIRMWARE.replace(before, after))
+    answer = whole(board, "release", "a-1")
+    fine(answer) if same else refused(answer, "is not what it was")
+
+
+def test_a_tool_that_names_no_firmware_has_told_nothing(board):
+    fine(whole(board, "prepare", "a-1"))
+    board.tool("mstflint", "-W- Running quick query\n")
+    refused(whole(board, "release", "a-1"), "its answer has none of the fields that are known")
 
 
 def test_others_are_nobodys_trouble(board):
