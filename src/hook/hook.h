@@ -40,6 +40,7 @@
  *       "unsafe_folders": [ { "path": "/dev/shm/weft-memory", "why": "…" } ], where no memory of nodes is put
  *       "quarantine": [ { "pci", "since": "2026-11-18T20:00:00Z", "why", "whole" } ], devices that nobody gets until they are
  *                     repaired, nor, of one that is no virtual function, what has its firmware in common with it
+ *       "volatile": "tmpfs", the file system of /var/lib/weft where a reboot empties it, or may ("overlay")
  *       "firmware_tools": { "mstflint": true, "nvidia-smi": false }, which are there to compare whole devices' firmware with
  *       "machine": { "uptime": 12345, "load": 0.4 } }
  *

@@ -198,6 +198,17 @@ weft_check_folders(json_t *checks, json_t *report)
 }
 
 void
+weft_check_volatile(json_t *checks, json_t *report)
+{
+    const char *kind = json_string_value(json_object_get(report, "volatile"));
+    if (kind)
+        weft_doctor_add(checks, "/var/lib/weft", WEFT_HEALTH_WARN, "mount a disk there, before libvirtd starts",
+                        "it is on %s, which a reboot %s: with it go the quarantine, the firmware to compare with, and which "
+                        "weftd owns this host",
+                        kind, g_str_equal(kind, "tmpfs") ? "empties" : "may empty");
+}
+
+void
 weft_check_firmware(json_t *checks, json_t *report)
 {
     g_autoptr(GString) absent = g_string_new(NULL);

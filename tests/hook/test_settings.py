@@ -103,6 +103,23 @@ def test_the_hook_reports_them(make):
     assert report["mitigations"]["mds"].endswith("SMT vulnerable") and report["core-scheduling"] == "none"
 
 
+def test_a_host_that_forgets_is_told_of(make):
+    """Which has its root in memory: what is in quarantine there is free after a reboot."""
+    host = make()
+    folder = host.root / "var/lib/weft"
+    folder.mkdir(parents=True)
+    for mounted in (False, True):
+        if mounted:
+            host.run("mount", "-t", "tmpfs", "tmpfs", folder)
+        report = json.loads(host.hook("network", "weft-probe", "start", "<hookData/>").stderr.split("\n")[1])
+        assert report["volatile"] == ("tmpfs" if mounted else None)
+    (host.root / "etc/weft").mkdir(parents=True)
+    (host.root / "etc/weft/host.yaml").write_text("pages: {}\n", encoding="utf-8")
+    checks = json.loads(host.prepare("--json").stdout)["checks"]
+    [told] = [one for one in checks if one["check"] == "/var/lib/weft"]
+    assert told["state"] == "warn" and "a reboot empties" in told["found"] and "mount a disk" in told["remedy"]
+
+
 def test_people_are_told_why(make):
     host = make()
     check(host, {"sys/kernel/mm/ksm/run": "1"})
