@@ -122,9 +122,15 @@ erase(const WeftHook *hook, const WeftTaken *taken, GError **error)
 }
 
 static gboolean
-is_noted(const WeftHook *hook, const WeftTaken *taken)
+is_adapter_noted(const WeftHook *hook, const WeftTaken *taken)
 {
-    return weft_firmware_is_noted(hook, taken->pci);
+    return weft_firmware_is_noted(hook, WEFT_FIRMWARE_ADAPTER, taken->pci);
+}
+
+static gboolean
+is_gpu_noted(const WeftHook *hook, const WeftTaken *taken)
+{
+    return weft_firmware_is_noted(hook, WEFT_FIRMWARE_GPU, taken->pci);
 }
 
 static gboolean
@@ -150,8 +156,8 @@ static const Step step_reset = { "it be reset", can_reset, reset };
 static const Step step_reset_whole = { "it be reset as a whole (flr or bus first in its reset_method)", can_reset_whole,
                                        reset_whole };
 static const Step step_erase = { "its memory be erased", always, erase };
-static const Step step_compare_adapter = { "its firmware be compared", is_noted, compare_adapter };
-static const Step step_compare_gpu = { "its firmware be compared", is_noted, compare_gpu };
+static const Step step_compare_adapter = { "its firmware be compared", is_adapter_noted, compare_adapter };
+static const Step step_compare_gpu = { "its firmware be compared", is_gpu_noted, compare_gpu };
 
 /* --- the table --- */
 

@@ -83,7 +83,15 @@ pick_fields(WeftFirmwareKind kind, const char *answer)
     return g_string_free(text, FALSE);
 }
 
-/* Its digest. */
+/* Which tool's word a note is: "mstflint ". */
+static char *
+prefix_of(WeftFirmwareKind kind)
+{
+    g_autofree char *name = g_path_get_basename(tools[kind].programs[0]);
+    return g_strconcat(name, " ", NULL);
+}
+
+/* "mstflint DIGEST" */
 static char *
 ask(const char *program, WeftFirmwareKind kind, const char *pci, GError **error)
 {
@@ -96,9 +104,10 @@ ask(const char *program, WeftFirmwareKind kind, const char *pci, GError **error)
     if (!g_spawn_sync(NULL, (char **)command, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, &output, &problem, &status, error))
         return NULL;
     gboolean fine = g_spawn_check_wait_status(status, NULL);
-    g_autofree char *picked = pick_fields(kind, output);
+    g_autofree char *picked = pick_fields(kind, output), *prefix = prefix_of(kind);
+    g_autofree char *digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, picked, -1);
     if (fine && *picked)
-        return g_compute_checksum_for_string(G_CHECKSUM_SHA256, picked, -1);
+        return g_strconcat(prefix, digest, NULL);
     g_autofree char *line = weft_text_line(problem, PROBLEM_MAX);
     weft_error_refuse(error, WEFT_ERROR_FAILED, "%s does not tell the firmware of %s: %s", program, pci,
                       *line  ? line
@@ -121,22 +130,32 @@ read_note(const WeftHook *hook, const char *pci)
     return note ? g_strchomp(note) : NULL;
 }
 
+/* Is what is remembered for the other about this one's firmware? Its own is, whatever it says; that of another function of the
+ * slot if the same tool told it. */
+static gboolean
+is_about(const WeftHook *hook, WeftFirmwareKind kind, const char *pci, const char *other)
+{
+    g_autofree char *prefix = prefix_of(kind), *note = read_note(hook, other);
+    return g_str_equal(pci, other) ||
+           (strlen(pci) == strlen(other) && weft_quarantine_is_same_slot(pci, other) && note && g_str_has_prefix(note, prefix));
+}
+
 /* Whose notes are about the firmware of this device: addresses, char *. */
 static GPtrArray *
-find_noted(const WeftHook *hook, const char *pci)
+find_noted(const WeftHook *hook, WeftFirmwareKind kind, const char *pci)
 {
     g_autofree char *folder = note_path(hook, "");
     GPtrArray *names = weft_sysfs_names(folder);
     for (guint i = names->len; i-- > 0;)
-        if (strlen(names->pdata[i]) != strlen(pci) || !weft_quarantine_is_same_slot(pci, names->pdata[i]))
+        if (!is_about(hook, kind, pci, names->pdata[i]))
             g_ptr_array_remove_index(names, i);
     return names;
 }
 
 gboolean
-weft_firmware_is_noted(const WeftHook *hook, const char *pci)
+weft_firmware_is_noted(const WeftHook *hook, WeftFirmwareKind kind, const char *pci)
 {
-    g_autoptr(GPtrArray) noted = find_noted(hook, pci);
+    g_autoptr(GPtrArray) noted = find_noted(hook, kind, pci);
     return noted->len > 0;
 }
 
@@ -147,10 +166,17 @@ weft_firmware_forget(const WeftHook *hook, const char *pci)
     g_unlink(path);
 }
 
+static const char *
+digest_in(const char *note)
+{
+    const char *space = note ? strchr(note, ' ') : NULL;
+    return space ? space + 1 : "unknown";
+}
+
 gboolean
 weft_firmware_compare(const WeftHook *hook, WeftFirmwareKind kind, const char *pci, GError **error)
 {
-    g_autoptr(GPtrArray) noted = find_noted(hook, pci);
+    g_autoptr(GPtrArray) noted = find_noted(hook, kind, pci);
     g_autofree char *program = find_tool(hook, kind);
     if (noted->len == 0)
         return TRUE;
@@ -167,7 +193,7 @@ weft_firmware_compare(const WeftHook *hook, WeftFirmwareKind kind, const char *p
             return weft_error_refuse(error, WEFT_ERROR_FAILED,
                                      "the firmware of %s is not what it was before a node had %s (%s tells; digest %.12s, now "
                                      "%.12s): write it again",
-                                     pci, (char *)noted->pdata[i], program, before ? before : "", now);
+                                     pci, (char *)noted->pdata[i], program, digest_in(before), digest_in(now));
     }
     weft_firmware_forget(hook, pci);
     return TRUE;
@@ -187,7 +213,7 @@ void
 weft_firmware_accept(const WeftHook *hook, WeftFirmwareKind kind, const char *pci)
 {
     weft_firmware_forget(hook, pci);
-    g_autoptr(GPtrArray) noted = find_noted(hook, pci);
+    g_autoptr(GPtrArray) noted = find_noted(hook, kind, pci);
     g_autofree char *program = noted->len ? find_tool(hook, kind) : NULL;
     g_autofree char *now = program ? ask(program, kind, pci, NULL) : NULL;
     for (guint i = 0; i < noted->len; i++)

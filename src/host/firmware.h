@@ -15,7 +15,7 @@ json_t *weft_firmware_tools(const WeftHook *hook);
 /* Remembers what it is now. Success also where there is no tool, or none that can tell: nothing is compared then. FALSE: it is
  * not what an earlier node was given, which nobody compared. */
 gboolean weft_firmware_note(const WeftHook *hook, WeftFirmwareKind kind, const char *pci, GError **error);
-gboolean weft_firmware_is_noted(const WeftHook *hook, const char *pci);
+gboolean weft_firmware_is_noted(const WeftHook *hook, WeftFirmwareKind kind, const char *pci);
 /* Is it what was remembered? Forgets it then. FALSE also where it cannot be told any more. */
 gboolean weft_firmware_compare(const WeftHook *hook, WeftFirmwareKind kind, const char *pci, GError **error);
 /* It is good as it is now. */

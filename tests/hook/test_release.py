@@ -407,6 +407,15 @@ def test_firmware_is_compared_for_all_ports_of_a_card(board):
     fine(board.ask("release", "a-1", port(0)))
 
 
+def test_functions_that_other_tools_know_of_are_not_compared(board):
+    """As a GPU's and the sound's beside it."""
+    sound = GPU.replace(".0", ".1")
+    board.add(sound, "0x040300")
+    board.tool("mstflint", "", "exit 1")
+    fine(board.ask("prepare", "a-1", gpus=[GPU, sound]))
+    fine(board.ask("release", "a-1", gpus=[sound, GPU]))
+
+
 def test_firmware_is_compared_after_the_host_lost_its_power(board):
     """Nobody released the node: the next one's start finds it."""
     fine(whole(board, "prepare", "a-1"))
