@@ -105,21 +105,37 @@ raise_up(int fd, struct ifreq *request)
     return ioctl(fd, SIOCSIFFLAGS, request) == 0;
 }
 
+static void
+set_option(const char *interface, const char *option, const char *value)
+{
+    char path[96];
+    snprintf(path, sizeof path, "/proc/sys/net/ipv4/conf/%.15s/%s", interface, option);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0 && write(fd, value, strlen(value)) < 0)
+        say("%s of %s cannot be set: %s", option, interface, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+}
+
 /* The others may know the address from a node that was here before: the kernel announces it when the interface comes up. */
 static void
 announce(const char *interface, int number)
 {
     static int known;
-    char path[96];
     if (number == known)
         return;
-    snprintf(path, sizeof path, "/proc/sys/net/ipv4/conf/%.15s/arp_notify", interface);
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd >= 0 && write(fd, "1", 1) < 0)
-        say("%s is not announced", interface);
-    if (fd >= 0)
-        close(fd);
+    set_option(interface, "arp_notify", "1");
     known = number;
+}
+
+/* All rails of a cluster are one broadcast domain, and the kernel answers for each of its addresses on every interface: what is
+ * sent to one rail would arrive on another. */
+static void
+keep_apart(const char *rail)
+{
+    set_option(rail, "arp_ignore", "1");   /* it answers for its own address alone */
+    set_option(rail, "arp_announce", "2"); /* … and asks in the name of that */
+    set_option(rail, "rp_filter", "2");    /* what comes by another rail than the answer takes is no forgery */
 }
 
 /* mtu 0: as it is. An address that somebody gave it already, such as cloud-init, stays. */
@@ -220,6 +236,8 @@ up_rail(const struct node *node, unsigned i)
 {
     char name[IFNAMSIZ];
     int found = node->rails[i].guid ? net_rail_name(node->rails[i].guid, name) : find_nth_infiniband(node->rails[i].rail, name);
+    if (found)
+        keep_apart(name);
     return found && bring_up(name, &node->rails[i].address, 0);
 }
 

@@ -4,7 +4,7 @@ import os
 import subprocess
 
 import pytest
-from guest import PATIENCE
+from guest import PATIENCE, Guest, Machine
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces are root's")
 
@@ -266,6 +266,12 @@ def put(path, text):
     path.write_text(text, encoding="utf-8")
 
 
+def interface_address(guid):
+    """What IPoIB has for a hardware address: a queue pair, the subnet's prefix, and the GUID."""
+    digits = f"{guid:016x}"
+    return ":".join(["80", "00", "02", "08", "fe", "80", *["00"] * 6, *(digits[i:i + 2] for i in range(0, 16, 2))])
+
+
 def adapter(root, guid, *, name="mlx5_0", port=1, state="4: ACTIVE", pkey="0x8012", interface=None):
     """A device as the kernel tells of it, and its IPoIB interface: these names are a distribution's, and mean nothing."""
     folder = root / f"sys/class/infiniband/{name}/ports/{port}"
@@ -274,8 +280,7 @@ def adapter(root, guid, *, name="mlx5_0", port=1, state="4: ACTIVE", pkey="0x801
     put(folder / "state", state + "\n")
     put(folder / "pkeys/0", pkey + "\n")
     if interface:
-        octets = ["80", "00", "02", "08", "fe", "80", *["00"] * 6, *(digits[i:i + 2] for i in range(0, 16, 2))]
-        put(root / f"sys/class/net/{interface}/address", ":".join(octets) + "\n")
+        put(root / f"sys/class/net/{interface}/address", interface_address(guid) + "\n")
 
 
 def promises(rank, rails=1, pkey=0x8012):
@@ -422,3 +427,62 @@ def test_rails_of_a_stand_in_are_reached_by_nobody(railed):
     text = roster(0, range(3), within=20, extra="ipoib 0 0 10.65.0.1\nipoib 1 0 10.65.0.2\n" + promises(0))
     session = meet(railed[0], text).end()
     assert session.status == 0 and session.output == b"port 0 active\nreached 3 addresses of 2 other nodes\n"
+
+
+# --- several rails in one broadcast domain, as all IPoIB interfaces of a cluster are ---
+
+
+class Twin:
+    """A machine with two rails, which its guest program sets up itself, each on the bridge of all."""
+
+    def __init__(self, network, root, rank):
+        self.rank = rank
+        self.machine = Machine(root)
+        self.machine.tell("umount", f"{root}/sys", f"{root}/run")  # what is there is told by files
+        for rail in range(2):
+            adapter(root, guid_of(rank, rail), name=f"mlx5_{rail}", interface=f"ib{rail}")
+        rails = "".join(f"ipoib {rail} 0x{guid_of(rank, rail):016x} 10.{65 + rail}.0.{rank + 1}/16\n" for rail in range(2))
+        put(root / "run/weft/node", node_text(rank, extra=rails))
+        self.guest = Guest("/", prefix=self.machine.enter, path="/seed/weft/guest").sync()
+        for name, address in (("eth0", f"02:00:00:00:00:{rank:02x}"), ("ib0", self.mac(0)), ("ib1", self.mac(1))):
+            network.plug(self.machine, name, address, f"{name}-{rank}")
+
+    def mac(self, rail):
+        return f"02:00:00:00:{rail + 1:02x}:{self.rank:02x}"
+
+    def close(self):
+        self.guest.stop()
+        self.machine.close()
+
+
+class Fabric(Network):
+    """What comes to the bridge last is asked first."""
+
+    def plug(self, machine, name, address, far):
+        machine.tell("ip", "link", "add", name, "address", address, "type", "veth", "peer", "name", far, "netns", str(self.hub.pid))
+        self.run(self.hub, "ip", "link", "set", far, "master", "hub", "up")
+
+
+@pytest.fixture
+def twins(tmp_path):
+    fabric = Fabric()
+    twins = [Twin(fabric, tmp_path / f"twin{rank}", rank) for rank in range(2)]
+    yield twins
+    for twin in twins:
+        twin.close()
+    fabric.close()
+
+
+@needs_root
+def test_rails_of_one_broadcast_domain_answer_for_themselves(twins):
+    """Otherwise any of them answers for all, and what is sent to one arrives on another: the kernel doubts that after 5 s only."""
+    for twin in twins:
+        session = twin.guest.open("resume").send(b"within 20\n").eof().end()
+        assert session.status == 0, session.output
+    sessions = [meet(twin.guest, promised(twin.rank, range(2), rails=2, within=4)) for twin in twins]
+    for session in sessions:
+        assert session.end().status == 0, session.output
+        assert session.output == b"port 0 active\nport 1 active\nreached 3 addresses of 1 other nodes\n"
+    known = twins[1].machine.tell("ip", "neigh")
+    for rail in range(2):
+        assert f"10.{65 + rail}.0.1 dev ib{rail} lladdr {twins[0].mac(rail)}" in known, known
