@@ -47,7 +47,7 @@ typedef struct WeftNode {
     char *reason;            /* in weft's own words; NULL: none */
     char *detail;            /* the driver's words, for operators only; NULL: none */
     guint64 met;             /* the generation of the cluster's members that it has met; 0: none */
-    char *unverified;        /* what it was not asked to prove when it became ready, and why; NULL: nothing */
+    char *unverified;        /* what it did not prove when it became ready, and why; NULL: nothing */
     char *boot;              /* of its guest, that was ready; NULL: none was yet, or it does not tell */
     gboolean cold;           /* it boots for itself, since being forked failed */
     char *template;          /* it is forked from, and is told then who it is: id; NULL: it boots */
