@@ -69,6 +69,8 @@ WeftDevice *weft_device_new(guint rail, const char *hca, int vf);
 void weft_device_free(WeftDevice *device);
 /* The GUID of its port, as the node sees it; 0: not known. */
 guint64 weft_device_port(const WeftDevice *device, const WeftHost *host);
+/* guint64, that of each of its devices. host NULL: those of whole adapters are not known. */
+GArray *weft_node_ports(const WeftNode *node, const WeftHost *host);
 
 WeftNode *weft_node_from_json(json_t *json, GError **error);
 json_t *weft_node_to_json(const WeftNode *node);
