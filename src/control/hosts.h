@@ -24,6 +24,7 @@ typedef struct WeftWatch {
     gboolean disrupting;
     gboolean evicting;
     gboolean described;        /* its hardware is known */
+    char *barred;              /* why nothing goes there, for people: its URI is one that is not taken any more; NULL: it may */
     WeftHostState state;       /* as its status record says */
     gboolean unwritten;        /* … or should say: it could not be written */
     gint64 since;              /* of the state */
