@@ -32,6 +32,19 @@ weft_text_quote(const char *text)
     return g_strdup_printf("\"%s\"", clip);
 }
 
+char *
+weft_text_line(const char *text, gsize max)
+{
+    g_autofree char *valid = g_utf8_make_valid(text, -1);
+    GString *line = g_string_new(NULL);
+    const char *p = valid;
+    for (gsize chars = 0; *p && chars < max; p = g_utf8_next_char(p), chars++) {
+        gunichar c = g_utf8_get_char(p);
+        g_string_append_unichar(line, g_unichar_iscntrl(c) ? ' ' : c);
+    }
+    return g_strchomp(g_string_free(line, FALSE));
+}
+
 /* Levenshtein's distance, one row at a time. */
 static guint
 distance(const char *a, gsize a_length, const char *b, gsize b_length)

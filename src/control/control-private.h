@@ -295,8 +295,8 @@ char *weft_subnets_why_not_wire(const WeftSubnets *subnets, const char *fabric, 
 void weft_subnets_doubt_store(WeftSubnets *subnets, WeftTxn *txn);
 /* Partitions may be changed, perhaps: what is in them now is looked at, if the store is in doubt. */
 void weft_subnets_take_stock(WeftSubnets *subnets);
-/* May a node of the cluster be on a host that the store is too old to know? */
-gboolean weft_subnets_may_hide(const WeftSubnets *subnets, const char *cluster_id);
+/* May a node of the cluster, which is on this fabric as far as is known, be on a host that the store is too old to know? */
+gboolean weft_subnets_may_hide(const WeftSubnets *subnets, const char *cluster_id, const char *fabric);
 /* An operator says that ports of no host in a partition are to go; key: WEFT_RELEASE_PREFIX, fabric and name. */
 void weft_subnets_release_asked(WeftSubnets *subnets, const char *key);
 /* Reads back what its members' ports hold, and changes nothing. deed: VERIFY. There is one member at least. */

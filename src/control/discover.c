@@ -176,11 +176,27 @@ weft_discover_quarantine(json_t *report, const char *pci)
     return NULL;
 }
 
+/* Itself, or another function of its slot, which has the same firmware: "0000:41:00.0" and "0000:41:00.1". */
+static gboolean
+is_kept_away(json_t *report, const char *pci)
+{
+    json_t *item;
+    gsize i;
+    const char *function = pci ? strrchr(pci, '.') : NULL;
+    json_array_foreach (json_object_get(report, "quarantine"), i, item) {
+        const char *other = json_string_value(json_object_get(item, "pci"));
+        if (function && other && json_is_true(json_object_get(item, "whole")) &&
+            strncmp(pci, other, (gsize)(function + 1 - pci)) == 0)
+            return TRUE;
+    }
+    return weft_discover_quarantine(report, pci) != NULL;
+}
+
 /* An adapter of which all is in quarantine has no functions either. */
 static WeftHca *
 usable_hca(const WeftHca *hca, json_t *report)
 {
-    if (weft_discover_quarantine(report, hca->pci))
+    if (is_kept_away(report, hca->pci))
         return NULL;
     WeftHca *copy = hca_copy(hca);
     for (guint vf = 0; vf < copy->vf_pci->len; vf++) {
@@ -205,7 +221,7 @@ weft_discover_usable(const WeftInventory *inventory)
     }
     for (guint i = 0; i < found->gpus->len; i++) {
         const WeftGpu *gpu = found->gpus->pdata[i];
-        if (weft_discover_quarantine(inventory->hook, gpu->name))
+        if (is_kept_away(inventory->hook, gpu->name))
             continue;
         WeftGpu *copy = g_new0(WeftGpu, 1);
         copy->name = g_strdup(gpu->name);

@@ -251,6 +251,7 @@ check_hcas(const Patient *patient)
     }
     weft_check_unclean(patient->checks, patient->inventory->hook);
     weft_check_folders(patient->checks, patient->inventory->hook);
+    weft_check_volatile(patient->checks, patient->inventory->hook);
     weft_check_firmware(patient->checks, patient->inventory->hook);
     weft_check_quarantine(patient->checks, patient->inventory->hook);
 }

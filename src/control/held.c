@@ -578,7 +578,8 @@ drop_absent(GPtrArray *adoptions, Errand *errand, WeftTxn *txn, GError **error)
         g_autoptr(WeftNode) node = weft_record_node(record, error);
         if (!node)
             return FALSE;
-        if (node->target || !g_hash_table_contains(host->absent, node->id) || !weft_hosts_may_miss(control->hosts, node->id))
+        if (node->target || !g_hash_table_contains(host->absent, node->id) ||
+            !weft_hosts_may_miss(control->hosts, node->host, node->id))
             continue;
         Adoption *adoption = get_adoption(adoptions, errand, txn, node->cluster, NULL, error);
         if (!adoption)
@@ -596,7 +597,7 @@ drop_namesake(Adoption *adoption, const WeftNode *other, GError **error)
     const WeftControl *control = adoption->control;
     g_autoptr(WeftRecord) record = weft_store_get(control->store, WEFT_KIND_NODE, other->id, NULL);
     gboolean lost = weft_hosts_seen(control->hosts, other->host) == WEFT_SEEN_LOST &&
-                    weft_hosts_may_miss(control->hosts, other->id) && !weft_control_is_calling(control, other);
+                    weft_hosts_may_miss(control->hosts, other->host, other->id) && !weft_control_is_calling(control, other);
     if (!record || other->target || !(lost || weft_hosts_lack(control->hosts, other->host, other->id)))
         return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
                                  "rank %u of cluster %s is node %s by now, which may be on host %s; adopt this one when that "

@@ -1,5 +1,6 @@
 #include "clock.h"
 #include "errors.h"
+#include "host-uri.h"
 #include "hosts.h"
 
 void
@@ -21,6 +22,7 @@ weft_watch_free(gpointer data)
     weft_inventory_free(host->inventory);
     weft_rest_clear(&host->inspection);
     g_free(host->excuse);
+    g_free(host->barred);
     g_free(host->name);
     g_free(host);
 }
@@ -83,6 +85,19 @@ add_host(WeftHosts *hosts, const char *name)
     return host;
 }
 
+/* What it was described with was taken then. */
+static char *
+why_barred(const WeftHost *description)
+{
+    g_autoptr(GError) unfit = NULL;
+    if (weft_host_uri_check(description->uri, &unfit))
+        return NULL;
+    const char *name = description->name;
+    return g_strdup_printf("its URI is not taken any more, and nothing is asked of it: %s; describe it with another one: weft "
+                           "drain %s --evict gives its nodes up, weft host rm %s removes it, weft host add adds it again",
+                           unfit->message, name, name);
+}
+
 static void
 describe(WeftHosts *hosts, WeftHost *description, gint64 revision)
 {
@@ -95,6 +110,8 @@ describe(WeftHosts *hosts, WeftHost *description, gint64 revision)
     host->disrupting = description->disrupting;
     host->evicting = description->evicting;
     host->described = description->cores->len > 0;
+    g_free(host->barred);
+    host->barred = why_barred(description);
     weft_fleet_put_host(hosts->control->fleet, description);
     if (host->inventory)
         weft_watch_tell_devices(host);

@@ -270,7 +270,7 @@ weft_hosts_lack(const WeftHosts *hosts, const char *name, const char *node_id)
 {
     const WeftWatch *host = weft_hosts_find(hosts, name);
     return host && host->known && host->answered && !host->passive && g_hash_table_contains(host->absent, node_id) &&
-           weft_hosts_may_miss(hosts, node_id);
+           weft_hosts_may_miss(hosts, name, node_id);
 }
 
 /* --- whose ports a store that is older may not know to be in use --- */
@@ -329,12 +329,13 @@ weft_hosts_runs(const WeftHosts *hosts, const char *name, const char *node_id)
 }
 
 gboolean
-weft_hosts_may_miss(const WeftHosts *hosts, const char *node_id)
+weft_hosts_may_miss(const WeftHosts *hosts, const char *name, const char *node_id)
 {
     if (hosts->unlooked > 0 || g_hash_table_contains(hosts->held, node_id))
         return FALSE;
     g_autofree char *cluster = g_strndup(node_id, strcspn(node_id, "-"));
-    return !weft_subnets_may_hide(hosts->control->subnets, cluster);
+    const WeftHost *host = weft_fleet_host(hosts->control->fleet, name);
+    return !weft_subnets_may_hide(hosts->control->subnets, cluster, host ? host->fabric : NULL);
 }
 
 WeftSeen
@@ -345,7 +346,7 @@ weft_hosts_seen_of(const WeftHosts *hosts, const WeftNode *node)
     if (node->phase == WEFT_NODE_LOST && seen != WEFT_SEEN_UP)
         seen = WEFT_SEEN_LOST;            /* it was given up, whatever else its host is held for */
     if (seen == WEFT_SEEN_LOST || starts) /* perhaps it was moved or started since: then it is adopted, not replaced */
-        return weft_hosts_may_miss(hosts, node->id) ? seen : WEFT_SEEN_HELD;
+        return weft_hosts_may_miss(hosts, node->host, node->id) ? seen : WEFT_SEEN_HELD;
     return seen;
 }
 

@@ -217,7 +217,7 @@ report_gone(WeftWatch *host, const GPtrArray *nodes, GHashTable *suspects)
         const WeftNode *node = nodes->pdata[i];
         if (!is_confirmed(host, suspects, g_strdup(node->id)))
             continue;
-        if (!weft_hosts_may_miss(host->control->hosts, node->id)) {
+        if (!weft_hosts_may_miss(host->control->hosts, node->host, node->id)) {
             host->gone_waits = TRUE;
             continue;
         }

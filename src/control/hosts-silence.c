@@ -70,6 +70,7 @@ weft_watch_look_failed(WeftWatch *host, const char *excuse)
     if (first) {
         host->silent_since = g_get_monotonic_time();
         host->unanswered = host->unanswered ? host->unanswered : host->looked;
+        g_free(host->excuse);
         host->excuse = g_strdup(excuse);
     }
     if (host->state == WEFT_HOST_LOST || (!first && !host->unwritten))

@@ -348,6 +348,19 @@ weft_watch_recheck(WeftWatch *host, gint64 delay)
         host->recheck = g_timeout_add((guint)MAX(delay / 1000, 10), recheck, host);
 }
 
+/* What runs there is not known, and is left as it is: an operator may give it up. */
+static void
+host_barred(WeftWatch *host)
+{
+    if (!host->unwritten && g_strcmp0(host->excuse, host->barred) == 0)
+        return;
+    g_autoptr(GPtrArray) nodes = weft_watch_nodes(host);
+    g_free(host->excuse);
+    host->excuse = g_strdup(host->barred);
+    weft_watch_set_held(host, host->barred);
+    weft_watch_wake_clusters(host, nodes, TRUE);
+}
+
 static void
 host_silent(WeftWatch *host, const char *reason)
 {
@@ -356,6 +369,10 @@ host_silent(WeftWatch *host, const char *reason)
     weft_watch_update_open(host);
     weft_watch_heard(host);
     weft_watch_looked_at(host);
+    if (host->barred && !host->evicting && host->state != WEFT_HOST_LOST) {
+        host_barred(host);
+        return;
+    }
     weft_watch_look_failed(host, reason);
     if (host->state == WEFT_HOST_LOST && !host->unwritten)
         return;

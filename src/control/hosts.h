@@ -24,6 +24,7 @@ typedef struct WeftWatch {
     gboolean disrupting;
     gboolean evicting;
     gboolean described;        /* its hardware is known */
+    char *barred;              /* why nothing goes there, for people: its URI is one that is not taken any more; NULL: it may */
     WeftHostState state;       /* as its status record says */
     gboolean unwritten;        /* … or should say: it could not be written */
     gint64 since;              /* of the state */
@@ -124,8 +125,8 @@ void weft_watch_forgive_held(WeftWatch *host);
 void weft_watch_pin_clusters(WeftWatch *host, const GPtrArray *nodes);
 /* It was looked at, for the first time perhaps. */
 void weft_watch_looked_at(WeftWatch *host);
-/* May its node be given up, or could it be on a host that is held or was not looked at yet? */
-gboolean weft_hosts_may_miss(const WeftHosts *hosts, const char *node_id);
+/* May the host's node be given up, or could it be on one that is held or was not looked at yet? */
+gboolean weft_hosts_may_miss(const WeftHosts *hosts, const char *name, const char *node_id);
 /* A step that changes a host waits until that was looked at, and is refused where it is held. This is the last of the gates:
  * whoever submits jobs knows before that there is no point in it. */
 WeftJobVerdict weft_hosts_guard(WeftJob *job, gpointer hosts, GError **error);

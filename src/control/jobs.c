@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "errors.h"
 #include "failpoint.h"
+#include "host-uri.h"
 #include "job-queue.h"
 #include "wakeup.h"
 #include "watchdog.h"
@@ -242,6 +243,21 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
     weft_failpoint_edge(weft_step_words[job->step], "after");
 }
 
+/* A URI that was taken once, before weftd knew better, may name a program: nothing goes there, whoever asks. */
+static gboolean
+may_reach(const char *uri, GError **error)
+{
+    g_autoptr(GError) unfit = NULL;
+    return !uri || weft_host_uri_check(uri, &unfit) ||
+           weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "its URI is not taken any more: %s", unfit->message);
+}
+
+static gboolean
+may_go(WeftJob *job)
+{
+    return may_reach(job->uri, &job->error) && may_reach(job->to_uri, &job->error);
+}
+
 static gboolean
 claim_one(WeftHypervisor *hv, WeftJob *job, const char *name, const char *uri)
 {
@@ -301,7 +317,7 @@ run(gpointer data, gpointer user_data)
         ; /* it was refused */
     } else if (g_cancellable_is_cancelled(job->cancellable)) {
         g_set_error(&job->error, WEFT_ERROR, WEFT_ERROR_TIMEOUT, "cancelled");
-    } else {
+    } else if (may_go(job)) {
         __atomic_store_n(&job->alive, g_get_monotonic_time(), __ATOMIC_RELAXED);
         if ((!job->prepare || job->prepare(job, &job->error)) && claim_hosts(jobs->hv, job))
             call_driver(jobs->hv, job);

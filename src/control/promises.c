@@ -120,6 +120,8 @@ weft_promises_missing(const WeftPromised *promised, const char *output, gboolean
     gboolean manager = FALSE;
     if (promises->len == 0 || (says_nothing(lines) && !well))
         return NULL;
+    if (says_nothing(lines) && promised->saved)
+        return NULL;
     if (says_nothing(lines))
         return tell_older(promised, promises, ret_detail);
     for (guint i = 0; i < promises->len; i++) {
@@ -142,16 +144,27 @@ weft_promises_missing(const WeftPromised *promised, const char *output, gboolean
     return g_strdup_printf("it does not have the ports that it was promised: %s", words->str);
 }
 
+static const char *
+why_unverified(const WeftPromised *promised, const char *output)
+{
+    g_auto(GStrv) lines = g_strsplit(output ? output : "", "\n", -1);
+    if (promised->host->verify != WEFT_VERIFY_FABRIC)
+        return "its host's adapters are declared as stand-ins, and it has reached the others on the Ethernet only";
+    return says_nothing(lines)
+               ? "its guest program is older than weft and does not tell whether its ports work; a node that is "
+                 "created again has the newer one"
+               : NULL;
+}
+
 char *
-weft_promises_unverified(const WeftPromised *promised)
+weft_promises_unverified(const WeftPromised *promised, const char *output)
 {
     const WeftNode *node = promised->node;
-    if (!promised->host || promised->host->verify == WEFT_VERIFY_FABRIC || node->devices->len == 0)
+    const char *why = promised->host && node->devices->len > 0 ? why_unverified(promised, output) : NULL;
+    if (!why)
         return NULL;
     g_autoptr(GString) rails = g_string_new(NULL);
     for (guint i = 0; i < node->devices->len; i++)
         g_string_append_printf(rails, "%s%u", i ? ", " : "", ((const WeftDevice *)node->devices->pdata[i])->rail);
-    return g_strdup_printf("rail%s %s: its host's adapters are declared as stand-ins, and it has reached the others on the "
-                           "Ethernet only",
-                           node->devices->len > 1 ? "s" : "", rails->str);
+    return g_strdup_printf("rail%s %s: %s", node->devices->len > 1 ? "s" : "", rails->str, why);
 }

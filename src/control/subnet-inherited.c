@@ -54,8 +54,15 @@ weft_subnet_inherited_port(const WeftSubnet *subnet, const char *name)
                      : NULL;
 }
 
+/* A fabric without a named manager never answers, and takes no nodes: whoever is on another one is not there. */
+static gboolean
+is_asked(const WeftSubnet *subnet, const char *fabric)
+{
+    return subnet->driver->ops->management != WEFT_FABRIC_UNNAMED || !fabric || g_str_equal(subnet->fabric->name, fabric);
+}
+
 gboolean
-weft_subnets_may_hide(const WeftSubnets *subnets, const char *cluster_id)
+weft_subnets_may_hide(const WeftSubnets *subnets, const char *cluster_id, const char *fabric)
 {
     g_autofree char *name = subnets->aged ? weft_partition_name(cluster_id) : NULL;
     GHashTableIter iter;
@@ -63,7 +70,7 @@ weft_subnets_may_hide(const WeftSubnets *subnets, const char *cluster_id)
     g_hash_table_iter_init(&iter, subnets->by_name);
     while (name && g_hash_table_iter_next(&iter, NULL, &value)) {
         const WeftSubnet *subnet = value;
-        if (!subnet->counted || g_hash_table_contains(subnet->inherited, name))
+        if (is_asked(subnet, fabric) && (!subnet->counted || g_hash_table_contains(subnet->inherited, name)))
             return TRUE;
     }
     return FALSE;

@@ -159,7 +159,8 @@ weft_work_become(WeftWork *work, WeftNodeWork *item)
         return;
     }
     g_autoptr(GArray) shared = weft_work_shared_keys(work);
-    WeftSeedSpec spec = { item->node, work->cluster, work->status->pkey, keys, options->guest, shared };
+    g_autoptr(GArray) ports = weft_node_ports(item->node, weft_fleet_host(work->control->fleet, item->node->host));
+    WeftSeedSpec spec = { item->node, ports, work->cluster, work->status->pkey, keys, options->guest, shared };
     weft_random_bytes(random, sizeof random);
     const WeftTemplate *template = weft_templates_find(work->control->templates, item->node->template);
     g_autofree char *input = weft_seed_become(&spec, template ? template->source : NULL, random);

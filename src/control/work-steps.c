@@ -218,6 +218,7 @@ weft_work_tell_preparing(const WeftWork *work, char **ret_text, char **ret_detai
 /* What a seed is made of, apart from the records that live on the main thread. */
 typedef struct Birth {
     WeftNode *node;
+    GArray *ports;
     WeftCluster *cluster;
     guint pkey;
     const WeftControlOptions *options;
@@ -229,6 +230,7 @@ birth_free(gpointer data)
 {
     Birth *birth = data;
     weft_node_free(birth->node);
+    g_array_unref(birth->ports);
     weft_cluster_free(birth->cluster);
     g_array_unref(birth->shared);
     g_free(birth);
@@ -247,7 +249,7 @@ make_seed(WeftJob *job, GError **error)
         job->seed = weft_seed_make_blank(birth->node, options->guest, error);
         return job->seed != NULL;
     }
-    WeftSeedSpec spec = { birth->node, birth->cluster, birth->pkey, keys, options->guest, birth->shared };
+    WeftSeedSpec spec = { birth->node, birth->ports, birth->cluster, birth->pkey, keys, options->guest, birth->shared };
     job->seed = weft_seed_make(&spec, error);
     return job->seed != NULL;
 }
@@ -263,8 +265,9 @@ weft_work_shared_keys(const WeftWork *work)
 static Birth *
 birth_new(const WeftWork *work, const WeftNode *node)
 {
-    Birth birth = { weft_node_copy(node), weft_cluster_copy(work->cluster), work->status->pkey, &work->control->options,
-                    weft_work_shared_keys(work) };
+    const WeftHost *host = weft_fleet_host(work->control->fleet, node->host);
+    Birth birth = { weft_node_copy(node), weft_node_ports(node, host), weft_cluster_copy(work->cluster),
+                    work->status->pkey,   &work->control->options,     weft_work_shared_keys(work) };
     return g_memdup2(&birth, sizeof birth);
 }
 

@@ -4,6 +4,7 @@
 
 #include "errors.h"
 #include "protocol.h"
+#include "roster.h"
 #include "size.h"
 
 #define BYTES_PER_MICROSECOND 500 /* memory is pinned, and copied where it was shared, at least that fast */
@@ -213,8 +214,10 @@ ask_guest(Still *still, WeftNodeWork *item)
 {
     gint64 deadline = still->work->control->options.still_deadline, seconds = deadline / G_USEC_PER_SEC;
     gboolean needed = !still->back && !still->disrupt && weft_work_needs_still(item->node);
-    g_autofree char *input =
-        g_strdup_printf("within %" G_GINT64_FORMAT "\n%s", MAX(seconds - seconds / 4, 1), needed ? "hooks needed\n" : "");
+    const WeftHost *host = weft_fleet_host(still->work->control->fleet, item->node->host);
+    g_autofree char *rails = still->back ? weft_roster_rails(item->node, host) : g_strdup("");
+    g_autofree char *input = g_strdup_printf("within %" G_GINT64_FORMAT "\n%s%s", MAX(seconds - seconds / 4, 1),
+                                             needed ? "hooks needed\n" : "", rails);
     WeftWorkAsk ask = { still->back ? "resume" : "quiesce", input, deadline, still->back ? resumed : quiesced };
     still->deadline = deadline;
     weft_work_ask(still->work, item, &ask);

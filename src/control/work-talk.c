@@ -186,23 +186,31 @@ head_for(const WeftWork *work, const WeftNode *self)
     return weft_roster_head(work->status->generation, self->rank, (guint)MAX(seconds - seconds / 4, 1), promises);
 }
 
+/* The guest program of one that goes on from saved memory is the one that was saved: no other start gives it a newer one.
+ * Clones go on so as well, but have no devices of their hosts. */
+static gboolean
+is_saved(const WeftWork *work, const WeftNode *node)
+{
+    return node->boot || weft_work_saved_node(work, node);
+}
+
 static WeftPromised
 promised_to(const WeftWork *work, const WeftNode *node, const char *manager)
 {
-    return (WeftPromised){ node, weft_fleet_host(work->control->fleet, node->host), work->status->pkey, manager };
+    return (WeftPromised){ node, weft_fleet_host(work->control->fleet, node->host), work->status->pkey, manager,
+                           is_saved(work, node) };
 }
 
 static void
-met(WeftWork *work, WeftNodeWork *item, guint64 generation)
+met(WeftWork *work, WeftNodeWork *item, const WeftPromised *promised, const char *output, guint64 generation)
 {
     WeftNode *node = item->node;
     weft_work_set_phase(work, item, WEFT_NODE_READY, NULL, NULL);
     g_clear_pointer(&node->reason, g_free);
     g_clear_pointer(&node->detail, g_free);
     node->met = generation;
-    WeftPromised promised = promised_to(work, node, NULL);
     g_free(node->unverified);
-    node->unverified = weft_promises_unverified(&promised);
+    node->unverified = weft_promises_unverified(promised, output);
     const char *boot = weft_links_boot(work->control->links, node->id);
     g_free(node->boot);
     node->boot = g_strdup(boot ? boot : WEFT_BOOT_UNTOLD);
@@ -359,7 +367,7 @@ answered(int fd, const char *output, const GError *error, gpointer data)
         else if (error)
             meeting_failed(work, item, talk, output, error);
         else
-            met(work, item, talk->generation);
+            met(work, item, &promised, output, talk->generation);
     }
 }
 

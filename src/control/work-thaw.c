@@ -6,6 +6,7 @@
  * others. */
 #include "clock.h"
 #include "errors.h"
+#include "roster.h"
 #include "work.h"
 
 #include <string.h>
@@ -285,7 +286,9 @@ goes_on(const WeftTalk *talk, const char *output, const GError *error)
 static void
 ask_to_go_on(WeftWork *work, WeftNodeWork *item)
 {
-    g_autofree char *input = g_strdup_printf("node %s\n", item->node->id);
+    const WeftHost *host = weft_fleet_host(work->control->fleet, item->node->host);
+    g_autofree char *rails = weft_roster_rails(item->node, host);
+    g_autofree char *input = g_strdup_printf("node %s\n%s", item->node->id, rails);
     weft_work_ask(work, item, &(WeftWorkAsk){ "resume", input, work->control->options.await_deadline, goes_on });
 }
 

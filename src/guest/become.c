@@ -167,6 +167,7 @@ forget(const struct node *before)
 {
     file_remove(HOSTFILE);
     file_remove(GENERATION);
+    file_remove(RAIL_PORTS);
     users_forget(before);
     if (!root_is_node())
         return;

@@ -78,8 +78,8 @@ is_device(const char *path, uint64_t guid, char *ret_port)
 static int
 has_interface(struct promise *promise, const struct member *self)
 {
-    return server_options()->alone ||
-           (net_rail_name(promise->guid, promise->interface) && self && net_is_own(self->addresses[promise->rail + 1]));
+    return server_options()->alone || (net_rail_name(promise->guid, promise->interface) && self &&
+                                       net_has_address(promise->interface, self->addresses[promise->rail + 1]));
 }
 
 /* 0: it is not as it should be. */
@@ -103,10 +103,25 @@ examine(struct promise *promise, const struct member *self, struct text *said)
     return state == ACTIVE && pkey == promise->pkey && interface;
 }
 
+/* After a move and a boot the node knows of its whole adapters what its seed says, which was so on another host. */
+static void
+learn(const struct roster *roster)
+{
+    struct text ports = { 0 };
+    const struct node *node = server_options()->node;
+    for (unsigned i = 0; i < roster->n_promises; i++)
+        text_add(&ports, "%u 0x%016llx\n", roster->promises[i].rail, (unsigned long long)roster->promises[i].guid);
+    net_learn_ports(&ports);
+    text_free(&ports);
+    if (roster->n_promises > 0 && root_is_node() && !net_is_up(node))
+        net_up_rails(node, 0, 0);
+}
+
 int
 fabric_await(struct roster *roster, int64_t end, struct text *said)
 {
     const struct member *self = roster_self(roster);
+    learn(roster);
     for (;;) {
         struct text ports = { 0 };
         int well = 1;

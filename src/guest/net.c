@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <net/if_arp.h>
@@ -74,7 +75,7 @@ find(Match match, const void *wanted, char ret_name[IFNAMSIZ])
     return found;
 }
 
-/* Where an older weftd did not tell the GUIDs of whole adapters, the rails are their interfaces in the kernel's order. */
+/* Where weftd does not know the GUID of a whole adapter's port, the rails are the interfaces in the kernel's order. */
 static int
 find_nth_infiniband(unsigned nth, char ret_name[IFNAMSIZ])
 {
@@ -105,21 +106,37 @@ raise_up(int fd, struct ifreq *request)
     return ioctl(fd, SIOCSIFFLAGS, request) == 0;
 }
 
+static void
+set_option(const char *interface, const char *option, const char *value)
+{
+    char path[96];
+    snprintf(path, sizeof path, "/proc/sys/net/ipv4/conf/%.15s/%s", interface, option);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0 && write(fd, value, strlen(value)) < 0)
+        say("%s of %s cannot be set: %s", option, interface, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+}
+
 /* The others may know the address from a node that was here before: the kernel announces it when the interface comes up. */
 static void
 announce(const char *interface, int number)
 {
     static int known;
-    char path[96];
     if (number == known)
         return;
-    snprintf(path, sizeof path, "/proc/sys/net/ipv4/conf/%.15s/arp_notify", interface);
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd >= 0 && write(fd, "1", 1) < 0)
-        say("%s is not announced", interface);
-    if (fd >= 0)
-        close(fd);
+    set_option(interface, "arp_notify", "1");
     known = number;
+}
+
+/* All rails of a cluster are one broadcast domain, and the kernel answers for each of its addresses on every interface: what is
+ * sent to one rail would arrive on another. */
+static void
+keep_apart(const char *rail)
+{
+    set_option(rail, "arp_ignore", "1");   /* it answers for its own address alone */
+    set_option(rail, "arp_announce", "2"); /* … and asks in the name of that */
+    set_option(rail, "rp_filter", "2");    /* what comes by another rail than the answer takes is no forgery */
 }
 
 /* mtu 0: as it is. An address that somebody gave it already, such as cloud-init, stays. */
@@ -215,11 +232,37 @@ knows_ipoib(void)
     return known;
 }
 
+void
+net_learn_ports(const struct text *ports)
+{
+    if (ports->length > 0)
+        file_write_text(RAIL_PORTS, ports, 0644);
+}
+
+/* What the seed says may have been so on another host. */
+static uint64_t
+rail_guid(const struct node *node, unsigned i)
+{
+    char *text = file_read(RAIL_PORTS, NULL), *rest = text;
+    uint64_t guid = node->rails[i].guid;
+    for (char *line; (line = next_line(&rest));) {
+        unsigned rail;
+        unsigned long long told;
+        if (sscanf(line, "%u %llx", &rail, &told) == 2 && rail == node->rails[i].rail)
+            guid = told;
+    }
+    free(text);
+    return guid;
+}
+
 static int
 up_rail(const struct node *node, unsigned i)
 {
     char name[IFNAMSIZ];
-    int found = node->rails[i].guid ? net_rail_name(node->rails[i].guid, name) : find_nth_infiniband(node->rails[i].rail, name);
+    uint64_t guid = rail_guid(node, i);
+    int found = guid ? net_rail_name(guid, name) : find_nth_infiniband(node->rails[i].rail, name);
+    if (found)
+        keep_apart(name);
     return found && bring_up(name, &node->rails[i].address, 0);
 }
 
@@ -266,7 +309,7 @@ net_up_rails(const struct node *node, unsigned awaited, int64_t end)
     for (unsigned i = 0; i < node->n_rails; i++)
         if (awaited & ~up & 1u << i)
             say("rail %u: there is no IPoIB interface with port GUID 0x%016llx", node->rails[i].rail,
-                (unsigned long long)node->rails[i].guid);
+                (unsigned long long)rail_guid(node, i));
     return (up & awaited) == awaited;
 }
 
@@ -312,6 +355,20 @@ net_is_own(struct in_addr ip)
     int own = ip.s_addr && bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
     close(fd);
     return own;
+}
+
+int
+net_has_address(const char *interface, struct in_addr ip)
+{
+    struct ifaddrs *all = NULL;
+    int found = 0;
+    if (getifaddrs(&all) < 0)
+        return 0;
+    for (const struct ifaddrs *one = all; one && !found; one = one->ifa_next)
+        found = one->ifa_addr && one->ifa_addr->sa_family == AF_INET && strcmp(one->ifa_name, interface) == 0 &&
+                ((const struct sockaddr_in *)one->ifa_addr)->sin_addr.s_addr == ip.s_addr;
+    freeifaddrs(all);
+    return found;
 }
 
 int

@@ -15,6 +15,7 @@ struct wish {
     int64_t end;
     int needed; /* hooks */
     char *id;   /* of the node that it goes on as; NULL: as it was */
+    struct text ports;
 };
 
 static int
@@ -24,13 +25,15 @@ read_wish(struct wish *ret_wish)
     unsigned long seconds = WEFT_QUIESCE_SECONDS;
     *ret_wish = (struct wish){ 0 };
     for (char *line; (line = next_line(&rest));) {
-        const char *key = next_word(&line), *value = next_word(&line);
+        const char *key = next_word(&line), *value = next_word(&line), *guid = next_word(&line);
         if (key && value && strcmp(key, "within") == 0)
             seconds = strtoul(value, NULL, 10);
         if (key && value && strcmp(key, "hooks") == 0)
             ret_wish->needed = strcmp(value, "needed") == 0;
         if (key && value && strcmp(key, "node") == 0 && !ret_wish->id)
             ret_wish->id = strdup(value);
+        if (key && guid && strcmp(key, "rail") == 0)
+            text_add(&ret_wish->ports, "%s %s\n", value, guid);
     }
     free(text);
     ret_wish->end = now() + (int64_t)seconds * 1000;
@@ -112,6 +115,7 @@ restore_devices(const struct wish *wish)
     int64_t left = (wish->end - now()) / 1000;
     if (!root_is_node() || !node)
         return 1;
+    net_learn_ports(&wish->ports);
     lock_await(SETUP_LOCK, left < 1 ? 1 : (unsigned)left);
     if (devices_bring_back(node, left < DEVICE_SECONDS ? (int)left : DEVICE_SECONDS))
         return 1;

@@ -35,10 +35,12 @@
  *       "hcas": [ { "name": "mlx5_0", "driver": "mlx5", "pci": "…", "port_guid": "0x…", "state": "active", "vfs": 8,
  *                   "vfs_total": 16, "numa": 0, … how its functions are: see adapter.h } ],
  *       "lacking": [ { "domain": "weft-4k2m…", "pci": "…" } ], devices that were taken from under nodes that run
- *       "settings": { "smt": "on", "ksm": "0", … },   see settings.h
- *       "unclean": [ { "domain": "weft-4k2m…", "why": "…" } ], whose functions could not be taken back: nobody gets them
+ *       "settings": { "smt": "on", "swap": [], … },   see settings.h
+ *       "unclean": [ { "domain": "weft-4k2m…", "why": "…" } ], whose devices could not be looked at: nobody gets them
  *       "unsafe_folders": [ { "path": "/dev/shm/weft-memory", "why": "…" } ], where no memory of nodes is put
- *       "quarantine": [ { "pci", "since": "2026-11-18T20:00:00Z", "why" } ], devices that nobody gets until they are repaired
+ *       "quarantine": [ { "pci", "since": "2026-11-18T20:00:00Z", "why", "whole" } ], devices that nobody gets until they are
+ *                     repaired, nor, of one that is no virtual function, what has its firmware in common with it
+ *       "volatile": "tmpfs", the file system of /var/lib/weft where a reboot empties it, or may ("overlay")
  *       "firmware_tools": { "mstflint": true, "nvidia-smi": false }, which are there to compare whole devices' firmware with
  *       "machine": { "uptime": 12345, "load": 0.4 } }
  *

@@ -164,11 +164,12 @@ static int
 readmit(const char *pci)
 {
     const char *root = g_getenv("WEFT_HOOK_ROOT");
-    WeftHook hook = { .root = root ? root : "" };
     g_autoptr(GError) error = NULL;
-    if (!weft_hook_is_pci(pci))
+    g_autoptr(WeftNetlink) netlink = weft_netlink_open(&error); /* its node's bridge may go with the device */
+    WeftHook hook = { .root = root ? root : "", .netlink = netlink };
+    if (netlink && !weft_hook_is_pci(pci))
         weft_error_refuse(&error, WEFT_ERROR_INVALID, "\"%s\" is not a PCI address such as 0000:41:00.1", pci);
-    else if (weft_hook_readmit(&hook, pci, &error))
+    else if (netlink && weft_hook_readmit(&hook, pci, &error))
         return 0;
     fprintf(stderr, "weft-hook: %s\n", error->message);
     return weft_error_exit_code(weft_error_code(error));

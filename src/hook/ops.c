@@ -9,6 +9,7 @@
 #include "memory.h"
 #include "metadata.h"
 #include "peers.h"
+#include "quarantine.h"
 #include "release.h"
 #include "state.h"
 #include "vf.h"
@@ -77,12 +78,39 @@ list_taken(const WeftHookNode *node)
 }
 
 static gboolean
-clear_devices(const WeftHook *hook, const WeftHookNode *node, GError **error)
+is_in_quarantine(const WeftHook *hook, const char *pci)
+{
+    g_autofree char *why = weft_quarantine_why(hook, pci);
+    return why != NULL;
+}
+
+static void
+add_word(GString *list, const char *word)
+{
+    g_string_append_printf(list, "%s%s", list->len ? "," : "", word);
+}
+
+/* All of them, and the first error. Those that were released before may be another's by now. ret_why: why one could not be
+ * released that is not in quarantine either; NULL: there is none. */
+static gboolean
+clear_devices(const WeftHook *hook, const WeftRecord *record, const WeftHookNode *node, GString *released, char **ret_why,
+              GError **error)
 {
     gboolean ok = TRUE;
     g_autoptr(GArray) list = list_taken(node);
-    for (guint i = 0; i < list->len; i++) /* all of them, and the first error */
-        ok = weft_release(hook, &g_array_index(list, WeftTaken, i), ok ? error : NULL) && ok;
+    for (guint i = 0; i < list->len; i++) {
+        const WeftTaken *taken = &g_array_index(list, WeftTaken, i);
+        g_autoptr(GError) trouble = NULL;
+        if (weft_record_is_released(record, taken->pci) || weft_release(hook, taken, &trouble)) {
+            add_word(released, taken->pci);
+            continue;
+        }
+        if (!*ret_why && !is_in_quarantine(hook, taken->pci))
+            *ret_why = g_strdup(trouble->message);
+        if (ok)
+            g_propagate_error(error, g_steal_pointer(&trouble));
+        ok = FALSE;
+    }
     return ok;
 }
 
@@ -110,15 +138,16 @@ remove_memory(const WeftHook *hook, const char *domain)
     unlink(path);
 }
 
-/* The record stays until its devices are cleared, as one that nobody holds: so each later run tries again. */
+/* The record stays until its devices are cleared, as one that nobody holds: so each later run tries again, but for those in
+ * quarantine, which wait for an operator. */
 static gboolean
 undo(const WeftHook *hook, const WeftRecord *record, GError **error)
 {
     g_autoptr(WeftHookNode) node = weft_hook_node_read(record->name, record->text, NULL);
-    g_autoptr(GError) trouble = NULL;
-    if (node && !clear_devices(hook, node, &trouble)) {
-        weft_state_keep(hook, WEFT_RECORD_DOMAIN, record, trouble->message);
-        g_propagate_error(error, g_steal_pointer(&trouble));
+    g_autoptr(GString) released = g_string_new(NULL);
+    g_autofree char *why = NULL;
+    if (node && !clear_devices(hook, record, node, released, &why, error)) {
+        weft_state_keep(hook, WEFT_RECORD_DOMAIN, record, released->str, why);
         return FALSE;
     }
     weft_failpoint("hook-cleared");
@@ -131,13 +160,13 @@ undo(const WeftHook *hook, const WeftRecord *record, GError **error)
 }
 
 static void
-drop_dead(const WeftHook *hook, WeftRecordKind kind)
+drop_dead(const WeftHook *hook, WeftRecordKind kind, const char *but)
 {
     weft_state_tidy(hook, kind);
     g_autoptr(GPtrArray) records = weft_state_list(hook, kind);
     for (guint i = 0; i < records->len; i++) {
         const WeftRecord *record = g_ptr_array_index(records, i);
-        if (weft_state_is_alive(hook, kind, record))
+        if (g_strcmp0(record->name, but) == 0 || weft_state_is_alive(hook, kind, record))
             continue;
         if (kind == WEFT_RECORD_DOMAIN)
             undo(hook, record, NULL);
@@ -147,12 +176,12 @@ drop_dead(const WeftHook *hook, WeftRecordKind kind)
 }
 
 /* Mends what a killed hook, libvirtd or node left. What cannot be mended now is left to the next run: it is nobody's fault that
- * this one was asked for something else. */
+ * this one was asked for something else. but: a domain that was just tried; NULL: none. */
 static void
-sweep(const WeftHook *hook)
+sweep(const WeftHook *hook, const char *but)
 {
-    drop_dead(hook, WEFT_RECORD_NETWORK);
-    drop_dead(hook, WEFT_RECORD_DOMAIN);
+    drop_dead(hook, WEFT_RECORD_NETWORK, NULL);
+    drop_dead(hook, WEFT_RECORD_DOMAIN, but);
     g_autoptr(GArray) vxlans = weft_bridge_list(hook, NULL);
     for (guint i = 0; vxlans && i < vxlans->len; i++)
         collect_bridge(hook, g_array_index(vxlans, guint, i), NULL);
@@ -163,36 +192,44 @@ void
 weft_hook_tidy(const WeftHook *hook)
 {
     if (weft_state_lock(hook, NULL))
-        sweep(hook);
+        sweep(hook, NULL);
 }
 
 /* --- nodes --- */
 
 /* A whole HCA takes all of its functions with it. */
 static gboolean
-overlaps(const WeftHookDevice *a, const WeftHookDevice *b)
+overlaps(const WeftTaken *a, const WeftTaken *b)
 {
-    return g_str_equal(a->pci, b->pci) || ((a->vf < 0 || b->vf < 0) && g_str_equal(a->pf, b->pf));
+    const char *above = a->pf ? a->pf : a->pci;
+    return g_str_equal(a->pci, b->pci) || ((!a->pf || !b->pf) && g_str_equal(above, b->pf ? b->pf : b->pci));
 }
 
-static gboolean
-check_against(const WeftHookNode *node, const WeftHookNode *other, GError **error)
+static guint64
+guid_of(const WeftTaken *taken)
 {
-    for (guint i = 0; i < node->devices->len; i++) {
-        for (guint j = 0; j < other->devices->len; j++) {
-            const WeftHookDevice *mine = g_ptr_array_index(node->devices, i);
-            const WeftHookDevice *theirs = g_ptr_array_index(other->devices, j);
-            if (overlaps(mine, theirs))
-                return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
-                                         "node %s may not have %s of HCA %s: it is node %s's, which is on this host; stop that "
-                                         "one first",
-                                         node->id, mine->pci, mine->hca, other->id);
-            if (mine->guid && mine->guid == theirs->guid)
-                return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
-                                         "node %s may not have GUID 0x%016" G_GINT64_MODIFIER
-                                         "x: it is node %s's, which is on this host; stop that one first",
-                                         node->id, mine->guid, other->id);
-        }
+    return taken->device ? taken->device->guid : 0;
+}
+
+/* What the other has still, by its record. */
+static gboolean
+check_against(const WeftHookNode *node, const WeftRecord *record, const WeftHookNode *other, GError **error)
+{
+    g_autoptr(GArray) ours = list_taken(node), others = list_taken(other);
+    for (guint i = 0; i < ours->len * others->len; i++) {
+        const WeftTaken *mine = &g_array_index(ours, WeftTaken, i / others->len);
+        const WeftTaken *theirs = &g_array_index(others, WeftTaken, i % others->len);
+        if (weft_record_is_released(record, theirs->pci))
+            continue;
+        if (overlaps(mine, theirs))
+            return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
+                                     "node %s may not have %s: it is node %s's, which is on this host; stop that one first",
+                                     node->id, mine->pci, other->id);
+        if (guid_of(mine) && guid_of(mine) == guid_of(theirs))
+            return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
+                                     "node %s may not have GUID 0x%016" G_GINT64_MODIFIER
+                                     "x: it is node %s's, which is on this host; stop that one first",
+                                     node->id, guid_of(mine), other->id);
     }
     return TRUE;
 }
@@ -217,20 +254,20 @@ static gboolean
 is_not_theirs(const WeftHook *hook, const WeftHookNode *node, const WeftRecord *record, const WeftHookNode *other,
               GError **error)
 {
-    return !weft_state_is_alive(hook, WEFT_RECORD_DOMAIN, record) || check_against(node, other, error);
+    return !weft_state_is_alive(hook, WEFT_RECORD_DOMAIN, record) || check_against(node, record, other, error);
 }
 
-/* After everything that can be mended was. */
+/* After everything that can be mended was: whose record is still there, dead or alive, has what it says. */
 static gboolean
 is_taken_back(const WeftHook *hook, const WeftHookNode *node, const WeftRecord *record, const WeftHookNode *other,
               GError **error)
 {
     const char *trouble = weft_record_trouble(record);
-    if (!trouble || check_against(node, other, NULL))
+    if (check_against(node, record, other, NULL))
         return TRUE;
-    return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE,
-                             "node %s may not have what node %s had, which could not be taken back: %s", node->id, other->id,
-                             trouble);
+    return weft_error_refuse(
+        error, WEFT_ERROR_UNAVAILABLE, "node %s may not have what node %s had, which could not be taken back: %s", node->id,
+        other->id, trouble ? trouble : "some of it is in quarantine (weft doctor shows why), or that node ended just now");
 }
 
 static gboolean
@@ -308,11 +345,11 @@ weft_hook_prepare(const WeftHook *hook, const char *domain, const char *xml, GEr
     g_autoptr(WeftHookNode) node = weft_hook_node_read(domain, xml, error);
     if (!node || !weft_state_lock(hook, error))
         return FALSE;
-    sweep(hook);
+    sweep(hook, NULL);
     /* Else another may have started it again meanwhile. */
     if (!weft_state_check_asked(domain, error))
         return FALSE;
-    if (!check(hook, node, error) || !check_others(hook, node, is_taken_back, error) || !check_taken(hook, node, error))
+    if (!check(hook, node, error) || !check_taken(hook, node, error) || !check_others(hook, node, is_taken_back, error))
         return FALSE;
     /* Whatever it had before it has not now: it is about to start. */
     g_autoptr(WeftRecord) earlier = weft_state_get(hook, WEFT_RECORD_DOMAIN, domain);
@@ -356,15 +393,63 @@ weft_hook_release(const WeftHook *hook, const char *domain, const char *xml, GEr
         return FALSE;
     g_autoptr(WeftRecord) record = weft_state_get(hook, WEFT_RECORD_DOMAIN, domain);
     gboolean ok = !record || undo(hook, record, error);
-    sweep(hook);
+    sweep(hook, domain);
     return ok;
+}
+
+/* --- devices that an operator has repaired --- */
+
+/* What a node that is gone had, by its PCI address. */
+static const WeftTaken *
+find_taken(const WeftRecord *record, const GArray *list, const char *pci)
+{
+    for (guint i = 0; i < list->len && !weft_record_is_released(record, pci); i++) {
+        const WeftTaken *taken = &g_array_index(list, WeftTaken, i);
+        if (g_str_equal(taken->pci, pci))
+            return taken;
+    }
+    return NULL;
+}
+
+/* The record knows what the device was given. TRUE in ret_found: it is of this record. */
+static gboolean
+readmit_from(const WeftHook *hook, const WeftRecord *record, const char *pci, gboolean *ret_found, GError **error)
+{
+    g_autoptr(WeftHookNode) node = weft_hook_node_read(record->name, record->text, NULL);
+    g_autoptr(GArray) list = node ? list_taken(node) : NULL;
+    const WeftTaken *taken = list ? find_taken(record, list, pci) : NULL;
+    *ret_found = taken && !weft_state_is_alive(hook, WEFT_RECORD_DOMAIN, record);
+    if (!*ret_found)
+        return FALSE;
+    if (!weft_release_readmit(hook, pci, taken->device, error))
+        return FALSE;
+    g_autoptr(GString) released = g_string_new(pci);
+    for (guint i = 0; i < list->len; i++)
+        if (weft_record_is_released(record, g_array_index(list, WeftTaken, i).pci))
+            add_word(released, g_array_index(list, WeftTaken, i).pci);
+    weft_state_keep(hook, WEFT_RECORD_DOMAIN, record, released->str, weft_record_trouble(record));
+    g_autoptr(WeftRecord) now = weft_state_get(hook, WEFT_RECORD_DOMAIN, record->name);
+    if (now)
+        undo(hook, now, NULL); /* it goes when that was the last one */
+    return TRUE;
 }
 
 gboolean
 weft_hook_readmit(const WeftHook *hook, const char *pci, GError **error)
 {
-    return weft_state_lock(hook, error) && weft_release_readmit(hook, pci, error);
+    if (!weft_state_lock(hook, error))
+        return FALSE;
+    g_autoptr(GPtrArray) records = weft_state_list(hook, WEFT_RECORD_DOMAIN);
+    for (guint i = 0; i < records->len; i++) {
+        gboolean found;
+        gboolean ok = readmit_from(hook, g_ptr_array_index(records, i), pci, &found, error);
+        if (found)
+            return ok;
+    }
+    return weft_release_readmit(hook, pci, NULL, error);
 }
+
+/* --- devices that were taken from under nodes --- */
 
 static void
 add_lacking(const WeftHook *hook, json_t *list, const char *domain, const char *pci)
@@ -411,7 +496,7 @@ weft_hook_connect(const WeftHook *hook, const char *name, const char *xml, GErro
     if (!weft_state_put(hook, WEFT_RECORD_NETWORK, name, text, FALSE, error))
         return FALSE;
     weft_failpoint("hook-recorded");
-    sweep(hook);
+    sweep(hook, NULL);
     if (make_bridge(hook, network->vxlan, error))
         return TRUE;
     weft_state_drop(hook, WEFT_RECORD_NETWORK, name);
@@ -429,7 +514,7 @@ weft_hook_disconnect(const WeftHook *hook, const char *name, const char *xml, GE
     weft_state_drop(hook, WEFT_RECORD_NETWORK, name);
     weft_failpoint("hook-forgotten");
     gboolean ok = collect_bridge(hook, network->vxlan, error);
-    sweep(hook);
+    sweep(hook, NULL);
     return ok;
 }
 

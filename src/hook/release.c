@@ -7,6 +7,7 @@
 #include "nvme-device.h"
 #include "quarantine.h"
 #include "scrub.h"
+#include "state.h"
 #include "sysfs.h"
 #include "vf.h"
 
@@ -40,37 +41,72 @@ can_reset(const WeftHook *hook, const WeftTaken *taken)
     return g_file_test(path, G_FILE_TEST_EXISTS);
 }
 
+/* The kernel uses the first that it names in reset_method (since Linux 5.15; before, nothing tells). Power management takes a
+ * device to D3hot and back, in which it may keep what it has. */
+static gboolean
+can_reset_whole(const WeftHook *hook, const WeftTaken *taken)
+{
+    static const char *const thorough[] = { "device_specific", "flr", "af_flr", "bus", NULL };
+    g_autofree char *path = path_of(hook, taken, "reset_method");
+    if (!can_reset(hook, taken) || !g_file_test(path, G_FILE_TEST_EXISTS))
+        return can_reset(hook, taken);
+    g_autofree char *methods = weft_sysfs_read(path, NULL);
+    g_auto(GStrv) words = g_strsplit(methods ? methods : "", " ", 2);
+    return words[0] && g_strv_contains(thorough, words[0]);
+}
+
 static gboolean
 reset(const WeftHook *hook, const WeftTaken *taken, GError **error)
 {
     return weft_scrub_reset(hook, taken->pci, error);
 }
 
+/* A record says that it had a driver, and how many functions, until it has them again. */
 static gboolean
-rebind(const WeftHook *hook, const WeftTaken *taken, gint64 functions, GError **error)
+unbind(const WeftHook *hook, const WeftTaken *taken, GError **error)
+{
+    g_autofree char *path = path_of(hook, taken, "driver/unbind"), *count = path_of(hook, taken, "sriov_numvfs");
+    g_autofree char *functions = g_strdup_printf("%" G_GINT64_FORMAT, weft_sysfs_number(count, 0));
+    g_autoptr(WeftRecord) before = weft_state_get(hook, WEFT_RECORD_UNBOUND, taken->pci);
+    return (before || weft_state_put(hook, WEFT_RECORD_UNBOUND, taken->pci, functions, TRUE, error)) &&
+           weft_sysfs_write(path, taken->pci, error);
+}
+
+static gboolean
+rebind(const WeftHook *hook, const WeftTaken *taken, GError **error)
 {
     g_autofree char *probe = weft_sysfs_path(hook, "/sys/bus/pci/drivers_probe");
     g_autofree char *count = path_of(hook, taken, "sriov_numvfs");
-    g_autofree char *text = g_strdup_printf("%" G_GINT64_FORMAT, functions);
-    return weft_sysfs_write(probe, taken->pci, error) &&
-           (functions <= 0 || weft_sysfs_number(count, -1) == functions || weft_sysfs_write(count, text, error));
+    g_autoptr(WeftRecord) before = weft_state_get(hook, WEFT_RECORD_UNBOUND, taken->pci);
+    gint64 functions = before ? g_ascii_strtoll(before->text, NULL, 10) : 0;
+    if (!weft_sysfs_write(probe, taken->pci, error) ||
+        (functions > 0 && weft_sysfs_number(count, -1) != functions && !weft_sysfs_write(count, before->text, error)))
+        return FALSE;
+    weft_state_drop(hook, WEFT_RECORD_UNBOUND, taken->pci);
+    return TRUE;
+}
+
+/* Did it lose its driver to a hook that was killed in between? An adapter has one whenever no node has it. */
+static gboolean
+has_lost_driver(const WeftHook *hook, const WeftTaken *taken)
+{
+    g_autoptr(WeftRecord) before = weft_state_get(hook, WEFT_RECORD_UNBOUND, taken->pci);
+    return taken->device || before;
 }
 
 /* libvirt has given it back to the host's driver by now, which must not have it reset under its feet; its functions go with the
- * driver, and come again. An adapter without a driver lost it to a hook that was killed in between. */
+ * driver, and come again. */
 static gboolean
 reset_whole(const WeftHook *hook, const WeftTaken *taken, GError **error)
 {
     g_autofree char *driver = weft_device_driver(hook, taken->pci);
-    g_autofree char *path = path_of(hook, taken, "driver/unbind"), *count = path_of(hook, taken, "sriov_numvfs");
-    gint64 functions = weft_sysfs_number(count, 0);
-    if (driver ? !weft_driver_is_hosts(driver) : !taken->device)
+    if (driver ? !weft_driver_is_hosts(driver) : !has_lost_driver(hook, taken))
         return reset(hook, taken, error);
-    if (driver && !weft_sysfs_write(path, taken->pci, error))
+    if (driver && !unbind(hook, taken, error))
         return FALSE;
     weft_failpoint("hook-unbound");
     gboolean ok = reset(hook, taken, error);
-    return rebind(hook, taken, functions, ok ? error : NULL) && ok;
+    return rebind(hook, taken, ok ? error : NULL) && ok;
 }
 
 static gboolean
@@ -86,9 +122,15 @@ erase(const WeftHook *hook, const WeftTaken *taken, GError **error)
 }
 
 static gboolean
-is_noted(const WeftHook *hook, const WeftTaken *taken)
+is_adapter_noted(const WeftHook *hook, const WeftTaken *taken)
 {
-    return weft_firmware_is_noted(hook, taken->pci);
+    return weft_firmware_is_noted(hook, WEFT_FIRMWARE_ADAPTER, taken->pci);
+}
+
+static gboolean
+is_gpu_noted(const WeftHook *hook, const WeftTaken *taken)
+{
+    return weft_firmware_is_noted(hook, WEFT_FIRMWARE_GPU, taken->pci);
 }
 
 static gboolean
@@ -111,10 +153,11 @@ typedef struct Step {
 
 static const Step step_forget = { "its identity be taken away", was_given, forget };
 static const Step step_reset = { "it be reset", can_reset, reset };
-static const Step step_reset_whole = { "it be reset", can_reset, reset_whole };
+static const Step step_reset_whole = { "it be reset as a whole (flr or bus first in its reset_method)", can_reset_whole,
+                                       reset_whole };
 static const Step step_erase = { "its memory be erased", always, erase };
-static const Step step_compare_adapter = { "its firmware be compared", is_noted, compare_adapter };
-static const Step step_compare_gpu = { "its firmware be compared", is_noted, compare_gpu };
+static const Step step_compare_adapter = { "its firmware be compared", is_adapter_noted, compare_adapter };
+static const Step step_compare_gpu = { "its firmware be compared", is_gpu_noted, compare_gpu };
 
 /* --- the table --- */
 
@@ -158,6 +201,42 @@ kind_of(const WeftHook *hook, const WeftTaken *taken)
     return &kinds[g_strcmp0(adapter->driver, "mlx4_core") == 0 ? KIND_MLX4 : KIND_MLX5];
 }
 
+/* --- quarantine --- */
+
+/* Takes the trouble. Where it cannot be put into quarantine, its node's record still keeps it from others, until the next
+ * reboot. */
+static void
+seclude(const WeftHook *hook, const char *pci, GError *trouble, GError **error)
+{
+    g_autoptr(GError) unwritten = NULL;
+    if (!weft_quarantine_put(hook, pci, trouble->message, &unwritten)) {
+        g_autofree char *why = g_steal_pointer(&trouble->message);
+        trouble->message = g_strdup_printf("%s; nor can it be put into quarantine: %s", why, unwritten->message);
+    }
+    g_propagate_error(error, trouble);
+}
+
+static gboolean
+check_quarantine(const WeftHook *hook, const char *pci, GError **error)
+{
+    g_autofree char *why = weft_quarantine_why(hook, pci);
+    return !why ||
+           weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE,
+                             "%s is in quarantine %s; repair it, then type on this host: weft-hook readmit %s", pci, why, pci);
+}
+
+/* Its firmware is that of all functions of its slot. */
+static gboolean
+check_slot(const WeftHook *hook, const char *pci, GError **error)
+{
+    g_autofree char *other = weft_quarantine_of_slot(hook, pci);
+    if (!other || check_quarantine(hook, other, error))
+        return TRUE;
+    if (!g_str_equal(other, pci))
+        g_prefix_error(error, "%s has its firmware in common with another function: ", pci);
+    return FALSE;
+}
+
 /* --- before and after a node has it --- */
 
 WeftTaken
@@ -183,15 +262,6 @@ check_unused(const WeftHook *hook, const WeftTaken *taken, GError **error)
                                       "%s is in use by process %s: end it, or keep this device from weft", taken->pci, user);
 }
 
-static gboolean
-check_quarantine(const WeftHook *hook, const char *pci, GError **error)
-{
-    g_autofree char *why = weft_quarantine_why(hook, pci);
-    return !why ||
-           weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE,
-                             "%s is in quarantine %s; repair it, then type on this host: weft-hook readmit %s", pci, why, pci);
-}
-
 gboolean
 weft_release_check(const WeftHook *hook, const WeftTaken *taken, GError **error)
 {
@@ -201,7 +271,7 @@ weft_release_check(const WeftHook *hook, const WeftTaken *taken, GError **error)
                                  "there is no device %s on this host: have weftd read the host's hardware again, or correct "
                                  "its description",
                                  taken->pci);
-    if (!check_quarantine(hook, taken->pci, error) || (taken->pf && !check_quarantine(hook, taken->pf, error)))
+    if (!check_quarantine(hook, taken->pci, error) || !check_slot(hook, taken->pf ? taken->pf : taken->pci, error))
         return FALSE;
     for (guint i = 0; i < STEPS_MAX && kind->steps[i].step; i++)
         if (kind->steps[i].need == REQUIRED && !kind->steps[i].step->able(hook, taken))
@@ -218,8 +288,7 @@ weft_release_note(const WeftHook *hook, const WeftTaken *taken, GError **error)
     g_autoptr(GError) trouble = NULL;
     if (kind->firmware < 0 || weft_firmware_note(hook, (WeftFirmwareKind)kind->firmware, taken->pci, &trouble))
         return TRUE;
-    weft_quarantine_put(hook, taken->pci, trouble->message, NULL);
-    g_propagate_error(error, g_steal_pointer(&trouble));
+    seclude(hook, taken->pci, g_steal_pointer(&trouble), error);
     return FALSE;
 }
 
@@ -238,7 +307,6 @@ run_steps(const WeftHook *hook, const WeftTaken *taken, GError **error)
     return TRUE;
 }
 
-/* Where it cannot be put into quarantine, its node's record still keeps it from others, until the next reboot. */
 static gboolean
 finish(const WeftHook *hook, const WeftTaken *taken, GError **error)
 {
@@ -248,9 +316,8 @@ finish(const WeftHook *hook, const WeftTaken *taken, GError **error)
         weft_quarantine_drop(hook, taken->pci);
         return TRUE;
     }
-    weft_quarantine_put(hook, taken->pci, trouble->message, NULL);
+    seclude(hook, taken->pci, g_steal_pointer(&trouble), error);
     weft_failpoint("hook-quarantined");
-    g_propagate_error(error, g_steal_pointer(&trouble));
     return FALSE;
 }
 
@@ -259,6 +326,8 @@ weft_release(const WeftHook *hook, const WeftTaken *taken, GError **error)
 {
     if (!weft_device_is_there(hook, taken->pci) || (taken->pf && weft_vf_is_gone(hook, taken->device)))
         return TRUE;
+    if (!check_quarantine(hook, taken->pci, error))
+        return FALSE;
     if (taken->pf ? !weft_vf_check_mine(hook, taken->device, error) : !check_unused(hook, taken, error))
         return FALSE;
     return finish(hook, taken, error);
@@ -278,10 +347,18 @@ find_number(const WeftHook *hook, const char *pf, const char *pci, guint *ret_vf
                              pci, pf);
 }
 
-gboolean
-weft_release_readmit(const WeftHook *hook, const char *pci, GError **error)
+static gboolean
+check_readmit(const WeftHook *hook, WeftTaken *taken, GError **error)
 {
-    WeftTaken taken = { .pci = pci };
+    if (taken->pf && !find_number(hook, taken->pf, taken->pci, &taken->vf, error))
+        return FALSE;
+    return taken->pf && taken->device ? weft_vf_check_mine(hook, taken->device, error) : check_unused(hook, taken, error);
+}
+
+gboolean
+weft_release_readmit(const WeftHook *hook, const char *pci, const WeftHookDevice *device, GError **error)
+{
+    WeftTaken taken = { .pci = pci, .device = device };
     g_autofree char *path = path_of(hook, &taken, "physfn"), *pf = weft_sysfs_link(path);
     g_autofree char *why = weft_quarantine_why(hook, pci);
     if (!why)
@@ -289,9 +366,11 @@ weft_release_readmit(const WeftHook *hook, const char *pci, GError **error)
                                  "%s is not in quarantine; ls " WEFT_QUARANTINE_PATH " shows what is", pci);
     if (weft_device_is_there(hook, pci)) {
         taken.pf = pf;
-        if ((pf && !find_number(hook, pf, pci, &taken.vf, error)) || !check_unused(hook, &taken, error))
+        if (!check_readmit(hook, &taken, error))
             return FALSE;
-        weft_firmware_forget(hook, pci);
+        int firmware = kind_of(hook, &taken)->firmware;
+        if (firmware >= 0)
+            weft_firmware_accept(hook, (WeftFirmwareKind)firmware, pci);
         return finish(hook, &taken, error);
     }
     weft_firmware_forget(hook, pci); /* it was taken out: what comes in its place is another one */

@@ -181,7 +181,7 @@ weft_check_unclean(json_t *checks, json_t *report)
     gsize i;
     json_array_foreach (json_object_get(report, "unclean"), i, item)
         weft_doctor_add(checks, "functions", WEFT_HEALTH_FAIL,
-                        "mend what it says; it is tried again when a node starts or stops there, and by weft doctor",
+                        "fix what it says; it is tried again when a node starts or stops there, and by weft doctor",
                         "nobody gets what %s had: %s", json_string_value(json_object_get(item, "domain")),
                         json_string_value(json_object_get(item, "why")));
 }
@@ -195,6 +195,17 @@ weft_check_folders(json_t *checks, json_t *report)
         weft_doctor_add(checks, "memory folder", WEFT_HEALTH_FAIL,
                         "do what it says; until then nodes boot instead of being forked", "%s",
                         json_string_value(json_object_get(item, "why")));
+}
+
+void
+weft_check_volatile(json_t *checks, json_t *report)
+{
+    const char *kind = json_string_value(json_object_get(report, "volatile"));
+    if (kind)
+        weft_doctor_add(checks, "/var/lib/weft", WEFT_HEALTH_WARN, "mount a disk there, before libvirtd starts",
+                        "it is on %s, which a reboot %s: with it go the quarantine, the firmware to compare with, and which "
+                        "weftd owns this host",
+                        kind, g_str_equal(kind, "tmpfs") ? "empties" : "may empty");
 }
 
 void

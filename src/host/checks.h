@@ -44,6 +44,9 @@ void weft_check_unclean(json_t *checks, json_t *report);
 /* Says nothing where folders for memory of nodes are root's alone. */
 void weft_check_folders(json_t *checks, json_t *report);
 
+/* Says nothing where what weft keeps on the host outlives a reboot. */
+void weft_check_volatile(json_t *checks, json_t *report);
+
 /* Which firmware of whole devices is compared between nodes. Says nothing where the report does not. */
 void weft_check_firmware(json_t *checks, json_t *report);
 /* Says nothing where no device is in quarantine. */

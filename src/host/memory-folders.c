@@ -4,6 +4,7 @@
 #include "sysfs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <mntent.h>
 #include <stdio.h>
@@ -96,11 +97,25 @@ weft_memory_folder_check(const char *path, GError **error)
     return check_mount(path, error);
 }
 
+/* One that root made by hand may be open to others' eyes. */
+static gboolean
+close_to_others(const char *path, GError **error)
+{
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    gboolean ok = fd >= 0 && fstat(fd, &info) == 0 && ((info.st_mode & 07777) == 0700 || fchmod(fd, 0700) == 0);
+    int saved = errno;
+    if (fd >= 0)
+        close(fd);
+    return ok ||
+           weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot close the folder %s to others: %s", path, g_strerror(saved));
+}
+
 gboolean
 weft_memory_folder_make(const char *path, GError **error)
 {
     g_autofree char *mount = g_path_get_dirname(path);
     if (g_mkdir_with_parents(mount, 0755) < 0 || (mkdir(path, 0700) < 0 && errno != EEXIST))
         return weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot make the folder %s: %s", path, g_strerror(errno));
-    return weft_memory_folder_check(path, error);
+    return weft_memory_folder_check(path, error) && close_to_others(path, error);
 }

@@ -14,5 +14,5 @@ GPtrArray *weft_memory_folders(const WeftHook *hook, guint64 page);
 /* DENIED, with what to do: it is a link or no folder, not root's, or others may write to it or replace it. What is not there is
  * in order, as is what weft makes in a folder where nobody else may rename. */
 gboolean weft_memory_folder_check(const char *path, GError **error);
-/* Makes it, unless it is there, and checks it. */
+/* Makes it, unless it is there, and checks it; nobody else may look into it afterwards. */
 gboolean weft_memory_folder_make(const char *path, GError **error);

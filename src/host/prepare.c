@@ -132,6 +132,7 @@ check_host(const WeftPlan *plan, const WeftHostWish *wish)
     weft_check_unclean(checks, report);
     weft_check_settings(checks, report, NULL);
     weft_check_folders(checks, report);
+    weft_check_volatile(checks, report);
     weft_check_quarantine(checks, report);
     return checks;
 }

@@ -14,5 +14,9 @@ gboolean weft_quarantine_put(const WeftHook *hook, const char *pci, const char *
 void weft_quarantine_drop(const WeftHook *hook, const char *pci);
 /* "since 2026-11-18T20:00:00Z: why"; NULL: it is not in quarantine. */
 char *weft_quarantine_why(const WeftHook *hook, const char *pci);
-/* For the host's report: [ { "pci", "since", "why" } ]. */
+/* The address of a device in quarantine that has its firmware in common with this physical function, or whole device: itself,
+ * or another of its slot ("0000:41:00"); NULL: there is none. */
+char *weft_quarantine_of_slot(const WeftHook *hook, const char *pci);
+gboolean weft_quarantine_is_same_slot(const char *pci, const char *other);
+/* For the host's report: [ { "pci", "since", "why", "whole": false of a virtual function } ]. */
 json_t *weft_quarantine_list(const WeftHook *hook);

@@ -11,12 +11,15 @@
 #include "sysfs.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <ifaddrs.h>
+#include <linux/magic.h>
 #include <net/if.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
+#include <sys/vfs.h>
 
 #define CMDLINE_MAX 4096
 
@@ -260,6 +263,24 @@ unsafe_folders(const WeftHook *hook)
     return list;
 }
 
+/* The file system of what weft keeps on the host, where that goes with a reboot, or may; null: it stays. */
+static json_t *
+volatile_kind(const WeftHook *hook)
+{
+    struct statfs fs;
+    g_autofree char *path = weft_sysfs_path(hook, "/var/lib/weft");
+    while (statfs(path, &fs) < 0) { /* until it is made it is where the folder above is */
+        if (errno != ENOENT || g_str_equal(path, "/"))
+            return json_null();
+        char *above = g_path_get_dirname(path);
+        g_free(path);
+        path = above;
+    }
+    if (fs.f_type == OVERLAYFS_SUPER_MAGIC)
+        return json_string("overlay");
+    return fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC ? json_string("tmpfs") : json_null();
+}
+
 static json_t *
 machine(void)
 {
@@ -276,13 +297,13 @@ weft_report_new(const WeftHook *hook)
     uname(&name);
     g_autofree char *groups = weft_sysfs_path(hook, "/sys/kernel/iommu_groups");
     g_autofree char *cmdline = weft_file_read("/proc/cmdline", CMDLINE_MAX, NULL, NULL);
-    return json_pack("{s:s, s:I, s:s, s:s?, s:i, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                     "version", WEFT_VERSION, "time", (json_int_t)g_get_real_time(), "kernel", name.release, "cmdline",
-                     cmdline ? g_strstrip(cmdline) : NULL, "iommu_groups", (int)count_in(groups), "interrupt_remapping",
-                     remaps_interrupts(hook), "unsafe_interrupts", trusts_interrupts(hook), "vfio",
-                     exists(hook, "/dev/vfio/vfio"), "kvm", has_kvm(hook), "tun", exists(hook, "/dev/net/tun"),
-                     "filters_bridges", filters_bridges(), "rdma_address", rdma_address(hook), "hugepages", hugepages(hook),
-                     "hcas", hcas(hook), "unclean", unclean(hook), "unsafe_folders", unsafe_folders(hook), "quarantine",
-                     weft_quarantine_list(hook), "firmware_tools", weft_firmware_tools(hook), "settings",
-                     weft_settings_read(hook), "machine", machine());
+    return json_pack(
+        "{s:s, s:I, s:s, s:s?, s:i, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+        WEFT_VERSION, "time", (json_int_t)g_get_real_time(), "kernel", name.release, "cmdline",
+        cmdline ? g_strstrip(cmdline) : NULL, "iommu_groups", (int)count_in(groups), "interrupt_remapping",
+        remaps_interrupts(hook), "unsafe_interrupts", trusts_interrupts(hook), "vfio", exists(hook, "/dev/vfio/vfio"), "kvm",
+        has_kvm(hook), "tun", exists(hook, "/dev/net/tun"), "filters_bridges", filters_bridges(), "rdma_address",
+        rdma_address(hook), "hugepages", hugepages(hook), "hcas", hcas(hook), "unclean", unclean(hook), "unsafe_folders",
+        unsafe_folders(hook), "quarantine", weft_quarantine_list(hook), "firmware_tools", weft_firmware_tools(hook), "volatile",
+        volatile_kind(hook), "settings", weft_settings_read(hook), "machine", machine());
 }

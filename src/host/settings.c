@@ -77,6 +77,57 @@ read_sched_core(const char *path)
     return json_string(word ? word : "none");
 }
 
+static json_t *
+read_ksm(const char *path)
+{
+    g_autofree char *run = g_build_filename(path, "run", NULL), *merged = g_build_filename(path, "pages_sharing", NULL);
+    json_t *value = read_value(run);
+    return value ? json_pack("{s:o, s:I}", "run", value, "merged", (json_int_t)weft_sysfs_number(merged, 0)) : NULL;
+}
+
+/* Does a handler have it, which processors are chosen for? Not for a device of a node: that is where its node is. Nor for the
+ * queues of an NVMe device but the first, one for each processor: the kernel places them, and they are quiet where nothing of
+ * the host's is written. */
+static gboolean
+is_placed(const char *folder)
+{
+    g_autoptr(GPtrArray) names = weft_sysfs_names(folder);
+    for (guint i = 0; i < names->len; i++) {
+        const char *name = names->pdata[i];
+        g_autofree char *handler = g_build_filename(folder, name, NULL);
+        if (!g_str_has_prefix(name, "vfio-") && !g_regex_match_simple("^nvme[0-9]+q[1-9]", name, 0, 0) &&
+            g_file_test(handler, G_FILE_TEST_IS_DIR))
+            return TRUE;
+    }
+    return FALSE;
+}
+
+/* Where an interrupt goes; where the kernel does not tell that, where it may go. */
+static void
+add_processors(WeftCpuSet *set, const char *folder)
+{
+    g_autofree char *effective = g_build_filename(folder, "effective_affinity_list", NULL);
+    g_autofree char *allowed = g_build_filename(folder, "smp_affinity_list", NULL);
+    g_autofree char *list = weft_sysfs_read(effective, NULL), *may = list && *list ? NULL : weft_sysfs_read(allowed, NULL);
+    weft_cpu_set_add_list(set, may ? may : list ? list : "");
+}
+
+/* Where new ones go, and where those go that there are. */
+static json_t *
+read_irqs(const char *path)
+{
+    g_autofree char *file = g_build_filename(path, "default_smp_affinity", NULL), *mask = weft_sysfs_read(file, NULL);
+    g_autofree WeftCpuSet *set = g_new0(WeftCpuSet, 1);
+    g_autoptr(GPtrArray) names = weft_sysfs_names(path);
+    for (guint i = 0; i < names->len; i++) {
+        g_autofree char *folder = g_build_filename(path, names->pdata[i], NULL);
+        if (g_ascii_isdigit(*(const char *)names->pdata[i]) && is_placed(folder))
+            add_processors(set, folder);
+    }
+    g_autofree char *now = weft_cpu_set_format(set);
+    return mask ? json_pack("{s:s, s:s}", "default", mask, "now", now) : NULL;
+}
+
 /* --- judging --- */
 
 typedef struct Look {
@@ -137,12 +188,23 @@ judge_core_scheduling(const Look *look, json_t *value, char **ret_found)
     return full || !has_smt(look);
 }
 
+/* Of a hook that tells less the value is the text itself. */
+static const char *
+text_of(json_t *value, const char *name)
+{
+    return json_string_value(json_is_string(value) ? value : json_object_get(value, name));
+}
+
 static gboolean
 judge_ksm(const Look *look, json_t *value, char **ret_found)
 {
-    gboolean merges = g_strcmp0(json_string_value(value), "1") == 0;
-    *ret_found = g_strdup(merges ? "on" : "off");
-    return !merges;
+    json_int_t merged = json_integer_value(json_object_get(value, "merged"));
+    gboolean merges = g_strcmp0(text_of(value, "run"), "1") == 0;
+    if (!merges && merged > 0)
+        *ret_found = g_strdup_printf("off, and %" JSON_INTEGER_FORMAT " pages are merged still", merged);
+    else
+        *ret_found = g_strdup(merges ? "on" : "off");
+    return !merges && merged == 0;
 }
 
 static gboolean
@@ -209,17 +271,23 @@ judge_isolation(const Look *look, json_t *value, char **ret_found)
 static gboolean
 judge_irqs(const Look *look, json_t *value, char **ret_found)
 {
-    const char *mask = json_string_value(value);
-    g_autofree WeftCpuSet *both = g_new0(WeftCpuSet, 1);
-    weft_cpu_set_add_mask(both, mask ? mask : "");
-    g_autofree char *all = weft_cpu_set_format(both);
-    weft_cpu_set_keep(both, &look->nodes, FALSE);
-    g_autofree char *some = weft_cpu_set_format(both);
+    const char *mask = text_of(value, "default");
+    const char *now = json_string_value(json_object_get(value, "now"));
+    g_autofree WeftCpuSet *new = g_new0(WeftCpuSet, 1), *old = g_new0(WeftCpuSet, 1);
+    weft_cpu_set_add_mask(new, mask ? mask : "");
+    weft_cpu_set_add_list(old, now ? now : "");
+    g_autofree char *all = weft_cpu_set_format(new);
+    weft_cpu_set_keep(new, &look->nodes, FALSE);
+    weft_cpu_set_keep(old, &look->nodes, FALSE);
+    g_autofree char *some = weft_cpu_set_format(new), *already = weft_cpu_set_format(old);
     if (*some)
-        *ret_found = g_strdup_printf("new ones may go to processors %s, which are for nodes", some);
+        *ret_found = g_strdup_printf("new ones may go to processors %s, which are for nodes%s%s", some,
+                                     *already ? "; others go already to " : "", already);
+    else if (*already)
+        *ret_found = g_strdup_printf("some go to processors %s, which are for nodes", already);
     else if (!weft_cpu_set_is_empty(&look->nodes))
         *ret_found = g_strdup_printf("new ones go to processors %s", all);
-    return !*some;
+    return !*some && !*already;
 }
 
 /* --- the list --- */
@@ -245,7 +313,7 @@ static const Setting list[] = {
       "sched_core = \"full\" in /etc/libvirt/qemu.conf (Linux 5.14), then systemctl restart libvirtd (RHEL: virtqemud); nodes "
       "have "
       "it from their next start; or switch SMT off" },
-    { "ksm", "/sys/kernel/mm/ksm/run", read_value, judge_ksm, WEFT_HEALTH_WARN,
+    { "ksm", "/sys/kernel/mm/ksm", read_ksm, judge_ksm, WEFT_HEALTH_WARN,
       "pages that are equal become one, and the time of a write tells a tenant what others have in memory",
       "echo 2 > /sys/kernel/mm/ksm/run, and systemctl disable --now ksm ksmtuned where these are" },
     { "mitigations", CPU "/vulnerabilities", read_folder, judge_mitigations, WEFT_HEALTH_WARN,
@@ -266,8 +334,10 @@ static const Setting list[] = {
     { "isolation", CPU "/isolated", read_value, judge_isolation, WEFT_HEALTH_ADVICE,
       "tasks of the host run on cores of nodes, and one late rank delays all others",
       "isolcpus=managed_irq,domain,{nodes} nohz_full={nodes} rcu_nocbs={nodes}" BOOT },
-    { "irqs", "/proc/irq/default_smp_affinity", read_value, judge_irqs, WEFT_HEALTH_ADVICE,
-      "interrupts of the host's devices stop the nodes whose cores they go to", "irqaffinity={host}" BOOT },
+    { "irqs", "/proc/irq", read_irqs, judge_irqs, WEFT_HEALTH_ADVICE,
+      "interrupts of the host's devices stop the nodes whose cores they go to",
+      "irqaffinity={host}" BOOT "; where irqbalance runs, IRQBALANCE_BANNED_CPULIST={nodes} in /etc/default/irqbalance (RHEL: "
+      "/etc/sysconfig/irqbalance), or systemctl disable --now irqbalance" },
 };
 
 json_t *

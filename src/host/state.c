@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "file.h"
 #include "sysfs.h"
+#include "text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,10 +16,12 @@
 
 #define LOCK_SECONDS 60
 #define DONE "-"
+#define WHY_MAX 1000
 
-static const char *const folders[] = {
-    [WEFT_RECORD_DOMAIN] = "domains", [WEFT_RECORD_NETWORK] = "networks", [WEFT_RECORD_SCRUB] = "scrubs"
-};
+static const char *const folders[] = { [WEFT_RECORD_DOMAIN] = "domains",
+                                       [WEFT_RECORD_NETWORK] = "networks",
+                                       [WEFT_RECORD_SCRUB] = "scrubs",
+                                       [WEFT_RECORD_UNBOUND] = "unbound" };
 
 void
 weft_record_free(WeftRecord *record)
@@ -173,16 +176,27 @@ weft_state_put(const WeftHook *hook, WeftRecordKind kind, const char *name, cons
 }
 
 void
-weft_state_keep(const WeftHook *hook, WeftRecordKind kind, const WeftRecord *record, const char *why)
+weft_state_keep(const WeftHook *hook, WeftRecordKind kind, const WeftRecord *record, const char *released, const char *why)
 {
-    g_autofree char *holder = g_strconcat(DONE " ", why, NULL);
-    write_record(hook, kind, record->name, g_strdelimit(holder, "\n", ' '), record->text, NULL);
+    g_autofree char *line = why ? weft_text_line(why, WHY_MAX) : NULL;
+    g_autofree char *holder = g_strconcat(DONE, released, line ? " " : NULL, line, NULL);
+    write_record(hook, kind, record->name, holder, record->text, NULL);
 }
 
 const char *
 weft_record_trouble(const WeftRecord *record)
 {
-    return g_str_has_prefix(record->holder, DONE " ") ? record->holder + strlen(DONE " ") : NULL;
+    const char *space = g_str_has_prefix(record->holder, DONE) ? strchr(record->holder, ' ') : NULL;
+    return space ? space + 1 : NULL;
+}
+
+gboolean
+weft_record_is_released(const WeftRecord *record, const char *pci)
+{
+    gboolean done = g_str_has_prefix(record->holder, DONE);
+    g_autofree char *list = done ? g_strndup(record->holder + strlen(DONE), strcspn(record->holder + strlen(DONE), " ")) : NULL;
+    g_auto(GStrv) released = list ? g_strsplit(list, ",", -1) : NULL;
+    return released && g_strv_contains((const char *const *)released, pci);
 }
 
 WeftRecord *

@@ -12,13 +12,14 @@
 typedef enum {
     WEFT_RECORD_DOMAIN,
     WEFT_RECORD_NETWORK,
-    WEFT_RECORD_SCRUB, /* namespaces that were taken over to be erased (see scrub.c): not to be listed */
+    WEFT_RECORD_SCRUB,   /* namespaces that were taken over to be erased (see scrub.c): not to be listed */
+    WEFT_RECORD_UNBOUND, /* devices without their driver while they are reset (see release.c): not to be listed */
 } WeftRecordKind;
 
 typedef struct WeftRecord {
     char *name;
-    char *holder; /* the libvirtd that is at it: "<pid> <start time>"; "-": that has done its part; "- WHY": that could not be
-                     undone */
+    char *holder; /* the libvirtd that is at it: "<pid> <start time>"; "-": that has done its part; "-DEVICE,DEVICE WHY": that
+                     could not be undone but for these devices, and why, unless the quarantine says so */
     char *text;   /* a domain's XML as libvirt gave it; the addresses of a network's peers, a line each */
 } WeftRecord;
 
@@ -34,10 +35,14 @@ gboolean weft_state_check_asked(const char *name, GError **error);
 /* done: the domain runs, and from now on it is its process that tells whether it is alive. Else the caller's parent does. */
 gboolean
 weft_state_put(const WeftHook *hook, WeftRecordKind kind, const char *name, const char *text, gboolean done, GError **error);
-/* It cannot be undone now: it stays, as one that nobody holds, and says why. */
-void weft_state_keep(const WeftHook *hook, WeftRecordKind kind, const WeftRecord *record, const char *why);
-/* NULL: nobody tried, or it is being done anew. */
+/* It cannot be undone now: it stays, as one that nobody holds, and says which of its devices were released ("DEVICE,DEVICE")
+ * and why others were not; NULL: the quarantine says that. */
+void
+weft_state_keep(const WeftHook *hook, WeftRecordKind kind, const WeftRecord *record, const char *released, const char *why);
+/* NULL: nobody tried, or the quarantine says it. */
 const char *weft_record_trouble(const WeftRecord *record);
+/* Was that device of it released already, and may be another's by now? */
+gboolean weft_record_is_released(const WeftRecord *record, const char *pci);
 /* NULL: there is none. */
 WeftRecord *weft_state_get(const WeftHook *hook, WeftRecordKind kind, const char *name);
 void weft_state_drop(const WeftHook *hook, WeftRecordKind kind, const char *name);

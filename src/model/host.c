@@ -149,9 +149,6 @@ finish_host(WeftFields *f, WeftHost *host)
 {
     if (!host->uri)
         host->uri = g_strdup_printf("qemu+tls://%s/system", host->name);
-    g_autoptr(GError) unfit = NULL;
-    if (!weft_host_uri_check(host->uri, &unfit))
-        weft_fields_fail(f, "uri", "%s", unfit->message);
     if (host->evicting && !host->draining)
         weft_fields_fail(f, "evicting", "true without draining; set draining too, or evicting to false");
     if (host->moving && !host->draining)
@@ -160,19 +157,45 @@ finish_host(WeftFields *f, WeftHost *host)
         weft_fields_fail(f, "disrupting", "true without moving; set moving too, or disrupting to false");
 }
 
+static void
+check_uri(WeftFields *f, const WeftHost *host)
+{
+    g_autoptr(GError) unfit = NULL;
+    if (!weft_host_uri_check(host->uri, &unfit))
+        weft_fields_fail(f, "uri", "%s", unfit->message);
+}
+
+static void
+read_host(WeftFields *f, WeftHost *host)
+{
+    weft_codec_read(f, host_fields, host);
+    weft_labels_read(f, host->labels);
+    weft_host_numa_read(f, host);
+    weft_codec_read_items(f, "hcas", WEFT_HCAS_MAX, read_hca, host);
+    weft_codec_read_items(f, "gpus", WEFT_GPUS_MAX, read_gpu, host);
+    if (!f->error)
+        finish_host(f, host);
+}
+
 WeftHost *
 weft_host_from_json(json_t *json, const char *where, GError **error)
 {
     g_autoptr(WeftHost) host = weft_host_new();
     WeftFields f;
     weft_fields_begin(&f, json, "%s", where);
-    weft_codec_read(&f, host_fields, host);
-    weft_labels_read(&f, host->labels);
-    weft_host_numa_read(&f, host);
-    weft_codec_read_items(&f, "hcas", WEFT_HCAS_MAX, read_hca, host);
-    weft_codec_read_items(&f, "gpus", WEFT_GPUS_MAX, read_gpu, host);
+    read_host(&f, host);
     if (!f.error)
-        finish_host(&f, host);
+        check_uri(&f, host);
+    return weft_fields_end(&f, error) ? g_steal_pointer(&host) : NULL;
+}
+
+WeftHost *
+weft_host_from_record(json_t *json, GError **error)
+{
+    g_autoptr(WeftHost) host = weft_host_new();
+    WeftFields f;
+    weft_fields_begin(&f, json, "%s", "");
+    read_host(&f, host);
     return weft_fields_end(&f, error) ? g_steal_pointer(&host) : NULL;
 }
 
@@ -261,7 +284,7 @@ WeftHost *
 weft_host_copy(const WeftHost *host)
 {
     json_auto_t *json = weft_host_to_json(host);
-    return weft_host_from_json(json, "", NULL);
+    return weft_host_from_record(json, NULL);
 }
 
 const WeftHca *

@@ -98,6 +98,8 @@ typedef struct WeftHost {
  * "numa" its hardware is not described: there are no HCAs and GPUs then either, and it takes no nodes until all of it was read
  * from the host. */
 WeftHost *weft_host_from_json(json_t *json, const char *where, GError **error);
+/* One of a record: what was taken before is taken, also with a URI that weft_host_uri_check() refuses by now. */
+WeftHost *weft_host_from_record(json_t *json, GError **error);
 json_t *weft_host_to_json(const WeftHost *host);
 /* Its lists are there and empty, and own what they hold. */
 WeftHost *weft_host_new(void);

@@ -85,8 +85,19 @@ weft_device_free(WeftDevice *device)
 guint64
 weft_device_port(const WeftDevice *device, const WeftHost *host)
 {
-    const WeftHca *hca = device->guid ? NULL : weft_host_hca(host, device->hca);
+    const WeftHca *hca = device->guid || !host ? NULL : weft_host_hca(host, device->hca);
     return hca ? hca->port_guid : device->guid;
+}
+
+GArray *
+weft_node_ports(const WeftNode *node, const WeftHost *host)
+{
+    GArray *ports = g_array_new(FALSE, FALSE, sizeof(guint64));
+    for (guint i = 0; i < node->devices->len; i++) {
+        guint64 port = weft_device_port(node->devices->pdata[i], host);
+        g_array_append_val(ports, port);
+    }
+    return ports;
 }
 
 WeftNode *

@@ -47,7 +47,7 @@ typedef struct WeftNode {
     char *reason;            /* in weft's own words; NULL: none */
     char *detail;            /* the driver's words, for operators only; NULL: none */
     guint64 met;             /* the generation of the cluster's members that it has met; 0: none */
-    char *unverified;        /* what it was not asked to prove when it became ready, and why; NULL: nothing */
+    char *unverified;        /* what it did not prove when it became ready, and why; NULL: nothing */
     char *boot;              /* of its guest, that was ready; NULL: none was yet, or it does not tell */
     gboolean cold;           /* it boots for itself, since being forked failed */
     char *template;          /* it is forked from, and is told then who it is: id; NULL: it boots */
@@ -69,6 +69,8 @@ WeftDevice *weft_device_new(guint rail, const char *hca, int vf);
 void weft_device_free(WeftDevice *device);
 /* The GUID of its port, as the node sees it; 0: not known. */
 guint64 weft_device_port(const WeftDevice *device, const WeftHost *host);
+/* guint64, that of each of its devices. host NULL: those of whole adapters are not known. */
+GArray *weft_node_ports(const WeftNode *node, const WeftHost *host);
 
 WeftNode *weft_node_from_json(json_t *json, GError **error);
 json_t *weft_node_to_json(const WeftNode *node);

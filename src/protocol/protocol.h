@@ -82,8 +82,9 @@ enum weft_frame_type {
      *         more lines; EXIT 0, or EXIT 1 when a hook failed, or none is there though needed: then all is as it was before.
      *
      *   resume  undoes it, wherever the node runs by now: clock, devices, hooks. "within SECONDS" as above; "node ID" where it
-     *         goes on as another node than was saved, its hostname, keys and addresses being the same. EXIT 1 when a hook
-     *         failed, or a device that it had did not come back: the rest is done all the same.
+     *         goes on as another node than was saved, its hostname, keys and addresses being the same; "rail RAIL GUID" for
+     * each port that it has there. EXIT 1 when a hook failed, or a device that it had did not come back: the rest is done all
+     * the same.
      *
      * All but exec are for weftd alone to ask. It tells the time with them: now=MICROSECONDS since 1970, as a key of OPEN. */
     WEFT_FRAME_OPEN,

@@ -48,6 +48,17 @@ weft_roster_promises(const WeftNode *node, const WeftHost *host, guint pkey)
 }
 
 char *
+weft_roster_rails(const WeftNode *node, const WeftHost *host)
+{
+    GString *text = g_string_new(NULL);
+    for (guint i = 0; host && i < node->devices->len; i++) {
+        const WeftDevice *device = g_ptr_array_index(node->devices, i);
+        g_string_append_printf(text, "rail %u 0x%016" G_GINT64_MODIFIER "x\n", device->rail, weft_device_port(device, host));
+    }
+    return g_string_free(text, FALSE);
+}
+
+char *
 weft_roster_members(const WeftRoster *roster)
 {
     const GPtrArray *nodes = roster->nodes, *hosts = roster->hosts, *leaves = roster->leaves, *host_keys = roster->host_keys;

@@ -36,6 +36,10 @@ typedef struct WeftPromise {
 /* WeftPromise, by rail: the ports that a node must have. None where it has no devices, or stand-ins. pkey: its partition's
  * number. */
 GArray *weft_roster_promises(const WeftNode *node, const WeftHost *host, guint pkey);
+/* The ports that it has where it is by now, as "resume" tells them (protocol.h): those of whole adapters are others after a
+ * move.
+ */
+char *weft_roster_rails(const WeftNode *node, const WeftHost *host);
 /* The lines that are the same for all. */
 char *weft_roster_members(const WeftRoster *roster);
 /* What goes before them, for one node. */

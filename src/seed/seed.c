@@ -39,13 +39,13 @@ format_network(const WeftSeedSpec *spec)
 }
 
 static void
-append_rails(GString *text, const WeftNode *node)
+append_rails(GString *text, const WeftNode *node, const GArray *ports)
 {
     for (guint i = 0; i < node->devices->len; i++) {
         const WeftDevice *device = g_ptr_array_index(node->devices, i);
         g_autofree char *address = weft_node_ipoib_address(node, device->rail);
-        g_string_append_printf(text, "ipoib %u 0x%016" G_GINT64_MODIFIER "x %s/%d\n", device->rail, device->guid, address,
-                               WEFT_SUBNET_PREFIX);
+        g_string_append_printf(text, "ipoib %u 0x%016" G_GINT64_MODIFIER "x %s/%d\n", device->rail,
+                               g_array_index(ports, guint64, i), address, WEFT_SUBNET_PREFIX);
     }
 }
 
@@ -59,7 +59,7 @@ format_node(const WeftSeedSpec *spec)
     g_string_append_printf(text, "hostname %s\nrank %u\ncluster %s\n", hostname, node->rank, spec->cluster->name);
     g_string_append_printf(text, "id %s\nmachine %s\n", node->id, spec->keys->machine_id);
     g_string_append_printf(text, "mac %s %s/%d %d\n", node->mac, address, WEFT_SUBNET_PREFIX, WEFT_NETWORK_MTU);
-    append_rails(text, node);
+    append_rails(text, node, spec->ports);
     g_string_append_printf(text, "pkey 0x%04x\nsl %u\n", FULL_MEMBER | spec->pkey, node->sl);
     for (guint i = 0; spec->shared && i < spec->shared->len; i++)
         g_string_append_printf(text, "shared 0x%04x\n", g_array_index(spec->shared, guint16, i));

@@ -14,8 +14,8 @@
  *     hostname cfd-3            rank 3                 cluster cfd
  *     id 4k2m8w9x1a2b-3         machine 8f3c…          of this node; the machine-id, which follows from it
  *     mac 02:… 10.64.0.4/16 1450                       the partition's Ethernet
- *     ipoib 0 0x… 10.65.0.4/16                         rail, port GUID (0x0000000000000000 of a whole HCA: nobody else knows
- *                                                      it; then the rails are the devices in order), address
+ *     ipoib 0 0x… 10.65.0.4/16                         rail, port GUID (0x0000000000000000: not known, and the rails are the
+ *                                                      devices in order), address
  *     pkey 0x8012               sl 2                   for UCX_IB_PKEY, UCX_IB_SL; full membership bit set
  *     shared 0x7001                                    P_Keys of what it shares, behind its own in the table
  *     path bridge               slots 4                slurm 1 (absent: none)
@@ -37,6 +37,7 @@
 
 typedef struct WeftSeedSpec {
     const WeftNode *node;
+    const GArray *ports; /* weft_node_ports() */
     const WeftCluster *cluster;
     guint pkey;
     const WeftKeys *keys;

@@ -91,7 +91,7 @@ load(WeftStore *store, WeftKind kind, const char *key, gint64 *ret_revision, GEr
     }
 
 DECODE(WeftFabric, fabric, weft_fabric_from_json(json, "", error))
-DECODE_AND_LOAD(WeftHost, host, WEFT_KIND_HOST, weft_host_from_json(json, "", error))
+DECODE_AND_LOAD(WeftHost, host, WEFT_KIND_HOST, weft_host_from_record(json, error))
 DECODE_AND_LOAD(WeftHostStatus, host_status, WEFT_KIND_HOST_STATUS, weft_host_status_from_json(json, error))
 DECODE_AND_LOAD(WeftTenant, tenant, WEFT_KIND_TENANT, weft_tenant_from_json(json, "", error))
 DECODE_AND_LOAD(WeftPrincipal, principal, WEFT_KIND_PRINCIPAL, weft_principal_from_json(json, "", error))

@@ -163,3 +163,14 @@ def test_only_devices_that_were_there_are_waited_for(machine, rails):
     plug_rail(machine, "ib0", "0002c90300000001")
     assert waiting.end().status == 0, "the other rail is not waited for"
     assert machine.has_address("ib0", "10.65.0.4/16")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces are root's")
+def test_a_whole_adapter_has_another_port_after_a_move(machine, rails):
+    assert ask(rails, "quiesce").status == 0
+    machine.unplug("ib0")
+    plug_rail(machine, "ib0", "0002c90300000077")
+    session = ask(rails, "resume", b"within 1\n")
+    assert (session.status, session.output) == (1, b"a network device did not come back\n")
+    assert ask(rails, "resume", b"within 20\nrail 0 0x0002c90300000077\nrail 1 0x0002c90300000078\n").status == 0
+    assert machine.has_address("ib0", "10.65.0.4/16")

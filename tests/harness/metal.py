@@ -89,13 +89,17 @@ class Metal(Cloud):
         return found
 
     def refuse(self, host, error):
-        """Its adapters' driver refuses GUIDs for functions with this error; 0: it takes them again. See lab/hcafs/main.c."""
+        """Its adapters' driver refuses GUIDs for functions with this error; 0: it takes them again, and what is in quarantine for it is
+        readmitted. See lab/hcafs/main.c."""
         order = f"fail %s {error}" if error else "mend %s"
         files = f"/iov/ports/1/admin_guids/[1-{FUNCTIONS}]"
         self.shell(host, f"""nsenter -t "$(cat /run/adapters/pid)" -m sh -ec '
             for hca in /sys/class/infiniband/*; do
                 for file in $(readlink -f $hca){files}; do printf "{order}" ${{file#/sys}} >/sys/.control; done
             done'""")
+        if not error:
+            self.shell(host, "cd /var/lib/weft/quarantine 2>/dev/null || exit 0; for pci in *; do [ ! -e $pci ] || weft-hook readmit $pci; done")
+            self.weft("doctor", host, check=False)  # lets weftd know
 
     def disk(self, function):
         """What is on that function's disk, from outside."""

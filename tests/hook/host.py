@@ -107,6 +107,9 @@ class Host(Namespace):
         return subprocess.run(["sh", "-c", '"$@"; exit $?', "sh", *self.command(kind, name, op)], input=text, capture_output=True,
                               text=True, check=False, timeout=PATIENCE)
 
+    def readmit(self, pci, environment=()):
+        return subprocess.run(self.command("readmit", pci, environment=environment), capture_output=True, text=True, check=False, timeout=PATIENCE)
+
     def hook_many(self, calls):
         """All at the same instant; calls are (kind, name, op, text)."""
         running = []

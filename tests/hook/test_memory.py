@@ -184,6 +184,15 @@ def test_refuses_a_folder_that_is_not_roots(memory, use, planted):
     assert told in json.loads(report)["unsafe_folders"][0]["why"]
 
 
+def test_closes_a_folder_of_roots_to_others(memory):
+    """Which somebody made by hand: they may not change anything there, and see nothing of it either."""
+    folder = memory.file.parent
+    folder.mkdir(parents=True)
+    folder.chmod(0o755)
+    memory.make()
+    assert folder.stat().st_mode & 0o7777 == 0o700 and memory.file.exists()
+
+
 def test_removes_nothing_where_a_link_leads(memory):
     elsewhere = memory.host.root / "etc"
     elsewhere.mkdir(exist_ok=True)

@@ -103,13 +103,15 @@ def test_what_cannot_be_erased_nobody_gets(disks, why):
     disks.write()
     answer = disks.call("release", "a-1", **REFUSALS[why])
     assert answer.returncode == 1 and "virtual function 1 of 0000:01:00.0" in answer.stderr and disks.data == [7] * 6
-    [told] = disks.report(**REFUSALS[why])["unclean"]
-    assert told["domain"] == "weft-a-1" and answer.stderr.strip().endswith(told["why"])
+    [told] = disks.report(**REFUSALS[why])["quarantine"]
+    assert told["pci"] == VFS[FUNCTION] and answer.stderr.strip().endswith(told["why"])
     answer = disks.call("prepare", "b-1", guid=GUID + 1, **REFUSALS[why])
-    assert answer.returncode == 1 and "could not be taken back" in answer.stderr and told["why"] in answer.stderr
+    assert answer.returncode == 1 and "is in quarantine since" in answer.stderr and told["why"] in answer.stderr
     assert disks.call("prepare", "c-1", vf=0, guid=GUID + 2, NVME_SIM_REFUSE="0x00").returncode == 0 or why == "identify", "another is nobody's trouble"
-    assert disks.call("prepare", "b-1", guid=GUID + 1).returncode == 0, "once it can be"
-    assert disks.data[FUNCTION] == 0 and disks.attached == ALONE and disks.report()["unclean"] == []
+    assert disks.call("prepare", "b-1", guid=GUID + 1).returncode == 1, "nobody has said that it can be"
+    assert disks.readmit(VFS[FUNCTION], disks.environment).returncode == 0
+    assert disks.data[FUNCTION] == 0 and disks.attached == ALONE and disks.records() == []
+    assert disks.call("prepare", "b-1", guid=GUID + 1).returncode == 0
 
 
 def test_what_cannot_be_reset_nobody_gets(disks):
@@ -122,6 +124,7 @@ def test_what_cannot_be_reset_nobody_gets(disks):
     assert usable(disks, VFS[FUNCTION])[2] == {}, "it reaches nobody"
     assert "cannot be reset" in disks.call("prepare", "b-1", guid=GUID + 1).stderr
     disks.order(f"drop {path}")
+    assert disks.readmit(VFS[FUNCTION], disks.environment).returncode == 0
     assert disks.call("prepare", "b-1", guid=GUID + 1).returncode == 0
 
 

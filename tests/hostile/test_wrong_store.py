@@ -579,3 +579,25 @@ def test_nobody_is_given_up_with_a_lost_host_before_all_were_looked_at(site, pha
     weft.client.wait_phase("cfd", "ready")
     settle(weft)
     assert [(found["id"], found["host"]) for found in weft.client.nodes("cfd")] == [(node["id"], there)] and running(weft) == before
+
+
+def test_a_fabric_that_nobody_manages_does_not_hold_what_is_lost_on_others(site):
+    """Nobody ever answers for it, and the store stays in doubt; but a cluster on another fabric is not there."""
+    weft = site(hosts=3)
+    weft.stop()
+    weft.config["fabrics"].append(weft.config["fabrics"][0] | {"name": "ib1", "guid_prefix": "0x02c9020000000000", "vxlan_base": 90000})
+    weft.start()
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    node = weft.client.nodes("cfd")[0]
+    keep_store(weft)
+    weft.client.create("second", 1)
+    weft.client.wait_phase("second", "ready")
+    weft.client.delete("second")
+    weft.client.wait_gone("second")
+    weft.config["fabrics"][1]["manager"] = None
+    return_store(weft)
+    weft.client.wait_phase("cfd", "ready")
+    weft.world.lose(node["host"])
+    until(lambda: any(each["host"] != node["host"] and each["phase"] == "ready" for each in weft.client.nodes("cfd")),
+          lambda: f"it is replaced: {weft.client.cluster('cfd')}")

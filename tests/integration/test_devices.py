@@ -118,7 +118,7 @@ ADDRESSES = {"pci": "0000:41:00.0", "vf_pci": [f"0000:41:00.{vf + 1}" for vf in 
 
 
 def quarantine(*devices):
-    return [{"pci": pci, "since": "2026-11-18T20:00:00Z", "why": f"{pci} cannot be reset"} for pci in devices]
+    return [{"pci": pci, "since": "2026-11-18T20:00:00Z", "why": f"{pci} cannot be reset", "whole": pci not in ADDRESSES["vf_pci"]} for pci in devices]
 
 
 def seclude(weft, *devices):
@@ -156,8 +156,9 @@ def test_a_function_in_quarantine_is_passed_over(site, settle):
 
 
 @pytest.mark.parametrize(("device", "wish", "others"), [("0000:41:00.0", {"path": "passthrough"}, {"path": "bridge"}),
+                                                        ("0000:41:00.7", {"path": "sriov"}, {"path": "bridge"}),
                                                         ("0000:40:00.0", {"path": "bridge", "gpus": 2}, {"path": "bridge", "gpus": 1})],
-                         ids=["adapter", "gpu"])
+                         ids=["adapter", "adapter's other port", "gpu"])
 def test_a_whole_device_in_quarantine_is_passed_over(site, settle, device, wish, others):
     """Also by the next weftd."""
     weft = site(hosts=1)

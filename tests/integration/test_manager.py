@@ -1,7 +1,9 @@
 """Who programs the partitions of a fabric is said aloud: a manager, nobody (driver none), or, in tests, a fake that everybody sees."""
 
+import contextlib
 import json
 import re
+import sqlite3
 import subprocess
 
 import pytest
@@ -204,3 +206,39 @@ def test_a_real_host_is_no_folder(site):
     weft.client.create("cfd", 1)
     weft.client.wait_phase("cfd", "ready")
     assert {node["host"] for node in weft.client.nodes("cfd")} == {"n2"}
+
+
+def test_a_stored_host_whose_uri_is_not_taken_any_more(site, settle):
+    """It was described when weftd knew no better: nothing goes there, all else works, and an operator can put it right."""
+    weft = site(hosts=1)
+    for name in ("n2", "n3"):
+        weft.client.expect(201, "POST", "/v1/hosts", host(name))
+    weft.client.wait_open(3)
+    weft.client.expect(200, "POST", "/v1/hosts/n3/drain", {})
+    weft.client.create("cfd", 2, cores=4)  # one for each host
+    weft.client.wait_phase("cfd", "ready")
+    before = weft.client.nodes("cfd")
+    assert {node["host"] for node in before} == {"n1", "n2"}
+    weft.stop()
+    with contextlib.closing(sqlite3.connect(weft.root / "weft.db")) as store, store:
+        store.execute("UPDATE record SET value = json_set(value, '$.uri', 'qemu+ssh://n2/system?command=/bin/evil') WHERE kind = 'host' AND key = 'n2'")
+    weft.start()
+
+    def n2():
+        return weft.client.get("/v1/hosts/n2")
+
+    until(lambda: n2()["state"] == "held", lambda: f"it is down: {n2()}")
+    assert 'its URI is not taken any more' in n2()["reason"] and 'parameter "command" is not allowed' in n2()["reason"]
+    assert all(words in n2()["reason"] for words in ("weft drain n2 --evict", "weft host rm n2", "weft host add")), n2()
+    weft.client.create("other", 1, cores=1)
+    weft.client.wait_phase("other", "ready")
+    assert n2()["state"] == "held" and weft.client.nodes("cfd") == before, "its nodes are not given up by weftd itself"
+    assert [event["type"] for event in weft.client.events() if event["host"] == "n2"].count("host-held") == 1
+    weft.client.expect(200, "POST", "/v1/hosts/n3/undrain", {})
+    weft.client.expect(200, "POST", "/v1/hosts/n2/drain", {"evict": True})
+    until(lambda: {node["host"] for node in weft.client.nodes("cfd")} == {"n1", "n3"}, lambda: f"it is replaced: {weft.client.nodes('cfd')}")
+    weft.client.wait_phase("cfd", "ready")
+    weft.client.expect(204, "DELETE", "/v1/hosts/n2")
+    weft.client.expect(201, "POST", "/v1/hosts", host("n2"))
+    until(lambda: n2()["state"] == "up", lambda: f"it is back: {n2()}")
+    settle(weft)

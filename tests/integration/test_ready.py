@@ -5,6 +5,7 @@ import json
 import pytest
 from harness.wait import until
 from harness.weft import host
+from test_templates import SHAPE
 
 QUICK = {"control": {"backoff_max": "20ms", "starts_max": 3}}
 PATIENT = {"control": {"starts_max": 100}}  # who fails stays where it is
@@ -124,6 +125,48 @@ def test_an_older_guest_program_is_told_of(site, settle):
     assert "older than weftd" in cluster["detail"]
     weft.world.ports()
     weft.client.wait_phase("cfd", "ready", ready=1, reason=None)
+    settle(weft)
+
+
+OLDER = "rail 0: its guest program is older than weft and does not tell whether its ports work; a node that is created again has the newer one"
+
+
+def unverified(weft, cluster="cfd"):
+    return [node["unverified"] for node in weft.client.nodes(cluster)]
+
+
+def test_who_was_ready_with_an_older_guest_program_meets_those_who_come(site, settle):
+    """weftd was upgraded since: the new node proves its ports, the others say what they did not."""
+    weft = site(changes=PATIENT)
+    weft.client.create("cfd", 2, cores=4)  # one for each host
+    weft.client.wait_phase("cfd", "ready", ready=2)
+    old = {node["host"] for node in weft.client.nodes("cfd")}
+    for name in old:
+        weft.world.ports("older", host=name)
+    weft.client.scale("cfd", 3)
+    weft.client.wait_phase("cfd", "ready", ready=3, reason=None)
+    assert unverified(weft) == [OLDER, OLDER, None]
+    for name in old:
+        weft.world.ports(host=name)
+    weft.client.scale("cfd", 2)
+    until(lambda: unverified(weft) == [None, None], lambda: f"a newer one proves all: {unverified(weft)}")
+    settle(weft)
+
+
+def test_what_was_saved_with_an_older_guest_program_goes_on(site, settle):
+    weft = site(changes=QUICK)
+    weft.client.create("cfd", 2, **SHAPE | {"path": "sriov", "start": "cold"})
+    weft.client.wait_phase("cfd", "ready")
+    weft.client.expect(201, "POST", "/v1/clusters/cfd/checkpoints?tenant=acme", {"name": "before", "disrupt": True})
+    until(lambda: weft.client.get("/v1/checkpoints/before", tenant="acme")["state"] == "complete", weft.log_tail)
+    weft.client.wait_phase("cfd", "ready")
+    weft.world.ports("older")
+    weft.client.delete("cfd")
+    weft.client.wait_gone("cfd")
+    weft.client.expect(201, "POST", "/v1/checkpoints/before/restore?tenant=acme", {})
+    weft.client.wait_phase("cfd", "ready", reason=None)
+    assert unverified(weft) == [OLDER, OLDER] and not told(weft, "node-failed")
+    weft.world.ports()
     settle(weft)
 
 

@@ -579,6 +579,9 @@ test_text(void)
     }
     g_autofree char *long_text = g_strnfill(100000, 'x');
     g_autofree char *clip = weft_text_clip(long_text);
+    g_autofree char *line = weft_text_line("\xff\x1b[2Jé\né\xc2\x85 \n", 100), *cut = weft_text_line("ééé", 2);
+    g_assert_cmpstr(line, ==, "\ufffd [2Jé é");
+    g_assert_cmpstr(cut, ==, "éé");
     g_assert_cmpuint(g_utf8_strlen(clip, -1), ==, 65);
     g_assert_true(g_str_has_suffix(clip, "x…"));
 

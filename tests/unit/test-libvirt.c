@@ -273,6 +273,31 @@ lets_nobody_read_its_volumes(void)
     virConnectClose(conn);
 }
 
+/* A pool of the name that somebody made elsewhere: nothing is put where no node would find it. */
+static void
+refuses_pool_of_another_folder(void)
+{
+    g_autoptr(GError) error = NULL;
+    WeftLibvirtOptions plain = options;
+    plain.keepalive = 0;
+    g_autoptr(WeftHypervisor) hv = weft_hypervisor_libvirt_new(&plain, NULL);
+    g_autofree char *digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, "memory", -1);
+    const WeftImageFile file = { .digest = digest, .size = strlen("memory") };
+    const WeftBring bring = { .file = &file, .path = "/nowhere", .site = "9c8lmbz0jb9v" };
+    virConnect *conn = virConnectOpen("test:///default");
+    g_autoptr(virStoragePool) pool = virStoragePoolDefineXML(
+        conn, "<pool type='dir'><name>" WEFT_POOL "</name><target><path>/srv/elsewhere</path></target></pool>", 0);
+    g_assert_cmpint(virStoragePoolCreate(pool, 0), ==, 0);
+    g_assert_false(hv->ops->bring(hv, &(WeftHostAddress){ "n1", "test:///default" }, &bring, NULL, &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_CONFLICT);
+    g_assert_nonnull(strstr(error->message, "storage pool weft has its files in /srv/elsewhere, where weft has them in "
+                                            "/var/lib/libvirt/images/weft; run on that host: virsh pool-destroy weft"));
+    g_assert_cmpint(virStoragePoolNumOfVolumes(pool), ==, 0);
+    virStoragePoolDestroy(pool);
+    virStoragePoolUndefine(pool);
+    virConnectClose(conn);
+}
+
 static void
 finds_hook_text(void)
 {
@@ -440,6 +465,7 @@ main(int argc, char **argv)
     g_test_add_func("/libvirt/inventory/refuses-reports", refuses_reports);
     g_test_add_func("/libvirt/inventory/odd-capabilities", bears_odd_capabilities);
     g_test_add_func("/libvirt/inventory/other-texts", refuses_other_texts);
+    g_test_add_func("/libvirt/files/where-nodes-find-them", refuses_pool_of_another_folder);
     g_test_add_func("/libvirt/files/for-nobody-else", lets_nobody_read_its_volumes);
     g_test_add_func("/libvirt/errors/hook", finds_hook_text);
     g_test_add_func("/libvirt/errors/explained", explains_what_is_not_plain);

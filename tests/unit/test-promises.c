@@ -99,17 +99,32 @@ test_older(Site *site, gconstpointer data)
     g_assert_nonnull(strstr(detail, "secret-host"));
 }
 
+/* Of one that was ready, or goes on from saved memory, no newer guest program can be had: it is said what it did not prove. */
+static void
+test_older_saved(Site *site, gconstpointer data)
+{
+    char *detail = NULL;
+    site->promised.saved = TRUE;
+    g_assert_null(weft_promises_missing(&site->promised, "reached 3 addresses of 3 other nodes\n", TRUE, &detail));
+    g_autofree char *words = weft_promises_unverified(&site->promised, "reached 3 addresses of 3 other nodes\n");
+    g_assert_true(g_str_has_prefix(words, "rails 0, 1: its guest program is older than weft"));
+    g_assert_null(weft_promises_unverified(&site->promised, "port 0 active\nport 1 active\nreached all\n"));
+    g_autofree char *missing = weft_promises_missing(&site->promised, "port 0 active\n", TRUE, &detail);
+    g_assert_nonnull(missing);
+    g_free(detail);
+}
+
 static void
 test_stand_ins(Site *site, gconstpointer data)
 {
     char *detail = NULL;
-    g_assert_null(weft_promises_unverified(&site->promised));
+    g_assert_null(weft_promises_unverified(&site->promised, "port 0 active\nport 1 active\n"));
     site->host->verify = WEFT_VERIFY_ETHERNET;
     g_assert_null(weft_promises_missing(&site->promised, "port 0 missing\n", TRUE, &detail));
-    g_autofree char *words = weft_promises_unverified(&site->promised);
+    g_autofree char *words = weft_promises_unverified(&site->promised, "reached all\n");
     g_assert_true(g_str_has_prefix(words, "rails 0, 1: its host's adapters are declared as stand-ins"));
     g_ptr_array_set_size(site->node->devices, 0);
-    g_assert_null(weft_promises_unverified(&site->promised));
+    g_assert_null(weft_promises_unverified(&site->promised, "reached all\n"));
 }
 
 #define WITH_SITE(path, test) g_test_add(path, Site, NULL, set_up, test, tear_down)
@@ -122,6 +137,7 @@ main(int argc, char **argv)
     WITH_SITE("/promises/missing", test_missing);
     WITH_SITE("/promises/garbage", test_garbage);
     WITH_SITE("/promises/older", test_older);
+    WITH_SITE("/promises/older-saved", test_older_saved);
     WITH_SITE("/promises/stand-ins", test_stand_ins);
     return g_test_run();
 }

@@ -200,7 +200,8 @@ make_seed(const char *user_data, gsize guest_size)
     g_autoptr(WeftCluster) cluster = make_cluster(user_data);
     g_autoptr(WeftKeys) keys = derive("0abcdefghijk");
     g_autoptr(GBytes) guest = g_bytes_new_take(g_strnfill(guest_size, 'g'), guest_size);
-    WeftSeedSpec spec = { .node = node, .cluster = cluster, .pkey = 0x12, .keys = keys, .guest = guest };
+    g_autoptr(GArray) ports = weft_node_ports(node, NULL);
+    WeftSeedSpec spec = { .node = node, .ports = ports, .cluster = cluster, .pkey = 0x12, .keys = keys, .guest = guest };
     g_autoptr(GArray) shared = g_array_new(FALSE, FALSE, sizeof(guint16));
     g_array_append_val(shared, (guint16){ 0x7001 });
     g_array_append_val(shared, (guint16){ 0xf002 });
@@ -329,7 +330,8 @@ test_seed_become(Scratch *scratch, gconstpointer data)
     g_autoptr(GArray) shared = g_array_new(FALSE, FALSE, sizeof(guint16));
     g_array_append_val(shared, (guint16){ 0x7001 });
     g_array_append_val(shared, (guint16){ 0xf002 });
-    WeftSeedSpec spec = { .node = node, .cluster = cluster, .pkey = 0x12, .keys = keys, .shared = shared };
+    g_autoptr(GArray) ports = weft_node_ports(node, NULL);
+    WeftSeedSpec spec = { .node = node, .ports = ports, .cluster = cluster, .pkey = 0x12, .keys = keys, .shared = shared };
     g_autofree char *iso = put_seed(scratch, NULL), *text = weft_seed_become(&spec, "1abcdefghijk-0", random);
     g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
     g_assert_cmpuint(g_strv_length(lines), ==, 10);
@@ -508,18 +510,47 @@ test_roster_of_stand_ins(void)
     g_assert_cmpuint(none->len, ==, 0);
 }
 
-/* A virtual function is known by its own GUID, a whole adapter by that of its port. */
-static void
-test_roster_promises(void)
+/* Its second rail is a whole adapter of this host. */
+static WeftHost *
+give_adapter(WeftNode *node)
 {
-    g_autoptr(WeftNode) node = make_node(1);
-    g_autoptr(WeftHost) host = weft_host_new();
+    WeftHost *host = weft_host_new();
     WeftHca *hca = weft_hca_new();
     hca->name = g_strdup("mlx5_7");
     hca->port_guid = 0x0002c903000000ff;
     g_ptr_array_add(host->hcas, hca);
     g_ptr_array_set_size(node->devices, 1);
     g_ptr_array_add(node->devices, weft_device_new(1, "mlx5_7", -1));
+    return host;
+}
+
+/* Whoever finds interfaces by their GUIDs finds those of whole adapters as well, in a seed, as a fork and where it goes on. */
+static void
+test_seed_ports(void)
+{
+    g_autoptr(WeftNode) node = make_node(1);
+    g_autoptr(WeftHost) host = give_adapter(node);
+    g_autoptr(GArray) ports = weft_node_ports(node, host);
+    g_autoptr(WeftCluster) cluster = make_cluster(NULL);
+    g_autoptr(WeftKeys) keys = derive("0abcdefghijk");
+    WeftSeedSpec spec = { .node = node, .ports = ports, .cluster = cluster, .pkey = 0x12, .keys = keys };
+    g_autofree char *text = weft_seed_become(&spec, NULL, (guint8[WEFT_SEED_RANDOM]){ 0 });
+    char *base64 = strstr(text, "\nnode ") + strlen("\nnode ");
+    *strchr(base64, '\n') = '\0';
+    gsize length;
+    g_autofree guchar *bytes = g_base64_decode(base64, &length);
+    g_autofree char *told = g_strndup((char *)bytes, length);
+    g_assert_nonnull(strstr(told, "\nipoib 0 0x0000000000001000 10.65.0.2/16\nipoib 1 0x0002c903000000ff 10.66.0.2/16\n"));
+    g_autofree char *rails = weft_roster_rails(node, host);
+    g_assert_cmpstr(rails, ==, "rail 0 0x0000000000001000\nrail 1 0x0002c903000000ff\n");
+}
+
+/* A virtual function is known by its own GUID, a whole adapter by that of its port. */
+static void
+test_roster_promises(void)
+{
+    g_autoptr(WeftNode) node = make_node(1);
+    g_autoptr(WeftHost) host = give_adapter(node);
     g_autoptr(GArray) promises = weft_roster_promises(node, host, 0x12);
     g_autofree char *head = weft_roster_head(7, 1, 22, promises);
     g_assert_cmpstr(head, ==,
@@ -549,5 +580,6 @@ main(int argc, char **argv)
     g_test_add_func("/roster", test_roster);
     g_test_add_func("/roster/stand-ins", test_roster_of_stand_ins);
     g_test_add_func("/roster/promises", test_roster_promises);
+    g_test_add_func("/seed/ports", test_seed_ports);
     return g_test_run();
 }

@@ -1,5 +1,7 @@
 #include "domain-xml.h"
 #include "driver.h"
+#include "errors.h"
+#include "xml.h"
 
 #include <string.h>
 
@@ -32,6 +34,27 @@ activate_pool(virStoragePool *pool, GError **error)
     return weft_vir_fail(error, "starting storage pool " WEFT_POOL " at " WEFT_POOL_PATH);
 }
 
+/* Definitions of nodes, images and layers name their files by this folder: a pool of this name that somebody made elsewhere
+ * takes them, and QEMU does not find them. */
+static gboolean
+check_pool(virStoragePool *pool, GError **error)
+{
+    static const char *const path[] = { "target", "path", NULL };
+    char *xml = virStoragePoolGetXMLDesc(pool, 0);
+    if (!xml)
+        return weft_vir_fail(error, "reading storage pool " WEFT_POOL);
+    g_autoptr(xmlDoc) doc = weft_xml_parse(xml, "pool", error);
+    free(xml);
+    g_autofree char *folder = doc ? weft_xml_content(weft_xml_find(xmlDocGetRootElement(doc), path)) : NULL;
+    if (!doc || g_strcmp0(folder, WEFT_POOL_PATH) == 0)
+        return doc != NULL;
+    return weft_error_refuse(error, WEFT_ERROR_CONFLICT,
+                             "storage pool " WEFT_POOL " has its files in %s, where weft has them in " WEFT_POOL_PATH
+                             "; run on that host: virsh pool-destroy " WEFT_POOL "; virsh pool-undefine " WEFT_POOL
+                             " (no file is removed), and weft makes it where it belongs; for another disk, mount it there",
+                             folder ? folder : "no folder");
+}
+
 virStoragePool *
 weft_vir_pool(WeftCall *call, GError **error)
 {
@@ -47,7 +70,7 @@ weft_vir_pool(WeftCall *call, GError **error)
         return g_steal_pointer(&pool);
     if (!pool && !(pool = define_pool(call->conn, error)))
         return NULL;
-    if (!activate_pool(pool, error))
+    if (!check_pool(pool, error) || !activate_pool(pool, error))
         return NULL;
     g_mutex_lock(&call->host->mutex);
     call->host->pool = call->host->conn != NULL;
