@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "errors.h"
 #include "file.h"
+#include "head-file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,12 +23,15 @@ struct WeftTrail {
     char *path;
     guint64 full;
     int fd;
-    guint64 written; /* bytes in the file */
-    guint64 room;    /* bytes from its beginning that it has blocks for */
-    WeftAuditHead head;
-    GString *waiting; /* lines */
-    gboolean begun;   /* the first of them was written in part */
-    GString *line;    /* the last one that was added */
+    int head_fd;
+    guint64 synced;     /* bytes from its beginning that are on the disk */
+    guint64 room;       /* … that it has blocks for */
+    WeftAuditHead head; /* the last entry that was added */
+    WeftAuditHead kept; /* … that the head file names */
+    GString *waiting;   /* lines that are not on the disk */
+    gsize written;      /* bytes of them that are in the file */
+    gboolean is_unsure; /* a sync failed: nobody knows which of these reached the disk */
+    GString *line;      /* the last one that was added */
     guint64 lost;
 };
 
@@ -88,7 +92,7 @@ open_file(WeftTrail *trail, GError **error)
         trail->fd = -1;
         return FALSE;
     }
-    trail->written = (guint64)info.st_size;
+    trail->synced = (guint64)info.st_size;
     trail->room = 0;
     return TRUE;
 }
@@ -151,18 +155,26 @@ close_torn(WeftTrail *trail, const char *text, gsize length)
     append(trail, fields);
 }
 
+/* What the head file names was on the disk: where it is in none of the files the chain goes on behind it all the same, and says
+ * what was found. A file has another name then, or was packed, or somebody has cut off the end. */
 static void
 resume(WeftTrail *trail)
 {
     gsize length;
-    g_autofree char *text = read_end(trail->fd, trail->written, &length);
+    g_autofree char *text = read_end(trail->fd, trail->synced, &length);
     gsize end = find_head(text, length, &trail->head);
     if (!end) {
         trail->head = (WeftAuditHead){ 0 };
         find_former(trail);
     }
+    guint64 found = trail->head.sequence;
+    gboolean is_missing = found <= trail->kept.sequence && strcmp(trail->head.hash, trail->kept.hash) != 0;
+    if (is_missing)
+        trail->head = trail->kept;
     if (end < length)
         close_torn(trail, text + end, length - end);
+    if (is_missing)
+        note(trail, "resume", "found", json_integer((json_int_t)found));
 }
 
 WeftTrail *
@@ -171,9 +183,13 @@ weft_trail_open(const char *path, guint64 size, GError **error)
     g_autoptr(WeftTrail) trail = g_new0(WeftTrail, 1);
     trail->path = g_strdup(path);
     trail->full = size;
+    trail->head_fd = -1;
     trail->waiting = g_string_new(NULL);
     trail->line = g_string_new(NULL);
     if (!open_file(trail, error))
+        return NULL;
+    trail->head_fd = weft_head_open(path, &trail->kept, error);
+    if (trail->head_fd < 0)
         return NULL;
     resume(trail);
     return g_steal_pointer(&trail);
@@ -186,6 +202,8 @@ weft_trail_free(WeftTrail *trail)
         return;
     if (trail->fd >= 0)
         close(trail->fd);
+    if (trail->head_fd >= 0)
+        close(trail->head_fd);
     g_string_free(trail->waiting, TRUE);
     g_string_free(trail->line, TRUE);
     g_free(trail->path);
@@ -234,9 +252,9 @@ gboolean
 weft_trail_reopen(WeftTrail *trail, GError **error)
 {
     struct stat ours, there;
-    if (trail->begun)
-        return weft_error_refuse(error, WEFT_ERROR_BUSY, "the audit trail %s ends with half a line; it is tried again",
-                                 trail->path);
+    if (trail->written)
+        return weft_error_refuse(error, WEFT_ERROR_BUSY,
+                                 "the end of the audit trail %s is not on the disk yet; it is tried again", trail->path);
     if (fstat(trail->fd, &ours) == 0 && stat(trail->path, &there) == 0 && ours.st_ino == there.st_ino &&
         ours.st_dev == there.st_dev)
         return TRUE;
@@ -253,7 +271,7 @@ weft_trail_add(WeftTrail *trail, const json_t *fields)
     if (trail->lost)
         note(trail, "lost", "entries", json_integer((json_int_t)trail->lost));
     trail->lost = 0;
-    if (trail->written >= trail->full && !trail->waiting->len)
+    if (trail->synced >= trail->full && !trail->waiting->len)
         rotate(trail);
     append(trail, fields);
     return trail->line->str;
@@ -265,38 +283,81 @@ weft_trail_add(WeftTrail *trail, const json_t *fields)
 static void
 take_room(WeftTrail *trail)
 {
-    guint64 end = trail->written + trail->waiting->len;
+    guint64 end = trail->synced + trail->waiting->len;
     if (end + ROOM / 2 <= trail->room)
         return;
     if (fallocate(trail->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)(end + ROOM)) == 0)
         trail->room = end + ROOM;
 }
 
-gboolean
-weft_trail_flush(WeftTrail *trail, GError **error)
+/* Linux tells once of what it could not bring to the disk, and takes it for written then: a second sync says nothing. So what
+ * was not synced is taken out of the file, and written again. */
+static gboolean
+take_back(WeftTrail *trail, GError **error)
 {
-    take_room(trail);
-    while (trail->waiting->len) {
-        ssize_t n = write(trail->fd, trail->waiting->str, trail->waiting->len);
+    if (ftruncate(trail->fd, (off_t)trail->synced) < 0)
+        return fail(trail, "take back what did not reach the disk of", error);
+    trail->is_unsure = FALSE;
+    trail->written = 0;
+    trail->room = 0;
+    return TRUE;
+}
+
+static gboolean
+write_lines(WeftTrail *trail, GError **error)
+{
+    struct stat info;
+    if (!trail->written && fstat(trail->fd, &info) == 0)
+        trail->synced = (guint64)info.st_size; /* whoever else has written there loses nothing by take_back() */
+    while (trail->written < trail->waiting->len) {
+        ssize_t n = write(trail->fd, trail->waiting->str + trail->written, trail->waiting->len - trail->written);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             return fail(trail, "write", error);
-        trail->written += (guint64)n;
-        trail->begun = trail->waiting->str[n - 1] != '\n';
-        g_string_erase(trail->waiting, 0, n);
+        trail->written += (gsize)n;
     }
-    return fdatasync(trail->fd) == 0 || fail(trail, "sync", error);
+    return TRUE;
+}
+
+static gboolean
+sync_lines(WeftTrail *trail, GError **error)
+{
+    trail->is_unsure = fdatasync(trail->fd) < 0;
+    if (trail->is_unsure)
+        return fail(trail, "sync", error);
+    trail->synced += trail->written;
+    trail->written = 0;
+    g_string_truncate(trail->waiting, 0);
+    return TRUE;
+}
+
+gboolean
+weft_trail_flush(WeftTrail *trail, GError **error)
+{
+    if (trail->is_unsure && !take_back(trail, error))
+        return FALSE;
+    take_room(trail);
+    if (!write_lines(trail, error) || !sync_lines(trail, error))
+        return FALSE;
+    if (trail->kept.sequence == trail->head.sequence)
+        return TRUE;
+    if (!weft_head_write(trail->head_fd, &trail->head))
+        return fail(trail, "write the head of", error);
+    trail->kept = trail->head;
+    return TRUE;
 }
 
 /* --- the files --- */
 
+/* They are in one folder, however that was written. */
 guint64
 weft_trail_last(const char *path, const char *file)
 {
-    gsize length = strlen(path);
+    g_autofree char *stem = g_path_get_basename(path), *name = g_path_get_basename(file);
+    gsize length = strlen(stem);
     guint64 last = 0;
-    const char *digits = g_str_has_prefix(file, path) && file[length] == '.' ? file + length + 1 : "";
+    const char *digits = g_str_has_prefix(name, stem) && name[length] == '.' ? name + length + 1 : "";
     return strlen(digits) >= DIGITS && g_ascii_string_to_unsigned(digits, 10, 1, G_MAXUINT64, &last, NULL) ? last : 0;
 }
 

@@ -135,7 +135,7 @@ subject_of(json_t *entry)
 {
     if (json_array_size(json_object_get(entry, "changes")) > 0)
         return first_of(json_object_get(entry, "changes"));
-    static const char *const names[] = { "config", "backup", "account", "former", "entries", "bytes" };
+    static const char *const names[] = { "config", "backup", "account", "former", "found", "entries", "bytes" };
     for (guint i = 0; i < G_N_ELEMENTS(names); i++)
         if (json_object_get(entry, names[i]) && !json_is_null(json_object_get(entry, names[i])))
             return weft_cli_field(entry, names[i]);

@@ -268,13 +268,40 @@ def test_a_change_is_found(written, change, line):
     assert f"audit.log: line {line}: " in verify(weft, status=5)
 
 
+def head(weft):
+    return weft.root / "audit.log-head"
+
+
 def test_a_torn_line_is_closed(written):
+    """It had not been synced: the head names an older one."""
     weft, lines = written
     trail(weft).write_bytes(b"".join([*lines[:-1], lines[-1][:40]]))
+    head(weft).write_text(json.dumps({"sequence": 7, "hash": json.loads(lines[-2])["hash"]}), encoding="utf-8")
     weft.start()
     weft.stop()
     assert [entry["bytes"] for entry in map(json.loads, trail(weft).read_bytes().splitlines()[8:]) if entry["kind"] == "torn"] == [40]
     assert "1 lines were not written whole" in verify(weft)
+
+
+def test_an_end_that_was_cut_off_is_found(written):
+    weft, lines = written
+    trail(weft).write_bytes(b"".join(lines[:5]))
+    verify(weft)  # it can not be seen in the file alone
+    weft.start()
+    weft.stop()
+    assert "audit.log: line 6: entry 9 comes after entry 5: " in verify(weft, status=5)
+    assert [entry["found"] for entry in entries(weft, kind="resume")] == [5]
+
+
+def test_others_may_rename_it_while_weftd_is_away(written):
+    weft, lines = written
+    former = weft.root / "audit.log.1"
+    trail(weft).rename(former)
+    weft.start()
+    weft.stop()
+    assert [(entry["sequence"], entry["kind"]) for entry in entries(weft)] == [(9, "resume"), (10, "start"), (11, "stop")]
+    verify(weft, former, trail(weft))
+    assert head(weft).stat().st_mode & 0o7777 == 0o600
 
 
 def test_files_that_are_full_go_on(site):

@@ -5,6 +5,7 @@
 #include "search.h"
 #include "trail.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
 #include <signal.h>
@@ -138,6 +139,8 @@ make_place(void)
 static void
 place_clear(Place *place)
 {
+    g_autofree char *head = g_strconcat(place->path, "-head", NULL);
+    g_unlink(head);
     g_auto(GStrv) files = weft_trail_files(place->path);
     for (guint i = 0; files[i]; i++)
         g_unlink(files[i]);
@@ -164,20 +167,25 @@ open_trail(const char *path, guint64 size)
     return trail;
 }
 
+static void
+read_file(GPtrArray *lines, const char *file)
+{
+    g_autofree char *text = NULL;
+    if (!g_file_get_contents(file, &text, NULL, NULL))
+        return;
+    g_auto(GStrv) split = g_strsplit(text, "\n", -1);
+    for (guint i = 0; split[i] && split[i + 1]; i++)
+        g_ptr_array_add(lines, g_strdup(split[i]));
+}
+
 /* The lines of all files, the oldest first. */
 static GPtrArray *
 read_lines(const char *path)
 {
     g_auto(GStrv) files = weft_trail_files(path);
     GPtrArray *lines = g_ptr_array_new_with_free_func(g_free);
-    for (guint i = g_strv_length(files); i > 0; i--) {
-        g_autofree char *text = NULL;
-        if (!g_file_get_contents(files[i - 1], &text, NULL, NULL))
-            continue;
-        g_auto(GStrv) split = g_strsplit(text, "\n", -1);
-        for (guint j = 0; split[j] && split[j + 1]; j++)
-            g_ptr_array_add(lines, g_strdup(split[j]));
-    }
+    for (guint i = g_strv_length(files); i > 0; i--)
+        read_file(lines, files[i - 1]);
     return lines;
 }
 
@@ -234,7 +242,14 @@ append_text(const char *path, const char *text)
     close(fd);
 }
 
-/* However much of the line was written. */
+static void
+remove_head(const char *path)
+{
+    g_autofree char *head = g_strconcat(path, "-head", NULL);
+    g_assert_cmpint(g_unlink(head), ==, 0);
+}
+
+/* However much of the line was written, before it was synced. */
 static void
 test_torn(void)
 {
@@ -250,6 +265,7 @@ test_torn(void)
         g_assert_cmpint(g_stat(place.path, &whole), ==, 0);
         off_t size = MIN(info.st_size + kept, whole.st_size);
         g_assert_cmpint(truncate(place.path, size), ==, 0);
+        remove_head(place.path);
         g_autoptr(WeftTrail) second = open_trail(place.path, 1 << 20);
         add(second, 3);
         gboolean is_torn = size != info.st_size && size < whole.st_size;
@@ -315,6 +331,144 @@ test_rotation_interrupted(void)
     trail = open_trail(place.path, 1 << 20);
     add(trail, 2);
     assert_chain(place.path, 2);
+}
+
+static void
+add_once(const char *path, int n)
+{
+    g_autoptr(WeftTrail) trail = open_trail(path, 1 << 20);
+    add(trail, n);
+}
+
+/* The files are one chain, and the entry says what the trail found when it was opened. */
+static void
+assert_resumed(const char *const *files, guint entry, const char *found)
+{
+    g_autoptr(GPtrArray) lines = g_ptr_array_new_with_free_func(g_free);
+    for (guint i = 0; files[i]; i++)
+        read_file(lines, files[i]);
+    g_autofree char *what = check(lines);
+    g_assert_cmpstr(what, ==, NULL);
+    g_assert_nonnull(strstr(lines->pdata[entry - 1], found));
+}
+
+/* Under a name that is none of ours, and weftd starts before anybody tells it. */
+static void
+test_renamed_meanwhile(void)
+{
+    g_auto(Place) place = make_place();
+    g_autofree char *former = g_strconcat(place.path, ".1", NULL);
+    add_once(place.path, 1);
+    add_once(place.path, 2);
+    g_assert_cmpint(g_rename(place.path, former), ==, 0);
+    add_once(place.path, 3);
+    const char *files[] = { former, place.path, NULL };
+    assert_resumed(files, 3, "\"kind\":\"resume\",\"found\":0");
+    g_unlink(former);
+}
+
+/* The newest of the files that were full has another name, and the one in use is empty yet. */
+static void
+test_former_is_packed(void)
+{
+    g_auto(Place) place = make_place();
+    g_autofree char *older = g_strconcat(place.path, ".000000000001", NULL);
+    g_autofree char *packed = g_strconcat(place.path, ".000000000002.gz", NULL);
+    add_once(place.path, 1);
+    g_assert_cmpint(g_rename(place.path, older), ==, 0);
+    add_once(place.path, 2);
+    g_assert_cmpint(g_rename(place.path, packed), ==, 0);
+    add_once(place.path, 3);
+    const char *files[] = { older, packed, place.path, NULL };
+    assert_resumed(files, 3, "\"kind\":\"resume\",\"found\":1");
+    g_unlink(packed);
+}
+
+/* Whoever cuts off the end is found out, and the chain does not go on as if nothing were missing. */
+static void
+test_end_is_cut_off(void)
+{
+    g_auto(Place) place = make_place();
+    GStatBuf info;
+    add_once(place.path, 1);
+    g_assert_cmpint(g_stat(place.path, &info), ==, 0);
+    add_once(place.path, 2);
+    g_assert_cmpint(truncate(place.path, info.st_size), ==, 0);
+    add_once(place.path, 3);
+    g_autoptr(GPtrArray) lines = read_lines(place.path);
+    g_autofree char *what = check(lines);
+    g_assert_true(g_str_has_prefix(what, "line 2: entry 3 comes after entry 1: "));
+    g_assert_nonnull(strstr(lines->pdata[1], "\"kind\":\"resume\",\"found\":1"));
+}
+
+static void
+test_written_in_another_way(void)
+{
+    g_auto(Place) place = make_place();
+    g_autofree char *path = g_strdup_printf("%s//audit.log", place.folder);
+    g_autofree char *former = g_strconcat(place.path, ".000000000001", NULL);
+    add_once(path, 1);
+    g_assert_cmpint(g_rename(place.path, former), ==, 0);
+    remove_head(path);
+    add_once(path, 2);
+    assert_chain(place.path, 2);
+}
+
+/* --- a disk that fails --- */
+
+static int failures; /* of the syncs that come next */
+
+/* In place of libc's. As with a disk that fails once: what was written is gone, and the next call knows nothing of it. */
+int
+fdatasync(int fd) /* NOLINT(readability-inconsistent-declaration-parameter-name): libc's is a reserved one */
+{
+    if (!failures)
+        return fsync(fd);
+    failures--;
+    g_autofree char *path = g_strdup_printf("/proc/self/fd/%d", fd);
+    int other = open(path, O_WRONLY | O_CLOEXEC);
+    struct stat info;
+    g_assert_cmpint(fstat(fd, &info), ==, 0);
+    g_assert_cmpint(pwrite(other, "\0\0\0\0\0\0\0\0", 8, info.st_size - 8), ==, 8);
+    close(other);
+    errno = EIO;
+    return -1;
+}
+
+static void
+test_sync_fails(void)
+{
+    g_auto(Place) place = make_place();
+    g_autoptr(WeftTrail) trail = open_trail(place.path, 1 << 20);
+    add(trail, 1);
+    failures = 2;
+    for (int i = 2; i < 4; i++) {
+        g_autoptr(GError) error = NULL;
+        json_auto_t *fields = json_pack("{s:s, s:i}", "kind", "request", "n", i);
+        g_assert_nonnull(weft_trail_add(trail, fields));
+        g_assert_false(weft_trail_flush(trail, &error));
+        g_assert_error(error, WEFT_ERROR, WEFT_ERROR_FAILED);
+        g_assert_false(weft_trail_reopen(trail, NULL));
+    }
+    add(trail, 4);
+    assert_chain(place.path, 4);
+}
+
+/* The file is not left behind before it is on the disk. */
+static void
+test_sync_fails_in_a_full_file(void)
+{
+    g_auto(Place) place = make_place();
+    g_autoptr(WeftTrail) trail = open_trail(place.path, 1);
+    json_auto_t *fields = json_pack("{s:s}", "kind", "request");
+    failures = 1;
+    g_assert_nonnull(weft_trail_add(trail, fields));
+    g_assert_false(weft_trail_flush(trail, NULL));
+    add(trail, 2);
+    add(trail, 3);
+    assert_chain(place.path, 4);
+    g_auto(GStrv) files = weft_trail_files(place.path);
+    g_assert_cmpuint(g_strv_length(files), ==, 2);
 }
 
 static void
@@ -419,13 +573,29 @@ on_written(gboolean kept, gpointer data)
 }
 
 static int
-write_and_wait(WeftAudit *audit)
+write_kind_and_wait(WeftAudit *audit, const char *kind)
 {
     int kept = -1;
-    weft_audit_write(audit, weft_audit_entry("request"), on_written, &kept);
+    weft_audit_write(audit, weft_audit_entry(kind), on_written, &kept);
     while (kept < 0)
         g_main_context_iteration(NULL, TRUE);
     return kept;
+}
+
+static int
+write_and_wait(WeftAudit *audit)
+{
+    return write_kind_and_wait(audit, "request");
+}
+
+static struct rlimit
+forbid_writing(void)
+{
+    struct rlimit limit, none = { 0 };
+    g_assert_cmpint(getrlimit(RLIMIT_FSIZE, &limit), ==, 0);
+    none.rlim_max = limit.rlim_max;
+    g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &none), ==, 0);
+    return limit;
 }
 
 /* An entry that cannot be written waits in memory, and comes later; whoever waits for it is told. */
@@ -440,10 +610,7 @@ test_full(void)
     g_assert_true(write_and_wait(audit));
     g_assert_false(weft_audit_is_failing(audit));
 
-    struct rlimit limit, none = { 0 };
-    g_assert_cmpint(getrlimit(RLIMIT_FSIZE, &limit), ==, 0);
-    none.rlim_max = limit.rlim_max;
-    g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &none), ==, 0);
+    struct rlimit limit = forbid_writing();
     g_test_expect_message(NULL, G_LOG_LEVEL_WARNING, "cannot write the audit trail *; entries wait in memory");
     g_assert_false(write_and_wait(audit));
     g_assert_true(weft_audit_is_failing(audit));
@@ -515,6 +682,12 @@ main(int argc, char **argv)
     g_test_add_func("/audit/rotates", test_rotates);
     g_test_add_func("/audit/rotation-interrupted", test_rotation_interrupted);
     g_test_add_func("/audit/reopens", test_reopens);
+    g_test_add_func("/audit/renamed-meanwhile", test_renamed_meanwhile);
+    g_test_add_func("/audit/former-is-packed", test_former_is_packed);
+    g_test_add_func("/audit/end-is-cut-off", test_end_is_cut_off);
+    g_test_add_func("/audit/written-in-another-way", test_written_in_another_way);
+    g_test_add_func("/audit/sync-fails", test_sync_fails);
+    g_test_add_func("/audit/sync-fails-in-a-full-file", test_sync_fails_in_a_full_file);
     g_test_add_func("/audit/search", test_search);
     g_test_add_func("/audit/search-long", test_search_long);
     g_test_add_func("/audit/refusals", test_refusals);
