@@ -34,7 +34,9 @@ struct WeftAudit {
 
     GMutex mutex; /* over what follows */
     GCond cond;
+    GCond idle;
     GQueue queue, ended;
+    gboolean busy; /* the thread has a batch */
     guint64 dropped;
     gboolean reopen;
     gboolean stopping;
@@ -58,13 +60,15 @@ weft_audit_entry(const char *kind)
 
 /* --- on the thread --- */
 
-static void
+/* FALSE: it is counted, and in the trail by its number only. */
+static gboolean
 add(WeftAudit *audit, const json_t *fields)
 {
     const char *line = weft_trail_add(audit->trail, fields);
     if (line && audit->outlet)
         weft_outlet_send(audit->outlet, line);
     audit->behind = TRUE;
+    return line != NULL;
 }
 
 static void
@@ -121,11 +125,13 @@ take_turn(WeftAudit *audit, GQueue *batch, guint64 dropped, gboolean reopen)
 {
     if (dropped)
         add_dropped(audit, dropped);
+    for (GList *item = batch->head; item; item = item->next) {
+        Entry *entry = item->data;
+        entry->kept = add(audit, entry->fields);
+    }
+    gboolean is_synced = flush(audit, reopen);
     for (GList *item = batch->head; item; item = item->next)
-        add(audit, ((Entry *)item->data)->fields);
-    gboolean kept = flush(audit, reopen);
-    for (GList *item = batch->head; item; item = item->next)
-        ((Entry *)item->data)->kept = kept;
+        ((Entry *)item->data)->kept &= is_synced;
 }
 
 static void
@@ -147,9 +153,12 @@ work(gpointer data)
         gboolean reopen = audit->reopen;
         audit->dropped = 0;
         audit->reopen = FALSE;
+        audit->busy = TRUE;
         g_mutex_unlock(&audit->mutex);
         take_turn(audit, &batch, dropped, reopen);
         g_mutex_lock(&audit->mutex);
+        audit->busy = FALSE;
+        g_cond_signal(&audit->idle);
         audit->reopen = audit->reopen || (reopen && audit->failing && !audit->stopping);
         steal(&batch, &audit->ended);
         weft_wakeup_ask(audit->wakeup);
@@ -195,6 +204,7 @@ weft_audit_open(const WeftAuditOptions *options, const void *secret, gsize lengt
     audit->wakeup = weft_wakeup_new(deliver, audit);
     g_mutex_init(&audit->mutex);
     g_cond_init(&audit->cond);
+    g_cond_init(&audit->idle);
     audit->thread = g_thread_new("audit", work, audit);
     return audit;
 }
@@ -242,6 +252,7 @@ weft_audit_free(WeftAudit *audit)
     g_bytes_unref(audit->secret);
     g_mutex_clear(&audit->mutex);
     g_cond_clear(&audit->cond);
+    g_cond_clear(&audit->idle);
     g_free(audit->path);
     g_free(audit);
 }
@@ -285,6 +296,17 @@ weft_audit_is_failing(WeftAudit *audit)
     gboolean failing = audit->failing || audit->queue.length >= QUEUE_MAX;
     g_mutex_unlock(&audit->mutex);
     return failing;
+}
+
+gboolean
+weft_audit_sync(WeftAudit *audit)
+{
+    g_mutex_lock(&audit->mutex);
+    while (audit->queue.length || audit->busy)
+        g_cond_wait(&audit->idle, &audit->mutex);
+    gboolean failing = audit->failing;
+    g_mutex_unlock(&audit->mutex);
+    return !failing;
 }
 
 void

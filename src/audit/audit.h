@@ -38,6 +38,9 @@ gboolean weft_audit_admits(WeftAudit *audit, const WeftRefused *refused);
 /* May a change go on without its entry? What is required waits for it, and is refused while none can be written. */
 gboolean weft_audit_is_required(const WeftAudit *audit);
 gboolean weft_audit_is_failing(WeftAudit *audit);
+/* Waits until all that came was tried; FALSE: it is not all on the disk. May block as long as the disk does: before anybody is
+ * served. */
+gboolean weft_audit_sync(WeftAudit *audit);
 /* Its file has another name now: the trail goes on in one of the old name. */
 void weft_audit_reopen(WeftAudit *audit);
 

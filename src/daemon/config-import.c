@@ -612,10 +612,10 @@ add_change(WeftTxn *txn, const Change *change)
 }
 
 /* What goes with another change, as a tenant's tokens do, is not told of. */
-static void
-tell(const Plan *plan, WeftConfigTell told, gpointer data)
+static gboolean
+tell(const Plan *plan, WeftConfigTell told, gpointer data, GError **error)
 {
-    json_t *changes = json_array();
+    json_auto_t *changes = json_array();
     for (guint i = 0; i < plan->changes->len; i++) {
         const Change *change = &g_array_index(plan->changes, Change, i);
         gboolean is_told = FALSE;
@@ -626,15 +626,14 @@ tell(const Plan *plan, WeftConfigTell told, gpointer data)
         const char *name = change->object ? *(char *const *)change->object : change->key;
         json_array_append_new(changes, json_pack("{s:s, s:s, s:s}", "kind", weft_kind_words[change->kind], "name", name,
                                                  "change", change->object ? "written" : "removed"));
-        if (json_array_size(changes) == TOLD_MAX) {
-            told(changes, data);
-            changes = json_array();
-        }
-    }
-    if (json_array_size(changes) > 0)
-        told(changes, data);
-    else
+        if (json_array_size(changes) < TOLD_MAX)
+            continue;
+        if (!told(json_incref(changes), data, error))
+            return FALSE;
         json_decref(changes);
+        changes = json_array();
+    }
+    return !json_array_size(changes) || told(json_incref(changes), data, error);
 }
 
 /* Killed between two batches, the next start plans what is left: nothing depends on their order, since nobody is served yet. */
@@ -678,9 +677,7 @@ weft_config_import(const WeftConfig *config, WeftStore *store, WeftConfigTell to
     gboolean ok = TRUE;
     for (gsize i = 0; ok && i < G_N_ELEMENTS(sections); i++)
         ok = plan_section(&plan, &sections[i], error);
-    if (ok)
-        tell(&plan, told, data);
-    ok = ok && carry_out(&plan, error);
+    ok = ok && tell(&plan, told, data, error) && carry_out(&plan, error);
     g_array_unref(plan.changes);
     return ok;
 }

@@ -42,8 +42,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftConfig, weft_config_free)
  * until the file names one, and all else works. */
 gboolean weft_config_check_new(const WeftConfig *config, WeftStore *store, GError **error);
 
-/* changes: [{"kind": "tenant", "name": "acme", "change": "written" | "removed"}, …], a hundred at most, taken over. */
-typedef void (*WeftConfigTell)(json_t *changes, gpointer data);
+/* changes: [{"kind": "tenant", "name": "acme", "change": "written" | "removed"}, …], a hundred at most, taken over. FALSE: none
+ * of it may be done. */
+typedef gboolean (*WeftConfigTell)(json_t *changes, gpointer data, GError **error);
 
 /* Brings the store to what the file says: adds and changes what it describes, removes what it described before and no longer
  * does (a host with nodes or a tenant with clusters is refused, with the remedy). What came through the API is left alone; a

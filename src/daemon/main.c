@@ -95,12 +95,18 @@ begin_trail(Daemon *self, const char *config_path, GError **error)
     return TRUE;
 }
 
-/* Who writes the file decides on tenants, their grants and whoever acts for them as an administrator does through the API. */
-static void
-record_import(json_t *changes, gpointer data)
+/* Who writes the file decides on tenants, their grants and whoever acts for them as an administrator does through the API.
+ * Nobody is served yet, so that it can wait for the disk. */
+static gboolean
+record_import(json_t *changes, gpointer data, GError **error)
 {
     Daemon *self = data;
     record(self->audit, "config", json_pack("{s:i, s:o}", "uid", (int)getuid(), "changes", changes));
+    return weft_audit_sync(self->audit) || !weft_audit_is_required(self->audit) ||
+           weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE,
+                             "the audit trail %s cannot be written, and this site requires it: nothing of what the "
+                             "configuration changes was done; let it be written, and start weftd again",
+                             weft_audit_path(self->audit));
 }
 
 /* What ends after it, such as a change that is committed last, is in the trail before "stop". */

@@ -597,3 +597,20 @@ def test_a_required_audit_trail_refuses_changes(small_disk, site):
     until(lambda: weft.client.request("POST", "/v1/tenants", {"name": "after"}).status == 201, "changes are taken again")
     weft.stop()
     weft.cli("audit", "verify", disk / "audit.log")
+
+
+def test_a_required_audit_trail_comes_before_the_configuration(small_disk, site):
+    """What the file changes is not done where its entry cannot be written, and is done once it can be."""
+    disk = small_disk(1)
+    weft = site(hosts=1, changes={"audit": {"path": str(disk / "audit.log"), "required": True}})
+    filler, _ = exhaust_trail(weft, disk)
+    weft.stop()
+    weft.config["tenants"].append({"name": "late"})
+    weft.write_config()
+    assert "this site requires it: nothing of what the configuration changes was done" in weft.run_refused()
+    assert "late" not in weft.dump().records["tenant"]
+    filler.unlink()
+    weft.start()
+    assert weft.client.request("GET", "/v1/tenants/late").status == 200
+    weft.stop()
+    weft.cli("audit", "verify", disk / "audit.log")

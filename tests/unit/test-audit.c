@@ -623,6 +623,51 @@ test_full(void)
     assert_chain(place.path, 4);
 }
 
+/* One for which there was no room in memory is not written by a disk that takes the others again. */
+static void
+test_lost(void)
+{
+    g_auto(Place) place = make_place();
+    WeftAuditOptions options = { .path = place.path, .size = 1 << 30 };
+    WeftAudit *audit = weft_audit_open(&options, "secret", 6, NULL);
+    g_autofree char *large = g_strnfill(60000, 'x');
+    g_assert_true(write_and_wait(audit));
+    struct rlimit limit = forbid_writing();
+    g_test_expect_message(NULL, G_LOG_LEVEL_WARNING, "cannot write the audit trail *; entries wait in memory");
+    for (int i = 0; i < 80; i++)
+        g_assert_false(write_kind_and_wait(audit, large));
+    g_test_assert_expected_messages();
+    g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &limit), ==, 0);
+    int kept = write_kind_and_wait(audit, "late");
+    g_assert_true(write_and_wait(audit));
+    weft_audit_free(audit);
+    g_autofree char *text = NULL;
+    g_assert_true(g_file_get_contents(place.path, &text, NULL, NULL));
+    g_assert_nonnull(strstr(text, "\"kind\":\"lost\""));
+    g_assert_cmpint(kept, ==, strstr(text, "\"kind\":\"late\"") != NULL);
+}
+
+/* Whoever must know waits for it. */
+static void
+test_synced(void)
+{
+    g_auto(Place) place = make_place();
+    WeftAuditOptions options = { .path = place.path, .size = 1 << 20 };
+    WeftAudit *audit = weft_audit_open(&options, "secret", 6, NULL);
+    g_assert_true(weft_audit_sync(audit)); /* there is nothing to wait for */
+    weft_audit_write(audit, weft_audit_entry("request"), NULL, NULL);
+    g_assert_true(weft_audit_sync(audit));
+    assert_chain(place.path, 1);
+    struct rlimit limit = forbid_writing();
+    g_test_expect_message(NULL, G_LOG_LEVEL_WARNING, "cannot write the audit trail *; entries wait in memory");
+    weft_audit_write(audit, weft_audit_entry("request"), NULL, NULL);
+    g_assert_false(weft_audit_sync(audit));
+    g_test_assert_expected_messages();
+    g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &limit), ==, 0);
+    weft_audit_free(audit);
+    assert_chain(place.path, 2);
+}
+
 /* The system's log has each line, and nobody waits for it. */
 static void
 test_outlet(void)
@@ -692,6 +737,8 @@ main(int argc, char **argv)
     g_test_add_func("/audit/search-long", test_search_long);
     g_test_add_func("/audit/refusals", test_refusals);
     g_test_add_func("/audit/full", test_full);
+    g_test_add_func("/audit/lost", test_lost);
+    g_test_add_func("/audit/synced", test_synced);
     g_test_add_func("/audit/outlet", test_outlet);
     g_test_add_func("/audit/digest", test_digest);
     return g_test_run();

@@ -314,8 +314,8 @@ contents(WeftStore *store, gboolean revisions)
 /* What the last import said that it changes. */
 static GString *said;
 
-static void
-note_changes(json_t *changes, gpointer data)
+static gboolean
+note_changes(json_t *changes, gpointer data, GError **error)
 {
     size_t i;
     json_t *change;
@@ -325,6 +325,7 @@ note_changes(json_t *changes, gpointer data)
                                json_string_value(json_object_get(change, "name")),
                                json_string_value(json_object_get(change, "change")));
     json_decref(changes);
+    return TRUE;
 }
 
 static gboolean
@@ -429,6 +430,29 @@ import_adds_and_removes(void)
     import(&site, "fabrics: [ { name: ib1 } ]\n", NULL);
     g_autofree char *third = keys(&site);
     g_assert_cmpstr(third, ==, "ib1 ");
+    site_close(&site);
+}
+
+static gboolean
+refuse_changes(json_t *changes, gpointer data, GError **error)
+{
+    json_decref(changes);
+    return weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "it cannot be written down");
+}
+
+/* What must be told before it is done is not done where nobody can be told. */
+static void
+import_of_what_cannot_be_told(void)
+{
+    Site site;
+    site_open(&site);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(WeftConfig) config = load_text(site.folder, N1 ACME, &error);
+    g_assert_no_error(error);
+    g_assert_false(weft_config_import(config, site.store, refuse_changes, NULL, &error));
+    g_assert_error(error, WEFT_ERROR, WEFT_ERROR_UNAVAILABLE);
+    g_autofree char *nothing = keys(&site);
+    g_assert_cmpstr(nothing, ==, "");
     site_close(&site);
 }
 
@@ -739,6 +763,7 @@ main(int argc, char **argv)
     g_test_add_func("/config/bad/files", bad_files);
     g_test_add_func("/config/bad/missing", missing_file);
     g_test_add_func("/config/import/adds-and-removes", import_adds_and_removes);
+    g_test_add_func("/config/import/cannot-be-told", import_of_what_cannot_be_told);
     g_test_add_func("/config/import/again-writes-nothing", import_again_writes_nothing);
     g_test_add_func("/config/import/keeps-drain-marks", import_keeps_drain_marks);
     g_test_add_func("/config/import/leaves-api-alone", import_leaves_api_alone);
