@@ -11,6 +11,7 @@
 #include "server.h"
 
 #define TARGET_MAX 256 /* bytes of one that the trail has: more is what somebody sent to fill it */
+#define TENANT_PATH "/v1/tenants/:tenant"
 
 /* --- writing --- */
 
@@ -56,6 +57,17 @@ result_of(guint status)
     return status < 400 ? "done" : status < 500 ? "refused" : "failed";
 }
 
+/* The tenant that an operator acted for, or on; NULL: none, or one's own. */
+static const char *
+tenant_meant(const WeftRequest *request)
+{
+    if (!request->principal || request->principal->tenant || !request->route)
+        return NULL;
+    if (strcmp(request->route->path, TENANT_PATH) == 0)
+        return request->match.params[0];
+    return weft_request_query(request, "tenant");
+}
+
 static void
 add_caller(const WeftRequest *request, json_t *entry)
 {
@@ -64,6 +76,8 @@ add_caller(const WeftRequest *request, json_t *entry)
     gboolean has_token = principal && g_strv_length(token) == 3;
     json_object_set_new(entry, "principal", principal ? json_string(principal->name) : json_null());
     json_object_set_new(entry, "tenant", principal && principal->tenant ? json_string(principal->tenant) : json_null());
+    if (tenant_meant(request))
+        json_object_set_new(entry, "for", json_string(tenant_meant(request)));
     json_object_set_new(entry, "role", principal ? json_string(weft_role_words[principal->role]) : json_null());
     if (has_token)
         json_object_set_new(entry, "token", json_string(token[1]));

@@ -41,7 +41,8 @@ look_at(Search *search, const char *line, gsize length)
         return;
     search->parsed += length;
     json_auto_t *entry = weft_audit_parse(line, length, NULL);
-    if (entry && fits(entry, "principal", query->principal) && fits(entry, "tenant", query->tenant))
+    gboolean is_tenants = fits(entry, "tenant", query->tenant) || fits(entry, "for", query->tenant);
+    if (entry && is_tenants && fits(entry, "principal", query->principal))
         g_ptr_array_add(search->found, g_strndup(line, length));
     search->last = number;
 }

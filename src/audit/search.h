@@ -5,8 +5,8 @@
 
 typedef struct WeftAuditQuery {
     const char *principal; /* NULL: any */
-    const char *tenant;
-    guint64 before; /* only entries of lower numbers; 0: all */
+    const char *tenant;    /* whose principal it was, or for which somebody else acted */
+    guint64 before;        /* only entries of lower numbers; 0: all */
     guint limit;
 } WeftAuditQuery;
 

@@ -149,7 +149,7 @@ add_row(WeftTable *table, json_t *entry)
     weft_table_take(table, weft_cli_field(entry, "sequence"));
     weft_table_take(table, weft_cli_field(entry, "time"));
     weft_table_take(table, weft_cli_field(entry, "principal"));
-    weft_table_take(table, weft_cli_field(entry, "tenant"));
+    weft_table_take(table, weft_cli_field(entry, json_object_get(entry, "for") ? "for" : "tenant"));
     weft_table_take(table, json_is_object(json_object_get(entry, "from")) ? g_strdup("-") : weft_cli_field(entry, "from"));
     weft_table_take(table, weft_cli_field(entry, json_object_get(entry, "status") ? "status" : "result"));
     weft_table_take(table, weft_cli_field(entry, is_request ? "method" : "kind"));
@@ -199,7 +199,8 @@ const WeftVerb weft_audit_verbs[] = {
         .about =
             "Each entry has the hash of the one before it and its own. The first line that does not fit is named. Works "
             "without weftd; name the files in their order, the oldest first, - for standard input. What was cut off at the "
-            "end cannot be seen here: compare the hash of the last entry with the one in the system's log.",
+            "end cannot be seen here before weftd's next start: compare the hash of the last entry with the one in "
+            "the system's log.",
         .examples = "weft audit verify /var/lib/weft/audit.log.* /var/lib/weft/audit.log\n"
                     "weft audit verify --json - < audit.log",
         .min_args = 1,

@@ -371,10 +371,27 @@ def test_operators_read_it_and_tenants_do_not(weft):
     assert [entry["sequence"] for entry in pages] == [entry["sequence"] for entry in reversed(entries(weft))]
     assert [entry["status"] for entry in operator.items("/v1/audit", principal="olga")] == [404, 201]
     assert operator.items("/v1/audit", tenant="umbrella") == []
+    assert [entry["status"] for entry in operator.items("/v1/audit", tenant="acme")] == [404, 201], "what was done for it"
     assert operator.request("GET", "/v1/audit?after=x").status == 400
     rows = weft.cli("audit", "ls", "--principal", "olga").stdout.splitlines()
     assert len(rows) == 3 and "/v1/clusters?tenant=acme" in rows[1] and "404" in rows[2]
     assert [entry["status"] for entry in json.loads(weft.cli("audit", "ls", "-n", "1", "--json").stdout)] == [404]
+
+
+def test_what_operators_did_for_a_tenant(weft):
+    """Whichever way the target names it; a member's own entries need no word more."""
+    member = Client(lambda: UnixConnection(weft.socket), weft.token("acme-member"))
+    assert member.request("DELETE", "/v1/clusters/none?tenant=acme").status == 404
+    weft.client.create("cfd", 1)
+    weft.client.expect(201, "POST", "/v1/tenants", {"name": "other"})
+    assert weft.client.request("DELETE", "/v1/clusters/none?tenant=other").status == 404
+    assert weft.client.request("PATCH", "/v1/tenants/acme", {"quota": {"nodes": 5}}).status == 409
+    assert weft.client.request("DELETE", "/v1/tenants/acme").status == 409
+    until(lambda: len(entries(weft, status=409)) == 2, "they are written")
+    found = [(entry["method"], entry["tenant"], entry.get("for")) for entry in weft.client.items("/v1/audit", tenant="acme")]
+    assert found == [("DELETE", None, "acme"), ("PATCH", None, "acme"), ("POST", None, "acme"), ("DELETE", "acme", None)]
+    rows = weft.cli("--tenant", "acme", "audit", "ls").stdout.splitlines()
+    assert len(rows) == 5 and all(row.split()[3] == "acme" for row in rows[1:])
 
 
 def test_the_systems_log_has_it_too(site, tmp_path):
