@@ -1,6 +1,7 @@
 """A site whose store and blobs are on a disk that fails, and a client that is patient with it."""
 
 import contextlib
+import json
 import shutil
 import sqlite3
 import tempfile
@@ -76,6 +77,14 @@ class FaultyWeft(Weft):
         with self.copied_store() as path, contextlib.closing(sqlite3.connect(path, isolation_level=None)) as store:
             assert store.execute("PRAGMA wal_checkpoint").fetchone()[0] == 0
 
+    def check_trail(self):
+        """Whatever the disk did, what it has of the audit trail is one chain, and goes as far as weftd knew that it does."""
+        trail = Path(self.config["store"]["path"]).parent / "audit.log"
+        self.cli("audit", "verify", trail)
+        last = json.loads(trail.read_text(encoding="utf-8").splitlines()[-1])
+        head = json.loads(Path(f"{trail}-head").read_text(encoding="ascii"))
+        assert head == {"sequence": last["sequence"], "hash": last["hash"]} or head["sequence"] < last["sequence"]
+
     def dump(self):
         """A store whose first transaction never was is empty."""
         if self.process:
@@ -130,6 +139,7 @@ def run(operation, base, rules=(), cut_with=None, may_give_up=False):
         operation.act(site)
         site.settle(operation.check)
         weft.stop_or_dead()
+        weft.check_trail()
         weft.disk.unmount()
         return [entry[0] for entry in weft.disk.entries()]
     except Exception as error:
