@@ -1,6 +1,8 @@
 #include "discover.h"
 
+#include "bounds.h"
 #include "checks.h"
+#include "names.h"
 
 #include <string.h>
 
@@ -163,45 +165,61 @@ weft_discover(const WeftHost *description, const WeftInventory *inventory)
 
 /* --- what can be given --- */
 
-const char *
-weft_discover_quarantine(json_t *report, const char *pci)
+GHashTable *
+weft_discover_quarantine(json_t *report)
 {
+    GHashTable *devices = g_hash_table_new(g_str_hash, g_str_equal);
     json_t *item;
     gsize i;
     json_array_foreach (json_object_get(report, "quarantine"), i, item) {
+        const char *pci = json_string_value(json_object_get(item, "pci"));
         const char *why = json_string_value(json_object_get(item, "why"));
-        if (pci && g_strcmp0(json_string_value(json_object_get(item, "pci")), pci) == 0)
-            return why ? why : "its report does not tell why";
+        if (g_hash_table_size(devices) == WEFT_QUARANTINE_MAX)
+            break;
+        if (pci && weft_grammar_check(WEFT_GRAMMAR_DEVICE, pci, "device", NULL))
+            g_hash_table_insert(devices, (char *)pci, (char *)(why ? why : "its report does not tell why"));
     }
-    return NULL;
+    return devices;
 }
 
-/* Itself, or another function of its slot, which has the same firmware: "0000:41:00.0" and "0000:41:00.1". */
-static gboolean
-is_kept_away(json_t *report, const char *pci)
+/* Those devices; and of a whole one its slot, "0000:41:00.", whose other functions have the same firmware. */
+static GHashTable *
+list_away(json_t *report)
 {
+    GHashTable *away = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_autoptr(GHashTable) devices = weft_discover_quarantine(report);
     json_t *item;
     gsize i;
-    const char *function = pci ? strrchr(pci, '.') : NULL;
     json_array_foreach (json_object_get(report, "quarantine"), i, item) {
-        const char *other = json_string_value(json_object_get(item, "pci"));
-        if (function && other && json_is_true(json_object_get(item, "whole")) &&
-            strncmp(pci, other, (gsize)(function + 1 - pci)) == 0)
-            return TRUE;
+        const char *pci = json_string_value(json_object_get(item, "pci"));
+        const char *function = pci ? strrchr(pci, '.') : NULL;
+        if (!pci || !g_hash_table_contains(devices, pci))
+            continue;
+        g_hash_table_add(away, g_strdup(pci));
+        if (function && json_is_true(json_object_get(item, "whole")))
+            g_hash_table_add(away, g_strndup(pci, (gsize)(function + 1 - pci)));
     }
-    return weft_discover_quarantine(report, pci) != NULL;
+    return away;
+}
+
+static gboolean
+is_kept_away(GHashTable *away, const char *pci)
+{
+    const char *function = pci ? strrchr(pci, '.') : NULL;
+    g_autofree char *slot = function ? g_strndup(pci, (gsize)(function + 1 - pci)) : NULL;
+    return pci && (g_hash_table_contains(away, pci) || (slot && g_hash_table_contains(away, slot)));
 }
 
 /* An adapter of which all is in quarantine has no functions either. */
 static WeftHca *
-usable_hca(const WeftHca *hca, json_t *report)
+usable_hca(const WeftHca *hca, GHashTable *away)
 {
-    if (is_kept_away(report, hca->pci))
+    if (is_kept_away(away, hca->pci))
         return NULL;
     WeftHca *copy = hca_copy(hca);
     for (guint vf = 0; vf < copy->vf_pci->len; vf++) {
         char **address = (char **)&copy->vf_pci->pdata[vf];
-        if (weft_discover_quarantine(report, *address))
+        if (*address && g_hash_table_contains(away, *address))
             **address = '\0';
     }
     return copy;
@@ -214,14 +232,15 @@ weft_discover_usable(const WeftInventory *inventory)
     const WeftHost *found = inventory->hardware;
     if (weft_report_lacks_iommu(inventory->hook, inventory->iommu))
         return usable;
+    g_autoptr(GHashTable) away = list_away(inventory->hook);
     for (guint i = 0; i < found->hcas->len; i++) {
-        WeftHca *hca = usable_hca(found->hcas->pdata[i], inventory->hook);
+        WeftHca *hca = usable_hca(found->hcas->pdata[i], away);
         if (hca)
             g_ptr_array_add(usable->hcas, hca);
     }
     for (guint i = 0; i < found->gpus->len; i++) {
         const WeftGpu *gpu = found->gpus->pdata[i];
-        if (is_kept_away(inventory->hook, gpu->name))
+        if (is_kept_away(away, gpu->name))
             continue;
         WeftGpu *copy = g_new0(WeftGpu, 1);
         copy->name = g_strdup(gpu->name);

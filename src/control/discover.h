@@ -17,8 +17,9 @@ WeftHost *weft_discover_addresses(const WeftHost *description, const WeftInvento
 /* What it can give nodes: its devices without those that the report has in quarantine, a function of which has no address
  * then. Where nothing can be passed on, none. */
 WeftHost *weft_discover_usable(const WeftInventory *inventory);
-/* Why a device is in quarantine by that report; NULL: it is not. Borrowed. */
-const char *weft_discover_quarantine(json_t *report, const char *pci);
+/* The devices that are in quarantine by that report, to the reason; borrowed from it. What is no name of a device, and what is
+ * more than a host can have, is left out. */
+GHashTable *weft_discover_quarantine(json_t *report);
 
 /* Does the host have all that these nodes (WeftNode) hold? */
 gboolean weft_discover_holds(const WeftHost *host, const GPtrArray *nodes);

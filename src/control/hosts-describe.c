@@ -23,6 +23,8 @@ weft_watch_free(gpointer data)
     weft_rest_clear(&host->inspection);
     g_free(host->excuse);
     g_free(host->barred);
+    g_free(host->reason);
+    g_hash_table_unref(host->quarantine);
     g_free(host->name);
     g_free(host);
 }
@@ -72,6 +74,7 @@ add_host(WeftHosts *hosts, const char *name)
     host->suspects = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     host->reported = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     host->domains = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    host->quarantine = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     host->held = g_ptr_array_new_with_free_func((GDestroyNotify)weft_found_free);
     host->pinned = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     host->confirmed = g_ptr_array_new_with_free_func((GDestroyNotify)weft_found_free);
@@ -202,6 +205,10 @@ load_states(WeftHosts *hosts, GError **error)
             continue;
         host->state = status->state;
         host->since = status->since;
+        host->reason = g_strdup(status->reason);
+        g_auto(GStrv) quarantine = g_strsplit(status->quarantine ? status->quarantine : "", " ", -1);
+        for (guint n = 0; quarantine[n]; n++)
+            g_hash_table_add(host->quarantine, g_strdup(quarantine[n]));
         host->heard = host->state == WEFT_HOST_LOST; /* nobody waits for those */
         hosts->unheard -= host->heard;
         host->unwritten = status->reason && status->state == WEFT_HOST_UP; /* what was wrong may be so no more */

@@ -1,7 +1,12 @@
+#include "bounds.h"
 #include "checks.h"
 #include "discover.h"
 #include "hosts.h"
 #include "turns.h"
+
+#include <string.h>
+
+#define TOLD_MAX 32 /* devices of a host of which each has an event of its own, at once */
 
 const WeftInventory *
 weft_hosts_inventory(const WeftHosts *hosts, const char *name, const WeftRest **ret_trouble)
@@ -137,31 +142,68 @@ weft_watch_tell_devices(WeftWatch *host)
 static char *
 quarantine_text(const WeftWatch *host)
 {
-    json_t *list = host->inventory ? json_object_get(host->inventory->hook, "quarantine") : NULL;
-    const char *pci = json_string_value(json_object_get(json_array_get(list, 0), "pci"));
-    if (!pci)
+    g_autoptr(GHashTable) devices = weft_discover_quarantine(host->inventory ? host->inventory->hook : NULL);
+    g_autoptr(GList) names = g_list_sort(g_hash_table_get_keys(devices), (GCompareFunc)strcmp);
+    if (!names)
         return NULL;
-    g_autofree char *count = g_strdup_printf(" and %zu more are", json_array_size(list) - 1);
-    return g_strdup_printf("%s%s in quarantine, and no node gets it: weft doctor %s", pci,
-                           json_array_size(list) > 1 ? count : " is", host->name);
+    guint n = g_hash_table_size(devices);
+    g_autofree char *count = g_strdup_printf(" and %u more are", n - 1);
+    return g_strdup_printf("%s%s in quarantine, and no node gets it: weft doctor %s", (const char *)names->data,
+                           n > 1 ? count : " is", host->name);
 }
 
-/* before: what the host reported the last time; NULL: nothing yet. */
+/* One device that has come into quarantine, or has left it. */
 static void
-tell_quarantine(WeftWatch *host, json_t *before)
+tell_device(const WeftWatch *host, WeftTxn *txn, const char *pci, const char *why)
 {
-    json_t *item;
-    gsize i;
-    json_array_foreach (json_object_get(host->inventory->hook, "quarantine"), i, item) {
-        const char *pci = json_string_value(json_object_get(item, "pci"));
-        if (!pci || weft_discover_quarantine(before, pci))
-            continue;
-        WeftTxn *txn = weft_txn_new("device-quarantined");
+    g_autofree char *clipped = why ? g_utf8_substring(why, 0, MIN(g_utf8_strlen(why, -1), WEFT_TEXT_MAX)) : NULL;
+    if (why)
         weft_txn_tell(txn, "device-quarantined", NULL, host->name,
                       "host %s: %s is in quarantine, and no node gets it: %s; repair it, then type there: weft-hook readmit %s",
-                      host->name, pci, weft_discover_quarantine(host->inventory->hook, pci), pci);
-        weft_control_commit_quietly(host->control, txn);
-    }
+                      host->name, pci, clipped, pci);
+    else
+        weft_txn_tell(txn, "device-readmitted", NULL, host->name,
+                      "host %s: %s is out of quarantine, and nodes get it again: somebody typed weft-hook readmit %s there",
+                      host->name, pci, pci);
+}
+
+/* Those of one set that are not in the other; of many, some stand for all. Returns how many there are. */
+static guint
+tell_difference(const WeftWatch *host, WeftTxn *txn, const char *event, GHashTable *set, GHashTable *other)
+{
+    GHashTableIter iter;
+    gpointer pci, why;
+    guint n = 0;
+    g_hash_table_iter_init(&iter, set);
+    while (g_hash_table_iter_next(&iter, &pci, &why))
+        if (!g_hash_table_contains(other, pci) && n++ < TOLD_MAX)
+            tell_device(host, txn, pci, set == host->quarantine ? NULL : why);
+    if (n > TOLD_MAX)
+        weft_txn_tell(txn, event, NULL, host->name, "host %s: so are %u more devices: weft doctor %s", host->name, n - TOLD_MAX,
+                      host->name);
+    return n;
+}
+
+/* What was told is kept with the host's state, so that the next weftd does not tell it again, and sees what was readmitted
+ * meanwhile. A host that says nothing of a quarantine has let nothing go. */
+static void
+tell_quarantine(WeftWatch *host)
+{
+    if (!json_is_array(json_object_get(host->inventory->hook, "quarantine")))
+        return;
+    g_autoptr(GHashTable) now = weft_discover_quarantine(host->inventory->hook);
+    g_autoptr(WeftTxn) txn = weft_txn_new("device-quarantined");
+    guint in = tell_difference(host, txn, "device-quarantined", now, host->quarantine);
+    guint out = tell_difference(host, txn, "device-readmitted", host->quarantine, now);
+    if (!in && !out)
+        return;
+    GHashTableIter iter;
+    gpointer pci;
+    g_hash_table_remove_all(host->quarantine);
+    g_hash_table_iter_init(&iter, now);
+    while (g_hash_table_iter_next(&iter, &pci, NULL))
+        g_hash_table_add(host->quarantine, g_strdup(pci));
+    weft_watch_commit_quarantine(host, g_steal_pointer(&txn));
 }
 
 static const WeftNode *
@@ -239,7 +281,7 @@ spoke(WeftWatch *host, WeftInventory *inventory)
     else
         weft_rest_clear(&host->inspection);
     host->inventory = inventory;
-    tell_quarantine(host, before ? before->hook : NULL);
+    tell_quarantine(host);
     weft_inventory_free(before);
     g_autofree char *reason = weft_watch_trouble_text(host);
     if (g_strcmp0(told, reason) != 0 && (first || host->state == WEFT_HOST_UP))

@@ -169,9 +169,14 @@ weft_watch_job(const WeftWatch *host, WeftStepType step, const char *text, gint6
 /* --- states --- */
 
 static void
-put_status(const WeftWatch *host, WeftTxn *txn, const char *reason)
+put_status(WeftWatch *host, WeftTxn *txn, const char *reason)
 {
-    WeftHostStatus status = { host->name, host->state, host->since, (char *)reason };
+    g_autofree gpointer *devices = g_hash_table_get_keys_as_array(host->quarantine, NULL);
+    g_autofree char *quarantine = g_strjoinv(" ", (char **)devices);
+    char *written = g_strdup(reason); /* it may be the one that is kept */
+    g_free(host->reason);
+    host->reason = written;
+    WeftHostStatus status = { host->name, host->state, host->since, host->reason, *quarantine ? quarantine : NULL };
     weft_txn_put_host_status(txn, &status, WEFT_ANY);
     /* A status must not outlive its host: whoever removes that removes both. */
     weft_txn_expect(txn, WEFT_KIND_HOST, host->name, host->revision);
@@ -211,6 +216,28 @@ weft_watch_tell_state(WeftWatch *host, const char *reason, const char *event)
     if (event)
         weft_txn_tell(txn, event, NULL, host->name, "host %s takes no nodes: %s", host->name, reason);
     commit_status(host, txn);
+}
+
+/* What was not written is told at the next report. */
+static void
+quarantine_written(gint64 revision, const GError *error, gpointer data)
+{
+    const Written *written = data;
+    WeftWatch *host = error ? weft_hosts_find(written->control->hosts, written->host) : NULL;
+    if (host) {
+        g_hash_table_remove_all(host->quarantine);
+        host->inspect = TRUE;
+    }
+    status_written(revision, error, data);
+}
+
+void
+weft_watch_commit_quarantine(WeftWatch *host, WeftTxn *txn)
+{
+    g_autofree char *trouble = weft_watch_trouble_text(host);
+    Written written = { host->control, g_strdup(host->name) };
+    put_status(host, txn, host->state == WEFT_HOST_UP ? trouble : host->reason);
+    weft_control_commit(host->control, txn, quarantine_written, g_memdup2(&written, sizeof written));
 }
 
 static void

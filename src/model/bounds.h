@@ -13,7 +13,8 @@
 #define WEFT_GPUS_MAX 16 /* of a node, and of a host */
 #define WEFT_RAILS_MAX 8 /* fabric devices of one node */
 #define WEFT_HCAS_MAX 16
-#define WEFT_VFS_MAX 127 /* of one HCA */
+#define WEFT_VFS_MAX 127                                                         /* of one HCA */
+#define WEFT_QUARANTINE_MAX (WEFT_HCAS_MAX * (1 + WEFT_VFS_MAX) + WEFT_GPUS_MAX) /* devices of a host that nobody gets */
 #define WEFT_NUMA_MAX 64
 #define WEFT_PAGE_SIZES_MAX 4
 #define WEFT_CORE_CPUS_MAX 8 /* hardware threads of one core */

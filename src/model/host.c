@@ -50,6 +50,7 @@ static const WeftCodecField status_fields[] = {
     WEFT_FIELD(WeftHostStatus, state, WORD, .words = weft_host_state_words),
     WEFT_FIELD(WeftHostStatus, since, UINT64),
     WEFT_FIELD(WeftHostStatus, reason, TEXT, WEFT_OPTIONAL),
+    WEFT_FIELD(WeftHostStatus, quarantine, TEXT, WEFT_OPTIONAL),
     {},
 };
 

@@ -140,7 +140,8 @@ typedef struct WeftHostStatus {
     char *host;
     WeftHostState state;
     gint64 since;
-    char *reason; /* NULL: none */
+    char *reason;     /* NULL: none */
+    char *quarantine; /* devices of which operators were told that they are in it, with a space between; NULL: none */
 } WeftHostStatus;
 
 WeftHostStatus *weft_host_status_from_json(json_t *json, GError **error);

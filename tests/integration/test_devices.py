@@ -130,8 +130,8 @@ def reason(weft):
     return weft.client.get("/v1/hosts/n1")["reason"]
 
 
-def events(weft):
-    return [event["message"] for event in weft.client.events() if event["type"] == "device-quarantined"]
+def events(weft, word="device-quarantined"):
+    return [event["message"] for event in weft.client.events() if event["type"] == word]
 
 
 def test_a_function_in_quarantine_is_passed_over(site, settle):
@@ -221,6 +221,49 @@ def test_the_doctor_tells_whether_firmware_is_compared(site, tools, found):
     tell(weft, "n1", iommu_groups=9, vfio=True, firmware_tools=tools)
     until(lambda: [check["found"] for check in weft.client.get("/v1/hosts/n1/doctor")["checks"] if check["check"] == "firmware"] == [found],
           lambda: weft.client.get("/v1/hosts/n1/doctor"))
+
+
+def test_what_leaves_quarantine_is_told(site, settle):
+    """Nothing else tells weftd that an operator of the host has let nodes have a device again."""
+    weft = site(hosts=1)
+    seclude(weft, "0000:41:00.1", "0000:41:00.3")
+    until(lambda: len(events(weft)) == 2, lambda: events(weft))
+    seclude(weft, "0000:41:00.3")
+    until(lambda: events(weft, "device-readmitted"), "it is told")
+    [message] = events(weft, "device-readmitted")
+    assert message.startswith("host n1: 0000:41:00.1 is out of quarantine") and "weft-hook readmit 0000:41:00.1" in message
+    assert weft.client.items("/v1/events", tenant="acme") == []
+    tell(weft, "n1", addresses=ADDRESSES, iommu_groups=9, vfio=True)  # a hook that does not say
+    seclude(weft, "0000:41:00.1", "0000:41:00.3")
+    until(lambda: len(events(weft)) == 3, lambda: events(weft))
+    assert len(events(weft, "device-readmitted")) == 1
+    settle(weft)
+
+
+def test_a_quarantine_is_told_once(site, settle):
+    """Not by each weftd again, which tells what has changed meanwhile."""
+    weft = site(hosts=1)
+    seclude(weft, "0000:41:00.1", "0000:41:00.3")
+    until(lambda: len(events(weft)) == 2, lambda: events(weft))
+    weft.kill()
+    seclude(weft, "0000:41:00.2", "0000:41:00.3")
+    weft.start()
+    until(lambda: events(weft, "device-readmitted"), "it is told")
+    assert [message.split()[2] for message in events(weft, "device-readmitted")] == ["0000:41:00.1"]
+    assert sorted(message.split()[2] for message in events(weft)) == ["0000:41:00.1", "0000:41:00.2", "0000:41:00.3"]
+    assert reason(weft).startswith("0000:41:00.2 and 1 more are in quarantine")
+    settle(weft)
+
+
+def test_a_long_quarantine_costs_little(site, settle):
+    """A host that lies can name as many devices as it likes: weftd takes what a host can have, and tells of some."""
+    weft = site(hosts=1)
+    seclude(weft, "0000:41:00.1", *[f"{n:04x}:41:00.1" for n in range(1, 5000)])
+    until(lambda: "and 2063 more are in quarantine" in (reason(weft) or ""), lambda: reason(weft))
+    assert len(events(weft)) == 33 and any("so are 2032 more devices" in message for message in events(weft))
+    weft.client.create("cfd", 1, path="sriov")
+    weft.client.wait_phase("cfd", "ready")
+    settle(weft)
 
 
 def test_a_quarantine_that_makes_no_sense_harms_nobody(site, settle):
