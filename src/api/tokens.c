@@ -69,7 +69,7 @@ check_count(WeftRequest *request, const WeftPrincipal *principal, GError **error
     return FALSE;
 }
 
-/* 0: it does not end. */
+/* 0: it does not end, which is for whose token it is to be, and not for who asks. */
 static gint64
 read_lifetime(const WeftRequest *request, WeftFields *f)
 {
@@ -77,11 +77,9 @@ read_lifetime(const WeftRequest *request, WeftFields *f)
     gint64 life = request->options->token_lifetime, longest = request->options->token_lifetime_max;
     g_autofree char *limit = weft_duration_format(longest);
     g_autoptr(GError) unfit = NULL;
-    if (g_strcmp0(text, NEVER) == 0 && weft_request_sees_all(request))
-        return 0;
     if (g_strcmp0(text, NEVER) == 0)
-        weft_fields_fail(f, "expires_in", "\"" NEVER "\" is for operators and admins; name a duration of at most %s", limit);
-    else if (text && !weft_duration_parse(text, &life, &unfit))
+        return 0;
+    if (text && !weft_duration_parse(text, &life, &unfit))
         weft_fields_fail(f, "expires_in", "%s", unfit->message);
     else if (life <= 0 || life > longest)
         weft_fields_fail(f, "expires_in", "%s must be more than 0 and at most %s, which is this site's token_lifetime_max",
@@ -108,6 +106,17 @@ read_token(WeftRequest *request, const char **ret_principal, GError **error)
     token->created = weft_clock_now();
     token->expires = life ? token->created + life : 0;
     return token;
+}
+
+static gboolean
+check_end(const WeftRequest *request, const WeftToken *token, const WeftPrincipal *principal, GError **error)
+{
+    g_autofree char *limit = weft_duration_format(request->options->token_lifetime_max);
+    return token->expires || principal->role >= WEFT_ROLE_OPERATOR ||
+           weft_error_refuse(error, WEFT_ERROR_INVALID,
+                             "expires_in: \"" NEVER "\" is for tokens of operators and admins, and %s is a %s; name a duration "
+                             "of at most %s",
+                             principal->name, weft_role_words[principal->role], limit);
 }
 
 static WeftReply *
@@ -137,7 +146,7 @@ weft_handle_token_make(WeftRequest *request, GError **error)
     gint64 revision = 0;
     g_autoptr(WeftToken) token = read_token(request, &name, error);
     g_autoptr(WeftPrincipal) principal = token ? find_principal(request, name, &revision, error) : NULL;
-    if (!principal || !check_count(request, principal, error))
+    if (!principal || !check_end(request, token, principal, error) || !check_count(request, principal, error))
         return FALSE;
     g_autofree char *secret = weft_auth_secret();
     token->principal = g_strdup(principal->name);

@@ -99,7 +99,10 @@ def test_only_operators_say_never(site, certificate):
         return weft.tls_client(weft.token(principal), certificate["certificate"])
 
     refused = own("acme-member").expect(400, "POST", "/v1/tokens", {"expires_in": "never"})
-    assert refused["detail"] == 'expires_in: "never" is for operators and admins; name a duration of at most 365 d'
+    words = 'expires_in: "never" is for tokens of operators and admins, and acme-member is a member; name a duration of at most 365 d'
+    assert refused["detail"] == words
+    refused = own("ada").expect(400, "POST", "/v1/tokens", {"principal": "acme-member", "expires_in": "never"})
+    assert refused["detail"] == words, "an admin gives no more than the principal could have"
     for principal in ("olga", "ada"):
         assert own(principal).expect(201, "POST", "/v1/tokens", {"expires_in": "never"})["expires"] is None
 
