@@ -343,7 +343,9 @@ class Weft:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def tcp_port(self):
-        """The port that weftd says that it listens on."""
+        """The port that weftd says that it listens on: this one, not the one before it, as it says so before it answers."""
+        self.client.request("GET", "/v1/version")
+
         def said():
             found = re.findall(r"TCP port (\d+)", self.log.read_text(encoding="utf-8"))
             return int(found[-1]) if found else None
