@@ -42,6 +42,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftConfig, weft_config_free)
  * until the file names one, and all else works. */
 gboolean weft_config_check_new(const WeftConfig *config, WeftStore *store, GError **error);
 
+/* Refuses a group for the API's socket that may read keys of weftd's: its certificate's, or one for a host that the store has.
+ */
+gboolean weft_config_check_group(const WeftConfig *config, WeftStore *store, GError **error);
+
 /* changes: [{"kind": "tenant", "name": "acme", "change": "written" | "removed"}, …], a hundred at most, taken over. FALSE: none
  * of it may be done. */
 typedef gboolean (*WeftConfigTell)(json_t *changes, gpointer data, GError **error);

@@ -339,7 +339,8 @@ daemon_start(Daemon *self, const char *config_path, GError **error)
     self->site = weft_store_site(self->store, error);
     if (!self->site || !weft_config_check_new(config, self->store, error) || !begin_epoch(self, error) ||
         !load_births(self, error) || !begin_trail(self, config_path, error) ||
-        !weft_config_import(config, self->store, record_import, self, error) || !make_drivers(self, error))
+        !weft_config_import(config, self->store, record_import, self, error) ||
+        !weft_config_check_group(config, self->store, error) || !make_drivers(self, error))
         return FALSE;
     config->control.site = self->site->id;
     g_message("store %s of site %s", config->store_path, self->site->id);

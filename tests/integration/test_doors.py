@@ -41,6 +41,35 @@ def test_own_group_is_refused_for_the_socket(stopped):
     assert not stopped.socket.exists()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to a group that it is not in")
+@pytest.mark.parametrize("where", ["pkipath", "keyfile", "tls_key"])
+def test_groups_with_keys_are_refused_for_the_socket(stopped, certificate, where):
+    """Whoever may open the socket could else be any host's administrator, or weftd for its callers."""
+    stopped.config["api"]["group"] = "nogroup"
+    key = stopped.root / "clientkey.pem"
+    shutil.copy(certificate["key"], key)
+    os.chown(key, 0, grp.getgrnam("nogroup").gr_gid)
+    key.chmod(0o640)
+    if where == "tls_key":
+        stopped.config["api"].update(tcp="127.0.0.1:0", tls_certificate=str(certificate["certificate"]), tls_key=str(key))
+    else:
+        uri = {"pkipath": f"qemu+tls://n1/system?pkipath={stopped.root}", "keyfile": f"qemu+ssh://n1/system?keyfile={key}"}[where]
+        stopped.config["hosts"][0]["uri"] = uri
+    said = stopped.run_refused()
+    assert f'api.group: "nogroup" may read {key}, which is a key of weftd\'s; name a group that is for clients only' in said
+    assert not stopped.socket.exists()
+    key.chmod(0o600)
+    stopped.config["hosts"][0]["uri"] = "fake://n1/"
+    stopped.start()
+    stopped.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or "weft-keys" not in {group.gr_name for group in grp.getgrall()}, reason="without the group")
+def test_the_group_of_keys_is_refused_for_the_socket(stopped):
+    stopped.config["api"]["group"] = "weft-keys"
+    assert 'api.group: "weft-keys" is for keys that weftd alone may read' in stopped.run_refused()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to a group that it is not in")
 def test_socket_belongs_to_the_group(site):
     weft = site(changes={"api": {"group": "nogroup"}})
