@@ -481,6 +481,9 @@ def test_export_tells_no_secrets_and_no_hosts(site, tmp_path):
     manifest = json.loads(manifest) | {"name": "third"}
     refusal = there.client.expect(400, "POST", "/v1/checkpoints?tenant=acme", manifest | {"user_data": 7})
     assert "user_data: must be a text" in refusal["detail"]
+    for unfit, words in (("", "user_data: is empty"), ("x" * (64 * 1024 + 1), "user_data: 65537 bytes; at most 65536 are allowed")):
+        refusal = there.client.expect(400, "POST", "/v1/checkpoints?tenant=acme", manifest | {"user_data": unfit})
+        assert words in refusal["detail"], "as for a new cluster"
     manifest["checkpoint"]["wish"]["hosts"] = hosts
     there.client.expect(201, "POST", "/v1/checkpoints?tenant=acme", manifest)
     assert "hosts" not in there.dump().values("checkpoint")["acme/third"]["wish"], "no other site says where nodes are to run"
