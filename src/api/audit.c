@@ -25,6 +25,14 @@ route_of(const WeftRequest *request)
     return weft_router_match(weft_routes, request->method, request->target, &match, NULL);
 }
 
+/* One that was refused before it was read is taken for the first. */
+static gboolean
+is_audited(const WeftRequest *request, const WeftRoute *route)
+{
+    const char *offset = route->audit == WEFT_AUDIT_FIRST && request->route ? weft_request_query(request, "offset") : NULL;
+    return weft_route_is_audited(route) && (!offset || g_ascii_strtoull(offset, NULL, 10) == 0);
+}
+
 static json_t *
 origin_of(const WeftPeer *peer)
 {
@@ -148,7 +156,7 @@ weft_request_record(WeftRequest *request, guint status)
         return request->waits;
     request->recorded = TRUE;
     const WeftRoute *route = route_of(request);
-    if (!route || !weft_route_is_audited(route))
+    if (!route || !is_audited(request, route))
         return FALSE;
     request->id = weft_id_new();
     if (!is_admitted(request, status))
@@ -165,7 +173,7 @@ weft_request_record(WeftRequest *request, guint status)
 gboolean
 weft_request_may_change(WeftRequest *request, GError **error)
 {
-    if (!request->audit || !weft_route_is_audited(request->route) || !weft_audit_is_required(request->audit) ||
+    if (!request->audit || !is_audited(request, request->route) || !weft_audit_is_required(request->audit) ||
         !weft_audit_is_failing(request->audit))
         return TRUE;
     g_set_error(

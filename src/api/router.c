@@ -6,7 +6,7 @@
 gboolean
 weft_route_is_audited(const WeftRoute *route)
 {
-    return route->audit == WEFT_AUDIT_CHANGES ? strcmp(route->method, "GET") != 0 : route->audit == WEFT_AUDIT_ALWAYS;
+    return route->audit == WEFT_AUDIT_CHANGES ? strcmp(route->method, "GET") != 0 : route->audit != WEFT_AUDIT_NEVER;
 }
 
 void

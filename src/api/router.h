@@ -30,6 +30,7 @@ typedef enum {
 typedef enum {
     WEFT_AUDIT_CHANGES, /* those of a method that changes something: all but GET */
     WEFT_AUDIT_ALWAYS,  /* these read what is worth an entry, or open a way into a node */
+    WEFT_AUDIT_FIRST,   /* … in pieces: the one at the offset 0 stands for all */
     WEFT_AUDIT_NEVER    /* these change nothing, whatever their method says */
 } WeftAuditRule;
 

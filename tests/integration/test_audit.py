@@ -20,7 +20,7 @@ from test_isolation import BODIES, ROLES, routes
 # Routes of a method that changes something, and that change nothing all the same; those that only read, and have entries.
 NEVER = {("POST", "/v1/placements")}
 ALWAYS = {("GET", "/v1/clusters/:cluster/nodes/:rank/session"), ("GET", "/v1/clusters/:cluster/nodes/:rank/console"),
-          ("GET", "/v1/checkpoints/:checkpoint/manifest")}
+          ("GET", "/v1/checkpoints/:checkpoint/manifest"), ("GET", "/v1/checkpoints/:checkpoint/files/:digest")}
 AUDITED = [route for route in routes() if route["audited"]]
 
 
@@ -29,7 +29,8 @@ def trail(weft):
 
 
 def entries(weft, **wanted):
-    found = [json.loads(line) for line in trail(weft).read_text(encoding="utf-8").splitlines()]
+    text = trail(weft).read_text(encoding="utf-8")
+    found = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]  # what is behind it is being written
     return [entry for entry in found if all(entry.get(name) == value for name, value in wanted.items())]
 
 
@@ -122,6 +123,15 @@ def test_what_is_read_is_not_in_it(weft):
     weft.client.expect(200, "POST", "/v1/placements?tenant=acme", BODIES["POST", "/v1/placements"])
     weft.stop()
     assert [entry["kind"] for entry in entries(weft)[before:]] == ["stop"]
+
+
+def test_of_a_file_in_pieces_the_first_is_in_it(weft):
+    piece = "/v1/checkpoints/none/files/none?tenant=acme"
+    for first in ("", "&offset=0", "&offset=x"):
+        entry = entry_of(weft, weft.client.request("GET", piece + first))
+        assert (entry["target"], entry["for"], entry["status"]) == (piece + first, "acme", 404)
+    answer = weft.client.request("GET", piece + "&offset=1048576")
+    assert answer.status == 404 and "X-Request-Id" not in answer.headers
 
 
 def test_who_what_and_with_what_result(weft):
