@@ -19,12 +19,14 @@
 #include "watchdog.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glib-unix.h>
 #include <locale.h>
 #include <malloc.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -416,7 +418,7 @@ serve(const Options *options, GError **error)
 }
 
 /* The store is back whatever becomes of the trail: then both are told. */
-static gboolean
+static void
 record_restore(const WeftConfig *config, const char *backup, gboolean ok)
 {
     g_autoptr(GError) failure = NULL;
@@ -428,7 +430,31 @@ record_restore(const WeftConfig *config, const char *backup, gboolean ok)
                          (int)getpid(), "backup", backup, "result", ok ? "done" : "failed"));
     else if (ok)
         g_printerr("weftd: the store is restored, but the audit trail does not say so: %s\n", failure->message);
-    return ok;
+}
+
+static void
+give_to_owner(const char *path, const char *suffix)
+{
+    g_autofree char *file = g_strconcat(path, suffix, NULL), *folder = g_path_get_dirname(path);
+    struct stat owner, info;
+    int fd = open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (stat(folder, &owner) == 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink == 1 &&
+        info.st_uid != owner.st_uid && info.st_uid == geteuid() && fchown(fd, owner.st_uid, owner.st_gid) < 0)
+        g_printerr("weftd: %s is not that of the folder's owner, as which weftd may run: %s\n", file, g_strerror(errno));
+    close(fd);
+}
+
+/* Under systemd weftd is a user of its own, who could not open what root has made there: it is given to whose folder it is. */
+static void
+give_away(const WeftConfig *config)
+{
+    give_to_owner(config->store_path, "");
+    give_to_owner(config->store_path, ".lock");
+    give_to_owner(config->secret, "");
+    give_to_owner(config->audit.path, "");
+    give_to_owner(config->audit.path, "-head");
 }
 
 static gboolean
@@ -449,7 +475,9 @@ restore(const Options *options, GError **error)
     gboolean ok = weft_restore(&wish, report, error);
     fputs(report->str, stdout);
     weft_passphrase_free(passphrase);
-    return record_restore(config, options->restore, ok);
+    record_restore(config, options->restore, ok);
+    give_away(config);
+    return ok;
 }
 
 static gboolean
