@@ -411,4 +411,5 @@ def test_the_systems_log_has_it_too(site, tmp_path):
         weft = site(changes={"audit": {"syslog": str(tmp_path / "log")}})
         weft.client.expect(201, "POST", "/v1/tenants", {"name": "told"})
         lines = [log.recv(1 << 16).decode().split(": ", 1)[1] for _ in range(3)]
-        assert lines == trail(weft).read_text(encoding="utf-8").splitlines()
+        # The file's disk may be slower than the system's log.
+        until(lambda: lines == trail(weft).read_text(encoding="utf-8").splitlines(), "the file has the same")
