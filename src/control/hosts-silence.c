@@ -95,7 +95,7 @@ are_witnesses_silent(const WeftWatch *host, gboolean *ret_pending)
     guint answer = 0, silent = 0, pending = 0;
     for (guint i = 0; i < all->len && answer + silent + pending < WITNESSES; i++, at += step) {
         const WeftWatch *other = all->pdata[at % all->len];
-        if (other == host || other->removed || is_given_up(other))
+        if (other == host || other->removed || other->barred || is_given_up(other))
             continue;
         if (other->silent_since) {
             silent++;

@@ -56,6 +56,16 @@ match_guid(const uint8_t *hardware, int length, const void *wanted)
     return guid != 0 && guid == *(const uint64_t *)wanted;
 }
 
+/* One that somebody made in the node, of a second P_Key or of several ports, says that it has the port's GUID, too. */
+static int
+is_made_of_others(const char *interface)
+{
+    char parent[sizeof NETS + 2 * IFNAMSIZ], bond[sizeof NETS + 2 * IFNAMSIZ];
+    snprintf(parent, sizeof parent, NETS "/%.15s/parent", interface);
+    snprintf(bond, sizeof bond, NETS "/%.15s/bonding", interface);
+    return file_exists(parent) || file_exists(bond);
+}
+
 static int
 find(Match match, const void *wanted, char ret_name[IFNAMSIZ])
 {
@@ -66,7 +76,7 @@ find(Match match, const void *wanted, char ret_name[IFNAMSIZ])
         uint8_t hardware[HARDWARE_MAX];
         if (entry->d_name[0] == '.' || strlen(entry->d_name) >= IFNAMSIZ)
             continue;
-        found = match(hardware, hardware_address(entry->d_name, hardware), wanted);
+        found = match(hardware, hardware_address(entry->d_name, hardware), wanted) && !is_made_of_others(entry->d_name);
         if (found)
             memcpy(ret_name, entry->d_name, strlen(entry->d_name) + 1);
     }

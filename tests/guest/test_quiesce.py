@@ -174,3 +174,20 @@ def test_a_whole_adapter_has_another_port_after_a_move(machine, rails):
     assert (session.status, session.output) == (1, b"a network device did not come back\n")
     assert ask(rails, "resume", b"within 20\nrail 0 0x0002c90300000077\nrail 1 0x0002c90300000078\n").status == 0
     assert machine.has_address("ib0", "10.65.0.4/16")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces are root's")
+def test_interfaces_of_other_keys_are_no_rails(machine, rails):
+    """Users make such on their rail; they have its GUID, and which of all is found first is chance."""
+    assert ask(rails, "quiesce").status == 0
+    machine.unplug("ib0")
+    machine.tell("rm", "-r", f"{machine.root}/sys/class/net/ib0")
+    children = [f"ib0.800{number}" for number in range(1, 9)]
+    for child in children:
+        folder = f"{machine.root}/sys/class/net/{child}"
+        machine.tell("sh", "-c", f"mkdir {folder} && echo ib0 >{folder}/parent")
+        plug_rail(machine, child, "0002c90300000001")
+    plug_rail(machine, "ib0", "0002c90300000001")
+    assert ask(rails, "resume", b"within 20\n").status == 0
+    assert machine.has_address("ib0", "10.65.0.4/16")
+    assert not any(machine.has_address(child, "10.65.0.4/16") for child in children)

@@ -235,6 +235,10 @@ def test_a_stored_host_whose_uri_is_not_taken_any_more(site, settle):
     assert n2()["state"] == "held" and weft.client.nodes("cfd") == before, "its nodes are not given up by weftd itself"
     assert [event["type"] for event in weft.client.events() if event["host"] == "n2"].count("host-held") == 1
     weft.client.expect(200, "POST", "/v1/hosts/n3/undrain", {})
+    weft.world.lose("n1")
+    until(lambda: {node["host"] for node in weft.client.nodes("cfd")} == {"n2", "n3"}, "nobody waits for its word on others")
+    weft.world.bring_back("n1")
+    until(lambda: weft.client.get("/v1/hosts/n1")["state"] == "up", "n1 is back")
     weft.client.expect(200, "POST", "/v1/hosts/n2/drain", {"evict": True})
     until(lambda: {node["host"] for node in weft.client.nodes("cfd")} == {"n1", "n3"}, lambda: f"it is replaced: {weft.client.nodes('cfd')}")
     weft.client.wait_phase("cfd", "ready")
