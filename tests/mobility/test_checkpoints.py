@@ -28,6 +28,13 @@ def goes_on(cloud, name):
     return before
 
 
+def tell(cloud, name):
+    """What is known from outside of nodes that do not go on."""
+    look = "for i in 1 2; do virsh -q domstats --vcpu --state {0} | grep -E 'state.state|vcpu.0.time'; sleep 1; done; virsh dumpxml {0} | grep -B1 -A1 state="
+    nodes = "\n".join(f"{node} {cloud.shell(node['host'], look.format('weft-' + node['id']))}" for node in cloud.nodes(name))
+    return f"{nodes}\n{cloud.log_tail(60)}"
+
+
 def test_goes_on_and_comes_back(cloud):
     cloud.client.create("cfd", 2, path="bridge", memory="256M", image="tiny", start="cold", layout="spread")
     cloud.client.wait_phase("cfd", "ready", timeout=BOOT)
@@ -46,7 +53,7 @@ def test_goes_on_and_comes_back(cloud):
     cloud.client.wait_gone("cfd")
 
     cloud.client.expect(201, "POST", "/v1/checkpoints/before/restore?tenant=acme", {"as": "again"})
-    cloud.client.wait_phase("again", "ready", timeout=BOOT)
+    until(lambda: cloud.client.cluster("again")["phase"] == "ready", lambda: f"{cloud.client.cluster('again')}\n{tell(cloud, 'again')}", BOOT)
     back = counts(cloud, "again")
     print(f"early {early}, late {late}, back {back}")
     assert all(b > e for b, e in zip(back, early)), "they go on from where they were"
