@@ -1,7 +1,6 @@
 /* The file that the audit trail is in: appended to, never changed and never removed; only what a failed sync left at its end is
- * written again in its place. One that has grown to its size gets the
- * number of its last entry at its end ("audit.log.000000004711"), and the chain goes on in a new one. thread: one at a time;
- * may block. */
+ * written again in its place. One that has grown to its size gets the number of its last entry at its end
+ * ("audit.log.000000004711"), and the chain goes on in a new one. thread: one at a time; may block. */
 #pragma once
 
 #include "chain.h"

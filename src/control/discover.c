@@ -182,7 +182,15 @@ weft_discover_quarantine(json_t *report)
     return devices;
 }
 
-/* Those devices; and of a whole one its slot, "0000:41:00.", whose other functions have the same firmware. */
+/* "0000:41:00."; NULL: it is no address. */
+static char *
+slot_of(const char *pci)
+{
+    const char *function = pci ? strrchr(pci, '.') : NULL;
+    return function ? g_strndup(pci, (gsize)(function + 1 - pci)) : NULL;
+}
+
+/* Those devices; and of a whole one its slot, whose other functions have the same firmware. */
 static GHashTable *
 list_away(json_t *report)
 {
@@ -192,12 +200,12 @@ list_away(json_t *report)
     gsize i;
     json_array_foreach (json_object_get(report, "quarantine"), i, item) {
         const char *pci = json_string_value(json_object_get(item, "pci"));
-        const char *function = pci ? strrchr(pci, '.') : NULL;
         if (!pci || !g_hash_table_contains(devices, pci))
             continue;
         g_hash_table_add(away, g_strdup(pci));
-        if (function && json_is_true(json_object_get(item, "whole")))
-            g_hash_table_add(away, g_strndup(pci, (gsize)(function + 1 - pci)));
+        char *slot = json_is_true(json_object_get(item, "whole")) ? slot_of(pci) : NULL;
+        if (slot)
+            g_hash_table_add(away, slot);
     }
     return away;
 }
@@ -205,8 +213,7 @@ list_away(json_t *report)
 static gboolean
 is_kept_away(GHashTable *away, const char *pci)
 {
-    const char *function = pci ? strrchr(pci, '.') : NULL;
-    g_autofree char *slot = function ? g_strndup(pci, (gsize)(function + 1 - pci)) : NULL;
+    g_autofree char *slot = slot_of(pci);
     return pci && (g_hash_table_contains(away, pci) || (slot && g_hash_table_contains(away, slot)));
 }
 

@@ -147,8 +147,7 @@ int net_rail_name(uint64_t guid, char ret_name[16]);
 #define RAIL_PORTS "run/weft/ports"
 /* The ports of its rails by now, a line "RAIL GUID" each: a whole adapter is another one after a move. None: as before. */
 void net_learn_ports(const struct text *ports);
-/* An interface has this address; this one has it. */
-int net_is_own(struct in_addr ip);
+/* This interface has this address. */
 int net_has_address(const char *interface, struct in_addr ip);
 /* Every address of the node is there. */
 int net_is_up(const struct node *node);

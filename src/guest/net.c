@@ -356,9 +356,10 @@ net_hand_over(const struct node *before, const struct node *node)
 
 /* --- waiting --- */
 
-/* The kernel lets nobody have an address that is not there: asked so, it need not list all of them. */
-int
-net_is_own(struct in_addr ip)
+/* Does any interface have it? The kernel lets nobody have an address that is not there: asked so, it need not list all of them.
+ */
+static int
+is_own(struct in_addr ip)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = ip };
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -384,9 +385,9 @@ net_has_address(const char *interface, struct in_addr ip)
 int
 net_is_up(const struct node *node)
 {
-    int up = net_is_own(node->ethernet.ip);
+    int up = is_own(node->ethernet.ip);
     for (unsigned i = 0; i < node->n_rails; i++)
-        up = up && net_is_own(node->rails[i].address.ip);
+        up = up && is_own(node->rails[i].address.ip);
     return up;
 }
 
@@ -398,7 +399,7 @@ net_await(struct in_addr ip, int64_t end)
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
     if (fd >= 0 && bind(fd, (struct sockaddr *)&kernel, sizeof kernel) < 0)
         say("nobody tells of addresses");
-    while (!net_is_own(ip) && now() < end) {
+    while (!is_own(ip) && now() < end) {
         struct pollfd wait = { .fd = fd, .events = POLLIN };
         int64_t left = end - now();
         poll(&wait, 1, left < 1000 ? (int)left : 1000);
