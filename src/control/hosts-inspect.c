@@ -185,7 +185,7 @@ tell_difference(const WeftWatch *host, WeftTxn *txn, const char *event, GHashTab
 }
 
 /* What was told is kept with the host's state, so that the next weftd does not tell it again, and sees what was readmitted
- * meanwhile. A host that says nothing of a quarantine has let nothing go. */
+ * in the meantime. A host that says nothing of a quarantine has let nothing go. */
 static void
 tell_quarantine(WeftWatch *host)
 {
