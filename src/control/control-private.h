@@ -205,6 +205,9 @@ void weft_hosts_recount(WeftHosts *hosts, const char *name);
 void weft_hosts_hint(WeftHosts *hosts, const char *name);
 /* … and its devices are not what they were. */
 void weft_hosts_hardware_changed(WeftHosts *hosts, const char *name);
+/* A node with devices has ended there. Only the host knows whether one of them is in quarantine by now: it is asked a little
+ * later. */
+void weft_hosts_devices_released(WeftHosts *hosts, const char *name);
 /* … and any guest there may have begun anew: each is asked once. */
 void weft_hosts_doubt_guests(WeftHosts *hosts, const char *name);
 /* What it is able to; NULL: it has not told yet, and what is known of that (NULL: of no interest). */

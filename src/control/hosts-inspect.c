@@ -6,7 +6,9 @@
 
 #include <string.h>
 
-#define TOLD_MAX 32 /* devices of a host of which each has an event of its own, at once */
+#define RELEASED_AFTER (2 * G_USEC_PER_SEC) /* a cluster that ends lets go of many devices of a host: one question is for all  \
+                                             */
+#define TOLD_MAX 32                         /* devices of a host of which each has an event of its own, at once */
 
 const WeftInventory *
 weft_hosts_inventory(const WeftHosts *hosts, const char *name, const WeftRest **ret_trouble)
@@ -39,6 +41,16 @@ weft_hosts_hardware_changed(WeftHosts *hosts, const char *name)
     if (host)
         host->inspect = TRUE;
     weft_hosts_hint(hosts, name);
+}
+
+void
+weft_hosts_devices_released(WeftHosts *hosts, const char *name)
+{
+    WeftWatch *host = weft_hosts_find(hosts, name);
+    if (!host)
+        return;
+    host->inspect = TRUE;
+    weft_watch_recheck(host, RELEASED_AFTER);
 }
 
 /* --- RDMA between two of them --- */

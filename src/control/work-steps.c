@@ -54,16 +54,10 @@ fork_failed(WeftWork *work, WeftNodeWork *item, const WeftMishap *mishap)
     weft_rest_clear(&item->rest);
 }
 
-/* What it had, or was to have, may be in quarantine, which only the host knows. Of functions there are many, and of most that
- * are let go nothing would be learned: those are asked after where one was refused. */
-static void
-look_at_devices(const WeftWork *work, const WeftNode *node, const char *host, gboolean whole_only)
+static gboolean
+has_devices(const WeftNode *node)
 {
-    gboolean any = node->gpus->len > 0;
-    for (guint i = 0; i < node->devices->len; i++)
-        any |= !whole_only || ((const WeftDevice *)node->devices->pdata[i])->vf < 0;
-    if (any)
-        weft_hosts_hardware_changed(work->control->hosts, host);
+    return node->gpus->len + node->devices->len > 0;
 }
 
 /* A host that cannot be reached gets a few tries before its node looks for another; so does a stream that somebody else has.
@@ -85,8 +79,8 @@ weft_work_start_failed(WeftWork *work, WeftNodeWork *item, const WeftMishap *mis
     gboolean unreached = code == WEFT_ERROR_UNAVAILABLE || code == WEFT_ERROR_BUSY;
     if (unreached)
         weft_hosts_hint(work->control->hosts, item->node->host);
-    else
-        look_at_devices(work, item->node, item->node->host, FALSE);
+    else if (has_devices(item->node))
+        weft_hosts_hardware_changed(work->control->hosts, item->node->host);
     if (unreached && item->rest.attempts < work->control->options.starts_max)
         return;
     g_autofree char *reason = g_strdup_printf("%s (try %u)", words, item->rest.attempts);
@@ -467,7 +461,8 @@ stopped(WeftJob *job, const GError *error)
     if (!error) {
         item->stopped = TRUE;
         weft_rest_pass(&item->rest, WEFT_DEED_STOP);
-        look_at_devices(work, item->node, job->host, TRUE);
+        if (has_devices(item->node))
+            weft_hosts_devices_released(work->control->hosts, job->host);
         return;
     }
     g_autofree char *words = weft_words(WEFT_DEED_STOP, error, job->deadline);

@@ -14,7 +14,10 @@
 #include "state.h"
 #include "vf.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define VXLAN_MAX 0xffffff
@@ -122,19 +125,48 @@ is_of_cluster(const char *domain, const char *cluster, gsize length)
     return strncmp(domain, cluster, length) == 0 && domain[length] == '-' && !strchr(domain + length + 1, '-');
 }
 
+/* The domain is "weft-<cluster>-<serial>", and the file "weft-<cluster>". */
+static gsize
+cluster_length(const char *domain)
+{
+    return (gsize)(strrchr(domain, '-') - domain);
+}
+
+static char *
+memory_path(const WeftHook *hook, const char *domain)
+{
+    return g_strdup_printf("%s/dev/shm/%.*s", hook->root, (int)cluster_length(domain), domain);
+}
+
+/* QEMU makes the file so that every user of the host may read it. */
+static gboolean
+close_memory(const WeftHook *hook, const char *domain, GError **error)
+{
+    g_autofree char *path = memory_path(hook, domain);
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return TRUE; /* its nodes share none */
+    gboolean ok = fd >= 0 && fchmod(fd, 0600) == 0;
+    if (!ok)
+        weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot take %s from other users of this host: %s", path,
+                          g_strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
 /* QEMU leaves the file behind; the last domain of its cluster takes it along. */
 static void
 remove_memory(const WeftHook *hook, const char *domain)
 {
-    const char *end = strrchr(domain, '-'); /* "weft-<cluster>-<serial>", and the file is "weft-<cluster>" */
-    gsize length = (gsize)(end - domain);
+    gsize length = cluster_length(domain);
     g_autoptr(GPtrArray) records = weft_state_list(hook, WEFT_RECORD_DOMAIN);
     for (guint i = 0; i < records->len; i++) {
         const WeftRecord *other = g_ptr_array_index(records, i);
         if (!g_str_equal(other->name, domain) && is_of_cluster(other->name, domain, length))
             return;
     }
-    g_autofree char *path = g_strdup_printf("%s/dev/shm/%.*s", hook->root, (int)length, domain);
+    g_autofree char *path = memory_path(hook, domain);
     unlink(path);
 }
 
@@ -382,7 +414,8 @@ weft_hook_note(const WeftHook *hook, const char *domain, const char *xml, GError
     if (node)
         weft_memory_started(hook, node);
     return node && weft_state_lock(hook, error) && weft_state_put(hook, WEFT_RECORD_DOMAIN, domain, xml, TRUE, error) &&
-           weft_channels_take(hook, xml, error) && weft_bridge_seal(hook, node->vxlan, error);
+           weft_channels_take(hook, xml, error) && close_memory(hook, domain, error) &&
+           weft_bridge_seal(hook, node->vxlan, error);
 }
 
 /* Only what the record says: a domain that was refused names devices that are somebody else's. */

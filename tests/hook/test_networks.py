@@ -172,6 +172,23 @@ def test_shared_memory_is_of_no_one_who_was_there_before(make):
     assert not planted.exists()
 
 
+def test_shared_memory_is_for_nobody_else(make):
+    """QEMU makes the file readable by all; libvirt asks for "started" before the node runs or right after."""
+    host = make()
+    shared = host.root / "dev/shm/weft-a"
+    shared.parent.mkdir(parents=True)
+    assert accepted(prepare(host, "a-1"))
+    shared.write_bytes(b"x")
+    shared.chmod(0o644)
+    assert accepted(prepare(host, "a-1", op="started"))
+    assert shared.stat().st_mode & 0o777 == 0o600
+    shared.unlink()
+    (shared.parent / "other").write_bytes(b"x")
+    shared.symlink_to("other")
+    answer = prepare(host, "a-1", op="started")
+    assert answer.returncode == 1 and "/dev/shm/weft-a" in answer.stderr
+
+
 def test_bridge_that_was_lost_comes_back_with_its_peers(make):
     host = make()
     assert accepted(start(host, peers=[A, B]))

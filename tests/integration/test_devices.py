@@ -176,16 +176,18 @@ def test_a_whole_device_in_quarantine_is_passed_over(site, settle, device, wish,
     settle(weft)
 
 
-def test_what_is_secluded_when_a_node_goes_is_known_soon(site):
-    """The host is asked again when a node with a whole device has stopped."""
+@pytest.mark.parametrize(("path", "pci"), [("passthrough", "0000:41:00.0"), ("sriov", "0000:41:00.1")])
+def test_what_is_secluded_when_a_node_goes_is_known_soon(site, path, pci):
+    """The host is asked again when a node with a device has stopped: nobody else need come there for an operator to be told."""
     weft = site(hosts=1)
     tell(weft, "n1", addresses=ADDRESSES, iommu_groups=9, vfio=True)
-    weft.client.create("cfd", 1, path="passthrough")
+    weft.client.create("cfd", 1, path=path)
     weft.client.wait_phase("cfd", "ready")
-    tell(weft, "n1", addresses=ADDRESSES, hint=False, iommu_groups=9, vfio=True, quarantine=quarantine("0000:41:00.0"))
+    tell(weft, "n1", addresses=ADDRESSES, hint=False, iommu_groups=9, vfio=True, quarantine=quarantine(pci))
     weft.client.delete("cfd")
     weft.client.wait_gone("cfd")
     until(lambda: events(weft), "it is told")
+    assert pci in events(weft)[0]
 
 
 def test_the_doctor_finds_out_that_a_device_was_readmitted(site):
