@@ -224,7 +224,7 @@ weft_blob_file_write(WeftBlobFile *file, const WeftBlobPiece *piece, WeftBlob *r
     if (!weft_blob_file_look(file->folder, file->digest, &blob, error))
         return FALSE;
     if (!blob.complete) {
-        int fd = open(file->part, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+        int fd = open(file->part, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         if (fd < 0)
             return fail(file, "open", error);
         gboolean ok = write_piece(file, fd, piece, &blob, error);

@@ -596,7 +596,7 @@ weft_blobs_new(WeftStore *store, const char *folder, guint64 reserve, GError **e
     blobs->doomed = table_of_digests(NULL);
     blobs->files = table_of_digests((GDestroyNotify)weft_blob_file_free);
     blobs->busy = table_of_digests(NULL);
-    if (g_mkdir_with_parents(folder, 0750) < 0) {
+    if (g_mkdir_with_parents(folder, 0700) < 0) {
         weft_error_refuse(error, WEFT_ERROR_FAILED, "cannot make the folder of images %s: %s", folder, g_strerror(errno));
         return NULL;
     }

@@ -1,6 +1,7 @@
 #include "errors.h"
 #include "fields.h"
 #include "handlers.h"
+#include "key-files.h"
 #include "page.h"
 #include "site-record.h"
 #include "views.h"
@@ -103,7 +104,8 @@ weft_handle_host_add(WeftRequest *request, GError **error)
     if (!weft_body_without(request->body, "origin", error))
         return FALSE;
     g_autoptr(WeftHost) host = weft_host_from_json(request->body, "", error);
-    if (!host || !check_new(request, host, error) || !check_ports(request, host, error))
+    if (!host || !weft_key_files_check_uri(request->options->socket_group, host->uri, error) ||
+        !check_new(request, host, error) || !check_ports(request, host, error))
         return FALSE;
     WeftReply *reply = host_reply(request, 201, host, error);
     if (!reply)

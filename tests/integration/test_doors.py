@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from harness.certificates import make_certificate
 from harness.wait import PATIENCE, until
-from harness.weft import SOURCE, Weft
+from harness.weft import SOURCE, Weft, host
 
 
 @pytest.fixture
@@ -62,6 +62,22 @@ def test_groups_with_keys_are_refused_for_the_socket(stopped, certificate, where
     stopped.config["hosts"][0]["uri"] = "fake://n1/"
     stopped.start()
     stopped.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to a group that it is not in")
+def test_a_host_is_not_added_with_a_key_that_clients_may_read(stopped, certificate):
+    """The next start would refuse its own socket."""
+    stopped.config["api"]["group"] = "nogroup"
+    stopped.start()
+    key = stopped.root / "clientkey.pem"
+    shutil.copy(certificate["key"], key)
+    os.chown(key, 0, grp.getgrnam("nogroup").gr_gid)
+    key.chmod(0o640)
+    new = host("n9") | {"uri": f"qemu+tls://n9/system?pkipath={stopped.root}"}
+    refused = stopped.client.expect(400, "POST", "/v1/hosts", new)
+    assert f'"nogroup" may read {key}, which is a key of weftd\'s' in refused["detail"]
+    key.chmod(0o600)
+    stopped.client.expect(201, "POST", "/v1/hosts", new)
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or "weft-keys" not in {group.gr_name for group in grp.getgrall()}, reason="without the group")

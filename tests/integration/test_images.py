@@ -73,7 +73,8 @@ def test_upload_in_pieces(weft):
     assert state(weft.client, data) == (MIB, False)
     assert send(weft.client, data, MIB).json["complete"]
     assert state(weft.client, data) == (len(data), True)
-    assert (weft.root / "images" / digest_of(data)).read_bytes() == data
+    kept = weft.root / "images" / digest_of(data)
+    assert kept.read_bytes() == data and kept.stat().st_mode & 0o777 == 0o600, "a checkpoint's memory comes the same way"
     assert files(weft) == {digest_of(data)}
     assert send(weft.client, data, 0, MIB).json["complete"], "what is there already needs nothing more"
 
