@@ -96,7 +96,8 @@ class Fabric:
         nodes = self.lab.plan.hosts + self.lab.plan.leaves + SPINES + 16
         limits = ["-N", str(nodes), "-S", str(nodes), "-P", str(nodes * 16)]
         # Both ends of its console stay open, so that commands can come from anybody at any time.
-        self.ibsim.spawn(["sh", "-c", 'exec "$@" <>console', "sh", "stdbuf", "-oL", "ibsim", "-s", *limits, "net"], log,
+        preload = ["env", f"LD_PRELOAD={self.lab.tools.clients}"] if self.lab.tools.clients else []
+        self.ibsim.spawn(["sh", "-c", 'exec "$@" <>console', "sh", *preload, "stdbuf", "-oL", "ibsim", "-s", *limits, "net"], log,
                          inside=self.lab.room.pid, folder=self.folder)
 
         def ready():

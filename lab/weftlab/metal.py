@@ -265,7 +265,7 @@ class MetalHost(Host):
 
     # --- commands there ---
 
-    def command(self, text, timeout=60):
+    def command(self, text, timeout=300):
         """Runs a line of shell there, and returns what it said."""
         return run(self._ssh(text), timeout=timeout)
 

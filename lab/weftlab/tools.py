@@ -20,6 +20,7 @@ class Tools:
     hcafs: Optional[Path]
     probe: Optional[Path]  # fabric-probe
     wakeups: Optional[Path]  # fabric-wakeups.so
+    clients: Optional[Path]  # fabric-clients.so
     image: Optional[Path]  # folder of the emulated hosts' image
     confined: Optional[Path]  # folder of the image of those that are like a site's
     prepare: Optional[Path]  # weft-prepare.service
@@ -47,6 +48,7 @@ def find(hook=None):
                  hcafs=_first([build / "lab/hcafs", LAB / "hcafs"]),
                  probe=_first([build / "tests/fabric/fabric-probe", LAB / "fabric-probe"]),
                  wakeups=_first([build / "tests/fabric/fabric-wakeups.so", LAB / "fabric-wakeups.so"]),
+                 clients=_first([build / "tests/fabric/fabric-clients.so", LAB / "fabric-clients.so"]),
                  image=_first([build / "images/metal"]),
                  confined=_first([build / "images/confined"]),
                  prepare=_first([build / "src/hook/weft-prepare.service"]))

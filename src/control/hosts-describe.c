@@ -8,6 +8,7 @@ weft_watch_free(gpointer data)
 {
     WeftWatch *host = data;
     g_clear_handle_id(&host->recheck, g_source_remove);
+    g_clear_handle_id(&host->released, g_source_remove);
     g_clear_handle_id(&host->late, g_source_remove);
     g_hash_table_unref(host->suspects);
     g_hash_table_unref(host->reported);

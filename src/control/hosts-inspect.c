@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#define RELEASED_AFTER (2 * G_USEC_PER_SEC) /* a cluster that ends lets go of many devices of a host: one question is for all  \
-                                             */
-#define TOLD_MAX 32                         /* devices of a host of which each has an event of its own, at once */
+/* Milliseconds: a cluster that ends lets go of many devices of a host, and one question is for all of them. */
+#define RELEASED_AFTER 2000
+#define TOLD_MAX 32 /* devices of a host of which each has an event of its own, at once */
 
 const WeftInventory *
 weft_hosts_inventory(const WeftHosts *hosts, const char *name, const WeftRest **ret_trouble)
@@ -43,14 +43,21 @@ weft_hosts_hardware_changed(WeftHosts *hosts, const char *name)
     weft_hosts_hint(hosts, name);
 }
 
+static gboolean
+ask_what_was_released(gpointer data)
+{
+    WeftWatch *host = data;
+    host->released = 0;
+    weft_hosts_hardware_changed(host->control->hosts, host->name);
+    return G_SOURCE_REMOVE;
+}
+
 void
 weft_hosts_devices_released(WeftHosts *hosts, const char *name)
 {
     WeftWatch *host = weft_hosts_find(hosts, name);
-    if (!host)
-        return;
-    host->inspect = TRUE;
-    weft_watch_recheck(host, RELEASED_AFTER);
+    if (host && !host->released)
+        host->released = g_timeout_add(RELEASED_AFTER, ask_what_was_released, host);
 }
 
 /* --- RDMA between two of them --- */

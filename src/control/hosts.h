@@ -60,6 +60,7 @@ typedef struct WeftWatch {
     char *excuse;         /* … and why */
     gboolean unsure;      /* most others do not answer either: its nodes are not given up */
     gboolean alone;       /* others answered when its last look ended, and it did not */
+    guint released;       /* timer since nodes with devices have ended there, of which it may have put some into quarantine */
     guint recheck;        /* timer while it is silent, or did not tell what it is able to */
     GHashTable *suspects; /* what looked wrong the last time: a second look decides */
     GHashTable *reported; /* domains there that are not weft's, told already */

@@ -15,7 +15,7 @@ from .weft import SOURCE, Client, UnixConnection, build_folder
 
 PROGRAM = SOURCE / "lab/weft-lab"
 SWITCH = "switch"
-UP_SECONDS = 120
+UP_SECONDS = 400  # more than the lab itself waits for its parts, one after the other
 OWN_LINKS = {"lo", "eth0", "eth1"}
 HOST_SCRIPT = r"""
 set -e

@@ -33,6 +33,12 @@ class Metal(Cloud):
         words = [word for word in arguments if word is not True]
         return super().lab(verb, *words, timeout=timeout, **more)
 
+    def exec(self, host, *command, timeout=UP_SECONDS, **more):
+        return super().exec(host, *command, timeout=timeout, **more)
+
+    def weft(self, *arguments, timeout=UP_SECONDS, **more):
+        return super().weft(*arguments, timeout=timeout, **more)
+
     def up(self, weftd=True):
         super().up(weftd=weftd)
         if weftd:

@@ -181,8 +181,8 @@ class Client:
 
         return until(check, lambda: f"cluster {name} {wanted}, it is {last[0]}", timeout)
 
-    def wait_gone(self, name, tenant="acme"):
-        until(lambda: self.cluster(name, tenant) is None, lambda: f"cluster {name} gone, it is {self.cluster(name, tenant)}")
+    def wait_gone(self, name, tenant="acme", timeout=PATIENCE):
+        until(lambda: self.cluster(name, tenant) is None, lambda: f"cluster {name} gone, it is {self.cluster(name, tenant)}", timeout)
 
     def wait_open(self, hosts=4):
         """Until so many hosts take nodes: a cluster that needs most of each comes and goes."""

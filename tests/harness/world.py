@@ -221,6 +221,9 @@ class World:
         temporary.write_text(text, encoding="utf-8")
         temporary.rename(path)
 
+    def set_inventory(self, host, text):
+        self._put(self.hosts / host / "inventory.json", json.dumps(text))
+
     # --- partitions ---
 
     def _fabric_folders(self):

@@ -148,6 +148,7 @@ def test_who_what_and_with_what_result(weft):
     weft.client.scale("cfd", 2)
     weft.client.delete("cfd")
     weft.client.wait_gone("cfd")
+    until(lambda: len(entries(weft, kind="request")) == 4, "they are written")
     done = [(entry["method"], entry["status"]) for entry in entries(weft, kind="request")]
     assert done == [("POST", 201), ("POST", 409), ("PATCH", 200), ("DELETE", 202)]
     assert "hunter2" not in trail(weft).read_text(encoding="utf-8")
@@ -199,6 +200,7 @@ def test_a_client_that_hangs_up_has_its_entry(weft):
 def test_weftd_and_what_is_done_with_it(weft):
     weft.stop()
     weft.start()
+    until(lambda: len(entries(weft, kind="start")) == 2, "it is written, which nobody waits for")
     weft.kill()
     weft.start()
     weft.stop()

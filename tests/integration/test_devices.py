@@ -1,7 +1,5 @@
 """Devices that nodes had or were to have: taken from under them, not to be passed on, not taken back."""
 
-import json
-
 import pytest
 from harness.wait import until
 from harness.weft import host as described
@@ -13,10 +11,8 @@ def tell(weft, name, vfs=4, addresses=(), hint=True, **hook):
     """The host's devices are these, by its own word, from now on."""
     hca = described(name)["hcas"][0] | {"vfs": vfs} | dict(addresses)
     hardware = {key: described(name)[key] for key in ("numa", "housekeeping", "gpus")} | {"hcas": [hca]}
-    folder = weft.world.hosts / name
-    folder.mkdir(parents=True, exist_ok=True)
     text = {"hardware": hardware, "kvm": True, "libvirt": "9.0.0", "qemu": "7.2.0", "machine": "pc-q35-7.2", "hook": hook}
-    (folder / "inventory.json").write_text(json.dumps(text), encoding="utf-8")
+    weft.world.set_inventory(name, text)
     if hint:
         weft.world.devices_changed(name)
 

@@ -9,8 +9,9 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from harness.lab import SWITCH, machine
+from harness.lab import SWITCH, UP_SECONDS, machine
 from harness.wait import until
+from harness.weft import build_folder
 
 DOMAIN = """
 <domain type='qemu'>
@@ -174,7 +175,8 @@ def test_fabric_has_these_hosts(hosts):
     wait_active(hosts, "h1", "h2")
     assert hosts.status()["fabric"]["state"] == "up"
     text = hosts.shell(SWITCH, f"cd {hosts.folder}/fabric; "
-                               "LD_PRELOAD=$(echo /usr/lib/*/umad2sim/libumad2sim.so) SIM_HOST=h1 ibnetdiscover --ports")
+                               f"LD_PRELOAD={build_folder().resolve()}/tests/fabric/fabric-agents.so:$(echo /usr/lib/*/umad2sim/libumad2sim.so) "
+                               "SIM_HOST=h1 ibnetdiscover --ports")
     found = {line.split("'")[1]: line.split()[3] for line in text.splitlines() if line.startswith("CA")}
     assert found == {"h1 mlx5_0": "0x0002c90300000101", "h2 mlx5_0": "0x0002c90300000201", "sm mlx5_0": "0x0002c903000f0001"}
 
@@ -287,7 +289,7 @@ def test_two_at_once_wait_for_each_other(new_lab):
         both = [lab.begin("up", "--no-weftd", "--hosts", 1) for _ in range(2)]
         for process in both:
             assert "another weft lab is at work" in process.stderr.readline()
-    told = [process.communicate(timeout=120)[1] for process in both]
+    told = [process.communicate(timeout=UP_SECONDS)[1] for process in both]
     assert [process.returncode for process in both] == [0, 0], told
     assert lab.host("h1")["libvirtd"]
 

@@ -21,7 +21,7 @@ def create(cloud, name, count):
 
 def remove(cloud, name):
     cloud.client.delete(name)
-    cloud.client.wait_gone(name)
+    cloud.client.wait_gone(name, timeout=BOOT)
 
 
 def own(cloud, node):

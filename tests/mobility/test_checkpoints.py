@@ -1,7 +1,7 @@
 """Checkpoints of real guests: what runs in them goes on through one, and goes on from there when the cluster is restored."""
 
 import pytest
-from harness.cloud import BOOT, CONTROL, Cloud
+from harness.cloud import BOOT, PATIENT, Cloud
 from harness.wait import until
 
 COUNTER = ("setsid sh -c 'i=0; while :; do i=$((i+1)); echo $i > /run/count.new; mv /run/count.new /run/count; sleep 0.2; done' "
@@ -10,7 +10,7 @@ COUNTER = ("setsid sh -c 'i=0; while :; do i=$((i+1)); echo $i > /run/count.new;
 
 @pytest.fixture(scope="module")
 def cloud(module_lab):
-    return module_lab(Cloud, hosts=2, cores=4, memory="2G", changes={"control": CONTROL | {"checkpoint_skew": "5s"}}).up()
+    return module_lab(Cloud, hosts=2, cores=4, memory="2G", changes={"control": PATIENT}).up()
 
 
 def count(cloud, name, rank):
@@ -50,16 +50,16 @@ def test_goes_on_and_comes_back(cloud):
     boots = [cloud.run(f"cfd[{rank}]", "cat", "/proc/sys/kernel/random/boot_id").stdout for rank in range(2)]
     late = goes_on(cloud, "cfd")
     cloud.client.delete("cfd")
-    cloud.client.wait_gone("cfd")
+    cloud.client.wait_gone("cfd", timeout=BOOT)
 
     cloud.client.expect(201, "POST", "/v1/checkpoints/before/restore?tenant=acme", {"as": "again"})
-    until(lambda: cloud.client.cluster("again")["phase"] == "ready", lambda: f"{cloud.client.cluster('again')}\n{tell(cloud, 'again')}", BOOT)
+    until(lambda: cloud.client.cluster("again")["phase"] == "ready", lambda: f"{cloud.client.cluster('again')}\n{tell(cloud, 'again')}", 4 * BOOT)
     back = counts(cloud, "again")
     print(f"early {early}, late {late}, back {back}")
     assert all(b > e for b, e in zip(back, early)), "they go on from where they were"
     assert [cloud.run(f"again[{rank}]", "cat", "/proc/sys/kernel/random/boot_id").stdout for rank in range(2)] == boots
     goes_on(cloud, "again")
     cloud.client.delete("again")
-    cloud.client.wait_gone("again")
+    cloud.client.wait_gone("again", timeout=BOOT)
     cloud.client.expect(204, "DELETE", "/v1/checkpoints/before?tenant=acme")
     cloud.check()

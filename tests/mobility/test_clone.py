@@ -55,4 +55,4 @@ def test_one_into_three(cloud):
     print(ready["clone"], told)
     for name in ("sweep", "cfd"):
         cloud.client.delete(name)
-        cloud.client.wait_gone(name)
+        cloud.client.wait_gone(name, timeout=BOOT)

@@ -65,7 +65,7 @@ def test_put_aside(cloud, cluster, job):
     print(f"stood still for {made['paused_ms']} ms, one {made['skew_ms']} ms before the other")
     later = job.check()
     cloud.client.delete(cluster)
-    cloud.client.wait_gone(cluster)
+    cloud.client.wait_gone(cluster, timeout=BOOT)
     cloud.only(*cloud.hosts[1:])
     restore(cloud, "before")
     cloud.ready(cluster, timeout=PATIENCE, ready=RANKS)
@@ -88,4 +88,4 @@ def test_cloned(cloud, cluster, job):
     assert re.search(r": right$", cloud.run("sweep", "mpirun", "mpi-ring").stdout, re.M)
     assert not {node["mac"] for node in cloud.nodes("sweep")} & {node["mac"] for node in cloud.nodes(cluster)}
     cloud.client.delete("sweep")
-    cloud.client.wait_gone("sweep")
+    cloud.client.wait_gone("sweep", timeout=BOOT)

@@ -1,7 +1,7 @@
 """Nodes that write to disks of their own: these are put aside with the memory, as of the same moment, and come back with it."""
 
 import pytest
-from harness.cloud import BOOT, CONTROL, POOL, Cloud
+from harness.cloud import BOOT, PATIENT, POOL, Cloud
 from harness.lab import SWITCH
 from harness.ownimage import MOUNT, add_own, fsck
 from harness.verbs import PATIENCE, ask_checkpoint, checkpoint, clone, restore, wait_checkpoint
@@ -14,7 +14,7 @@ RESERVE = 64 << 20  # bytes that weftd leaves free where nothing else is configu
 
 @pytest.fixture(scope="module")
 def cloud(module_lab, tmp_path_factory):
-    lab = module_lab(Cloud, hosts=2, cores=4, memory="2G", changes={"control": CONTROL | {"checkpoint_skew": "5s"}}).up()
+    lab = module_lab(Cloud, hosts=2, cores=4, memory="2G", changes={"control": PATIENT}).up()
     add_own(lab, tmp_path_factory.mktemp("own"))
     lab.only("h1")
     lab.client.create("cfd", 1, **SPEC)
@@ -44,12 +44,12 @@ def test_comes_back_as_it_was(cloud, tmp_path):
     made = wait_checkpoint(cloud, "before")
     print(f"paused {made['paused_ms']} ms with {BULK} MiB on the disk, {made['size']} bytes")
     cloud.ready("cfd", ready=1)
-    assert not layers(cloud), "its disk is one again"
+    until(lambda: not layers(cloud), "its disk is one again")
     assert sums(cloud) == before
     sh(cloud, "echo late > /mnt/synced; echo later > /mnt/cached; sync; echo 3 > /proc/sys/vm/drop_caches")
     assert sh(cloud, "cat /mnt/synced /mnt/cached") == "late\nlater"
     cloud.client.delete("cfd")
-    cloud.client.wait_gone("cfd")
+    cloud.client.wait_gone("cfd", timeout=BOOT)
 
     cloud.only("h2")
     restore(cloud, "before")
@@ -97,8 +97,8 @@ def test_clone_has_a_disk_of_its_own(cloud):
         assert sh(cloud, "cat /mnt/cached; sha256sum < /mnt/bulk", f"sweep[{rank}]") == before
         sh(cloud, f"echo {rank} > /mnt/cached; sync; echo 3 > /proc/sys/vm/drop_caches", f"sweep[{rank}]")
     assert [sh(cloud, "cat /mnt/cached", node) for node in ("sweep[0]", "sweep[1]", "cfd[0]")] == ["0", "1", "shared"]
-    assert not layers(cloud)
+    until(lambda: not layers(cloud), "its source's disk is one again")
     cloud.client.delete("sweep")
-    cloud.client.wait_gone("sweep")
+    cloud.client.wait_gone("sweep", timeout=BOOT)
     assert sh(cloud, "sync; echo 3 > /proc/sys/vm/drop_caches; cat /mnt/cached; sha256sum < /mnt/bulk") == before
     cloud.check()

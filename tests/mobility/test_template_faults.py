@@ -54,7 +54,7 @@ def make(cloud, name):
     assert cloud.run(f"{name}[0]", "hostname").stdout.split() == [f"{name}-0"]
     told = [event["message"] for event in boots(cloud) if event["id"] not in seen and event["cluster_name"] == name]
     cloud.client.delete(name)
-    cloud.client.wait_gone(name)
+    cloud.client.wait_gone(name, timeout=BOOT)
     return told[-1] if told else None
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import json
 import shutil
 import sqlite3
 from dataclasses import dataclass, field
@@ -519,10 +518,8 @@ def mute_hosts(weft):
 
 
 def write_inventory(world, cores):
-    folder = world.hosts / "n9"
-    folder.mkdir(parents=True, exist_ok=True)
     hardware = {"numa": [{"cores": cores, "pages": {"2M": 1024}}], "hcas": [{"name": "mlx5_0", "vfs": 4, "port_guid": "0x0002c903000000ff"}]}
-    (folder / "inventory.json").write_text(json.dumps({"hardware": hardware, "kvm": True}), encoding="utf-8")
+    world.set_inventory("n9", {"hardware": hardware, "kvm": True})
 
 
 def discover(site):
@@ -551,9 +548,7 @@ def seclude_gpu(weft):
     secluded = [{"pci": described["gpus"][0]["name"], "since": "2026-11-18T20:00:00Z", "why": "it cannot be reset"}]
     told = {"hardware": {key: described[key] for key in ("numa", "housekeeping", "hcas", "gpus")}, "kvm": True,
             "hook": {"iommu_groups": 9, "vfio": True, "quarantine": secluded}}
-    folder = weft.world.hosts / "n1"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "inventory.json").write_text(json.dumps(told), encoding="utf-8")
+    weft.world.set_inventory("n1", told)
 
 
 def tells_of_secluded(site):

@@ -128,6 +128,7 @@ class Machine:
         return subprocess.run(self.command(*command), capture_output=True, text=True, check=check, timeout=PATIENCE)
 
     def log(self, unit):
+        self.run("journalctl", "--sync", check=False)  # what a service wrote before it ended may not have been read yet
         return self.run("journalctl", "--no-pager", "-o", "cat", "-u", unit, check=False).stdout
 
     def start(self, unit, check=True):
