@@ -2,6 +2,7 @@
 
 #include "clock.h"
 #include "outlet.h"
+#include "reads.h"
 #include "trail.h"
 #include "wakeup.h"
 #include "watchdog.h"
@@ -23,6 +24,7 @@ struct WeftAudit {
     gboolean required;
     GBytes *secret;
     WeftRefusals *refusals;
+    WeftReads *reads;
     guint timer; /* for its sums; 0: there are none */
     GSource *wakeup;
     GThread *thread;
@@ -200,6 +202,7 @@ weft_audit_open(const WeftAuditOptions *options, const void *secret, gsize lengt
     audit->required = options->required;
     audit->secret = g_bytes_new(secret, length);
     audit->refusals = weft_refusals_new();
+    audit->reads = weft_reads_new();
     audit->outlet = options->syslog ? weft_outlet_new(options->syslog) : NULL;
     audit->wakeup = weft_wakeup_new(deliver, audit);
     g_mutex_init(&audit->mutex);
@@ -249,6 +252,7 @@ weft_audit_free(WeftAudit *audit)
     weft_trail_free(audit->trail);
     weft_outlet_free(audit->outlet);
     weft_refusals_free(audit->refusals);
+    weft_reads_free(audit->reads);
     g_bytes_unref(audit->secret);
     g_mutex_clear(&audit->mutex);
     g_cond_clear(&audit->cond);
@@ -281,6 +285,12 @@ weft_audit_admits(WeftAudit *audit, const WeftRefused *refused)
     if (!audit->timer)
         audit->timer = g_timeout_add_seconds(SUMS_SECONDS, on_sums, audit);
     return FALSE;
+}
+
+gboolean
+weft_audit_is_first(WeftAudit *audit, const char *key)
+{
+    return weft_reads_is_first(audit->reads, key, g_get_monotonic_time());
 }
 
 gboolean

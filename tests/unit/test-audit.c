@@ -2,6 +2,7 @@
 #include "audit.h"
 #include "chain.h"
 #include "errors.h"
+#include "reads.h"
 #include "search.h"
 #include "trail.h"
 
@@ -564,6 +565,23 @@ test_refusals(void)
     weft_refusals_free(refusals);
 }
 
+static void
+test_reads(void)
+{
+    WeftReads *reads = weft_reads_new();
+    g_assert_true(weft_reads_is_first(reads, "alice file", 0));
+    g_assert_false(weft_reads_is_first(reads, "alice file", G_TIME_SPAN_HOUR - 1));
+    g_assert_true(weft_reads_is_first(reads, "bob file", 1));
+    g_assert_true(weft_reads_is_first(reads, "alice file", G_TIME_SPAN_HOUR));
+    g_assert_false(weft_reads_is_first(reads, "bob file", G_TIME_SPAN_HOUR));
+    for (guint i = 0; i < 100000; i++) { /* too many are known, and none is missed */
+        char key[32];
+        g_snprintf(key, sizeof key, "carol %u", i);
+        g_assert_true(weft_reads_is_first(reads, key, G_TIME_SPAN_HOUR));
+    }
+    weft_reads_free(reads);
+}
+
 /* --- the whole --- */
 
 static void
@@ -736,6 +754,7 @@ main(int argc, char **argv)
     g_test_add_func("/audit/search", test_search);
     g_test_add_func("/audit/search-long", test_search_long);
     g_test_add_func("/audit/refusals", test_refusals);
+    g_test_add_func("/audit/reads", test_reads);
     g_test_add_func("/audit/full", test_full);
     g_test_add_func("/audit/lost", test_lost);
     g_test_add_func("/audit/synced", test_synced);
