@@ -4,10 +4,11 @@
 #include "outlet.h"
 #include "reads.h"
 #include "trail.h"
+#include "waiting.h"
 #include "wakeup.h"
 #include "watchdog.h"
 
-#define QUEUE_MAX 8192 /* entries that wait for a disk that does not answer */
+#define QUEUE_MAX 4096 /* entries that wait for a disk that does not answer */
 #define RETRY G_USEC_PER_SEC
 #define SUMS_SECONDS 60
 #define DIGEST_PREFIX "weft audit body\n"
@@ -27,18 +28,19 @@ struct WeftAudit {
     WeftReads *reads;
     guint timer; /* for its sums; 0: there are none */
     GSource *wakeup;
+    WeftOutlet *outlet; /* NULL: none */
     GThread *thread;
 
     /* the thread's */
     WeftTrail *trail;
-    WeftOutlet *outlet;
     gboolean behind; /* what was added is not all on the disk */
 
     GMutex mutex; /* over what follows */
     GCond cond;
     GCond idle;
     GQueue queue, ended;
-    gboolean busy; /* the thread has a batch */
+    WeftWaiting *shares; /* of the queue */
+    gboolean busy;       /* the thread has a batch */
     guint64 dropped;
     gboolean reopen;
     gboolean stopping;
@@ -60,6 +62,19 @@ weft_audit_entry(const char *kind)
     return json_pack("{s:s, s:s}", "time", now, "kind", kind);
 }
 
+/* The system's log has what the trail has no room for: without a number and hashes, as it is not in the chain. */
+static void
+tell_lost(WeftAudit *audit, const json_t *fields)
+{
+    if (!audit->outlet)
+        return;
+    json_auto_t *told = json_copy((json_t *)fields);
+    json_object_set_new(told, "lost", json_true());
+    char *line = json_dumps(told, JSON_COMPACT);
+    weft_outlet_send(audit->outlet, line);
+    free(line);
+}
+
 /* --- on the thread --- */
 
 /* FALSE: it is counted, and in the trail by its number only. */
@@ -67,9 +82,11 @@ static gboolean
 add(WeftAudit *audit, const json_t *fields)
 {
     const char *line = weft_trail_add(audit->trail, fields);
+    audit->behind = TRUE;
     if (line && audit->outlet)
         weft_outlet_send(audit->outlet, line);
-    audit->behind = TRUE;
+    else if (!line)
+        tell_lost(audit, fields);
     return line != NULL;
 }
 
@@ -151,6 +168,7 @@ work(gpointer data)
     while (await(audit)) {
         GQueue batch = audit->queue;
         g_queue_init(&audit->queue);
+        weft_waiting_clear(audit->shares);
         guint64 dropped = audit->dropped;
         gboolean reopen = audit->reopen;
         audit->dropped = 0;
@@ -197,6 +215,7 @@ weft_audit_open(const WeftAuditOptions *options, const void *secret, gsize lengt
         return NULL;
     WeftAudit *audit = g_new0(WeftAudit, 1);
     audit->trail = trail;
+    audit->shares = weft_waiting_new(QUEUE_MAX);
     audit->behind = TRUE; /* it may have closed a torn line */
     audit->path = g_strdup(options->path);
     audit->required = options->required;
@@ -250,6 +269,7 @@ weft_audit_free(WeftAudit *audit)
     g_source_destroy(audit->wakeup);
     g_source_unref(audit->wakeup);
     weft_trail_free(audit->trail);
+    weft_waiting_free(audit->shares);
     weft_outlet_free(audit->outlet);
     weft_refusals_free(audit->refusals);
     weft_reads_free(audit->reads);
@@ -268,13 +288,15 @@ weft_audit_write(WeftAudit *audit, json_t *fields, WeftAuditWritten written, gpo
     Entry *entry = g_new0(Entry, 1);
     *entry = (Entry){ .fields = fields, .written = written, .data = data };
     g_mutex_lock(&audit->mutex);
-    gboolean is_full = audit->queue.length >= QUEUE_MAX;
+    gboolean is_full = !weft_waiting_take(audit->shares, fields, 1);
     audit->dropped += is_full;
     g_queue_push_tail(is_full ? &audit->ended : &audit->queue, entry);
     g_cond_signal(&audit->cond);
     g_mutex_unlock(&audit->mutex);
-    if (is_full)
-        weft_wakeup_ask(audit->wakeup);
+    if (!is_full)
+        return;
+    tell_lost(audit, fields);
+    weft_wakeup_ask(audit->wakeup);
 }
 
 gboolean

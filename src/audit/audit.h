@@ -30,7 +30,8 @@ json_t *weft_audit_entry(const char *kind);
 /* kept: the entry is on the disk; FALSE: it could not be brought there yet. */
 typedef void (*WeftAuditWritten)(gboolean kept, gpointer data);
 
-/* Takes the entry over. written: on the main thread, once it was tried; NULL: nobody waits for it. */
+/* Takes the entry over. What there is no room for in memory goes to the system's log alone, as "lost". written: on the main
+ * thread, once it was tried; NULL: nobody waits for it. */
 void weft_audit_write(WeftAudit *audit, json_t *fields, WeftAuditWritten written, gpointer data);
 /* Has a request that changed nothing an entry of its own? FALSE: it is counted, and summed later. */
 gboolean weft_audit_admits(WeftAudit *audit, const WeftRefused *refused);

@@ -5,6 +5,7 @@
 #include "reads.h"
 #include "search.h"
 #include "trail.h"
+#include "waiting.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -582,6 +583,36 @@ test_reads(void)
     weft_reads_free(reads);
 }
 
+/* --- what waits --- */
+
+static guint
+take_all(WeftWaiting *waiting, const char *role, const char *tenant)
+{
+    json_auto_t *fields = json_pack("{s:s, s:s?, s:s?}", "kind", "request", "role", role, "tenant", tenant);
+    guint n = 0;
+    while (weft_waiting_take(waiting, fields, 1))
+        n++;
+    return n;
+}
+
+static void
+test_waiting(void)
+{
+    WeftWaiting *waiting = weft_waiting_new(800);
+    json_auto_t *sum = json_pack("{s:s, s:n}", "kind", "refusals", "account");
+    g_assert_cmpuint(take_all(waiting, "member", "acme"), ==, 350);
+    g_assert_cmpuint(take_all(waiting, "member", "umbrella"), ==, 175);
+    g_assert_cmpuint(take_all(waiting, NULL, NULL), ==, 87);
+    g_assert_false(weft_waiting_take(waiting, sum, 1)); /* strangers have one share with it */
+    g_assert_cmpuint(take_all(waiting, "viewer", "third"), ==, 44);
+    g_assert_cmpuint(take_all(waiting, "member", "acme"), ==, 0);
+    g_assert_cmpuint(take_all(waiting, "operator", NULL), ==, 144);
+    g_assert_cmpuint(take_all(waiting, "admin", NULL), ==, 0);
+    weft_waiting_clear(waiting);
+    g_assert_cmpuint(take_all(waiting, "admin", NULL), ==, 800);
+    weft_waiting_free(waiting);
+}
+
 /* --- the whole --- */
 
 static void
@@ -755,6 +786,7 @@ main(int argc, char **argv)
     g_test_add_func("/audit/search-long", test_search_long);
     g_test_add_func("/audit/refusals", test_refusals);
     g_test_add_func("/audit/reads", test_reads);
+    g_test_add_func("/audit/waiting", test_waiting);
     g_test_add_func("/audit/full", test_full);
     g_test_add_func("/audit/lost", test_lost);
     g_test_add_func("/audit/synced", test_synced);
