@@ -196,16 +196,26 @@ weft_request_record(WeftRequest *request, guint status)
     return request->waits;
 }
 
+static WeftAuditClaim
+claim_of(const WeftRequest *request)
+{
+    if (weft_request_sees_all(request))
+        return WEFT_AUDIT_OPERATORS;
+    return strcmp(request->method, "DELETE") == 0 ? WEFT_AUDIT_REMOVAL : WEFT_AUDIT_ANYTHING;
+}
+
 gboolean
 weft_request_may_change(WeftRequest *request, GError **error)
 {
     if (!request->audit || !weft_route_is_audited(request->route) || !weft_audit_is_required(request->audit) ||
-        !weft_audit_is_failing(request->audit))
+        weft_audit_takes(request->audit, claim_of(request)))
         return TRUE;
-    g_set_error(
-        error, WEFT_HTTP_ERROR, 507,
-        "the audit trail cannot be written, and this site requires it: until it can be again no change is taken; nothing "
-        "was done, try again later");
+    gboolean is_full = weft_audit_takes(request->audit, WEFT_AUDIT_OPERATORS);
+    g_set_error(error, WEFT_HTTP_ERROR, 507, "%s; nothing was done, try again later",
+                is_full ? "the disk of the audit trail is full, and this site requires the trail: until there is room again "
+                          "only removals are taken, and what operators and admins ask for"
+                        : "the audit trail cannot be written, and this site requires it: until it can be again no change "
+                          "is taken");
     return FALSE;
 }
 

@@ -8,7 +8,8 @@
 #include "wakeup.h"
 #include "watchdog.h"
 
-#define QUEUE_MAX 4096 /* entries that wait for a disk that does not answer */
+#define QUEUE_MAX 4096       /* entries that wait for a disk that does not answer */
+#define RESERVED (64 * 1024) /* bytes of the last blocks of a full disk that are for operators and admins */
 #define RETRY G_USEC_PER_SEC
 #define SUMS_SECONDS 60
 #define DIGEST_PREFIX "weft audit body\n"
@@ -45,6 +46,7 @@ struct WeftAudit {
     gboolean reopen;
     gboolean stopping;
     gboolean failing;
+    guint64 left; /* bytes on a disk that is full; WEFT_TRAIL_ENOUGH: it is not */
 };
 
 static void
@@ -103,10 +105,15 @@ add_dropped(WeftAudit *audit, guint64 dropped)
 static void
 set_failing(WeftAudit *audit, const GError *error)
 {
+    guint64 left = weft_trail_left(audit->trail);
     g_mutex_lock(&audit->mutex);
     gboolean changed = audit->failing != (error != NULL);
+    gboolean is_short = left != WEFT_TRAIL_ENOUGH && audit->left == WEFT_TRAIL_ENOUGH;
     audit->failing = error != NULL;
+    audit->left = left;
     g_mutex_unlock(&audit->mutex);
+    if (is_short)
+        g_warning("the disk of the audit trail %s is full: %" G_GUINT64_FORMAT " bytes are left for it", audit->path, left);
     if (changed && error)
         g_warning("%s; entries wait in memory", error->message);
     else if (changed)
@@ -117,7 +124,7 @@ static gboolean
 flush(WeftAudit *audit, gboolean reopen)
 {
     g_autoptr(GError) error = NULL;
-    if (audit->behind)
+    if (audit->behind || weft_trail_left(audit->trail) != WEFT_TRAIL_ENOUGH)
         audit->behind = !weft_trail_flush(audit->trail, &error);
     if (!error && reopen && weft_trail_reopen(audit->trail, &error))
         audit->behind = !weft_trail_flush(audit->trail, &error);
@@ -131,7 +138,7 @@ await(WeftAudit *audit)
 {
     gint64 retry = g_get_monotonic_time() + RETRY;
     while (!audit->queue.length && !audit->stopping && (!audit->reopen || audit->failing)) {
-        if (!audit->failing)
+        if (!audit->failing && audit->left == WEFT_TRAIL_ENOUGH)
             g_cond_wait(&audit->cond, &audit->mutex);
         else if (!g_cond_wait_until(&audit->cond, &audit->mutex, retry))
             return TRUE;
@@ -215,6 +222,7 @@ weft_audit_open(const WeftAuditOptions *options, const void *secret, gsize lengt
         return NULL;
     WeftAudit *audit = g_new0(WeftAudit, 1);
     audit->trail = trail;
+    audit->left = WEFT_TRAIL_ENOUGH;
     audit->shares = weft_waiting_new(QUEUE_MAX);
     audit->behind = TRUE; /* it may have closed a torn line */
     audit->path = g_strdup(options->path);
@@ -244,10 +252,19 @@ write_sums(WeftAudit *audit)
     }
 }
 
+/* While what is required has only the last blocks of a full disk, they are kept for changes. */
+static gboolean
+is_scarce(WeftAudit *audit)
+{
+    return audit->required && !weft_audit_takes(audit, WEFT_AUDIT_ANYTHING);
+}
+
 static gboolean
 on_sums(gpointer data)
 {
     WeftAudit *audit = data;
+    if (is_scarce(audit))
+        return G_SOURCE_CONTINUE;
     audit->timer = 0;
     write_sums(audit);
     return G_SOURCE_REMOVE;
@@ -302,7 +319,10 @@ weft_audit_write(WeftAudit *audit, json_t *fields, WeftAuditWritten written, gpo
 gboolean
 weft_audit_admits(WeftAudit *audit, const WeftRefused *refused)
 {
-    if (weft_refusals_admit(audit->refusals, refused, g_get_monotonic_time()))
+    gint64 now = g_get_monotonic_time();
+    if (is_scarce(audit))
+        weft_refusals_count(audit->refusals, refused, now);
+    else if (weft_refusals_admit(audit->refusals, refused, now))
         return TRUE;
     if (!audit->timer)
         audit->timer = g_timeout_add_seconds(SUMS_SECONDS, on_sums, audit);
@@ -322,12 +342,17 @@ weft_audit_is_required(const WeftAudit *audit)
 }
 
 gboolean
-weft_audit_is_failing(WeftAudit *audit)
+weft_audit_takes(WeftAudit *audit, WeftAuditClaim claim)
 {
+    static const guint64 needed[] = {
+        [WEFT_AUDIT_ANYTHING] = WEFT_TRAIL_ENOUGH,
+        [WEFT_AUDIT_REMOVAL] = RESERVED,
+        [WEFT_AUDIT_OPERATORS] = 0,
+    };
     g_mutex_lock(&audit->mutex);
-    gboolean failing = audit->failing || audit->queue.length >= QUEUE_MAX;
+    gboolean takes = !audit->failing && audit->queue.length < QUEUE_MAX && audit->left >= needed[claim];
     g_mutex_unlock(&audit->mutex);
-    return failing;
+    return takes;
 }
 
 gboolean

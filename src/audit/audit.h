@@ -41,7 +41,11 @@ gboolean weft_audit_is_first(WeftAudit *audit, const char *key);
 
 /* May a change go on without its entry? What is required waits for it, and is refused while it could not be written. */
 gboolean weft_audit_is_required(const WeftAudit *audit);
-gboolean weft_audit_is_failing(WeftAudit *audit);
+
+/* What may still be written while the disk is full: the blocks that the file has are for removals, and the last of them for
+ * operators and admins only. */
+typedef enum { WEFT_AUDIT_ANYTHING, WEFT_AUDIT_REMOVAL, WEFT_AUDIT_OPERATORS } WeftAuditClaim;
+gboolean weft_audit_takes(WeftAudit *audit, WeftAuditClaim claim);
 /* Waits until all that came was tried; FALSE: it is not all on the disk. May block as long as the disk does: before anybody is
  * served. */
 gboolean weft_audit_sync(WeftAudit *audit);

@@ -20,6 +20,8 @@ typedef struct WeftRefused {
 
 /* Has it an entry of its own? now: microseconds, monotonic. FALSE: it is counted. */
 gboolean weft_refusals_admit(WeftRefusals *refusals, const WeftRefused *refused, gint64 now);
+/* It is counted, whatever was admitted. */
+void weft_refusals_count(WeftRefusals *refusals, const WeftRefused *refused, gint64 now);
 gboolean weft_refusals_has_sums(const WeftRefusals *refusals);
 /* What was counted since the last time, and is counted no more: an array of objects with "account" (null: strangers), "count",
  * and counts by "statuses" and "from". */

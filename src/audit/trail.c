@@ -30,6 +30,7 @@ struct WeftTrail {
     guint64 room;        /* … that it has blocks for */
     WeftAuditHead head;  /* the last entry that was added */
     WeftAuditHead kept;  /* … that the head file names */
+    gboolean is_short;   /* the disk has no more blocks for it */
     GString *waiting;    /* lines that are not on the disk */
     WeftWaiting *shares; /* whose they are */
     gsize written;       /* bytes of them that are in the file */
@@ -96,7 +97,7 @@ open_file(WeftTrail *trail, GError **error)
         return FALSE;
     }
     trail->synced = (guint64)info.st_size;
-    trail->room = 0;
+    trail->room = (guint64)info.st_blocks * 512;
     return TRUE;
 }
 
@@ -276,7 +277,7 @@ weft_trail_add(WeftTrail *trail, const json_t *fields)
     if (trail->lost)
         note(trail, "lost", "entries", json_integer((json_int_t)trail->lost));
     trail->lost = 0;
-    if (trail->synced >= trail->full && !trail->waiting->len)
+    if (trail->synced >= trail->full && !trail->waiting->len && !trail->is_short) /* another file would have no blocks */
         rotate(trail);
     append(trail, fields);
     return trail->line->str;
@@ -289,10 +290,20 @@ static void
 take_room(WeftTrail *trail)
 {
     guint64 end = trail->synced + trail->waiting->len;
+    trail->is_short = FALSE;
     if (end + ROOM / 2 <= trail->room)
         return;
     if (fallocate(trail->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)(end + ROOM)) == 0)
         trail->room = end + ROOM;
+    else
+        trail->is_short = errno == ENOSPC || errno == EDQUOT;
+}
+
+guint64
+weft_trail_left(const WeftTrail *trail)
+{
+    guint64 end = trail->synced + trail->waiting->len;
+    return !trail->is_short ? WEFT_TRAIL_ENOUGH : trail->room > end ? trail->room - end : 0;
 }
 
 /* Linux tells once of what it could not bring to the disk, and takes it for written then: a second sync says nothing. So what
