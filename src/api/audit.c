@@ -25,14 +25,6 @@ route_of(const WeftRequest *request)
     return weft_router_match(weft_routes, request->method, request->target, &match, NULL);
 }
 
-/* One that was refused before it was read is taken for the first. */
-static gboolean
-is_audited(const WeftRequest *request, const WeftRoute *route)
-{
-    const char *offset = route->audit == WEFT_AUDIT_FIRST && request->route ? weft_request_query(request, "offset") : NULL;
-    return weft_route_is_audited(route) && (!offset || g_ascii_strtoull(offset, NULL, 10) == 0);
-}
-
 static json_t *
 origin_of(const WeftPeer *peer)
 {
@@ -76,19 +68,26 @@ tenant_meant(const WeftRequest *request)
     return weft_request_query(request, "tenant");
 }
 
+/* The id of the caller's token; NULL: it has none. */
+static char *
+token_of(const WeftRequest *request)
+{
+    g_auto(GStrv) token = g_strsplit(request->headers.authorization ? request->headers.authorization : "", "_", 3);
+    return request->principal && g_strv_length(token) == 3 ? g_strdup(token[1]) : NULL;
+}
+
 static void
 add_caller(const WeftRequest *request, json_t *entry)
 {
     const WeftPrincipal *principal = request->principal;
-    g_auto(GStrv) token = g_strsplit(request->headers.authorization ? request->headers.authorization : "", "_", 3);
-    gboolean has_token = principal && g_strv_length(token) == 3;
+    g_autofree char *token = token_of(request);
     json_object_set_new(entry, "principal", principal ? json_string(principal->name) : json_null());
     json_object_set_new(entry, "tenant", principal && principal->tenant ? json_string(principal->tenant) : json_null());
     if (tenant_meant(request))
         json_object_set_new(entry, "for", json_string(tenant_meant(request)));
     json_object_set_new(entry, "role", principal ? json_string(weft_role_words[principal->role]) : json_null());
-    if (has_token)
-        json_object_set_new(entry, "token", json_string(token[1]));
+    if (token)
+        json_object_set_new(entry, "token", json_string(token));
     json_object_update(entry, request->from);
 }
 
@@ -139,14 +138,38 @@ on_written(gboolean kept, gpointer data)
     weft_server_wake(request);
 }
 
-/* What changed nothing is bounded: it costs who sends it nothing. */
-static gboolean
-is_admitted(WeftRequest *request, guint status)
+static const char *
+party_of(const WeftRequest *request)
 {
-    if (status < 400 && !request->replayed)
-        return TRUE;
-    const char *from = request->peer ? request->peer->party : "gone";
-    return weft_audit_admits(request->audit, &(WeftRefused){ request->principal ? request->account : NULL, from, status });
+    return request->peer ? request->peer->party : "gone";
+}
+
+/* Whoever only reads, and goes before the answer, has got nothing. */
+static gboolean
+has_changed(const WeftRequest *request, const WeftRoute *route, guint status)
+{
+    gboolean is_answered = status || route->audit == WEFT_AUDIT_CHANGES;
+    return status < 400 && is_answered && request->acted && !request->replayed;
+}
+
+/* What changed nothing is bounded, whatever the answer was: it costs who sends it nothing. */
+static gboolean
+is_admitted(WeftRequest *request, const WeftRoute *route, guint status)
+{
+    WeftRefused refused = { request->principal ? request->account : NULL, party_of(request), status };
+    return has_changed(request, route, status) || weft_audit_admits(request->audit, &refused);
+}
+
+/* An entry stands for reads by the same token, from the same place: a token that was stolen is seen beside its owner's. */
+static gboolean
+is_first_read(const WeftRequest *request)
+{
+    const char *tenant = request->principal->tenant ? request->principal->tenant : tenant_meant(request);
+    const char *checkpoint = request->match.params[0], *digest = request->match.params[1];
+    g_autofree char *token = token_of(request);
+    g_autofree char *key = g_strjoin(" ", request->account, token ? token : "", party_of(request), tenant ? tenant : "",
+                                     checkpoint, digest ? digest : "", NULL);
+    return weft_audit_is_first(request->audit, key);
 }
 
 gboolean
@@ -156,10 +179,13 @@ weft_request_record(WeftRequest *request, guint status)
         return request->waits;
     request->recorded = TRUE;
     const WeftRoute *route = route_of(request);
-    if (!route || !is_audited(request, route))
+    if (!route || !weft_route_is_audited(route))
+        return FALSE;
+    gboolean is_read = route->audit == WEFT_AUDIT_FIRST && status && status < 400;
+    if (is_read && !is_first_read(request))
         return FALSE;
     request->id = weft_id_new();
-    if (!is_admitted(request, status))
+    if (!is_read && !is_admitted(request, route, status))
         return FALSE;
     request->waits = weft_audit_is_required(request->audit) && request->connection && status < 400;
     json_t *entry = entry_of(request, route, status);
@@ -170,16 +196,26 @@ weft_request_record(WeftRequest *request, guint status)
     return request->waits;
 }
 
+static WeftAuditClaim
+claim_of(const WeftRequest *request)
+{
+    if (weft_request_sees_all(request))
+        return WEFT_AUDIT_OPERATORS;
+    return strcmp(request->method, "DELETE") == 0 ? WEFT_AUDIT_REMOVAL : WEFT_AUDIT_ANYTHING;
+}
+
 gboolean
 weft_request_may_change(WeftRequest *request, GError **error)
 {
-    if (!request->audit || !is_audited(request, request->route) || !weft_audit_is_required(request->audit) ||
-        !weft_audit_is_failing(request->audit))
+    if (!request->audit || !weft_route_is_audited(request->route) || !weft_audit_is_required(request->audit) ||
+        weft_audit_takes(request->audit, claim_of(request)))
         return TRUE;
-    g_set_error(
-        error, WEFT_HTTP_ERROR, 507,
-        "the audit trail cannot be written, and this site requires it: until it can be again no change is taken; nothing "
-        "was done, try again later");
+    gboolean is_full = weft_audit_takes(request->audit, WEFT_AUDIT_OPERATORS);
+    g_set_error(error, WEFT_HTTP_ERROR, 507, "%s; nothing was done, try again later",
+                is_full ? "the disk of the audit trail is full, and this site requires the trail: until there is room again "
+                          "only removals are taken, and what operators and admins ask for"
+                        : "the audit trail cannot be written, and this site requires it: until it can be again no change "
+                          "is taken");
     return FALSE;
 }
 

@@ -29,8 +29,8 @@ typedef enum {
 /* Whether requests are in the audit trail. */
 typedef enum {
     WEFT_AUDIT_CHANGES, /* those of a method that changes something: all but GET */
-    WEFT_AUDIT_ALWAYS,  /* these read what is worth an entry, or open a way into a node */
-    WEFT_AUDIT_FIRST,   /* … in pieces: the one at the offset 0 stands for all */
+    WEFT_AUDIT_ALWAYS,  /* these open a way into a node */
+    WEFT_AUDIT_FIRST,   /* these read what is worth an entry: the first within an hour stands for all of one caller */
     WEFT_AUDIT_NEVER    /* these change nothing, whatever their method says */
 } WeftAuditRule;
 

@@ -30,7 +30,7 @@ const WeftRoute weft_routes[] = {
     { "GET",    "/v1/checkpoints/:checkpoint",    WEFT_ROLE_VIEWER,   weft_handle_checkpoint_get,     WEFT_BODY_NONE,     { "tenant" } },
     { "DELETE", "/v1/checkpoints/:checkpoint",    WEFT_ROLE_MEMBER,   weft_handle_checkpoint_remove,  WEFT_BODY_NONE,     { "tenant" } },
     { "POST",   "/v1/checkpoints/:checkpoint/restore", WEFT_ROLE_MEMBER, weft_handle_checkpoint_restore, WEFT_BODY_OPTIONAL, { "tenant" } },
-    { "GET",    "/v1/checkpoints/:checkpoint/manifest", WEFT_ROLE_MEMBER, weft_handle_checkpoint_manifest, WEFT_BODY_NONE, { "tenant" }, .audit = WEFT_AUDIT_ALWAYS },
+    { "GET",    "/v1/checkpoints/:checkpoint/manifest", WEFT_ROLE_MEMBER, weft_handle_checkpoint_manifest, WEFT_BODY_NONE, { "tenant" }, .audit = WEFT_AUDIT_FIRST },
     { "GET",    "/v1/checkpoints/:checkpoint/files/:digest", WEFT_ROLE_MEMBER, weft_handle_checkpoint_piece, WEFT_BODY_NONE, { "tenant", "offset" }, .audit = WEFT_AUDIT_FIRST },
 
     { "POST",   "/v1/placements",                 WEFT_ROLE_MEMBER,   weft_handle_placement_try,      WEFT_BODY_REQUIRED, { "tenant" }, .audit = WEFT_AUDIT_NEVER },

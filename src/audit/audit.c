@@ -2,11 +2,14 @@
 
 #include "clock.h"
 #include "outlet.h"
+#include "reads.h"
 #include "trail.h"
+#include "waiting.h"
 #include "wakeup.h"
 #include "watchdog.h"
 
-#define QUEUE_MAX 8192 /* entries that wait for a disk that does not answer */
+#define QUEUE_MAX 4096       /* entries that wait for a disk that does not answer */
+#define RESERVED (64 * 1024) /* bytes of the last blocks of a full disk that are for operators and admins */
 #define RETRY G_USEC_PER_SEC
 #define SUMS_SECONDS 60
 #define DIGEST_PREFIX "weft audit body\n"
@@ -23,24 +26,27 @@ struct WeftAudit {
     gboolean required;
     GBytes *secret;
     WeftRefusals *refusals;
+    WeftReads *reads;
     guint timer; /* for its sums; 0: there are none */
     GSource *wakeup;
+    WeftOutlet *outlet; /* NULL: none */
     GThread *thread;
 
     /* the thread's */
     WeftTrail *trail;
-    WeftOutlet *outlet;
     gboolean behind; /* what was added is not all on the disk */
 
     GMutex mutex; /* over what follows */
     GCond cond;
     GCond idle;
     GQueue queue, ended;
-    gboolean busy; /* the thread has a batch */
+    WeftWaiting *shares; /* of the queue */
+    gboolean busy;       /* the thread has a batch */
     guint64 dropped;
     gboolean reopen;
     gboolean stopping;
     gboolean failing;
+    guint64 left; /* bytes on a disk that is full; WEFT_TRAIL_ENOUGH: it is not */
 };
 
 static void
@@ -58,6 +64,19 @@ weft_audit_entry(const char *kind)
     return json_pack("{s:s, s:s}", "time", now, "kind", kind);
 }
 
+/* The system's log has what the trail has no room for: without a number and hashes, as it is not in the chain. */
+static void
+tell_lost(WeftAudit *audit, const json_t *fields)
+{
+    if (!audit->outlet)
+        return;
+    json_auto_t *told = json_copy((json_t *)fields);
+    json_object_set_new(told, "lost", json_true());
+    char *line = json_dumps(told, JSON_COMPACT);
+    weft_outlet_send(audit->outlet, line);
+    free(line);
+}
+
 /* --- on the thread --- */
 
 /* FALSE: it is counted, and in the trail by its number only. */
@@ -65,9 +84,11 @@ static gboolean
 add(WeftAudit *audit, const json_t *fields)
 {
     const char *line = weft_trail_add(audit->trail, fields);
+    audit->behind = TRUE;
     if (line && audit->outlet)
         weft_outlet_send(audit->outlet, line);
-    audit->behind = TRUE;
+    else if (!line)
+        tell_lost(audit, fields);
     return line != NULL;
 }
 
@@ -84,10 +105,15 @@ add_dropped(WeftAudit *audit, guint64 dropped)
 static void
 set_failing(WeftAudit *audit, const GError *error)
 {
+    guint64 left = weft_trail_left(audit->trail);
     g_mutex_lock(&audit->mutex);
     gboolean changed = audit->failing != (error != NULL);
+    gboolean is_short = left != WEFT_TRAIL_ENOUGH && audit->left == WEFT_TRAIL_ENOUGH;
     audit->failing = error != NULL;
+    audit->left = left;
     g_mutex_unlock(&audit->mutex);
+    if (is_short)
+        g_warning("the disk of the audit trail %s is full: %" G_GUINT64_FORMAT " bytes are left for it", audit->path, left);
     if (changed && error)
         g_warning("%s; entries wait in memory", error->message);
     else if (changed)
@@ -98,7 +124,7 @@ static gboolean
 flush(WeftAudit *audit, gboolean reopen)
 {
     g_autoptr(GError) error = NULL;
-    if (audit->behind)
+    if (audit->behind || weft_trail_left(audit->trail) != WEFT_TRAIL_ENOUGH)
         audit->behind = !weft_trail_flush(audit->trail, &error);
     if (!error && reopen && weft_trail_reopen(audit->trail, &error))
         audit->behind = !weft_trail_flush(audit->trail, &error);
@@ -112,7 +138,7 @@ await(WeftAudit *audit)
 {
     gint64 retry = g_get_monotonic_time() + RETRY;
     while (!audit->queue.length && !audit->stopping && (!audit->reopen || audit->failing)) {
-        if (!audit->failing)
+        if (!audit->failing && audit->left == WEFT_TRAIL_ENOUGH)
             g_cond_wait(&audit->cond, &audit->mutex);
         else if (!g_cond_wait_until(&audit->cond, &audit->mutex, retry))
             return TRUE;
@@ -149,6 +175,7 @@ work(gpointer data)
     while (await(audit)) {
         GQueue batch = audit->queue;
         g_queue_init(&audit->queue);
+        weft_waiting_clear(audit->shares);
         guint64 dropped = audit->dropped;
         gboolean reopen = audit->reopen;
         audit->dropped = 0;
@@ -195,11 +222,14 @@ weft_audit_open(const WeftAuditOptions *options, const void *secret, gsize lengt
         return NULL;
     WeftAudit *audit = g_new0(WeftAudit, 1);
     audit->trail = trail;
+    audit->left = WEFT_TRAIL_ENOUGH;
+    audit->shares = weft_waiting_new(QUEUE_MAX);
     audit->behind = TRUE; /* it may have closed a torn line */
     audit->path = g_strdup(options->path);
     audit->required = options->required;
     audit->secret = g_bytes_new(secret, length);
     audit->refusals = weft_refusals_new();
+    audit->reads = weft_reads_new();
     audit->outlet = options->syslog ? weft_outlet_new(options->syslog) : NULL;
     audit->wakeup = weft_wakeup_new(deliver, audit);
     g_mutex_init(&audit->mutex);
@@ -222,10 +252,19 @@ write_sums(WeftAudit *audit)
     }
 }
 
+/* While what is required has only the last blocks of a full disk, they are kept for changes. */
+static gboolean
+is_scarce(WeftAudit *audit)
+{
+    return audit->required && !weft_audit_takes(audit, WEFT_AUDIT_ANYTHING);
+}
+
 static gboolean
 on_sums(gpointer data)
 {
     WeftAudit *audit = data;
+    if (is_scarce(audit))
+        return G_SOURCE_CONTINUE;
     audit->timer = 0;
     write_sums(audit);
     return G_SOURCE_REMOVE;
@@ -247,8 +286,10 @@ weft_audit_free(WeftAudit *audit)
     g_source_destroy(audit->wakeup);
     g_source_unref(audit->wakeup);
     weft_trail_free(audit->trail);
+    weft_waiting_free(audit->shares);
     weft_outlet_free(audit->outlet);
     weft_refusals_free(audit->refusals);
+    weft_reads_free(audit->reads);
     g_bytes_unref(audit->secret);
     g_mutex_clear(&audit->mutex);
     g_cond_clear(&audit->cond);
@@ -264,23 +305,34 @@ weft_audit_write(WeftAudit *audit, json_t *fields, WeftAuditWritten written, gpo
     Entry *entry = g_new0(Entry, 1);
     *entry = (Entry){ .fields = fields, .written = written, .data = data };
     g_mutex_lock(&audit->mutex);
-    gboolean is_full = audit->queue.length >= QUEUE_MAX;
+    gboolean is_full = !weft_waiting_take(audit->shares, fields, 1);
     audit->dropped += is_full;
     g_queue_push_tail(is_full ? &audit->ended : &audit->queue, entry);
     g_cond_signal(&audit->cond);
     g_mutex_unlock(&audit->mutex);
-    if (is_full)
-        weft_wakeup_ask(audit->wakeup);
+    if (!is_full)
+        return;
+    tell_lost(audit, fields);
+    weft_wakeup_ask(audit->wakeup);
 }
 
 gboolean
 weft_audit_admits(WeftAudit *audit, const WeftRefused *refused)
 {
-    if (weft_refusals_admit(audit->refusals, refused, g_get_monotonic_time()))
+    gint64 now = g_get_monotonic_time();
+    if (is_scarce(audit))
+        weft_refusals_count(audit->refusals, refused, now);
+    else if (weft_refusals_admit(audit->refusals, refused, now))
         return TRUE;
     if (!audit->timer)
         audit->timer = g_timeout_add_seconds(SUMS_SECONDS, on_sums, audit);
     return FALSE;
+}
+
+gboolean
+weft_audit_is_first(WeftAudit *audit, const char *key)
+{
+    return weft_reads_is_first(audit->reads, key, g_get_monotonic_time());
 }
 
 gboolean
@@ -290,12 +342,17 @@ weft_audit_is_required(const WeftAudit *audit)
 }
 
 gboolean
-weft_audit_is_failing(WeftAudit *audit)
+weft_audit_takes(WeftAudit *audit, WeftAuditClaim claim)
 {
+    static const guint64 needed[] = {
+        [WEFT_AUDIT_ANYTHING] = WEFT_TRAIL_ENOUGH,
+        [WEFT_AUDIT_REMOVAL] = RESERVED,
+        [WEFT_AUDIT_OPERATORS] = 0,
+    };
     g_mutex_lock(&audit->mutex);
-    gboolean failing = audit->failing || audit->queue.length >= QUEUE_MAX;
+    gboolean takes = !audit->failing && audit->queue.length < QUEUE_MAX && audit->left >= needed[claim];
     g_mutex_unlock(&audit->mutex);
-    return failing;
+    return takes;
 }
 
 gboolean

@@ -30,14 +30,22 @@ json_t *weft_audit_entry(const char *kind);
 /* kept: the entry is on the disk; FALSE: it could not be brought there yet. */
 typedef void (*WeftAuditWritten)(gboolean kept, gpointer data);
 
-/* Takes the entry over. written: on the main thread, once it was tried; NULL: nobody waits for it. */
+/* Takes the entry over. What there is no room for in memory goes to the system's log alone, as "lost". written: on the main
+ * thread, once it was tried; NULL: nobody waits for it. */
 void weft_audit_write(WeftAudit *audit, json_t *fields, WeftAuditWritten written, gpointer data);
-/* Has a refused request an entry of its own? FALSE: it is counted, and summed later. */
+/* Has a request that changed nothing an entry of its own? FALSE: it is counted, and summed later. */
 gboolean weft_audit_admits(WeftAudit *audit, const WeftRefused *refused);
 
-/* May a change go on without its entry? What is required waits for it, and is refused while none can be written. */
+/* Is this the first read of that key, who and what, within an hour? One entry stands for all of them. */
+gboolean weft_audit_is_first(WeftAudit *audit, const char *key);
+
+/* May a change go on without its entry? What is required waits for it, and is refused while it could not be written. */
 gboolean weft_audit_is_required(const WeftAudit *audit);
-gboolean weft_audit_is_failing(WeftAudit *audit);
+
+/* What may still be written while the disk is full: the blocks that the file has are for removals, and the last of them for
+ * operators and admins only. */
+typedef enum { WEFT_AUDIT_ANYTHING, WEFT_AUDIT_REMOVAL, WEFT_AUDIT_OPERATORS } WeftAuditClaim;
+gboolean weft_audit_takes(WeftAudit *audit, WeftAuditClaim claim);
 /* Waits until all that came was tried; FALSE: it is not all on the disk. May block as long as the disk does: before anybody is
  * served. */
 gboolean weft_audit_sync(WeftAudit *audit);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 struct WeftOutlet {
+    GMutex mutex; /* over what follows */
     char *path;
     int fd; /* -1: not connected */
     gboolean failed;
@@ -17,6 +18,7 @@ WeftOutlet *
 weft_outlet_new(const char *path)
 {
     WeftOutlet *outlet = g_new0(WeftOutlet, 1);
+    g_mutex_init(&outlet->mutex);
     outlet->path = g_strdup(path);
     outlet->fd = -1;
     return outlet;
@@ -36,6 +38,7 @@ weft_outlet_free(WeftOutlet *outlet)
     if (!outlet)
         return;
     disconnect(outlet);
+    g_mutex_clear(&outlet->mutex);
     g_free(outlet->path);
     g_free(outlet);
 }
@@ -67,6 +70,7 @@ void
 weft_outlet_send(WeftOutlet *outlet, const char *line)
 {
     g_autofree char *message = g_strdup_printf("<%d>weftd-audit[%d]: %s", LOG_AUTHPRIV | LOG_NOTICE, (int)getpid(), line);
+    g_mutex_lock(&outlet->mutex);
     gboolean sent = send_to(outlet, message);
     int reason = errno;
     if (!sent)
@@ -74,4 +78,5 @@ weft_outlet_send(WeftOutlet *outlet, const char *line)
     if (sent == outlet->failed)
         g_message("the system's log %s: %s", outlet->path, sent ? "takes the audit trail again" : g_strerror(reason));
     outlet->failed = !sent;
+    g_mutex_unlock(&outlet->mutex);
 }

@@ -1,6 +1,6 @@
 /* The system's log, which gets each line of the audit trail too: by that somebody without a hand on this machine has it. A
- * socket that takes datagrams as /dev/log does. Nothing waits for it: what it does not take at once is gone there. thread: one
- * at a time. */
+ * socket that takes datagrams as /dev/log does. Nothing waits for it: what it does not take at once is gone there. thread: any.
+ */
 #pragma once
 
 #include <glib.h>

@@ -49,17 +49,24 @@ weft_refusals_free(WeftRefusals *refusals)
     g_free(refusals);
 }
 
+static const Rate *
+rate_of(const WeftRefused *refused)
+{
+    return refused->account ? &of_account : &of_strangers;
+}
+
 /* Accounts are those of the site; more than a site has share one. */
 static Bucket *
-find(WeftRefusals *refusals, const char *account, const Rate *rate, gint64 now)
+find(WeftRefusals *refusals, const WeftRefused *refused, gint64 now)
 {
+    const char *account = refused->account ? refused->account : "";
     Bucket *bucket = g_hash_table_lookup(refusals->buckets, account);
     if (!bucket && g_hash_table_size(refusals->buckets) >= ACCOUNTS_MAX)
         bucket = g_hash_table_lookup(refusals->buckets, account = OTHERS);
     if (bucket)
         return bucket;
     bucket = g_new0(Bucket, 1);
-    *bucket = (Bucket){ .left = rate->burst, .since = now };
+    *bucket = (Bucket){ .left = rate_of(refused)->burst, .since = now };
     bucket->status = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     bucket->from = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     g_hash_table_insert(refusals->buckets, g_strdup(account), bucket);
@@ -75,11 +82,23 @@ count(GHashTable *counts, const char *name)
     g_hash_table_insert(counts, g_strdup(name), GUINT_TO_POINTER(n + 1));
 }
 
+void
+weft_refusals_count(WeftRefusals *refusals, const WeftRefused *refused, gint64 now)
+{
+    Bucket *bucket = find(refusals, refused, now);
+    char status[16];
+    g_snprintf(status, sizeof status, "%u", refused->status);
+    count(bucket->status, status);
+    count(bucket->from, refused->from);
+    bucket->count++;
+    refusals->counted++;
+}
+
 gboolean
 weft_refusals_admit(WeftRefusals *refusals, const WeftRefused *refused, gint64 now)
 {
-    const Rate *rate = refused->account ? &of_account : &of_strangers;
-    Bucket *bucket = find(refusals, refused->account ? refused->account : "", rate, now);
+    const Rate *rate = rate_of(refused);
+    Bucket *bucket = find(refusals, refused, now);
     double back = (double)(now - bucket->since) / G_USEC_PER_SEC * rate->second;
     bucket->left = MIN(bucket->left + back, rate->burst);
     bucket->since = now;
@@ -87,12 +106,7 @@ weft_refusals_admit(WeftRefusals *refusals, const WeftRefused *refused, gint64 n
         bucket->left--;
         return TRUE;
     }
-    char status[16];
-    g_snprintf(status, sizeof status, "%u", refused->status);
-    count(bucket->status, status);
-    count(bucket->from, refused->from);
-    bucket->count++;
-    refusals->counted++;
+    weft_refusals_count(refusals, refused, now);
     return FALSE;
 }
 

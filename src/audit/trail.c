@@ -4,6 +4,7 @@
 #include "errors.h"
 #include "file.h"
 #include "head-file.h"
+#include "waiting.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 #define DIGITS 12 /* of the number in the name of a file that is full */
 /* What waits while nothing can be written: some thousand entries. */
 #define WAITING_MAX (4 * 1024 * 1024)
+#define FRAME 256 /* bytes of a line beside its fields: number, hashes, end */
 /* Room that the file has before it needs it: a disk that others have filled takes a few hundred entries more. */
 #define ROOM (256 * 1024)
 
@@ -24,14 +26,16 @@ struct WeftTrail {
     guint64 full;
     int fd;
     int head_fd;
-    guint64 synced;     /* bytes from its beginning that are on the disk */
-    guint64 room;       /* … that it has blocks for */
-    WeftAuditHead head; /* the last entry that was added */
-    WeftAuditHead kept; /* … that the head file names */
-    GString *waiting;   /* lines that are not on the disk */
-    gsize written;      /* bytes of them that are in the file */
-    gboolean is_unsure; /* a sync failed: nobody knows which of these reached the disk */
-    GString *line;      /* the last one that was added */
+    guint64 synced;      /* bytes from its beginning that are on the disk */
+    guint64 room;        /* … that it has blocks for */
+    WeftAuditHead head;  /* the last entry that was added */
+    WeftAuditHead kept;  /* … that the head file names */
+    gboolean is_short;   /* the disk has no more blocks for it */
+    GString *waiting;    /* lines that are not on the disk */
+    WeftWaiting *shares; /* whose they are */
+    gsize written;       /* bytes of them that are in the file */
+    gboolean is_unsure;  /* a sync failed: nobody knows which of these reached the disk */
+    GString *line;       /* the last one that was added */
     guint64 lost;
 };
 
@@ -93,7 +97,7 @@ open_file(WeftTrail *trail, GError **error)
         return FALSE;
     }
     trail->synced = (guint64)info.st_size;
-    trail->room = 0;
+    trail->room = (guint64)info.st_blocks * 512;
     return TRUE;
 }
 
@@ -185,6 +189,7 @@ weft_trail_open(const char *path, guint64 size, GError **error)
     trail->full = size;
     trail->head_fd = -1;
     trail->waiting = g_string_new(NULL);
+    trail->shares = weft_waiting_new(WAITING_MAX);
     trail->line = g_string_new(NULL);
     if (!open_file(trail, error))
         return NULL;
@@ -205,6 +210,7 @@ weft_trail_free(WeftTrail *trail)
     if (trail->head_fd >= 0)
         close(trail->head_fd);
     g_string_free(trail->waiting, TRUE);
+    weft_waiting_free(trail->shares);
     g_string_free(trail->line, TRUE);
     g_free(trail->path);
     g_free(trail);
@@ -264,14 +270,14 @@ weft_trail_reopen(WeftTrail *trail, GError **error)
 const char *
 weft_trail_add(WeftTrail *trail, const json_t *fields)
 {
-    if (trail->waiting->len >= WAITING_MAX) {
+    if (!weft_waiting_take(trail->shares, fields, json_dumpb(fields, NULL, 0, JSON_COMPACT) + FRAME)) {
         trail->lost++;
         return NULL;
     }
     if (trail->lost)
         note(trail, "lost", "entries", json_integer((json_int_t)trail->lost));
     trail->lost = 0;
-    if (trail->synced >= trail->full && !trail->waiting->len)
+    if (trail->synced >= trail->full && !trail->waiting->len && !trail->is_short) /* another file would have no blocks */
         rotate(trail);
     append(trail, fields);
     return trail->line->str;
@@ -284,10 +290,20 @@ static void
 take_room(WeftTrail *trail)
 {
     guint64 end = trail->synced + trail->waiting->len;
+    trail->is_short = FALSE;
     if (end + ROOM / 2 <= trail->room)
         return;
     if (fallocate(trail->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)(end + ROOM)) == 0)
         trail->room = end + ROOM;
+    else
+        trail->is_short = errno == ENOSPC || errno == EDQUOT;
+}
+
+guint64
+weft_trail_left(const WeftTrail *trail)
+{
+    guint64 end = trail->synced + trail->waiting->len;
+    return !trail->is_short ? WEFT_TRAIL_ENOUGH : trail->room > end ? trail->room - end : 0;
 }
 
 /* Linux tells once of what it could not bring to the disk, and takes it for written then: a second sync says nothing. So what
@@ -329,6 +345,7 @@ sync_lines(WeftTrail *trail, GError **error)
     trail->synced += trail->written;
     trail->written = 0;
     g_string_truncate(trail->waiting, 0);
+    weft_waiting_clear(trail->shares);
     return TRUE;
 }
 

@@ -16,10 +16,13 @@ void weft_trail_free(WeftTrail *trail);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WeftTrail, weft_trail_free)
 
 /* Puts an entry behind those that wait to be written; its line, without its end, for whoever else keeps it. NULL: too many
- * wait, and it is counted: the trail says how many, when it can be written again. */
+ * wait, of all or of its tenant, and it is counted: the trail says how many, when it can be written again. */
 const char *weft_trail_add(WeftTrail *trail, const json_t *fields);
 /* Brings to the disk what waits. FALSE: some of it still waits, or is not known to be there. */
 gboolean weft_trail_flush(WeftTrail *trail, GError **error);
+/* Bytes that the file has blocks for while its disk has no more of them, as of the last flush. */
+#define WEFT_TRAIL_ENOUGH G_MAXUINT64
+guint64 weft_trail_left(const WeftTrail *trail);
 /* Somebody has renamed the file: the chain goes on in one of the old name. */
 gboolean weft_trail_reopen(WeftTrail *trail, GError **error);
 

@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -596,6 +597,69 @@ def test_a_required_audit_trail_refuses_changes(small_disk, site):
     filler.unlink()
     until(lambda: weft.client.request("POST", "/v1/tenants", {"name": "after"}).status == 201, "changes are taken again")
     weft.stop()
+    weft.cli("audit", "verify", disk / "audit.log")
+
+
+def test_a_member_that_floods_a_full_disk_leaves_memory_to_operators(small_disk, site, tmp_path):
+    """Its changes are real ones, with entries as long as they can be: what is lost is its own, and the system's log has that, too."""
+    disk = small_disk(8)
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as log:
+        log.bind(str(tmp_path / "log"))
+        log.setblocking(False)
+        weft = site(hosts=1, changes={"audit": {"path": str(disk / "audit.log"), "syslog": str(tmp_path / "log")}})
+        alice, olga = member(weft), member(weft, "olga")
+        name = "x" * 40
+        weft.client.create(name, 1, memory="1T")  # which waits for room
+        filler = fill(disk)
+        told = []
+        for i in range(10000):
+            alice.expect(200, "PATCH", "/v1/clusters/" + "%78" * 40, {"count": 2 - i % 2})
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    told.append(json.loads(log.recv(1 << 16).decode().split(": ", 1)[1]))
+            if told[-1].get("lost"):
+                break
+        assert told[-1]["lost"] and told[-1]["principal"] == "acme-member" and "sequence" not in told[-1]
+        olga.expect(202, "DELETE", f"/v1/clusters/{name}?tenant=acme")
+    filler.unlink()
+    weft.client.expect(201, "POST", "/v1/tenants", {"name": "last"})
+    weft.stop()
+    found = entries(disk)
+    assert [entry["method"] for entry in found if entry.get("principal") == "olga"] == ["DELETE"]
+    assert [entry for entry in found if entry["kind"] == "lost"]
+    weft.cli("audit", "verify", disk / "audit.log")
+
+
+def test_a_required_audit_trail_keeps_blocks_for_operators(small_disk, site):
+    """A disk that is full takes removals for a while, and what operators and admins ask for: a token can be revoked."""
+    disk = small_disk(1)
+    weft = site(hosts=1, changes={"audit": {"path": str(disk / "audit.log"), "required": True}})
+    alice, mallory = member(weft), member(weft, "umbrella-member")
+    mine = alice.expect(201, "POST", "/v1/tokens", {"note": "lost"})
+    theirs = weft.client.expect(201, "POST", "/v1/tokens", {"principal": "umbrella-member"})
+    weft.client.create("flood", 1, tenant="umbrella", memory="1T")  # which waits for room
+    scale = lambda: [mallory.request("PATCH", "/v1/clusters/flood", {"count": count}) for count in (2, 1)][1]  # noqa: E731
+    filler = fill(disk)
+    while scale().status == 200:
+        pass
+    size = (disk / "audit.log").stat().st_size
+    for _ in range(300):
+        refused = scale()
+        assert refused.status == 507 and "only removals are taken" in refused.json["detail"], refused.text
+    assert (disk / "audit.log").stat().st_size == size, "what is refused takes no room"
+    alice.expect(204, "DELETE", f"/v1/tokens/{mine['id']}")
+    weft.client.expect(204, "DELETE", f"/v1/tokens/{theirs['id']}")
+    member(weft, "olga").expect(404, "DELETE", "/v1/images/none")
+    spent = 0
+    while weft.client.request("POST", "/v1/tenants", {"name": f"t{spent}"}).status == 201:
+        spent += 1
+    assert spent > 50
+    assert "cannot be written" in weft.client.request("DELETE", "/v1/tenants/t0").json["detail"]
+    filler.unlink()
+    until(lambda: scale().status == 200, "changes are taken again")
+    weft.stop()
+    found = entries(disk)
+    assert sum(entry["count"] for entry in found if entry["kind"] == "refusals" and entry["account"] == "umbrella/umbrella-member") >= 300
     weft.cli("audit", "verify", disk / "audit.log")
 
 

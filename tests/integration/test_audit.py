@@ -15,7 +15,9 @@ import time
 import pytest
 from harness.wait import until
 from harness.weft import Client, UnixConnection, build_folder
+from test_checkpoints import take
 from test_isolation import BODIES, ROLES, routes
+from test_templates import SHAPE, add_image
 
 # Routes of a method that changes something, and that change nothing all the same; those that only read, and have entries.
 NEVER = {("POST", "/v1/placements")}
@@ -125,13 +127,41 @@ def test_what_is_read_is_not_in_it(weft):
     assert [entry["kind"] for entry in entries(weft)[before:]] == ["stop"]
 
 
-def test_of_a_file_in_pieces_the_first_is_in_it(weft):
+def saved(weft):
+    """A checkpoint of one node, and the paths of its manifest and its files."""
+    add_image(weft)
+    weft.client.create("saved", 1, **SHAPE)
+    weft.client.wait_phase("saved", "ready")
+    checkpoint = f"/v1/checkpoints/{take(weft, 'saved')['name']}"
+    node = weft.client.get(f"{checkpoint}/manifest", tenant="acme")["checkpoint"]["nodes"][0]
+    digests = re.findall(r'"digest": "([0-9a-f]{64})"', json.dumps(node))
+    assert digests, node
+    return f"{checkpoint}/manifest", [f"{checkpoint}/files/{digest}" for digest in digests]
+
+
+def test_a_download_is_one_entry(weft):
+    """Whichever piece comes first: all but the first byte of a node's memory is as good as all of it."""
+    manifest, files = saved(weft)
+    member = Client(lambda: UnixConnection(weft.socket), weft.token("acme-member"))
+    entry = entry_of(weft, member.request("GET", f"{files[0]}?offset=1"))
+    assert (entry["principal"], entry["target"], entry["status"], entry["result"]) == ("acme-member", f"{files[0]}?offset=1", 200, "done")
+    for again in ("", "?offset=0", "?offset=1", "?offset=2", "?tenant=acme&offset=3"):
+        answer = member.request("GET", re.sub("(?<=checkpoints/)[a-z]", lambda letter: f"%{ord(letter[0]):x}", files[0]) + again)
+        assert answer.status == 200 and "X-Request-Id" not in answer.headers
+    assert entry_of(weft, member.request("GET", manifest))["status"] == 200
+    assert "X-Request-Id" not in member.request("GET", manifest).headers
+    other = Client(lambda: UnixConnection(weft.socket), weft.token("acme-member"))
+    stolen = entry_of(weft, other.request("GET", f"{files[0]}?offset=4"))
+    assert stolen["token"] != entry["token"], "another token has an entry of its own"
+    operators = entry_of(weft, weft.client.request("GET", f"{files[0]}?offset=5&tenant=acme"))
+    assert operators["for"] == "acme"
+
+
+def test_reads_that_are_refused_are_in_it(weft):
     piece = "/v1/checkpoints/none/files/none?tenant=acme"
-    for first in ("", "&offset=0", "&offset=x"):
-        entry = entry_of(weft, weft.client.request("GET", piece + first))
-        assert (entry["target"], entry["for"], entry["status"]) == (piece + first, "acme", 404)
-    answer = weft.client.request("GET", piece + "&offset=1048576")
-    assert answer.status == 404 and "X-Request-Id" not in answer.headers
+    for offset in ("", "&offset=0", "&offset=x", "&offset=1048576"):
+        entry = entry_of(weft, weft.client.request("GET", piece + offset))
+        assert (entry["target"], entry["for"], entry["status"]) == (piece + offset, "acme", 404)
 
 
 def test_who_what_and_with_what_result(weft):
@@ -348,23 +378,34 @@ def test_others_may_rename_it(weft):
 
 
 def test_a_flood_pushes_nothing_out(weft):
-    """Of what a member is refused only some has entries of its own; all of it is counted, and what others did stays."""
+    """Of what a member is refused, and what changes nothing, only some has entries of its own; all of it is counted, and what others
+    did stays."""
+    manifest, _ = saved(weft)
+    weft.client.create("going", 1, **SHAPE)
+    weft.client.wait_phase("going", "ready")
+    weft.world.fault("hang stop 9999")
+    weft.client.delete("going")
     weft.client.expect(201, "POST", "/v1/tenants", {"name": "kept"})
     member = Client(lambda: UnixConnection(weft.socket), weft.token("acme-member"))
     stranger = Client(lambda: UnixConnection(weft.socket), "weft_0nobodyhas00_00")
     begin = time.monotonic()
-    for _ in range(300):
+    for _ in range(100):
         assert member.request("DELETE", "/v1/clusters/none").status == 404
+        assert member.request("PATCH", "/v1/clusters/saved", {"count": 1}).status == 200
+        assert member.request("DELETE", "/v1/clusters/going").status == 202
+        assert member.request("GET", manifest).status == 200
+    for _ in range(300):
         assert stranger.request("POST", "/v1/tenants", {"name": "mine"}).status == 401
     seconds = time.monotonic() - begin
     weft.client.expect(201, "POST", "/v1/tenants", {"name": "after"})
     weft.stop()
-    own = entries(weft, kind="request", principal="acme-member")
+    own = [entry for entry in entries(weft, kind="request", principal="acme-member") if "manifest" not in entry["target"]]
     strangers = entries(weft, kind="request", principal=None)
     assert 20 <= len(own) <= 21 + seconds / 3 and 100 <= len(strangers) <= 101 + seconds
     counted = {account: sum(sum_["count"] for sum_ in entries(weft, kind="refusals", account=account)) for account in ("acme/acme-member", None)}
     assert counted == {"acme/acme-member": 300 - len(own), None: 300 - len(strangers)}
     assert len([entry for entry in entries(weft, route="/v1/tenants") if entry["status"] == 201]) == 2
+    assert len(entries(weft, target=manifest, principal="acme-member")) == 1, "one stands for all of an hour"
     verify(weft)
 
 

@@ -2,8 +2,10 @@
 #include "audit.h"
 #include "chain.h"
 #include "errors.h"
+#include "reads.h"
 #include "search.h"
 #include "trail.h"
+#include "waiting.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -564,6 +566,53 @@ test_refusals(void)
     weft_refusals_free(refusals);
 }
 
+static void
+test_reads(void)
+{
+    WeftReads *reads = weft_reads_new();
+    g_assert_true(weft_reads_is_first(reads, "alice file", 0));
+    g_assert_false(weft_reads_is_first(reads, "alice file", G_TIME_SPAN_HOUR - 1));
+    g_assert_true(weft_reads_is_first(reads, "bob file", 1));
+    g_assert_true(weft_reads_is_first(reads, "alice file", G_TIME_SPAN_HOUR));
+    g_assert_false(weft_reads_is_first(reads, "bob file", G_TIME_SPAN_HOUR));
+    for (guint i = 0; i < 100000; i++) { /* too many are known, and none is missed */
+        char key[32];
+        g_snprintf(key, sizeof key, "carol %u", i);
+        g_assert_true(weft_reads_is_first(reads, key, G_TIME_SPAN_HOUR));
+    }
+    weft_reads_free(reads);
+}
+
+/* --- what waits --- */
+
+static guint
+take_all(WeftWaiting *waiting, const char *role, const char *tenant)
+{
+    json_auto_t *fields = json_pack("{s:s, s:s?, s:s?}", "kind", "request", "role", role, "tenant", tenant);
+    guint n = 0;
+    while (weft_waiting_take(waiting, fields, 1))
+        n++;
+    return n;
+}
+
+static void
+test_waiting(void)
+{
+    WeftWaiting *waiting = weft_waiting_new(800);
+    json_auto_t *sum = json_pack("{s:s, s:n}", "kind", "refusals", "account");
+    g_assert_cmpuint(take_all(waiting, "member", "acme"), ==, 350);
+    g_assert_cmpuint(take_all(waiting, "member", "umbrella"), ==, 175);
+    g_assert_cmpuint(take_all(waiting, NULL, NULL), ==, 87);
+    g_assert_false(weft_waiting_take(waiting, sum, 1)); /* strangers have one share with it */
+    g_assert_cmpuint(take_all(waiting, "viewer", "third"), ==, 44);
+    g_assert_cmpuint(take_all(waiting, "member", "acme"), ==, 0);
+    g_assert_cmpuint(take_all(waiting, "operator", NULL), ==, 144);
+    g_assert_cmpuint(take_all(waiting, "admin", NULL), ==, 0);
+    weft_waiting_clear(waiting);
+    g_assert_cmpuint(take_all(waiting, "admin", NULL), ==, 800);
+    weft_waiting_free(waiting);
+}
+
 /* --- the whole --- */
 
 static void
@@ -608,17 +657,17 @@ test_full(void)
     WeftAudit *audit = weft_audit_open(&options, "secret", 6, &error);
     g_assert_no_error(error);
     g_assert_true(write_and_wait(audit));
-    g_assert_false(weft_audit_is_failing(audit));
+    g_assert_true(weft_audit_takes(audit, WEFT_AUDIT_ANYTHING));
 
     struct rlimit limit = forbid_writing();
     g_test_expect_message(NULL, G_LOG_LEVEL_WARNING, "cannot write the audit trail *; entries wait in memory");
     g_assert_false(write_and_wait(audit));
-    g_assert_true(weft_audit_is_failing(audit));
+    g_assert_false(weft_audit_takes(audit, WEFT_AUDIT_OPERATORS));
     g_assert_false(write_and_wait(audit));
     g_test_assert_expected_messages();
     g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &limit), ==, 0);
     g_assert_true(write_and_wait(audit));
-    g_assert_false(weft_audit_is_failing(audit));
+    g_assert_true(weft_audit_takes(audit, WEFT_AUDIT_ANYTHING));
     weft_audit_free(audit);
     assert_chain(place.path, 4);
 }
@@ -736,6 +785,8 @@ main(int argc, char **argv)
     g_test_add_func("/audit/search", test_search);
     g_test_add_func("/audit/search-long", test_search_long);
     g_test_add_func("/audit/refusals", test_refusals);
+    g_test_add_func("/audit/reads", test_reads);
+    g_test_add_func("/audit/waiting", test_waiting);
     g_test_add_func("/audit/full", test_full);
     g_test_add_func("/audit/lost", test_lost);
     g_test_add_func("/audit/synced", test_synced);
