@@ -25,6 +25,7 @@
  *     WORLD/ports, WORLD/HOST/ports    what guests say of their ports where it is not that they work, a line "RAIL ANSWER"
  *                                      each (see "meet" of protocol.h); a line "well": … and that all is well nevertheless;
  *                                      "older": they say nothing of ports, as a guest program that knows none
+ *     WORLD/answer                     what all guests answer to "meet", as it is, instead of all that, and that they failed
  *     WORLD/HOST/owner                 whose the host is (see owner.h)
  *     WORLD/HOST/root                  the root of the host's files, where a hook is used: its /sys and /run
  *
