@@ -216,6 +216,15 @@ say_done(const WeftFakeGuests *guests, const Answer *answer, const GError *error
     say(answer->fd, bytes);
 }
 
+/* A fault may end the stream at once. */
+static void
+welcome(const WeftFakeGuests *guests, const Answer *answer)
+{
+    say_welcome(guests, answer);
+    if (!weft_fake_pass(guests->world, answer->host, "greeted", guests->ended, NULL))
+        shutdown(answer->fd, SHUT_RDWR);
+}
+
 static gboolean
 is_paused(const WeftFakeGuests *guests, const Answer *answer)
 {
@@ -233,7 +242,7 @@ answer_now(gpointer data, gpointer guests_data)
     if (answer->session)
         say_done(guests, answer, error);
     else if (!error)
-        say_welcome(guests, answer);
+        welcome(guests, answer);
     answer_free(answer);
 }
 

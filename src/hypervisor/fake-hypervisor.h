@@ -33,9 +33,9 @@
  * are refused at start, whatever weft believes: so that a test finds out.
  *
  * Faults have the names of the operations, and: bring-half (an image breaks off in the middle), sync (the guest program
- * answers late or never), meet (it says that it cannot reach the others, and why), settle and
- * become (it cannot, and why), quiesce and resume (likewise), plug-hostdev (only devices of hosts), post-copy (of the host that
- * it moves to: the move breaks, and the domain stands still), rdma (likewise: it goes over TCP).
+ * answers late or never), greeted (it ends its stream after its welcome), meet (it says that it cannot reach the others, and
+ * why), settle and become (it cannot, and why), quiesce and resume (likewise), plug-hostdev (only devices of hosts), post-copy
+ * (of the host that it moves to: the move breaks, and the domain stands still), rdma (likewise: it goes over TCP).
  *
  * Its guests welcome weftd, meet each other, and run nothing; its consoles say what they are told. */
 #pragma once
