@@ -264,13 +264,15 @@ host_hinted(const char *host, WeftNews news, const char *domain, gpointer data)
         weft_control_node_rebooted(control, domain + strlen(WEFT_DOMAIN_PREFIX), NULL);
 }
 
-/* Its host, its domain or its guest may be gone; or all are there, but the guest is another. */
+/* Its host, its domain or its guest may be gone; or all are there, but the guest is another. A look has guests asked, so that
+ * one that ends its stream whenever it is asked is left to the next look that is due anyway. */
 static void
-stream_lost(const char *host, gpointer data)
+stream_lost(const char *host, gboolean again, gpointer data)
 {
     WeftControl *control = data;
     weft_hosts_doubt_guests(control->hosts, host);
-    weft_hosts_hint(control->hosts, host);
+    if (!again)
+        weft_hosts_hint(control->hosts, host);
 }
 
 static void
@@ -292,7 +294,7 @@ weft_control_new(WeftStore *store, WeftHypervisor *hv, GHashTable *fabrics, cons
     control->moves = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     control->jobs = weft_jobs_new(hv, options->workers, options->workers_per_host);
     control->pump = weft_wakeup_new(pump, control);
-    WeftLinkLimits limits = { options->list_deadline, options->link_idle, LINKS_RESTING };
+    WeftLinkLimits limits = { options->list_deadline, options->link_idle, LINKS_RESTING, options->backoff };
     control->links = weft_links_new(control->jobs, &limits, &(WeftLinkListener){ stream_lost, guest_rebooted, control });
     control->images = weft_images_new(control);
     control->templates = weft_templates_new(control);

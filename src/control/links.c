@@ -2,6 +2,7 @@
 
 #include "clock.h"
 #include "errors.h"
+#include "rest.h"
 #include "wakeup.h"
 #include "watchdog.h"
 
@@ -43,6 +44,7 @@ struct WeftLinks {
     WeftLinkListener listener;
     GHashTable *by_node; /* Entry */
     GHashTable *dying;   /* set of Entry whose job has not ended yet */
+    GHashTable *breaks;  /* node to WeftRest: those whose links were lost lately */
     GQueue resting;      /* Entry, open and without wishes, longest unused first */
     GQueue due;          /* Wish, of links that have greeted, in their order */
     GSource *deliverer;
@@ -278,15 +280,39 @@ greeted(WeftLink *link, GHashTable *facts, const GError *error, gpointer data)
         make_due(item->data);
 }
 
+/* Has the node's link broken a moment ago? Such a moment is the longer the more of them there were in a row. */
+static gboolean
+breaks_again(WeftLinks *links, const char *node)
+{
+    WeftRest *rest = g_hash_table_lookup(links->breaks, node);
+    if (rest && !weft_rest_is_over(rest, g_get_monotonic_time()))
+        return TRUE;
+    if (!rest) {
+        rest = g_new0(WeftRest, 1);
+        g_hash_table_insert(links->breaks, g_strdup(node), rest);
+    }
+    weft_rest_wait(rest, &links->limits.breaks);
+    return FALSE;
+}
+
+/* A node that kept its link for the longest such moment begins a new row. */
+static gboolean
+is_forgiven(gpointer node, gpointer rest, gpointer data)
+{
+    const WeftLinks *links = data;
+    return weft_rest_is_over(rest, g_get_monotonic_time() - links->limits.breaks.max);
+}
+
 static void
 lost(WeftLink *link, const GError *error, gpointer data)
 {
     Entry *entry = data;
     WeftLinks *links = entry->links;
     g_autofree char *host = g_strdup(entry->host);
+    gboolean again = breaks_again(links, entry->node);
     g_hash_table_remove(links->by_node, entry->node);
     close_entry(entry, error);
-    links->listener.lost(host, links->listener.data);
+    links->listener.lost(host, again, links->listener.data);
 }
 
 static void
@@ -396,6 +422,7 @@ sweep(gpointer data)
     gint64 since = g_get_monotonic_time() - links->limits.idle;
     while (end_oldest(links, since)) {
     }
+    g_hash_table_foreach_remove(links->breaks, is_forgiven, links);
     return G_SOURCE_CONTINUE;
 }
 
@@ -406,6 +433,7 @@ weft_links_new(WeftJobs *jobs, const WeftLinkLimits *limits, const WeftLinkListe
     *links = (WeftLinks){ .jobs = jobs, .limits = *limits, .listener = *listener };
     links->by_node = g_hash_table_new(g_str_hash, g_str_equal);
     links->dying = g_hash_table_new_full(NULL, NULL, entry_free, NULL);
+    links->breaks = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     links->deliverer = weft_wakeup_new(deliver_due, links);
     links->sweeper = g_timeout_add((guint)MAX(limits->idle / 2000, 10), sweep, links);
     return links;
@@ -436,6 +464,7 @@ weft_links_free(WeftLinks *links)
         entry_bury(entry);
     g_hash_table_unref(links->by_node);
     g_hash_table_unref(links->dying);
+    g_hash_table_unref(links->breaks);
     g_source_destroy(links->deliverer);
     g_source_unref(links->deliverer);
     g_free(links);

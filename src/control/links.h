@@ -2,6 +2,7 @@
  * nobody has used it for a while. thread: main. */
 #pragma once
 
+#include "backoff.h"
 #include "jobs.h"
 #include "link.h"
 
@@ -35,10 +36,13 @@ typedef struct WeftLinkLimits {
     gint64 open_deadline; /* microseconds */
     gint64 idle;          /* … after which a link that nobody uses is closed */
     guint resting;        /* so many that nobody uses stay open: each costs a descriptor, and a stream of its host */
+    WeftBackoff breaks;   /* of one node: how far apart they are told as the first of a row; all zeros: each is one */
 } WeftLinkLimits;
 
 typedef struct WeftLinkListener {
-    void (*lost)(const char *host, gpointer data);                       /* the stream to a node there ended */
+    /* The stream to a node there ended. again: so it did a moment ago, and guests that end theirs after each greeting are not
+     * to keep anybody busy. */
+    void (*lost)(const char *host, gboolean again, gpointer data);
     void (*rebooted)(const char *node, const char *boot, gpointer data); /* its guest is another than was expected */
     gpointer data;
 } WeftLinkListener;

@@ -1,7 +1,12 @@
 #include "outcasts.h"
 
+#include "bounds.h"
+
+#define WORD 64 /* bits */
+
 /* One node's share in it. */
 typedef struct Blame {
+    guint host;  /* its index */
     guint apart; /* hosts that its own does not reach */
     guint ways;  /* that failed, from it or to it */
 } Blame;
@@ -10,54 +15,80 @@ typedef struct Tangle {
     const WeftMeeting *meetings;
     guint n;
     Blame *blames;
-    GHashTable *apart; /* host to the set of hosts that it does not reach */
+    guint hosts;
+    gsize words;    /* of a host's set */
+    guint64 *apart; /* by host, the set of hosts that it does not reach */
 } Tangle;
 
+/* Hosts are compared by their indexes from now on. */
 static void
-set_apart(Tangle *tangle, const char *host, const char *other)
+index_hosts(Tangle *tangle)
 {
-    GHashTable *others = g_hash_table_lookup(tangle->apart, host);
-    if (!others) {
-        others = g_hash_table_new(g_str_hash, g_str_equal);
-        g_hash_table_insert(tangle->apart, (char *)host, others);
-    }
-    g_hash_table_add(others, (char *)other);
-}
-
-static void
-count_way(Tangle *tangle, guint from, guint to)
-{
-    const char *host = tangle->meetings[from].host, *other = tangle->meetings[to].host;
-    tangle->blames[from].ways++;
-    tangle->blames[to].ways++;
-    if (g_str_equal(host, other))
-        return;
-    set_apart(tangle, host, other);
-    set_apart(tangle, other, host);
-}
-
-static void
-count_ways(Tangle *tangle)
-{
-    g_autoptr(GHashTable) by_rank = g_hash_table_new(NULL, NULL); /* to its index + 1 */
-    for (guint i = 0; i < tangle->n; i++)
-        g_hash_table_insert(by_rank, GUINT_TO_POINTER(tangle->meetings[i].rank), GUINT_TO_POINTER(i + 1));
+    g_autoptr(GHashTable) indexes = g_hash_table_new(g_str_hash, g_str_equal); /* + 1 */
     for (guint i = 0; i < tangle->n; i++) {
-        const WeftMeeting *meeting = &tangle->meetings[i];
-        guint before = tangle->blames[i].ways;
-        for (guint k = 0; meeting->failed && k < meeting->unreached->len; k++) {
-            guint rank = g_array_index(meeting->unreached, guint, k);
-            guint to = GPOINTER_TO_UINT(g_hash_table_lookup(by_rank, GUINT_TO_POINTER(rank)));
-            if (to)
-                count_way(tangle, i, to - 1);
+        gpointer host = (gpointer)tangle->meetings[i].host;
+        guint index = GPOINTER_TO_UINT(g_hash_table_lookup(indexes, host));
+        if (!index) {
+            index = ++tangle->hosts;
+            g_hash_table_insert(indexes, host, GUINT_TO_POINTER(index));
         }
-        if (meeting->failed && tangle->blames[i].ways == before)
-            tangle->blames[i].ways++;
+        tangle->blames[i].host = index - 1;
     }
-    for (guint i = 0; i < tangle->n; i++) {
-        GHashTable *others = g_hash_table_lookup(tangle->apart, tangle->meetings[i].host);
-        tangle->blames[i].apart = others ? g_hash_table_size(others) : 0;
+    tangle->words = (tangle->hosts + WORD - 1) / WORD;
+    tangle->apart = g_new0(guint64, tangle->hosts * tangle->words);
+}
+
+/* Most pairs are named by both: the second time costs one look at the host's own set. */
+static void
+set_apart(const Tangle *tangle, guint host, guint other)
+{
+    guint64 *own = &tangle->apart[host * tangle->words + other / WORD], bit = 1ULL << other % WORD;
+    if (host == other || *own & bit)
+        return;
+    *own |= bit;
+    tangle->apart[other * tangle->words + host / WORD] |= 1ULL << host % WORD;
+}
+
+static guint
+count_apart(const Tangle *tangle, guint host)
+{
+    guint n = 0;
+    for (gsize i = 0; i < tangle->words; i++)
+        n += (guint)__builtin_popcountll(tangle->apart[host * tangle->words + i]);
+    return n;
+}
+
+static void
+count_ways_from(const Tangle *tangle, guint from, const guint *by_rank)
+{
+    const GByteArray *unreached = tangle->meetings[from].unreached;
+    Blame *own = &tangle->blames[from];
+    guint before = own->ways, n = unreached ? MIN(unreached->len, WEFT_NODES_MAX) : 0;
+    for (guint rank = 0; rank < n; rank++) {
+        guint ways = unreached->data[rank];
+        if (!ways || !by_rank[rank])
+            continue;
+        Blame *other = &tangle->blames[by_rank[rank] - 1];
+        own->ways += ways;
+        other->ways += ways;
+        set_apart(tangle, own->host, other->host);
     }
+    if (own->ways == before)
+        own->ways++;
+}
+
+static void
+count_ways(const Tangle *tangle)
+{
+    guint by_rank[WEFT_NODES_MAX] = { 0 }; /* its index + 1 */
+    for (guint i = 0; i < tangle->n; i++)
+        if (tangle->meetings[i].rank < WEFT_NODES_MAX)
+            by_rank[tangle->meetings[i].rank] = i + 1;
+    for (guint i = 0; i < tangle->n; i++)
+        if (tangle->meetings[i].failed)
+            count_ways_from(tangle, i, by_rank);
+    for (guint i = 0; i < tangle->n; i++)
+        tangle->blames[i].apart = count_apart(tangle, tangle->blames[i].host);
 }
 
 /* As strcmp(): what weighs more first. */
@@ -83,8 +114,7 @@ static gboolean
 is_single(const Tangle *tangle, guint worst)
 {
     for (guint i = 0; i < tangle->n; i++)
-        if (tangle->blames[i].apart >= tangle->blames[worst].apart &&
-            !g_str_equal(tangle->meetings[i].host, tangle->meetings[worst].host))
+        if (tangle->blames[i].apart >= tangle->blames[worst].apart && tangle->blames[i].host != tangle->blames[worst].host)
             return FALSE;
     return tangle->blames[worst].apart > 0;
 }
@@ -95,9 +125,8 @@ mark_outcasts(const Tangle *tangle, guint worst, gboolean *ret_outcasts)
     gboolean all = is_single(tangle, worst);
     guint n = 0;
     for (guint i = 0; i < tangle->n; i++) {
-        const WeftMeeting *meeting = &tangle->meetings[i];
-        gboolean beside = all && g_str_equal(meeting->host, tangle->meetings[worst].host);
-        ret_outcasts[i] = tangle->blames[i].ways && !meeting->was_ready && (i == worst || beside);
+        gboolean beside = all && tangle->blames[i].host == tangle->blames[worst].host;
+        ret_outcasts[i] = tangle->blames[i].ways && !tangle->meetings[i].was_ready && (i == worst || beside);
         n += ret_outcasts[i];
     }
     return n;
@@ -107,9 +136,10 @@ guint
 weft_plan_outcasts(const WeftMeeting *meetings, guint n, gboolean *ret_outcasts)
 {
     g_autofree Blame *blames = g_new0(Blame, n + 1);
-    g_autoptr(GHashTable) apart = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)g_hash_table_unref);
-    Tangle tangle = { meetings, n, blames, apart };
+    Tangle tangle = { .meetings = meetings, .n = n, .blames = blames };
     guint worst = 0;
+    index_hosts(&tangle);
+    g_autofree guint64 *apart = tangle.apart;
     count_ways(&tangle);
     for (guint i = 1; i < n; i++)
         if (blames[i].ways && (!blames[worst].ways || compare_blame(&tangle, i, worst) > 0))

@@ -1,5 +1,7 @@
 #include "promises.h"
 
+#include "bounds.h"
+#include "meet-answer.h"
 #include "protocol.h"
 #include "roster.h"
 
@@ -7,6 +9,7 @@
 
 #define STATE "state "
 #define PKEY "pkey "
+#define ANSWER_MAX 64 /* bytes of what is said of one rail; no answer that means something is as long */
 
 /* What the states of a port other than active mean, by their number. */
 static const struct {
@@ -24,15 +27,35 @@ typedef struct Finding {
     gboolean manager;
 } Finding;
 
-/* What it says of the rail: "active"; NULL: nothing. */
-static char *
-find_answer(GStrv lines, guint rail)
+/* What it says of each rail, the first time that it does; NULL: nothing. */
+typedef struct Answers {
+    char *by_rail[WEFT_RAILS_MAX];
+    gboolean none; /* it speaks of no rail, nor of anything like it */
+} Answers;
+
+static void
+answers_clear(Answers *answers)
 {
-    g_autofree char *start = g_strdup_printf(WEFT_MEET_RAIL " %u ", rail);
-    for (guint i = 0; lines[i]; i++)
-        if (g_str_has_prefix(lines[i], start))
-            return g_strdup(lines[i] + strlen(start));
-    return NULL;
+    for (guint i = 0; i < WEFT_RAILS_MAX; i++)
+        g_clear_pointer(&answers->by_rail[i], g_free);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Answers, answers_clear)
+
+static Answers
+read_answers(const char *output)
+{
+    G_STATIC_ASSERT(WEFT_RAILS_MAX <= 10); /* one digit */
+    Answers answers = { .none = TRUE };
+    const char *rest = output, *said;
+    while ((said = weft_meet_answer_next(&rest, WEFT_MEET_RAIL))) {
+        answers.none = FALSE;
+        guint rail = (guint)(*said - '0');
+        if (*said < '0' || rail >= WEFT_RAILS_MAX || said[1] != ' ' || answers.by_rail[rail])
+            continue;
+        answers.by_rail[rail] = g_strndup(said + 2, MIN(strcspn(said + 2, "\n"), ANSWER_MAX));
+    }
+    return answers;
 }
 
 static Finding
@@ -88,15 +111,6 @@ add_device(GString *detail, const WeftNode *node, guint rail)
     }
 }
 
-static gboolean
-says_nothing(GStrv lines)
-{
-    for (guint i = 0; lines[i]; i++)
-        if (g_str_has_prefix(lines[i], WEFT_MEET_RAIL " "))
-            return FALSE;
-    return TRUE;
-}
-
 static char *
 tell_older(const WeftPromised *promised, const GArray *promises, char **ret_detail)
 {
@@ -115,19 +129,18 @@ char *
 weft_promises_missing(const WeftPromised *promised, const char *output, gboolean well, char **ret_detail)
 {
     g_autoptr(GArray) promises = weft_roster_promises(promised->node, promised->host, promised->pkey);
-    g_auto(GStrv) lines = g_strsplit(output ? output : "", "\n", -1);
+    if (promises->len == 0)
+        return NULL;
+    g_auto(Answers) answers = read_answers(output);
+    if (answers.none && (!well || promised->saved))
+        return NULL;
+    if (answers.none)
+        return tell_older(promised, promises, ret_detail);
     g_autoptr(GString) words = g_string_new(NULL), detail = g_string_new(NULL);
     gboolean manager = FALSE;
-    if (promises->len == 0 || (says_nothing(lines) && !well))
-        return NULL;
-    if (says_nothing(lines) && promised->saved)
-        return NULL;
-    if (says_nothing(lines))
-        return tell_older(promised, promises, ret_detail);
     for (guint i = 0; i < promises->len; i++) {
         const WeftPromise *promise = &g_array_index(promises, WeftPromise, i);
-        g_autofree char *answer = find_answer(lines, promise->rail);
-        Finding finding = judge_answer(promise, answer);
+        Finding finding = judge_answer(promise, promise->rail < WEFT_RAILS_MAX ? answers.by_rail[promise->rail] : NULL);
         g_autofree char *found = finding.words;
         if (!found)
             continue;
@@ -147,13 +160,12 @@ weft_promises_missing(const WeftPromised *promised, const char *output, gboolean
 static const char *
 why_unverified(const WeftPromised *promised, const char *output)
 {
-    g_auto(GStrv) lines = g_strsplit(output ? output : "", "\n", -1);
     if (promised->host->verify != WEFT_VERIFY_FABRIC)
         return "its host's adapters are declared as stand-ins, and it has reached the others on the Ethernet only";
-    return says_nothing(lines)
-               ? "its guest program is older than weft and does not tell whether its ports work; a node that is "
-                 "created again has the newer one"
-               : NULL;
+    return weft_meet_answer_next(&output, WEFT_MEET_RAIL)
+               ? NULL
+               : "its guest program is older than weft and does not tell whether its ports work; a node that is "
+                 "created again has the newer one";
 }
 
 char *

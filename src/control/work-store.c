@@ -13,7 +13,7 @@ node_work_free(gpointer data)
 {
     WeftNodeWork *item = data;
     weft_rest_clear(&item->rest);
-    g_clear_pointer(&item->unreached, g_array_unref);
+    g_clear_pointer(&item->unreached, g_byte_array_unref);
     g_free(item->host_key);
     g_free(item->unforked);
     g_free(item->unforked_detail);

@@ -1,5 +1,6 @@
 #include "errors.h"
 #include "keys.h"
+#include "meet-answer.h"
 #include "outcasts.h"
 #include "promises.h"
 #include "protocol.h"
@@ -150,6 +151,13 @@ weft_work_host_key(const WeftNodeWork *item)
     return key && *key ? key : NULL;
 }
 
+/* A member is one that the others are to reach. */
+static gboolean
+is_member(const WeftNodeWork *item)
+{
+    return item->node->phase == WEFT_NODE_UP || item->node->phase == WEFT_NODE_READY;
+}
+
 /* NULL: not all host keys are known yet. */
 static GBytes *
 list_members(WeftWork *work)
@@ -158,7 +166,7 @@ list_members(WeftWork *work)
     g_autoptr(GPtrArray) host_keys = g_ptr_array_new(), hosts = g_ptr_array_new();
     for (guint i = 0; i < work->nodes->len; i++) {
         WeftNodeWork *item = work->nodes->pdata[i];
-        if (item->node->phase != WEFT_NODE_UP && item->node->phase != WEFT_NODE_READY)
+        if (!is_member(item))
             continue;
         if (!know_host_key(work, item))
             return NULL;
@@ -216,24 +224,21 @@ met(WeftWork *work, WeftNodeWork *item, const WeftPromised *promised, const char
     node->boot = g_strdup(boot ? boot : WEFT_BOOT_UNTOLD);
     node->starts = 0;
     item->tries = 0;
+    g_clear_pointer(&item->unreached, g_byte_array_unref);
     weft_rest_clear(&item->rest);
 }
 
-static GArray *
-read_unreached(const char *output)
+/* An answer may name each address of each other member. */
+static GByteArray *
+read_unreached(const WeftWork *work, const WeftNodeWork *self, const char *output)
 {
-    GArray *ranks = g_array_new(FALSE, FALSE, sizeof(guint));
-    g_auto(GStrv) lines = g_strsplit(output ? output : "", "\n", -1);
-    for (guint i = 0; lines[i]; i++) {
-        if (!g_str_has_prefix(lines[i], WEFT_MEET_UNREACHED " "))
-            continue;
-        char *rest = lines[i] + strlen(WEFT_MEET_UNREACHED);
-        while (*rest == ' ' && g_ascii_isdigit(rest[1])) {
-            guint rank = (guint)g_ascii_strtoull(rest + 1, &rest, 10);
-            g_array_append_val(ranks, rank);
-        }
+    guint8 addresses[WEFT_NODES_MAX] = { 0 };
+    for (guint i = 0; i < work->nodes->len; i++) {
+        const WeftNodeWork *item = work->nodes->pdata[i];
+        if (item != self && is_member(item) && item->node->rank < WEFT_NODES_MAX)
+            addresses[item->node->rank] = (guint8)(1 + item->node->devices->len);
     }
-    return ranks;
+    return weft_meet_answer_unreached(output, addresses, WEFT_NODES_MAX);
 }
 
 /* All nodes of now and what they said. NULL: some are still to come up, and what was said is about others. */
@@ -242,11 +247,11 @@ list_candidates(const WeftWork *work)
 {
     g_autoptr(GPtrArray) items = g_ptr_array_new();
     for (guint i = 0; i < work->nodes->len; i++) {
-        WeftNodePhase phase = ((const WeftNodeWork *)work->nodes->pdata[i])->node->phase;
-        if (phase == WEFT_NODE_CLAIMED || phase == WEFT_NODE_FAILED)
+        WeftNodeWork *item = work->nodes->pdata[i];
+        if (item->node->phase == WEFT_NODE_CLAIMED || item->node->phase == WEFT_NODE_FAILED)
             return NULL;
-        if (phase == WEFT_NODE_UP || phase == WEFT_NODE_READY)
-            g_ptr_array_add(items, work->nodes->pdata[i]);
+        if (is_member(item))
+            g_ptr_array_add(items, item);
     }
     return g_steal_pointer(&items);
 }
@@ -287,8 +292,8 @@ static void
 move_outcasts(WeftWork *work, const WeftNodeWork *witness, const char *said)
 {
     guint tries = witness->tries;
-    g_autoptr(GPtrArray) items = list_candidates(work);
-    if (!items || !was_tried_enough(work, witness))
+    g_autoptr(GPtrArray) items = was_tried_enough(work, witness) ? list_candidates(work) : NULL;
+    if (!items)
         return;
     g_autofree WeftMeeting *meetings = hear_meetings(work, items);
     g_autofree gboolean *outcasts = g_new0(gboolean, items->len);
@@ -306,8 +311,8 @@ static void
 note_unreached(WeftWork *work, WeftNodeWork *item, const char *output)
 {
     guint64 generation = work->status->generation;
-    g_clear_pointer(&item->unreached, g_array_unref);
-    item->unreached = read_unreached(output);
+    g_clear_pointer(&item->unreached, g_byte_array_unref);
+    item->unreached = read_unreached(work, item, output);
     item->tries = item->tried == generation ? item->tries + 1 : 1;
     item->tried = generation;
 }
@@ -353,7 +358,7 @@ answered(int fd, const char *output, const GError *error, gpointer data)
     const WeftTalk *talk = data;
     WeftWork *work = talk->work;
     WeftNodeWork *item = talk_ended(talk);
-    if (item && (item->node->phase == WEFT_NODE_UP || item->node->phase == WEFT_NODE_READY)) {
+    if (item && is_member(item)) {
         /* Who does not answer may be one that has left meanwhile: those of now decide. */
         gboolean stale = talk->generation != work->status->generation;
         if (stale && g_error_matches(error, WEFT_ERROR, WEFT_ERROR_FAILED))

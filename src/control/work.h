@@ -21,7 +21,7 @@ typedef struct WeftNodeWork {
     guint moved;           /* so often, since it and others did not reach each other */
     guint64 tried;         /* the generation of the members that it did not reach */
     guint tries;           /* … in a row, since one of them was moved */
-    GArray *unreached;     /* … whom the last time: guint, ranks; NULL: it never failed */
+    GByteArray *unreached; /* … whom the last time, as in outcasts.h; NULL: it has not failed since it met them */
     gboolean captured;     /* as the template that its cluster makes, or that failed: nothing more is to be done */
     char *unforked;        /* why it boots, and no event told yet; NULL: nothing to tell */
     char *unforked_detail; /* the driver's words, for operators; NULL: none */

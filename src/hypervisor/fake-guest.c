@@ -90,10 +90,17 @@ append_frame(GByteArray *bytes, guint32 session, enum weft_frame_type type, gcon
     g_byte_array_append(bytes, payload, (guint)length);
 }
 
+/* A text of several frames is data. */
 static void
 append_text(GByteArray *bytes, guint32 session, enum weft_frame_type type, const char *text)
 {
-    append_frame(bytes, session, type, text, MIN(strlen(text), WEFT_FRAME_MAX));
+    gsize left = strlen(text);
+    do {
+        gsize n = MIN(left, WEFT_FRAME_MAX);
+        append_frame(bytes, session, type, text, n);
+        text += n;
+        left -= n;
+    } while (left > 0);
 }
 
 /* Its answers are small: a socket without room for them belongs to somebody who does not read. */
@@ -156,10 +163,23 @@ lack_hooks(const char *world)
     return access(path, F_OK) == 0 ? g_strdup("hooks 0\nthere is no hook in /" WEFT_QUIESCE_FOLDER "\n") : NULL;
 }
 
+/* What a test has all guests say instead of what is true; NULL: nothing. */
+static char *
+read_false_answer(const char *world)
+{
+    g_autofree char *path = g_build_filename(world, "answer", NULL);
+    char *text = NULL;
+    return access(path, R_OK) == 0 && g_file_get_contents(path, &text, NULL, NULL) ? text : NULL;
+}
+
 /* What is true of its ports, and of whom it reaches; failed as its status is to say. */
 static char *
 do_meet(const WeftFakeGuests *guests, const Answer *answer, gboolean *ret_failed)
 {
+    char *wanted = read_false_answer(guests->world);
+    *ret_failed = wanted != NULL;
+    if (wanted)
+        return wanted;
     const char *lacks = weft_fake_lacks(guests->world, answer->host, answer->domain);
     g_autofree char *ports =
         weft_fake_ports(guests->world, answer->host, answer->domain, answer->asked ? answer->asked : "", ret_failed);
@@ -196,6 +216,15 @@ say_done(const WeftFakeGuests *guests, const Answer *answer, const GError *error
     say(answer->fd, bytes);
 }
 
+/* A fault may end the stream at once. */
+static void
+welcome(const WeftFakeGuests *guests, const Answer *answer)
+{
+    say_welcome(guests, answer);
+    if (!weft_fake_pass(guests->world, answer->host, "greeted", guests->ended, NULL))
+        shutdown(answer->fd, SHUT_RDWR);
+}
+
 static gboolean
 is_paused(const WeftFakeGuests *guests, const Answer *answer)
 {
@@ -213,7 +242,7 @@ answer_now(gpointer data, gpointer guests_data)
     if (answer->session)
         say_done(guests, answer, error);
     else if (!error)
-        say_welcome(guests, answer);
+        welcome(guests, answer);
     answer_free(answer);
 }
 

@@ -25,6 +25,7 @@
  *     WORLD/ports, WORLD/HOST/ports    what guests say of their ports where it is not that they work, a line "RAIL ANSWER"
  *                                      each (see "meet" of protocol.h); a line "well": … and that all is well nevertheless;
  *                                      "older": they say nothing of ports, as a guest program that knows none
+ *     WORLD/answer                     what all guests answer to "meet", as it is, instead of all that, and that they failed
  *     WORLD/HOST/owner                 whose the host is (see owner.h)
  *     WORLD/HOST/root                  the root of the host's files, where a hook is used: its /sys and /run
  *
@@ -32,9 +33,9 @@
  * are refused at start, whatever weft believes: so that a test finds out.
  *
  * Faults have the names of the operations, and: bring-half (an image breaks off in the middle), sync (the guest program
- * answers late or never), meet (it says that it cannot reach the others, and why), settle and
- * become (it cannot, and why), quiesce and resume (likewise), plug-hostdev (only devices of hosts), post-copy (of the host that
- * it moves to: the move breaks, and the domain stands still), rdma (likewise: it goes over TCP).
+ * answers late or never), greeted (it ends its stream after its welcome), meet (it says that it cannot reach the others, and
+ * why), settle and become (it cannot, and why), quiesce and resume (likewise), plug-hostdev (only devices of hosts), post-copy
+ * (of the host that it moves to: the move breaks, and the domain stands still), rdma (likewise: it goes over TCP).
  *
  * Its guests welcome weftd, meet each other, and run nothing; its consoles say what they are told. */
 #pragma once

@@ -180,6 +180,13 @@ class World:
         """What guests there, or all, say of their ports: "RAIL ANSWER", "well", "older"; no lines: that they work."""
         self._write((self.hosts / host if host else self.hosts) / "ports", lines)
 
+    def answer(self, text):
+        """What all guests answer to "meet", and fail; None: what is true."""
+        if text is None:
+            (self.hosts / "answer").unlink()
+        else:
+            self._put(self.hosts / "answer", text)
+
     # --- faults ---
 
     def fault(self, *lines, host=None):

@@ -228,3 +228,22 @@ def test_an_operator_gives_a_silent_host_up(site):
     weft.client.expect(200, "POST", f"/v1/hosts/{names[0]}/drain", {"evict": True})
     until(lambda: weft.client.get(f"/v1/hosts/{names[0]}")["state"] == "lost", lambda: f"it is given up: {reason(weft, names[0])}")
     assert weft.client.get(f"/v1/hosts/{names[1]}")["state"] != "lost"
+
+
+def test_guests_that_break_their_links_are_not_looked_at_for_ever(site, tmp_path):
+    """A link that breaks has its host looked at, and its guests asked again, which break it again: but for the first time, that waits
+    for the next look that is due anyway. One that breaks once is looked at at once."""
+    weft = counted(site, tmp_path, backoff_base="5m", backoff_max="5m")
+    until(lambda: begun(tmp_path, "open") >= 4, "all guests were asked once")
+    weft.stop()
+    weft.world.fault("fail greeted")
+    weft.start(failpoint_log=tmp_path / "again")
+    asked = lambda step: (tmp_path / "again").read_text(encoding="utf-8").split().count(f"{step}-before")  # noqa: E731
+    until(lambda: asked("open") >= 8, "the first break of each had its host looked at at once")
+    for _ in range(300):
+        weft.client.get("/v1/version")
+    assert asked("open") == 8 and asked("list") <= 4 * 4
+    weft.world.fault()
+    weft.client.create("md", 4, cores=1)
+    weft.client.wait_phase("md", "ready")
+    weft.client.wait_phase("cfd", "ready")

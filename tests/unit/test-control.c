@@ -261,12 +261,13 @@ static const Outcast outcasts[] = {
 static WeftMeeting
 meeting_of(const char *text, guint rank, char *host)
 {
-    GArray *ranks = g_array_new(FALSE, FALSE, sizeof(guint));
+    GByteArray *ranks = g_byte_array_new();
+    g_byte_array_set_size(ranks, 10);
+    memset(ranks->data, 0, ranks->len);
     host[0] = (char)('0' + rank);
     for (const char *p = text; *p; p++) {
-        guint other = (guint)g_ascii_digit_value(*p);
         if (g_ascii_isdigit(*p))
-            g_array_append_val(ranks, other);
+            ranks->data[g_ascii_digit_value(*p)]++;
         if (g_ascii_isupper(*p))
             host[0] = *p;
     }
@@ -288,7 +289,7 @@ test_outcasts(gconstpointer data)
     for (guint i = 0; i < n; i++) {
         text[i] = marks[i] ? 'm' : '-';
         moved += marks[i] != 0;
-        g_array_unref((GArray *)meetings[i].unreached);
+        g_byte_array_unref((GByteArray *)meetings[i].unreached);
     }
     g_assert_cmpstr(text, ==, c->expected);
     g_assert_cmpuint(count, ==, moved);

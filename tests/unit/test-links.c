@@ -24,6 +24,8 @@ typedef struct Env {
     WeftJobs *jobs;
     WeftLinks *links;
     char *lost;     /* the host that was last told of */
+    guint losses;   /* how often one was told of … */
+    guint first;    /* … that had not broken a moment ago */
     char *rebooted; /* the boot of the guest that was last told of */
     const char *expected;
 } Env;
@@ -49,9 +51,11 @@ counting_open(WeftHypervisor *hv, const WeftHostAddress *host, const char *domai
 static const WeftHypervisorOps counting_ops = { .name = "counting", .open = counting_open };
 
 static void
-on_lost(const char *host, gpointer data)
+on_lost(const char *host, gboolean again, gpointer data)
 {
     Env *env = data;
+    env->losses++;
+    env->first += !again;
     g_free(env->lost);
     env->lost = g_strdup(host);
 }
@@ -333,6 +337,53 @@ test_lost(Env *env, gconstpointer data)
 }
 
 static void
+use_backoff(Env *env, gint64 base, gint64 max)
+{
+    weft_links_free(env->links);
+    env->links = weft_links_new(env->jobs, &(WeftLinkLimits){ LONG, IDLE, 512, { base, max } },
+                                &(WeftLinkListener){ on_lost, on_rebooted, env });
+}
+
+/* Has the node greet, and end its stream thereafter. */
+static void
+break_link(Env *env)
+{
+    Outcome outcome;
+    guint before = env->losses;
+    want(env, NULL, LONG, &outcome);
+    await(&outcome);
+    outcome_clear(&outcome);
+    while (env->losses == before)
+        g_main_context_iteration(NULL, TRUE);
+}
+
+/* A guest that breaks its link after each greeting is told of ever less often, and of its first break at once. */
+static void
+test_broken_again(Env *env, gconstpointer data)
+{
+    scratch_write(env->world, "n1/faults", "fail greeted\n");
+    use_backoff(env, LONG, LONG);
+    for (guint i = 0; i < 20; i++) {
+        break_link(env);
+        g_assert_cmpuint(env->first, ==, 1);
+    }
+    g_assert_cmpuint(env->losses, ==, 20);
+}
+
+/* One that has kept its link for a while is as one that never lost it. */
+static void
+test_broken_once_more(Env *env, gconstpointer data)
+{
+    scratch_write(env->world, "n1/faults", "fail greeted\n");
+    use_backoff(env, SHORT, SHORT);
+    for (guint i = 1; i <= 3; i++) {
+        break_link(env);
+        g_assert_cmpuint(env->first, ==, i);
+        pass_time(3 * SHORT);
+    }
+}
+
+static void
 test_idle(Env *env, gconstpointer data)
 {
     Outcome first, second, connection;
@@ -417,6 +468,8 @@ main(int argc, char **argv)
 #define ADD(path, data, test) g_test_add(path, Env, data, set_up, test, tear_down)
     ADD("/links/one-for-all", NULL, test_one_link_for_all);
     ADD("/links/another-boot", NULL, test_another_boot);
+    ADD("/links/broken-again", NULL, test_broken_again);
+    ADD("/links/broken-once-more", NULL, test_broken_once_more);
     ADD("/links/refusals", NULL, test_refusals);
     ADD("/links/open-fails", NULL, test_open_fails);
     ADD("/links/late/open", "hang open\n", test_late);

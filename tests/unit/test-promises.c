@@ -89,6 +89,28 @@ test_garbage(Site *site, gconstpointer data)
     }
 }
 
+/* A guest may answer as much as it likes: the first that it says of a rail counts, and those without ports are not read at all.
+ */
+static void
+test_much(Site *site, gconstpointer data)
+{
+    g_autoptr(GString) answer = g_string_new("port 1 active\nport 0 active\n");
+    while (answer->len < 60000)
+        g_string_append(answer, "\nport 0 missing\nport 4294967296 missing\n");
+    char *detail = NULL;
+    g_assert_null(weft_promises_missing(&site->promised, answer->str, TRUE, &detail));
+    g_assert_null(weft_promises_unverified(&site->promised, answer->str));
+    g_string_assign(answer, "port 1 active\nport 0 state ");
+    while (answer->len < 60000)
+        g_string_append_c(answer, '2');
+    g_autofree char *words = weft_promises_missing(&site->promised, answer->str, TRUE, &detail);
+    g_assert_nonnull(words);
+    g_assert_cmpuint(strlen(words) + strlen(detail), <, 1000);
+    g_free(detail);
+    g_ptr_array_set_size(site->node->devices, 0);
+    g_assert_null(weft_promises_missing(&site->promised, answer->str, TRUE, &detail));
+}
+
 static void
 test_older(Site *site, gconstpointer data)
 {
@@ -136,6 +158,7 @@ main(int argc, char **argv)
     WITH_SITE("/promises/kept", test_kept);
     WITH_SITE("/promises/missing", test_missing);
     WITH_SITE("/promises/garbage", test_garbage);
+    WITH_SITE("/promises/much", test_much);
     WITH_SITE("/promises/older", test_older);
     WITH_SITE("/promises/older-saved", test_older_saved);
     WITH_SITE("/promises/stand-ins", test_stand_ins);
