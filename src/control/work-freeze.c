@@ -295,7 +295,7 @@ call(WeftWork *work, WeftNodeWork *item, const Deed *deed)
     WeftJob *job = weft_job_new(deed->step, host->name, host->uri, text);
     gboolean carries = deed->step == WEFT_STEP_SAVE || deed->step == WEFT_STEP_FETCH || deed->step == WEFT_STEP_DISCARD;
     job->deadline = weft_images_deadline(work->control, carries ? weft_node_memory(item->node) : 0);
-    job->goes_on = TRUE;
+    job->mode = WEFT_SAVE_STILL;
     if (deed->step == WEFT_STEP_FETCH)
         weft_images_fetch(work->control, job, weft_images_path(work->control, text), most_of(work, item));
     job->done = called;
