@@ -131,8 +131,9 @@ void weft_watch_pin_clusters(WeftWatch *host, const GPtrArray *nodes);
 void weft_watch_looked_at(WeftWatch *host);
 /* May the host's node be given up, or could it be on one that is held or was not looked at yet? */
 gboolean weft_hosts_may_miss(const WeftHosts *hosts, const char *name, const char *node_id);
-/* A step that changes a host waits until that was looked at, and is refused where it is held. This is the last of the gates:
- * whoever submits jobs knows before that there is no point in it. */
+/* A step that changes a host waits until that was looked at, claims it, and is refused where it is held; one by which a node of
+ * ours goes on is refused only where the host is another weftd's. This is the last of the gates: whoever submits jobs knows
+ * before that there is no point in it. */
 WeftJobVerdict weft_hosts_guard(WeftJob *job, gpointer hosts, GError **error);
 /* The host said that it is another's. */
 void weft_hosts_disowned(const WeftJob *job, gpointer hosts);
