@@ -30,6 +30,7 @@ typedef struct WeftWatch {
     gint64 since;              /* of the state */
     char *reason;              /* … as its status record has it; NULL: none */
     GHashTable *quarantine;    /* set of devices of which was told that they are in it */
+    GHashTable *told_before;   /* the same before the change of it that is being written; NULL: none is */
     gboolean looked_at;        /* it has answered a look since weftd started, or has not answered one */
     gboolean known;            /* it has answered one: what is there may be changed */
     GPtrArray *held;           /* WeftFound: what keeps it from being changed all the same */
@@ -112,8 +113,9 @@ void weft_hosts_launch(WeftHosts *hosts);
 WeftJob *weft_watch_job(const WeftWatch *host, WeftStepType step, const char *text, gint64 deadline, WeftJobDone done);
 /* Writes its state anew. reason: what is wrong with it all the same; NULL: nothing. event: that tells it, too; NULL: none. */
 void weft_watch_tell_state(WeftWatch *host, const char *reason, const char *event);
-/* … in a transaction that tells what has changed in its quarantine. */
-void weft_watch_commit_quarantine(WeftWatch *host, WeftTxn *txn);
+/* … in a transaction that tells what has changed in its quarantine. told: the set of devices of which was told then that they
+ * are in it, taken over; what was told before counts again if that cannot be written. One at a time. */
+void weft_watch_commit_quarantine(WeftWatch *host, WeftTxn *txn, GHashTable *told);
 /* Looks again after a while. */
 void weft_watch_recheck(WeftWatch *host, gint64 delay);
 
