@@ -191,6 +191,9 @@ void weft_hosts_take(WeftHosts *hosts, const char *name);
 void weft_hosts_confirmation_changed(WeftHosts *hosts, const WeftChange *change);
 /* Is it held? Then what to tell of it, and what to type; NULL: it is not. */
 char *weft_hosts_held(const WeftHosts *hosts, const char *name, const char **ret_remedy);
+/* Is it another weftd's? Nothing is submitted for a node there, nor is its guest asked to do anything: that would be refused,
+ * or disturb what the other one does with it. Its clusters are woken when it is ours. */
+gboolean weft_hosts_is_passive(const WeftHosts *hosts, const char *name);
 /* Are its nodes to be moved elsewhere while they run? ret_disrupt: also where connections break; NULL: of no interest. */
 gboolean weft_hosts_is_moving(const WeftHosts *hosts, const char *name, gboolean *ret_disrupt);
 /* Is a look late, or did it fail, and is it not lost yet? */

@@ -26,6 +26,7 @@ weft_watch_free(gpointer data)
     g_free(host->barred);
     g_free(host->reason);
     g_hash_table_unref(host->quarantine);
+    g_clear_pointer(&host->told_before, g_hash_table_unref);
     g_free(host->name);
     g_free(host);
 }

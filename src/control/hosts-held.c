@@ -352,22 +352,48 @@ weft_hosts_seen_of(const WeftHosts *hosts, const WeftNode *node)
 
 /* --- what may be done there --- */
 
-/* Looking, talking and letting what stands still go on, which has its devices plugged, change nothing that others could miss.
- */
-static const gboolean changes_host[WEFT_STEPS] = {
-    [WEFT_STEP_START] = TRUE,   [WEFT_STEP_STOP] = TRUE, [WEFT_STEP_CONNECT] = TRUE, [WEFT_STEP_DISCONNECT] = TRUE,
-    [WEFT_STEP_BRING] = TRUE,   [WEFT_STEP_SAVE] = TRUE, [WEFT_STEP_DISCARD] = TRUE, [WEFT_STEP_PRIME] = TRUE,
-    [WEFT_STEP_UNPRIME] = TRUE, [WEFT_STEP_MOVE] = TRUE, [WEFT_STEP_PAUSE] = TRUE,   [WEFT_STEP_UNPLUG] = TRUE,
+/* What a step means to a weftd that may not have the host, or may not know all that is there. A step that is named nowhere
+ * below is guarded like those that change most. */
+typedef enum {
+    CHANGES,  /* it starts, stops, makes or removes something: only where the host is ours and nothing there is held */
+    GOES_ON,  /* a node of ours that stands still goes on: only where the host is ours, but also where something is held */
+    LEAVES_IT /* it changes nothing that another weftd could miss */
+} Effect;
+
+static const Effect effects[WEFT_STEPS] = {
+    [WEFT_STEP_START] = CHANGES,
+    [WEFT_STEP_STOP] = CHANGES,
+    [WEFT_STEP_LIST] = LEAVES_IT,    /* a look claims the host by itself, and goes on all the same where that is another's */
+    [WEFT_STEP_INSPECT] = LEAVES_IT, /* the host tells what it is able to */
+    [WEFT_STEP_OPEN] = LEAVES_IT,    /* a stream; whoever tells a guest to do something asks before whose its host is */
+    [WEFT_STEP_CONNECT] = CHANGES,
+    [WEFT_STEP_DISCONNECT] = CHANGES,
+    [WEFT_STEP_BRING] = CHANGES,
+    [WEFT_STEP_DISCARD] = CHANGES,
+    [WEFT_STEP_SAVE] = CHANGES,
+    [WEFT_STEP_FETCH] = LEAVES_IT, /* a file of the host is read */
+    [WEFT_STEP_PRIME] = CHANGES,
+    [WEFT_STEP_UNPRIME] = CHANGES,
+    [WEFT_STEP_PLUG] = GOES_ON,
+    [WEFT_STEP_UNPLUG] = CHANGES,
+    [WEFT_STEP_PAUSE] = CHANGES,
+    [WEFT_STEP_RESUME] = GOES_ON,    /* the node may stand still for a checkpoint that another weftd is making */
+    [WEFT_STEP_MEASURE] = LEAVES_IT, /* how much memory a domain writes */
+    [WEFT_STEP_MOVE] = CHANGES,
 };
 
+/* A host that did not answer is not known to be another's: for a node that is to go on, its claim tells right before the call.
+ */
 static WeftJobVerdict
-guard_host(const WeftHosts *hosts, const char *name, GError **error)
+guard_host(const WeftHosts *hosts, const char *name, Effect effect, GError **error)
 {
     const WeftWatch *host = weft_hosts_find(hosts, name);
     if (!host || (host->known && !weft_watch_is_held(host)))
         return WEFT_JOB_ALLOWED;
     if (!host->looked_at)
         return WEFT_JOB_WAITS;
+    if (effect == GOES_ON && !host->passive)
+        return WEFT_JOB_ALLOWED;
     g_autofree char *why = weft_watch_is_held(host) ? why_held(host) : g_strdup("it has not answered yet what is there");
     weft_error_refuse(error, WEFT_ERROR_UNAVAILABLE, "host %s is left as it is: %s", name, why);
     return WEFT_JOB_REFUSED;
@@ -389,11 +415,19 @@ guard_file(const WeftHosts *hosts, const char *name, GError **error)
 WeftJobVerdict
 weft_hosts_guard(WeftJob *job, gpointer hosts, GError **error)
 {
-    if (!changes_host[job->step])
+    Effect effect = effects[job->step];
+    if (effect == LEAVES_IT)
         return WEFT_JOB_ALLOWED;
     job->claim = ((const WeftHosts *)hosts)->control->options.owner;
-    WeftJobVerdict verdict = guard_host(hosts, job->host, error);
+    WeftJobVerdict verdict = guard_host(hosts, job->host, effect, error);
     if (verdict == WEFT_JOB_ALLOWED && job->step == WEFT_STEP_DISCARD)
         return guard_file(hosts, job->text, error);
-    return verdict == WEFT_JOB_ALLOWED && job->to ? guard_host(hosts, job->to, error) : verdict;
+    return verdict == WEFT_JOB_ALLOWED && job->to ? guard_host(hosts, job->to, effect, error) : verdict;
+}
+
+gboolean
+weft_hosts_is_passive(const WeftHosts *hosts, const char *name)
+{
+    const WeftWatch *host = weft_hosts_find(hosts, name);
+    return host && host->passive;
 }

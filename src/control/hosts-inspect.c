@@ -210,6 +210,10 @@ tell_quarantine(WeftWatch *host)
 {
     if (!json_is_array(json_object_get(host->inventory->hook, "quarantine")))
         return;
+    if (host->told_before) {
+        host->inspect = TRUE; /* a former change is still being written: the host is asked again after that */
+        return;
+    }
     g_autoptr(GHashTable) now = weft_discover_quarantine(host->inventory->hook);
     g_autoptr(WeftTxn) txn = weft_txn_new("device-quarantined");
     guint in = tell_difference(host, txn, "device-quarantined", now, host->quarantine);
@@ -218,11 +222,11 @@ tell_quarantine(WeftWatch *host)
         return;
     GHashTableIter iter;
     gpointer pci;
-    g_hash_table_remove_all(host->quarantine);
+    GHashTable *told = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     g_hash_table_iter_init(&iter, now);
     while (g_hash_table_iter_next(&iter, &pci, NULL))
-        g_hash_table_add(host->quarantine, g_strdup(pci));
-    weft_watch_commit_quarantine(host, g_steal_pointer(&txn));
+        g_hash_table_add(told, g_strdup(pci));
+    weft_watch_commit_quarantine(host, g_steal_pointer(&txn), told);
 }
 
 static const WeftNode *

@@ -218,24 +218,30 @@ weft_watch_tell_state(WeftWatch *host, const char *reason, const char *event)
     commit_status(host, txn);
 }
 
-/* What was not written is told at the next report. */
+/* What was not written was told to nobody: the host is asked again, and what has changed since then is told. */
 static void
 quarantine_written(gint64 revision, const GError *error, gpointer data)
 {
     const Written *written = data;
-    WeftWatch *host = error ? weft_hosts_find(written->control->hosts, written->host) : NULL;
-    if (host) {
-        g_hash_table_remove_all(host->quarantine);
+    WeftWatch *host = weft_hosts_find(written->control->hosts, written->host);
+    if (host && error && host->told_before) {
+        g_hash_table_unref(host->quarantine);
+        host->quarantine = g_steal_pointer(&host->told_before);
         host->inspect = TRUE;
+        weft_watch_recheck(host, weft_backoff_delay(&host->control->options.backoff, 1));
+    } else if (host) {
+        g_clear_pointer(&host->told_before, g_hash_table_unref);
     }
     status_written(revision, error, data);
 }
 
 void
-weft_watch_commit_quarantine(WeftWatch *host, WeftTxn *txn)
+weft_watch_commit_quarantine(WeftWatch *host, WeftTxn *txn, GHashTable *told)
 {
     g_autofree char *trouble = weft_watch_trouble_text(host);
     Written written = { host->control, g_strdup(host->name) };
+    host->told_before = host->quarantine;
+    host->quarantine = told;
     put_status(host, txn, host->state == WEFT_HOST_UP ? trouble : host->reason);
     weft_control_commit(host->control, txn, quarantine_written, g_memdup2(&written, sizeof written));
 }

@@ -30,6 +30,7 @@ typedef struct WeftWatch {
     gint64 since;              /* of the state */
     char *reason;              /* … as its status record has it; NULL: none */
     GHashTable *quarantine;    /* set of devices of which was told that they are in it */
+    GHashTable *told_before;   /* the same before the change of it that is being written; NULL: none is */
     gboolean looked_at;        /* it has answered a look since weftd started, or has not answered one */
     gboolean known;            /* it has answered one: what is there may be changed */
     GPtrArray *held;           /* WeftFound: what keeps it from being changed all the same */
@@ -113,8 +114,9 @@ void weft_hosts_launch(WeftHosts *hosts);
 WeftJob *weft_watch_job(const WeftWatch *host, WeftStepType step, const char *text, gint64 deadline, WeftJobDone done);
 /* Writes its state anew. reason: what is wrong with it all the same; NULL: nothing. event: that tells it, too; NULL: none. */
 void weft_watch_tell_state(WeftWatch *host, const char *reason, const char *event);
-/* … in a transaction that tells what has changed in its quarantine. */
-void weft_watch_commit_quarantine(WeftWatch *host, WeftTxn *txn);
+/* … in a transaction that tells what has changed in its quarantine. told: the set of devices of which was told then that they
+ * are in it, taken over; what was told before counts again if that cannot be written. One at a time. */
+void weft_watch_commit_quarantine(WeftWatch *host, WeftTxn *txn, GHashTable *told);
 /* Looks again after a while. */
 void weft_watch_recheck(WeftWatch *host, gint64 delay);
 
@@ -132,8 +134,9 @@ void weft_watch_pin_clusters(WeftWatch *host, const GPtrArray *nodes);
 void weft_watch_looked_at(WeftWatch *host);
 /* May the host's node be given up, or could it be on one that is held or was not looked at yet? */
 gboolean weft_hosts_may_miss(const WeftHosts *hosts, const char *name, const char *node_id);
-/* A step that changes a host waits until that was looked at, and is refused where it is held. This is the last of the gates:
- * whoever submits jobs knows before that there is no point in it. */
+/* A step that changes a host waits until that was looked at, claims it, and is refused where it is held; one by which a node of
+ * ours goes on is refused only where the host is another weftd's. This is the last of the gates: whoever submits jobs knows
+ * before that there is no point in it. */
 WeftJobVerdict weft_hosts_guard(WeftJob *job, gpointer hosts, GError **error);
 /* The host said that it is another's. */
 void weft_hosts_disowned(const WeftJob *job, gpointer hosts);

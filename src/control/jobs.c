@@ -206,7 +206,7 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
         hv->ops->discard(hv, &host, job->text, job->cancellable, &job->error);
         break;
     case WEFT_STEP_SAVE:
-        hv->ops->save(hv, &host, job->text, job->goes_on, &job->standstill, job->cancellable, &job->error);
+        hv->ops->save(hv, &host, job->text, job->mode, &job->standstill, job->cancellable, &job->error);
         break;
     case WEFT_STEP_FETCH:
         if (hv->ops->fetch(hv, &host, &fetch, &fetched, job->cancellable, &job->error))

@@ -60,7 +60,7 @@ struct WeftJob {
     char *primed;         /* … and the memory that it shares then */
     gboolean paused;      /* … and it waits for a resume */
     gboolean own;         /* a start goes on from the host's own "<domain>.saved" */
-    gboolean goes_on;     /* a domain that is saved runs on */
+    WeftSaveMode mode;    /* what becomes of a domain that is saved */
     char *xml;            /* of the memory to prime, of the device to plug or unplug, or of the domain that is moved */
     char *to;             /* the host that it is moved to … */
     char *to_uri;

@@ -396,7 +396,7 @@ step_job(const WeftWork *work, const Capture *capture)
     g_autofree char *file = g_strconcat(capture->domain, suffix, NULL);
     if (capture->step == SAVE) {
         WeftJob *job = weft_job_new(WEFT_STEP_SAVE, capture->host, uri, capture->domain);
-        job->goes_on = TRUE;
+        job->mode = WEFT_SAVE_RUNNING;
         return job;
     }
     WeftJob *job = weft_job_new(fetches ? WEFT_STEP_FETCH : WEFT_STEP_DISCARD, capture->host, uri, file);

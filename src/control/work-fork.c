@@ -255,7 +255,7 @@ settled(const WeftTalk *talk, const char *output, const GError *error)
     /* It runs on: whatever happens now, it can be saved again. */
     g_autofree char *domain = weft_node_domain(item->node);
     WeftJob *job = capture_job(work, item, WEFT_STEP_SAVE, domain, saved);
-    job->goes_on = TRUE;
+    job->mode = WEFT_SAVE_RUNNING;
     weft_work_submit(work, item, job);
 }
 

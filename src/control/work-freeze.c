@@ -236,6 +236,14 @@ share_ended(WeftWork *work, const char *node_id)
     return current ? share : NULL;
 }
 
+/* Its host is another weftd's: that says nothing of the node, which waits until the host is ours, and is tried again then. */
+static gboolean
+was_disowned(const WeftWork *work, const WeftJob *job)
+{
+    return deeds[work->freeze->stage].again &&
+           (job->verdict != WEFT_OWNER_GRANTED || weft_hosts_is_passive(work->control->hosts, job->host));
+}
+
 static void
 called(WeftJob *job, const GError *error)
 {
@@ -244,6 +252,8 @@ called(WeftJob *job, const GError *error)
     weft_work_step_ended(work, job->subject);
     if (!share) {
         weft_images_drop(work->control->images, job);
+    } else if (error && was_disowned(work, job)) {
+        share->rest.not_before = g_get_monotonic_time() + weft_backoff_delay(&work->control->options.backoff, 1);
     } else if (error) {
         g_autofree char *words = weft_words(WEFT_DEED_FREEZE, error, job->deadline);
         deed_failed(work, job->subject, words, error);
@@ -295,7 +305,7 @@ call(WeftWork *work, WeftNodeWork *item, const Deed *deed)
     WeftJob *job = weft_job_new(deed->step, host->name, host->uri, text);
     gboolean carries = deed->step == WEFT_STEP_SAVE || deed->step == WEFT_STEP_FETCH || deed->step == WEFT_STEP_DISCARD;
     job->deadline = weft_images_deadline(work->control, carries ? weft_node_memory(item->node) : 0);
-    job->goes_on = TRUE;
+    job->mode = WEFT_SAVE_STILL;
     if (deed->step == WEFT_STEP_FETCH)
         weft_images_fetch(work->control, job, weft_images_path(work->control, text), most_of(work, item));
     job->done = called;
@@ -332,6 +342,25 @@ has_part(const WeftWork *work, const WeftNodeWork *item)
     return runs(item->node) && (work->freeze->stage != FETCH_DISK || weft_work_own_disk(work, item->node));
 }
 
+/* A node on a host that is another weftd's may stand still for that one's checkpoint. */
+static gboolean
+is_disowned(const WeftWork *work, const WeftNodeWork *item)
+{
+    return has_part(work, item) && weft_hosts_is_passive(work->control->hosts, item->node->host);
+}
+
+/* A stage that would let the others stand still until an operator has decided whose such a host is fails instead. */
+static gboolean
+check_owners(WeftWork *work)
+{
+    for (guint i = 0; i < work->nodes->len && !deeds[work->freeze->stage].again; i++)
+        if (is_disowned(work, work->nodes->pdata[i])) {
+            fail(work, "a host of it belongs to another weftd", NULL);
+            return FALSE;
+        }
+    return TRUE;
+}
+
 /* TRUE: all have done it. */
 static gboolean
 run_stage(WeftWork *work)
@@ -345,6 +374,8 @@ run_stage(WeftWork *work)
         if (share->done > freeze->stage || !has_part(work, item))
             continue;
         all = FALSE;
+        if (is_disowned(work, item))
+            continue; /* the cluster is woken when the host is ours */
         if (!weft_rest_is_over(&share->rest, work->now))
             weft_work_wake_at(work, share->rest.not_before);
         if (share->running || g_hash_table_contains(work->jobs, item->node->id) ||
@@ -464,7 +495,7 @@ advance(WeftWork *work, const WeftCheckpoint *checkpoint, gint64 revision)
                              (freeze->stage == KEEP && !freeze->reason && !weft_checkpoint_has_files(checkpoint));
         if (freeze->stage == END || unwritten)
             return record(work, checkpoint, revision);
-        if (!is_skipped(freeze, checkpoint) && !run_stage(work))
+        if (!is_skipped(freeze, checkpoint) && (!check_owners(work) || !run_stage(work)))
             return FALSE;
         freeze->stage++;
     }

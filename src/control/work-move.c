@@ -239,7 +239,8 @@ looked(WeftJob *job, const GError *error)
 static void
 look_here(WeftWork *work, WeftNodeWork *item)
 {
-    if (weft_rest_is_over(&item->rest, work->now) && !item->stays && !g_hash_table_contains(work->jobs, item->node->id))
+    if (!weft_hosts_is_passive(work->control->hosts, item->node->host) && weft_rest_is_over(&item->rest, work->now) &&
+        !item->stays && !g_hash_table_contains(work->jobs, item->node->id))
         weft_work_submit(work, item, job_here(work, item, WEFT_STEP_RESUME, looked));
 }
 

@@ -21,6 +21,7 @@ typedef struct Still {
     gboolean fork; /* … into one that was forked; its guest never stood still */
     WeftPlugged plugged;
     guint device;    /* the next */
+    gboolean kept;   /* it could not be brought to rest, and has let go of none: its host refused the first */
     gint64 deadline; /* of the step under way */
     char *why;       /* it could not be brought to rest, and goes on; NULL: all is well */
     GError *error;   /* … */
@@ -79,7 +80,7 @@ failed(Still *still, WeftNodeWork *item, char *why, const GError *error, gboolea
         return;
     }
     still->back = TRUE;
-    still->device = 0;
+    still->device = still->kept ? weft_node_parts(item->node) : 0;
     next(still, item);
 }
 
@@ -129,6 +130,16 @@ weft_work_tell_copied(const WeftWork *work, WeftTxn *txn, WeftNodeWork *item)
                   size, (double)item->node->copy_time / G_USEC_PER_SEC);
 }
 
+/* Its host is another weftd's by now, and was not called: it refuses to plug devices, too. But its guest was quiesced here, and
+ * is to go on. */
+static gboolean
+was_disowned(const WeftJob *job)
+{
+    const WeftWork *work = job->owner;
+    return job->step == WEFT_STEP_UNPLUG && job->ended == 0 &&
+           (job->verdict != WEFT_OWNER_GRANTED || weft_hosts_is_passive(work->control->hosts, job->host));
+}
+
 static void
 device_done(WeftJob *job, const GError *error)
 {
@@ -139,6 +150,7 @@ device_done(WeftJob *job, const GError *error)
     if (error) {
         if (weft_error_code(error) == WEFT_ERROR_UNAVAILABLE)
             weft_hosts_hint(still->work->control->hosts, item->node->host);
+        still->kept = still->device == 0 && was_disowned(job);
         step_failed(still, item, job->step == WEFT_STEP_PLUG ? WEFT_DEED_PLUG : WEFT_DEED_UNPLUG, error);
         return;
     }

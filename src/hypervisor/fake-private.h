@@ -82,7 +82,7 @@ gboolean weft_fake_images_check(const WeftFakeFolder *pool, const char *xml, GEr
 const char *weft_fake_image_digest(const char *file);
 
 /* --- fake-saved.c --- */
-gboolean weft_fake_save(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain, gboolean goes_on,
+gboolean weft_fake_save(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain, WeftSaveMode mode,
                         WeftSaved *ret_saved, GCancellable *cancellable, GError **error);
 gboolean weft_fake_fetch(WeftHypervisor *hv, const WeftHostAddress *host, const WeftFetch *fetch, WeftImageFile *ret_file,
                          GCancellable *cancellable, GError **error);

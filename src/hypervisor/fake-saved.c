@@ -103,18 +103,28 @@ write_saved(const WeftFakeFolder *host, const WeftFakeFolder *pool, const char *
            lay_over(pool, domain, goes_on, error) && weft_fake_replace(pool, file, text, strlen(text), error);
 }
 
+static gboolean
+check_still(const WeftFakeFolder *host, const char *domain, WeftSaveMode mode, GError **error)
+{
+    gboolean runs = weft_fake_exists(host, domain, WEFT_FAKE_RUNNING) && !weft_fake_exists(host, domain, WEFT_FAKE_PAUSED);
+    return mode != WEFT_SAVE_STILL || !runs ||
+           weft_error_refuse(error, WEFT_ERROR_CONFLICT, "host %s: domain %s runs, and was to be saved while it stands still",
+                             host->host, domain);
+}
+
 gboolean
-weft_fake_save(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain, gboolean goes_on, WeftSaved *ret_saved,
+weft_fake_save(WeftHypervisor *hv, const WeftHostAddress *address, const char *domain, WeftSaveMode mode, WeftSaved *ret_saved,
                GCancellable *cancellable, GError **error)
 {
     WeftFakeFolder host, pool;
+    gboolean goes_on = mode != WEFT_SAVE_AWAY;
     if (!weft_fake_pass(world_of(hv), address->name, "save", cancellable, error) || !weft_fake_check_name(domain, error) ||
         !weft_fake_folder_lock(world_of(hv), address->name, WEFT_FAKE_DOMAINS, &host, error))
         return FALSE;
     gboolean ok = weft_fake_folder_lock(world_of(hv), address->name, WEFT_FAKE_POOL, &pool, error);
     *ret_saved = (WeftSaved){ 0, goes_on ? 1 : 0 };
     if (ok) {
-        ok = write_saved(&host, &pool, domain, goes_on, &ret_saved->size, error) &&
+        ok = check_still(&host, domain, mode, error) && write_saved(&host, &pool, domain, goes_on, &ret_saved->size, error) &&
              (goes_on || weft_fake_remove(&host, domain, WEFT_FAKE_RUNNING, error));
         weft_fake_folder_close(&pool);
     }

@@ -110,6 +110,13 @@ typedef struct WeftPrime {
     const WeftImageFile *saved; /* which was brought */
 } WeftPrime;
 
+/* What becomes of a domain that is saved. */
+typedef enum {
+    WEFT_SAVE_AWAY,    /* it is gone */
+    WEFT_SAVE_RUNNING, /* it runs on, and is paused for as short as can be; one that stands still goes on standing still */
+    WEFT_SAVE_STILL,   /* it was paused before, and still is: else the files of several domains are not of one moment */
+} WeftSaveMode;
+
 /* How long a domain stood still, and how much it had. */
 typedef struct WeftSaved {
     guint64 size;  /* bytes of the file */
@@ -224,11 +231,11 @@ typedef struct WeftHypervisorOps {
      * when the domain is not running, BUSY when somebody else has it. The guest need not have opened its side yet. */
     int (*open)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, WeftChannel channel,
                 GCancellable *cancellable, GError **error);
-    /* Puts a running domain aside as "<domain>.saved". goes_on: it runs on, or stands still if it did before, and is paused for
-     * as short as can be; else it is gone, and its other files are kept. Its own disk is in "<domain>.disk" as of the same
-     * moment, until the saved file is discarded. Success also when both are there whole and, unless it was to go on, the domain
-     * is gone. What was broken off leaves no file, and the domain running. INVALID: it has devices of its host. */
-    gboolean (*save)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, gboolean goes_on,
+    /* Saves a domain as "<domain>.saved". Where it is gone then its other files are kept. Its own disk is in "<domain>.disk" as
+     * of the same moment, until the saved file is discarded. Success also when both are there whole and, if it was to be gone,
+     * the domain is. What was broken off leaves no file, and the domain as it was. INVALID: it has devices of its host;
+     * CONFLICT: it was to stand still, and runs. */
+    gboolean (*save)(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, WeftSaveMode mode,
                      WeftSaved *ret_saved, GCancellable *cancellable, GError **error);
     /* Brings a file of the pool to weftd; returns when it is there, whole and on the disk, and tells its digest and size.
      * INVALID: it has more bytes than it may have, or than its host said before; EXHAUSTED: there is no room for it here.

@@ -193,12 +193,12 @@ pause_and_resume(Site *site)
 }
 
 static void
-save(Site *site, gboolean goes_on)
+save(Site *site, WeftSaveMode mode, int code)
 {
     GError *error = NULL;
     WeftSaved saved;
-    gboolean ok = site->hv->ops->save(site->hv, site->here, DOMAIN, goes_on, &saved, NULL, &error);
-    expect(ok, error, OK);
+    gboolean ok = site->hv->ops->save(site->hv, site->here, DOMAIN, mode, &saved, NULL, &error);
+    expect(ok, error, code);
 }
 
 /* That it is paused is told by what then cannot be done. */
@@ -214,12 +214,14 @@ save_paused(Site *site)
 {
     GError *error = NULL;
     start(site, site->here, 256, OK);
+    save(site, WEFT_SAVE_STILL, WEFT_ERROR_CONFLICT);
     set_paused(site, TRUE, OK);
-    save(site, TRUE);
+    save(site, WEFT_SAVE_STILL, OK);
     expect_paused(site);
-    save(site, TRUE);
+    save(site, WEFT_SAVE_RUNNING, OK);
     expect_paused(site);
     set_paused(site, FALSE, OK);
+    save(site, WEFT_SAVE_STILL, WEFT_ERROR_CONFLICT);
     gboolean ok = site->hv->ops->discard(site->hv, site->here, DOMAIN ".saved", NULL, &error);
     expect(ok, error, OK);
     move(site, WEFT_COPY_PRE, site->here, site->there, OK);
@@ -234,7 +236,7 @@ go_on_paused(Site *site)
     g_autoptr(GBytes) seed = g_bytes_new_static(SEED, strlen(SEED));
     const WeftDomainOrigin waits = { .paused = TRUE };
     start(site, site->here, 256, OK);
-    save(site, FALSE);
+    save(site, WEFT_SAVE_AWAY, OK);
     for (guint i = 0; i < 2; i++) { /* the same call again leaves it so */
         const WeftStart again = { .xml = xml, .seed = seed, .origin = &waits };
         gboolean ok = site->hv->ops->start(site->hv, site->here, &again, NULL, &error);

@@ -37,12 +37,12 @@ aside_clear(Aside *aside)
 /* --- calls --- */
 
 static WeftSaved
-save(Site *site, const char *node, gboolean goes_on, int code)
+save(Site *site, const char *node, WeftSaveMode mode, int code)
 {
     GError *error = NULL;
     WeftSaved saved = { 0 };
     g_autofree char *domain = g_strdup_printf("weft-%s", node);
-    gboolean ok = site->hv->ops->save(site->hv, site->host, domain, goes_on, &saved, NULL, &error);
+    gboolean ok = site->hv->ops->save(site->hv, site->host, domain, mode, &saved, NULL, &error);
     expect(ok, error, code);
     return saved;
 }
@@ -141,7 +141,7 @@ put_aside(Site *site, Aside *aside)
 {
     aside_init(aside);
     start(site, NODE, MEMORY, OK);
-    save(site, NODE, FALSE, OK);
+    save(site, NODE, WEFT_SAVE_AWAY, OK);
     fetch(site, "weft-" NODE ".saved", aside, OK);
     stop(site, NODE, OK);
     bring(site, aside);
@@ -153,20 +153,20 @@ static void
 save_and_go_on(Site *site)
 {
     const WeftDomainOrigin own = { 0 };
-    save(site, NODE, FALSE, WEFT_ERROR_NOT_FOUND);
+    save(site, NODE, WEFT_SAVE_AWAY, WEFT_ERROR_NOT_FOUND);
     go_on(site, NODE, MEMORY, &own, WEFT_ERROR_NOT_FOUND);
     start(site, NODE, MEMORY, OK);
-    WeftSaved saved = save(site, NODE, FALSE, OK);
+    WeftSaved saved = save(site, NODE, WEFT_SAVE_AWAY, OK);
     g_assert_cmpuint(saved.size, >, 0);
     expect_listing(site, "weft-" NODE ":" NODE "(off)");
     reopen(site);
-    WeftSaved again = save(site, NODE, FALSE, OK);
+    WeftSaved again = save(site, NODE, WEFT_SAVE_AWAY, OK);
     g_assert_cmpuint(again.size, ==, saved.size);
     go_on(site, NODE, MEMORY * 2, &own, WEFT_ERROR_INVALID); /* what it goes on from is still there */
     go_on(site, NODE, MEMORY, &own, OK);
     go_on(site, NODE, MEMORY, &own, OK);
     expect_listing(site, "weft-" NODE ":" NODE);
-    save(site, NODE, FALSE, OK);
+    save(site, NODE, WEFT_SAVE_AWAY, OK);
     stop(site, NODE, OK);
     expect_listing(site, "");
     go_on(site, NODE, MEMORY, &own, WEFT_ERROR_NOT_FOUND);
@@ -179,7 +179,7 @@ save_running(Site *site)
     aside_init(&aside);
     fetch(site, "weft-" NODE ".saved", &aside, WEFT_ERROR_NOT_FOUND);
     start(site, NODE, MEMORY, OK);
-    WeftSaved saved = save(site, NODE, TRUE, OK);
+    WeftSaved saved = save(site, NODE, WEFT_SAVE_RUNNING, OK);
     g_assert_cmpuint(saved.size, >, 0);
     g_assert_cmpint(saved.paused, >, 0);
     expect_listing(site, "weft-" NODE ":" NODE);
@@ -194,7 +194,7 @@ save_running(Site *site)
 
     discard_saved(site, "weft-" NODE ".saved");
     discard_saved(site, "weft-" NODE ".saved");
-    save(site, NODE, TRUE, OK);
+    save(site, NODE, WEFT_SAVE_RUNNING, OK);
     stop(site, NODE, OK);
     expect_listing(site, "");
     aside_clear(&aside);
@@ -244,7 +244,7 @@ forks(Site *site)
                    "weft-4k2m8w9x1a2b-0:4k2m8w9x1a2b-0 weft-" NODE ":" NODE " weft-" OTHER ":" OTHER " weft-" THIRD ":" THIRD);
     unprime(site);
     expect_primed(site, FALSE);
-    save(site, THIRD, TRUE, OK); /* a fork is a domain like any other */
+    save(site, THIRD, WEFT_SAVE_RUNNING, OK); /* a fork is a domain like any other */
     expect_listing(site,
                    "weft-4k2m8w9x1a2b-0:4k2m8w9x1a2b-0 weft-" NODE ":" NODE " weft-" OTHER ":" OTHER " weft-" THIRD ":" THIRD);
     go_on(site, "4k2m8w9x1a2b-5", MEMORY, &origin, WEFT_ERROR_NOT_FOUND);
@@ -310,7 +310,7 @@ copies(Site *site)
     aside_init(&aside);
     start(site, NODE, MEMORY, OK);
     plug(site, "weft-" NODE);
-    g_assert_cmpint(save(site, NODE, TRUE, OK).paused, >, 0);
+    g_assert_cmpint(save(site, NODE, WEFT_SAVE_RUNNING, OK).paused, >, 0);
     fetch(site, "weft-" NODE ".saved", &aside, OK);
     discard_saved(site, "weft-" NODE ".saved");
     expect_listing(site, "weft-" NODE ":" NODE);
@@ -395,9 +395,9 @@ save_with_disk(Site *site, Disks *disks)
     bring(site, &disks->base);
     start_on(site, disks, NODE, NULL, OK);
     writes(site, "weft-" NODE, 'a');
-    save(site, NODE, TRUE, OK);
+    save(site, NODE, WEFT_SAVE_RUNNING, OK);
     writes(site, "weft-" NODE, 'b');
-    save(site, NODE, TRUE, OK);
+    save(site, NODE, WEFT_SAVE_RUNNING, OK);
     fetch(site, "weft-" NODE ".saved", &disks->saved, OK);
     fetch(site, "weft-" NODE ".disk", &disks->disk, OK);
     expect_disk(site, "weft-" NODE, 'b');
@@ -431,11 +431,11 @@ own_disk(Site *site)
     expect_disk(site, "weft-" THIRD, 'a');
     g_assert_false(site->fixture->has(site->world, site->host->name, "weft-" THIRD, 'b'));
 
-    save(site, OTHER, FALSE, OK);
+    save(site, OTHER, WEFT_SAVE_AWAY, OK);
     start_on(site, &disks, OTHER, &own, OK);
     expect_disk(site, "weft-" OTHER, 'c');
     stop(site, OTHER, OK);
-    save(site, THIRD, TRUE, OK);
+    save(site, THIRD, WEFT_SAVE_RUNNING, OK);
     stop(site, THIRD, OK);
     expect_listing(site, "");
     disks_clear(&disks);
@@ -454,7 +454,7 @@ own_disk_paused(Site *site)
     for (guint round = 0; round < 2; round++) {
         gboolean ok = site->hv->ops->pause(site->hv, site->host, "weft-" NODE, NULL, &error);
         expect(ok, error, OK);
-        save(site, NODE, TRUE, OK);
+        save(site, NODE, WEFT_SAVE_RUNNING, OK);
         ok = site->hv->ops->resume(site->hv, site->host, "weft-" NODE, NULL, &error);
         expect(ok, error, OK);
         writes(site, "weft-" NODE, 'b');

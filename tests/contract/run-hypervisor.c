@@ -315,7 +315,7 @@ refuse_to_go_along(WeftHypervisor *hv, const char *xml)
     WeftSaved saved;
     g_assert_false(move_to_second(hv, xml, &unmoved));
     g_assert_error(unmoved, WEFT_ERROR, WEFT_ERROR_INVALID);
-    g_assert_false(hv->ops->save(hv, &fake.hosts[0], "weft-1a-1", TRUE, &saved, NULL, &unsaved));
+    g_assert_false(hv->ops->save(hv, &fake.hosts[0], "weft-1a-1", WEFT_SAVE_RUNNING, &saved, NULL, &unsaved));
     g_assert_error(unsaved, WEFT_ERROR, WEFT_ERROR_INVALID);
 }
 

@@ -227,11 +227,10 @@ class Weft:
         """A copy of a stopped site: the same store and world in another folder, whose hosts are nobody's yet."""
         assert self.process is None
         other = type(self)()
-        shutil.copytree(self.root, other.root, dirs_exist_ok=True)
+        shutil.copytree(self.root, other.root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock"))  # of one that was killed
         text = json.dumps(self.config).replace(str(self.root), str(other.root))
         other.config = json.loads(text)
-        for name in ("weft.sock", "weftd.log"):
-            (other.root / name).unlink(missing_ok=True)
+        (other.root / "weftd.log").unlink(missing_ok=True)
         for record in other.root.glob("**/owner"):
             record.unlink()
         return other

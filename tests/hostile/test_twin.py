@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 from harness.wait import until
+from test_checkpoints import ask, create, paused
 from test_wrong_store import settle, starts
 
 
@@ -21,6 +22,28 @@ def twin_of(weft):
     twin.config["hypervisor"]["world"] = weft.config["hypervisor"]["world"]
     twin.fabric_world = weft.fabric_world
     return twin
+
+
+def state_of(weft):
+    return next(record["state"] for record in weft.dump().values("checkpoint").values())
+
+
+def plugged(weft):
+    return {name: weft.world.plugged(host, name) for host, names in weft.world.domains().items() for name in names}
+
+
+def calls(weft):
+    """The failpoints that weftd has passed."""
+    return {line.split()[0] for line in (weft.root / "calls").read_text(encoding="utf-8").splitlines()}
+
+
+def until_looked_again(weft):
+    """Whatever it would do with what it was copied with it has done by then."""
+    def looks():
+        return (weft.root / "calls").read_text(encoding="utf-8").splitlines().count("list-after")
+
+    enough = looks() + 4 * len(states(weft))
+    until(lambda: looks() >= enough, lambda: f"{looks()} looks of {enough}")
 
 
 def test_the_second_stays_passive(site, request):
@@ -235,6 +258,7 @@ def test_a_node_of_a_host_that_was_taken_keeps_its_devices(site, request):
     until(lambda: "held" in states(weft).values(), "the first finds out")
     until(lambda: "cannot be reached" in (weft.client.cluster("cfd")["reason"] or ""), lambda: f"{weft.client.cluster('cfd')}")
     assert not any(line.startswith("-") for line in weft.world.plugged(node["host"], f"weft-{node['id']}"))
+    assert "does not go on after it could not be brought to rest" not in weft.log.read_text(encoding="utf-8")
 
 
 def test_the_second_gives_nothing_up_on_a_host_that_it_does_not_reach(site, request):
@@ -280,3 +304,78 @@ def test_a_host_that_stays_away_is_given_up_once_the_others_are_taken(site, requ
     moved.cli("site", "take", "--yes", *others)
     until(lambda: {node["host"] for node in moved.client.nodes("cfd")} == set(others), lambda: f"{moved.client.nodes('cfd')}")
     moved.client.wait_phase("cfd", "ready")
+
+
+@pytest.mark.parametrize("state", ["wanted", "saved"])
+def test_a_twin_lets_no_checkpoint_of_the_first_go_on(site, request, state):
+    """The nodes stand still for a checkpoint of the first, which is saving them, or is about to let them go on. Its copy has the
+    hosts taken in the end, and only then ends what it was copied with."""
+    weft = site(hosts=2)
+    create(weft, count=2, path="sriov", layout="spread")
+    weft.world.fault("slow save 1000" if state == "saved" else "hang save")
+    ask(weft, name="cut", disrupt=True)
+    until(lambda: len(paused(weft)) == 2, lambda: f"{paused(weft)}")
+    if state == "saved":
+        weft.world.fault("hang resume")
+    until(lambda: state_of(weft) == state, lambda: f"{weft.dump().values('checkpoint')}")
+    assert len(paused(weft)) == 2
+    weft.kill()
+    other = twin_of(weft)
+    request.addfinalizer(other.remove)
+    weft.world.fault()
+    before = plugged(weft)
+    other.start(failpoint_log=other.root / "calls")
+    request.addfinalizer(other.stop)
+    until(lambda: all_are(other, "held"), "the second has none")
+    until(lambda: "belongs to another weftd" in (other.client.cluster("cfd")["reason"] or ""), lambda: f"{other.client.cluster('cfd')}")
+    until_looked_again(other)
+    assert len(paused(weft)) == 2 and state_of(other) == state
+    assert not {"resume-before", "plug-before", "discard-before"} & calls(other) and plugged(weft) == before
+    other.take_hosts()
+    until(lambda: state_of(other) == "complete", lambda: f"{other.log_tail()}")
+    other.client.wait_phase("cfd", "ready")
+    assert not paused(weft) and {"resume-before", "plug-before"} <= calls(other)
+
+
+def test_nodes_go_on_where_the_host_is_ours_and_held(site):
+    """What is found there keeps the host from being changed, and not its nodes from running."""
+    weft = site(hosts=2)
+    create(weft, count=2, path="sriov", layout="spread")
+    weft.world.fault("slow save 1000")
+    ask(weft, name="cut", disrupt=True)
+    until(lambda: len(paused(weft)) == 2, lambda: f"{paused(weft)}")
+    weft.world.fault("hang resume")
+    until(lambda: state_of(weft) == "saved", lambda: f"{weft.dump().values('checkpoint')}")
+    weft.kill()
+    for node in weft.dump().values("node").values():
+        weft.world.add_stray(node["host"], "weft-2b-1", like=f"weft-{node['id']}")
+    weft.world.fault()
+    weft.start()
+    until(lambda: all_are(weft, "held") and not paused(weft), lambda: f"{states(weft)} {paused(weft)}")
+    until(lambda: not any(line.startswith("-") for lines in plugged(weft).values() for line in lines), lambda: f"{plugged(weft)}")
+
+
+def test_a_twin_lets_no_node_go_on_that_it_was_to_move(site, request):
+    """Somebody had called the move off when the store was copied; since then the first has stopped the node for a checkpoint."""
+    weft = site(hosts=3)
+    weft.client.create("cfd", 2, layout="spread", path="bridge")
+    weft.client.wait_phase("cfd", "ready")
+    weft.world.fault("hang move", "hang resume")
+    weft.client.expect(202, "POST", "/v1/clusters/cfd/nodes/0/move?tenant=acme", {})
+    until(lambda: weft.client.nodes("cfd")[0]["moving_to"], "it leaves")
+    weft.client.expect(202, "DELETE", "/v1/clusters/cfd/nodes/0/move?tenant=acme")
+    node = weft.client.nodes("cfd")[0]
+    weft.kill()
+    other = twin_of(weft)
+    request.addfinalizer(other.remove)
+    weft.world.fault()
+    (weft.world.hosts / node["host"] / "domains" / f"weft-{node['id']}.paused").touch()
+    other.start(failpoint_log=other.root / "calls")
+    request.addfinalizer(other.stop)
+    until(lambda: all_are(other, "held"), "the second has none")
+    until_looked_again(other)
+    assert len(paused(weft)) == 1 and "resume-before" not in calls(other)
+    other.take_hosts()
+    until(lambda: any(event["type"] == "node-move-failed" for event in other.client.events()), lambda: f"{other.log_tail()}")
+    other.client.wait_phase("cfd", "ready")
+    assert not paused(weft) and other.client.nodes("cfd")[0]["host"] == node["host"]

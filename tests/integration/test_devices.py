@@ -1,7 +1,11 @@
 """Devices that nodes had or were to have: taken from under them, not to be passed on, not taken back."""
 
+import contextlib
+import json
+import sqlite3
+
 import pytest
-from harness.wait import until
+from harness.wait import PATIENCE, until
 from harness.weft import host as described
 
 NO_IOMMU = {"iommu_groups": 0, "vfio": True}
@@ -250,6 +254,27 @@ def test_a_quarantine_is_told_once(site, settle):
     assert [message.split()[2] for message in events(weft, "device-readmitted")] == ["0000:41:00.1"]
     assert sorted(message.split()[2] for message in events(weft)) == ["0000:41:00.1", "0000:41:00.2", "0000:41:00.3"]
     assert reason(weft).startswith("0000:41:00.2 and 1 more are in quarantine")
+    settle(weft)
+
+
+def test_what_could_not_be_told_is_told_later_and_once(site, settle):
+    """Somebody changes the host's record in the same moment as a device of it leaves quarantine, as `weft undrain` does."""
+    weft = site(hosts=1)
+    seclude(weft, "0000:41:00.1", "0000:41:00.3")
+    until(lambda: len(events(weft)) == 2, lambda: events(weft))
+    with contextlib.closing(sqlite3.connect(weft.root / "weft.db", timeout=PATIENCE)) as store, store:
+        store.execute("UPDATE record SET revision = revision + 1 WHERE kind = 'host' AND key = 'n1'")
+    seclude(weft, "0000:41:00.3")
+    until(lambda: "its state cannot be written" in weft.log.read_text(encoding="utf-8"), "it is not told")
+    assert not events(weft, "device-readmitted")
+    weft.client.expect(200, "POST", "/v1/hosts/n1/drain", {})
+    weft.client.expect(200, "POST", "/v1/hosts/n1/undrain", {})
+    until(lambda: events(weft, "device-readmitted"), lambda: f"it is told: {weft.log_tail()}")
+    assert [message.split()[2] for message in events(weft, "device-readmitted")] == ["0000:41:00.1"]
+    weft.stop()
+    weft.start()
+    until(lambda: reason(weft) == "0000:41:00.3 is in quarantine, and no node gets it: weft doctor n1", lambda: reason(weft))
+    assert len(events(weft)) == 2 and len(events(weft, "device-readmitted")) == 1
     settle(weft)
 
 

@@ -330,7 +330,7 @@ gboolean weft_vir_claim(WeftHypervisor *hv, const WeftHostAddress *host, const W
 WeftInventory *weft_vir_inspect(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable *cancellable, GError **error);
 int weft_vir_open(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, WeftChannel channel,
                   GCancellable *cancellable, GError **error);
-gboolean weft_vir_save(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, gboolean goes_on,
+gboolean weft_vir_save(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, WeftSaveMode mode,
                        WeftSaved *ret_saved, GCancellable *cancellable, GError **error);
 gboolean weft_vir_fetch(WeftHypervisor *hv, const WeftHostAddress *host, const WeftFetch *fetch, WeftImageFile *ret_file,
                         GCancellable *cancellable, GError **error);

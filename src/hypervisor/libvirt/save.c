@@ -17,7 +17,7 @@
 typedef struct Saving {
     char *domain;
     char *name; /* of the volume */
-    gboolean goes_on;
+    WeftSaveMode mode;
     WeftSaved saved;
     WeftOwnDisk own;
 } Saving;
@@ -159,6 +159,20 @@ save_running(WeftCall *call, virDomain *domain, const char *path, Saving *saving
     return TRUE;
 }
 
+/* Nobody else resumes it while libvirt saves it; somebody may have right before. */
+static gboolean
+check_still(virDomain *domain, WeftSaveMode mode, GError **error)
+{
+    int state = VIR_DOMAIN_NOSTATE;
+    if (mode != WEFT_SAVE_STILL)
+        return TRUE;
+    if (virDomainGetState(domain, &state, NULL, 0) < 0)
+        return weft_vir_fail(error, "asking whether domain %s stands still", virDomainGetName(domain));
+    return state == VIR_DOMAIN_PAUSED ||
+           weft_error_refuse(error, WEFT_ERROR_CONFLICT, "domain %s runs, and was to be saved while it stands still",
+                             virDomainGetName(domain));
+}
+
 /* The volume first, so that the pool knows of it: libvirt writes to whatever file has that path. */
 static gboolean
 save_domain(WeftCall *call, virStoragePool *pool, virDomain *domain, Saving *saving, GError **error)
@@ -167,9 +181,9 @@ save_domain(WeftCall *call, virStoragePool *pool, virDomain *domain, Saving *sav
     if (!weft_vir_share_nothing(domain, error) || !weft_vir_layer_drop(call, domain, error) ||
         !weft_vir_volume_make(call, pool, saving->name, NULL, error) || !weft_call_go_on(call, 0, 0, error))
         return FALSE;
-    if (saving->goes_on
+    if (saving->mode != WEFT_SAVE_AWAY
             ? (!saving->own.target || weft_vir_layer_make(pool, domain, &saving->own, error)) &&
-                  save_running(call, domain, path, saving, error)
+                  save_running(call, domain, path, saving, error) && check_still(domain, saving->mode, error)
             : virDomainSaveFlags(domain, path, NULL, 0) == 0 || weft_vir_fail(error, "saving domain %s", saving->domain))
         return TRUE;
     weft_vir_volume_remove(pool, saving->name, NULL);
@@ -197,22 +211,22 @@ run_save(WeftCall *call, GError **error)
     gboolean gone = failed && failed->code == WEFT_ERROR_NOT_FOUND;
     if (whole && gone)
         return tell_size(pool, saving, error);
-    if (failed || !weft_vir_own_disk(domain, &saving->own, &failed)) {
+    if (failed || !check_still(domain, saving->mode, &failed) || !weft_vir_own_disk(domain, &saving->own, &failed)) {
         g_propagate_error(error, g_steal_pointer(&failed));
         return FALSE;
     }
     /* The layer came last. */
-    if (whole && saving->goes_on && (!saving->own.target || saving->own.layered))
+    if (whole && saving->mode != WEFT_SAVE_AWAY && (!saving->own.target || saving->own.layered))
         return tell_size(pool, saving, error);
     return save_domain(call, pool, domain, saving, error) && tell_size(pool, saving, error);
 }
 
 gboolean
-weft_vir_save(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, gboolean goes_on, WeftSaved *ret_saved,
+weft_vir_save(WeftHypervisor *hv, const WeftHostAddress *host, const char *domain, WeftSaveMode mode, WeftSaved *ret_saved,
               GCancellable *cancellable, GError **error)
 {
     Saving *saving = g_new0(Saving, 1);
-    *saving = (Saving){ g_strdup(domain), g_strconcat(domain, WEFT_SAVED_SUFFIX, NULL), goes_on, { 0 }, { 0 } };
+    *saving = (Saving){ g_strdup(domain), g_strconcat(domain, WEFT_SAVED_SUFFIX, NULL), mode, { 0 }, { 0 } };
     g_autofree char *about = weft_vir_about_domain(domain);
     g_autoptr(WeftCall) call = weft_call_new(hv, host, run_save, saving, saving_free);
     if (!weft_call_wait(call, about, cancellable, error))
