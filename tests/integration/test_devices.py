@@ -1,7 +1,6 @@
 """Devices that nodes had or were to have: taken from under them, not to be passed on, not taken back."""
 
 import contextlib
-import json
 import sqlite3
 
 import pytest
