@@ -90,8 +90,7 @@ weft_request_abandon(WeftRequest *request)
 {
     if (request->held)
         request->end_held(request->held);
-    if (request->acted || request->prepared)
-        weft_request_keep_origin(request);
+    weft_request_keep_origin(request); /* a reader that has the request may still make a change of it */
     request->connection = NULL;
     request->peer = NULL;
     g_clear_pointer(&request->reply, weft_reply_free); /* a stream that was not sent holds the request */
