@@ -29,9 +29,14 @@ def mode(site, host, path):
     return site.shell(host, f"stat -c '%a %u' {path}").split()
 
 
-def disks(site):
+def files(site, *ends):
     """What nodes have in the pools beside images."""
-    return [name for host in site.hosts for name in site.shell(host, f"ls {POOL}").split() if name.endswith((".disk", ".layer", ".saved"))]
+    return [name for host in site.hosts for name in site.shell(host, f"ls {POOL}").split() if name.endswith(ends)]
+
+
+def await_one_disk(site):
+    """Until nothing is left of what was saved, and each disk is one again."""
+    until(lambda: not files(site, ".layer", ".saved"), lambda: f"{files(site, '.layer', '.saved')}\n{site.log_tail()}", BOOT)
 
 
 @pytest.fixture(scope="module")
@@ -114,16 +119,17 @@ def test_a_node_moves_with_its_disk(site, others):
 def test_a_disk_is_saved_and_restored(site, others):
     sh(site, "mix[0]", "echo cached >/mnt/cached", "umbrella")
     before = has(site, "mix[0]", "umbrella")
-    site.client.expect(201, "POST", "/v1/clusters/mix/checkpoints?tenant=umbrella", {"name": "kept"})
-    until(lambda: site.client.get("/v1/checkpoints/kept", tenant="umbrella")["state"] == "complete", lambda: f"it is saved\n{site.log_tail()}", BOOT)
-    until(lambda: not any(name.endswith((".layer", ".saved")) for name in disks(site)), lambda: f"its disk is one again, {disks(site)}", BOOT)
+    site.client.expect(201, "POST", "/v1/clusters/mix/checkpoints?tenant=umbrella", {"name": "whole"})
+    until(lambda: site.client.get("/v1/checkpoints/whole", tenant="umbrella")["state"] == "complete", lambda: f"it is saved\n{site.log_tail()}", BOOT)
+    await_one_disk(site)
     assert has(site, "mix[0]", "umbrella") == before, "it goes on"
     none(site)
     site.end("mix", "umbrella")
-    site.client.expect(201, "POST", "/v1/checkpoints/kept/restore?tenant=umbrella", {"as": "again"})
+    site.client.expect(201, "POST", "/v1/checkpoints/whole/restore?tenant=umbrella", {"as": "again"})
     site.ready("again", "umbrella")
     assert has(site, "again[0]", "umbrella") == before
     assert sh(site, "again[0]", "cat /mnt/cached", "umbrella") == "cached"
+    site.client.expect(204, "DELETE", "/v1/checkpoints/whole?tenant=umbrella")
     none(site)
 
 
@@ -134,12 +140,12 @@ def test_a_clone_has_disks_of_its_own(site, others):
         assert has(site, f"sweep[{rank}]") == before
         sh(site, f"sweep[{rank}]", f"echo {rank} >/mnt/text")
     assert [has(site, node).split()[0] for node in ("sweep[0]", "sweep[1]", "cfd[0]")] == ["0", "1", "cfd"]
-    until(lambda: not any(name.endswith((".layer", ".saved")) for name in disks(site)), lambda: f"its source's disk is one again, {disks(site)}", BOOT)
+    await_one_disk(site)
     none(site)
 
 
 def test_all_of_it_goes(site, others):
     site.remove_all()
     site.check()
-    assert not disks(site)
+    assert not files(site, ".disk", ".layer", ".saved")
     none(site)
