@@ -2,12 +2,11 @@
 
 import re
 
-from harness.weft import Weft
+from harness.weft import SLICE_MAX, Weft
 
 MANY = 700
 OTHERS = 15  # beside the hub; no more can be named
 SLICE = re.compile(r"main loop: (\d+) us of (a step of cluster|a review of those that wait|the queue|a decision of the queue|words for those that wait)")
-SLICE_MAX = 20000  # microseconds of the thread's processor time: a busy machine makes them no longer
 
 
 def name(number):

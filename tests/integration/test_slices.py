@@ -3,11 +3,10 @@
 import re
 
 from harness.wait import until
-from harness.weft import Weft, host
+from harness.weft import SLICE_MAX, Weft, host
 
 NODES = 300
 SLICE = re.compile(r"main loop: (\d+) us of (the queue|a decision of the queue|a review of those that wait|words for those that wait)")
-SLICE_MAX = 20000  # microseconds
 
 
 def large(name):
