@@ -12,14 +12,14 @@ static gboolean disrupt, no_wait;
 static const GOptionEntry make_options[] = {
     { "name", 0, 0, G_OPTION_ARG_STRING, &name, "what to call it (the cluster's name and a number)", "NAME" },
     { "disrupt", 0, 0, G_OPTION_ARG_NONE, &disrupt, "also where what nodes have open on their fabric devices breaks", NULL },
-    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return as soon as it is asked for", NULL },
+    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return once the request is accepted", NULL },
     { "timeout", 0, 0, G_OPTION_ARG_STRING, &timeout, "wait no longer than this: 90s, 10m", "TIME" },
     { NULL },
 };
 
 static const GOptionEntry restore_options[] = {
     { "as", 0, 0, G_OPTION_ARG_STRING, &as, "the name of the new cluster (as it was called)", "NAME" },
-    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return as soon as it is asked for", NULL },
+    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return once the request is accepted", NULL },
     { "timeout", 0, 0, G_OPTION_ARG_STRING, &timeout, "wait no longer than this: 90s, 10m", "TIME" },
     { NULL },
 };
@@ -222,7 +222,7 @@ const WeftVerb weft_checkpoint_verbs[] = {
     {
         .name = "checkpoint",
         .arguments = "CLUSTER",
-        .summary = "put a running cluster aside; it goes on",
+        .summary = "save a running cluster; it continues to run",
         .about =
             "Puts all nodes of a cluster aside as they are at one moment, memory and all, to be restored from later, also on "
             "other hosts. They stand still while they are saved, and go on.",

@@ -11,8 +11,8 @@ static gboolean no_wait;
 
 static const GOptionEntry options[] = {
     { "to", 0, 0, G_OPTION_ARG_STRING, &to, "what the clone is called", "NAME" },
-    { "count", 'n', 0, G_OPTION_ARG_INT, &count, "so many nodes; unless told, as many as are copied", "N" },
-    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return as soon as it is asked for", NULL },
+    { "count", 'n', 0, G_OPTION_ARG_INT, &count, "number of nodes (default: as many as are copied)", "N" },
+    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return once the request is accepted", NULL },
     { "timeout", 0, 0, G_OPTION_ARG_STRING, &timeout, "wait no longer than this: 90s, 10m", "TIME" },
     { NULL },
 };
@@ -83,7 +83,7 @@ const WeftVerb weft_clone_verbs[] = {
     {
         .name = "clone",
         .arguments = "NAME[RANK] --to NAME",
-        .summary = "make a new cluster of a running one's memory",
+        .summary = "clone a running cluster, memory included",
         .about = "Copies running nodes into a new cluster of the same tenant: what they have in memory comes along; names,\n"
                  "addresses and keys are new. With a rank, all nodes of the clone are copies of that one. What runs goes on\n"
                  "running, and stands still for a moment, which is told.",

@@ -48,7 +48,7 @@ static const GOptionEntry options[] = {
     { "matrix", 0, 0, G_OPTION_ARG_FILENAME, &matrix, "the same in numbers: a row for each rank, what it sends to each; - is the standard input", "FILE" },
     { "priority", 0, 0, G_OPTION_ARG_INT, &priority, "in the queue: more is sooner, less than 0 lets others go first (0)", "N" },
     { "time", 't', 0, G_OPTION_ARG_STRING, &walltime, "it is removed so long after its nodes were placed: 12h, 90m (without end)", "TIME" },
-    { "preemptible", 0, 0, G_OPTION_ARG_NONE, &preemptible, "gives way to clusters that are not, and waits anew then", NULL },
+    { "preemptible", 0, 0, G_OPTION_ARG_NONE, &preemptible, "may be preempted; requeued afterwards", NULL },
     { "from-template", 0, 0, G_OPTION_ARG_NONE, &forked, "nodes are forked from a template of their image, where there is one (the default)", NULL },
     { "cold", 0, 0, G_OPTION_ARG_NONE, &cold, "each node boots for itself", NULL },
     { "ssh-key", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &ssh_keys,
@@ -57,7 +57,7 @@ static const GOptionEntry options[] = {
     { "slurm", 0, 0, G_OPTION_ARG_NONE, &slurm, "the nodes form a Slurm cluster too", NULL },
     { "file", 'f', 0, G_OPTION_ARG_FILENAME, &file, "specification in YAML or JSON; - is the standard input", "FILE" },
     { "dry-run", 0, 0, G_OPTION_ARG_NONE, &dry_run, "tell where it would be placed and why; nothing is asked for", NULL },
-    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return as soon as it is asked for", NULL },
+    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return once the request is accepted", NULL },
     { "timeout", 0, 0, G_OPTION_ARG_STRING, &timeout, "wait no longer than this: 90s, 10m", "TIME" },
     { NULL },
 };

@@ -149,7 +149,7 @@ const WeftVerb weft_doctor_verbs[] = {
     {
         .name = "doctor",
         .arguments = "[HOST]",
-        .summary = "tell what hosts lack, and how to mend it",
+        .summary = "diagnose hosts and fabrics, and suggest fixes",
         .about = "Examines a host, or all of them and the fabrics: virtual functions, IOMMU, huge pages, the hook, versions.\n"
                  "Tells for each what was found and what to do. Exit status 1 where something fails; a warning is none.\n"
                  "With --selftest small clusters of two tenants are made on hosts, looked at from inside, and removed.",

@@ -110,7 +110,7 @@ const WeftVerb weft_events_verbs[] = {
     {
         .name = "events",
         .arguments = "[NAME]",
-        .summary = "tell what happened",
+        .summary = "show events",
         .about = "Tells what happened to a cluster, or to all that you may see. With --json and --follow: one object a line.",
         .examples = "weft events cfd\n"
                     "weft events --follow --since 1h",

@@ -52,7 +52,7 @@ const WeftVerb weft_harden_verbs[] = {
     {
         .name = "fabric harden",
         .arguments = "[--write]",
-        .summary = "tell or write the options of opensm that keep tenants out",
+        .summary = "show or write the options of opensm that keep tenants out",
         .about = "Looks at opensm's options on this machine and prints what to take out and to put in, with the reasons.\n"
                  "With --write writes it and makes up keys. Exit status 1 where something is to be changed and was not.",
         .examples = "weft fabric harden\n"

@@ -37,7 +37,7 @@ static const GOptionEntry drain_options[] = {
     { "keep", 0, 0, G_OPTION_ARG_NONE, &keep, "only place no new nodes on it; those that are there stay", NULL },
     { "evict", 0, 0, G_OPTION_ARG_NONE, &evict, "create those again on other hosts that cannot be moved", NULL },
     { "disrupt", 0, 0, G_OPTION_ARG_NONE, &disrupt, "also move where what is open on fabric devices breaks", NULL },
-    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return as soon as it is asked for", NULL },
+    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return once the request is accepted", NULL },
     { "wait", 0, 0, G_OPTION_ARG_NONE, &wait_until_empty, "with --keep: wait until no node is left on it", NULL },
     { NULL },
 };

@@ -25,13 +25,13 @@ static const WeftVerb *const host_files[] = { weft_hosts_verbs,       weft_host_
                                               weft_reservation_verbs, weft_fabric_verbs,   weft_harden_verbs,  weft_qos_verbs,
                                               weft_image_verbs,       weft_template_verbs, weft_doctor_verbs,  weft_clock_verbs,
                                               weft_backup_verbs,      weft_site_verbs,     weft_take_verbs,    NULL };
-static const WeftVerb *const people_files[] = { weft_tenant_verbs, weft_user_verbs,  weft_token_verbs,
+static const WeftVerb *const access_files[] = { weft_tenant_verbs, weft_user_verbs,  weft_token_verbs,
                                                 weft_usage_verbs,  weft_audit_verbs, NULL };
-static const WeftVerb *const self_files[] = { weft_version_verbs, weft_lab_verbs, weft_simulate_verbs, NULL };
+static const WeftVerb *const other_files[] = { weft_version_verbs, weft_lab_verbs, weft_simulate_verbs, NULL };
 
 const WeftSection weft_sections[] = {
     { "Clusters", cluster_files }, { "Nodes", node_files },  { "Hosts", host_files },
-    { "People", people_files },    { "Itself", self_files }, { NULL },
+    { "Access", access_files },    { "Other", other_files }, { NULL },
 };
 
 /* What the verb that runs makes of the exit code. */
@@ -54,8 +54,8 @@ const GOptionEntry weft_global_options[] = {
       "file with the token (WEFT_TOKEN_FILE, or WEFT_TOKEN)", "FILE" },
     { "ca", 0, 0, G_OPTION_ARG_FILENAME, &global.ca, "certificates to trust (WEFT_CA)", "FILE" },
     { "tenant", 0, 0, G_OPTION_ARG_STRING, &global.tenant, "tenant that an operator acts for (WEFT_TENANT)", "NAME" },
-    { "json", 0, 0, G_OPTION_ARG_NONE, &global.json, "print what the API says", NULL },
-    { "help", 'h', 0, G_OPTION_ARG_NONE, &global.help, "tell how to use it", NULL },
+    { "json", 0, 0, G_OPTION_ARG_NONE, &global.json, "print the API's JSON", NULL },
+    { "help", 'h', 0, G_OPTION_ARG_NONE, &global.help, "show help", NULL },
     { "version", 0, 0, G_OPTION_ARG_NONE, &global.version, "print the version of this program", NULL },
     { NULL },
 };

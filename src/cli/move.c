@@ -14,7 +14,7 @@ static const GOptionEntry options[] = {
     { "method", 0, 0, G_OPTION_ARG_STRING, &method, "auto, pre-copy, post-copy or hybrid (auto: as suits what it writes)",
       "HOW" },
     { "cancel", 0, 0, G_OPTION_ARG_NONE, &cancel, "call its move off, and wait until that is certain", NULL },
-    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return as soon as it is asked for", NULL },
+    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return once the request is accepted", NULL },
     { "timeout", 0, 0, G_OPTION_ARG_STRING, &timeout, "wait no longer than this: 90s, 10m", "TIME" },
     { NULL },
 };

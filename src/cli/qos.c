@@ -119,7 +119,7 @@ const WeftVerb weft_qos_verbs[] = {
     {
         .name = "fabric qos",
         .arguments = "[--write | --check]",
-        .summary = "tell or write the options of opensm that guarantee bandwidth",
+        .summary = "show or write the options of opensm that guarantee bandwidth",
         .about = "Looks at opensm's options on this machine and prints what to take out and to put in for the lanes of the\n"
                  "fabric: which service level goes over which virtual lane, and how ports take turns between these.\n"
                  "With --check reads the ports' tables back. Exit status 1 where something is to be changed and was not.",

@@ -52,7 +52,7 @@ const WeftVerb weft_queue_verbs[] = {
     {
         .name = "queue",
         .arguments = "",
-        .summary = "list what waits for room, why, and until when",
+        .summary = "list queued clusters, with reason and expected start",
         .about = "Lists the clusters that wait for room, in the order in which they get it. Those of other tenants are not "
                  "shown, but count in the places.",
         .examples = "weft queue\n"

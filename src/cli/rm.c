@@ -10,7 +10,7 @@ static gboolean yes, no_wait;
 
 static const GOptionEntry options[] = {
     { "yes", 'y', 0, G_OPTION_ARG_NONE, &yes, "do not ask", NULL },
-    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return as soon as it is asked for", NULL },
+    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return once the request is accepted", NULL },
     { NULL },
 };
 

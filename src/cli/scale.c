@@ -12,7 +12,7 @@ static gboolean no_wait;
 
 static const GOptionEntry options[] = {
     { "group", 'g', 0, G_OPTION_ARG_STRING, &group, "of this group, where there are several", "NAME" },
-    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return as soon as it is asked for", NULL },
+    { "no-wait", 0, 0, G_OPTION_ARG_NONE, &no_wait, "return once the request is accepted", NULL },
     { "timeout", 0, 0, G_OPTION_ARG_STRING, &timeout, "wait no longer than this: 90s, 10m", "TIME" },
     { NULL },
 };

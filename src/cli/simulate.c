@@ -356,7 +356,7 @@ const WeftVerb weft_simulate_verbs[] = {
     {
         .name = "simulate",
         .arguments = "--trace FILE | --generate",
-        .summary = "replay a trace, or a load that is made up, and tell how it would go",
+        .summary = "replay a trace, or a generated load, and show the result",
         .about =
             "Runs the very queue and placement of weftd on jobs, each of which is a cluster, and on hosts that need not be\n"
             "there, and tells utilisation, waits, and how near to each other the nodes were. The same input gives the same\n"

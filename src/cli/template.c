@@ -138,7 +138,7 @@ const WeftVerb weft_template_verbs[] = {
     {
         .name = "template rm",
         .arguments = "ID…",
-        .summary = "remove templates; they are made anew when they are wanted",
+        .summary = "remove templates; they are made again when needed",
         .examples = "weft template rm 3f81c02d9e4b7a65\n"
                     "weft template rm 3f81c02d9e4b7a65 94c0e7b1a3d25f68",
         .min_args = 1,

@@ -126,7 +126,7 @@ const WeftVerb weft_token_verbs[] = {
     {
         .name = "token revoke",
         .arguments = "ID…",
-        .summary = "make tokens worthless",
+        .summary = "revoke tokens",
         .examples = "weft token revoke 4k2m9x7b1c3d\n"
                     "weft token revoke 4k2m9x7b1c3d 7b1c3d4k2m9x",
         .min_args = 1,

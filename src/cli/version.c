@@ -51,7 +51,7 @@ const WeftVerb weft_version_verbs[] = {
     {
         .name = "whoami",
         .arguments = "",
-        .summary = "tell who you are to weftd, and your role",
+        .summary = "show who you are to weftd, and your role",
         .examples = "weft whoami\n"
                     "weft whoami --url https://weft.example.org:7600 --token-file ~/.weft-token",
         .run = run_whoami,
