@@ -675,6 +675,9 @@ adopt_node(Adoption *adoption, const WeftNodeMark *mark, GError **error)
         }
     }
     node->phase = WEFT_NODE_UP;
+    /* It may have been ready for days: whatever keeps it from the others now, it is not started again for that. */
+    g_free(node->boot);
+    node->boot = g_strdup(WEFT_BOOT_UNTOLD);
     if (revision)
         weft_txn_put_moved_node(adoption->txn, node, adoption->host, NULL, revision);
     else

@@ -133,6 +133,8 @@ greet(const uint8_t *nonce)
     struct text facts = { 0 };
     char hostname[NAME_SIZE] = "", version[16];
     forget_conversation();
+    /* Whose store was restored from a backup knows of fewer rosters than this node: only within a conversation is one stale. */
+    file_remove(GENERATION);
     gethostname(hostname, sizeof hostname - 1);
     text_add_bytes(&queue, WEFT_SYNC, WEFT_SYNC_LENGTH);
     text_add_bytes(&queue, nonce, WEFT_NONCE_LENGTH);

@@ -68,6 +68,14 @@ def test_older_roster_changes_nothing(alone):
     assert "cfd-2" in (alone.root / "etc/weft/hostfile").read_text()
 
 
+def test_a_weftd_with_an_older_store_is_the_one_that_knows(alone):
+    """A site that was brought back from a backup counts from there; another conversation ended the one before it."""
+    assert meet(alone, roster(0, range(3), generation=5)).end().status == 0
+    assert meet(alone.sync(), roster(0, range(2), generation=4)).end().status == 0
+    assert "cfd-2" not in (alone.root / "etc/weft/hostfile").read_text()
+    assert meet(alone, roster(0, range(3), generation=3)).end().status == 1
+
+
 # --- homes ---
 
 

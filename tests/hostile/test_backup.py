@@ -343,6 +343,21 @@ def test_what_is_newer_is_adopted(saved, words):
     assert weft.world.domains() == before
 
 
+def test_what_was_adopted_is_not_started_again(saved, words):
+    """Whatever keeps it from being ready: it may have been ready for days."""
+    weft, path = saved
+    hosts = brought_back(weft, path, words)
+    before = weft.world.domains()
+    weft.world.answer("this node knows a newer roster than generation 1\n")
+    weft.cli("site", "adopt", *hosts)
+    tried = lambda: re.search(r"try (\d+)", weft.client.cluster("later")["reason"] or "")  # noqa: E731
+    until(lambda: tried() and int(tried()[1]) >= 15, lambda: f"it is asked again and again: {weft.client.cluster('later')}")
+    assert weft.world.domains() == before
+    weft.world.answer(None)
+    weft.client.wait_phase("later", "ready")
+    assert weft.world.domains() == before
+
+
 def test_what_is_newer_is_removed_when_confirmed(saved, words):
     weft, path = saved
     hosts = brought_back(weft, path, words)
