@@ -24,8 +24,12 @@ static const GOptionEntry options[] = {
 };
 
 static void
-print_backup(const WeftBackup *backup, const char *path)
+show(const WeftCli *cli, const WeftBackup *backup, const char *path)
 {
+    if (cli->json) {
+        weft_cli_print_json(json_incref(backup->manifest));
+        return;
+    }
     g_autofree char *made = weft_clock_format(json_integer_value(json_object_get(backup->manifest, "created")));
     const char *site = json_string_value(json_object_get(backup->manifest, "site"));
     const char *version = json_string_value(json_object_get(backup->manifest, "weft"));
@@ -34,24 +38,29 @@ print_backup(const WeftBackup *backup, const char *path)
            path, site ? site : "?", made, version ? version : "?", json_array_size(json_object_get(backup->manifest, "blobs")));
 }
 
-static gboolean
-check(WeftCli *cli, const char *path, const char *passphrase, GError **error)
+/* NULL: it is no backup, or of another passphrase. */
+static WeftBackup *
+open_backup(const char *path, const char *passphrase, GError **error)
 {
     guint8 secret[SECRET_LENGTH];
     g_autoptr(WeftBackup) backup = weft_backup_read(path, -1, error);
     if (!backup)
-        return FALSE;
+        return NULL;
     gboolean ok = weft_backup_open_secret(backup, passphrase, secret, sizeof secret, error);
     explicit_bzero(secret, sizeof secret);
-    if (!ok) {
-        g_prefix_error(error, "backup %s: ", path);
-        return FALSE;
-    }
-    if (cli->json)
-        weft_cli_print_json(json_incref(backup->manifest));
-    else
-        print_backup(backup, path);
-    return TRUE;
+    if (ok)
+        return g_steal_pointer(&backup);
+    g_prefix_error(error, "backup %s: ", path);
+    return NULL;
+}
+
+static gboolean
+check(WeftCli *cli, const char *path, const char *passphrase, GError **error)
+{
+    g_autoptr(WeftBackup) backup = open_backup(path, passphrase, error);
+    if (backup)
+        show(cli, backup, path);
+    return backup != NULL;
 }
 
 static gboolean
@@ -78,10 +87,13 @@ make(WeftCli *cli, const char *path, const char *passphrase, GError **error)
         return weft_cli_refuse_file(part, g_strerror(errno), error);
     gboolean ok = fetch(cli, part, passphrase, file, error);
     fclose(file);
-    ok = ok && check(cli, part, passphrase, error);
+    g_autoptr(WeftBackup) backup = ok ? open_backup(part, passphrase, error) : NULL;
+    ok = backup != NULL;
     if (ok && (link(part, path) < 0 || !weft_file_sync_folder(path, NULL)))
         ok = weft_cli_refuse_file(path, g_strerror(errno), error);
     g_unlink(part);
+    if (ok)
+        show(cli, backup, path);
     return ok;
 }
 

@@ -62,7 +62,7 @@ def saved(site, tmp_path, words):
     weft.client.wait_phase("cfd", "ready")
     weft.token("acme-member")
     path = tmp_path / "site.tar"
-    assert "site" in back_up(weft, path, words)
+    assert back_up(weft, path, words).startswith(f"{path}: site {weft.site()} as of ")
     until(lambda: "backup-made" in {event["type"] for event in weft.client.events()}, "that is told")
     weft.client.create("later", 1)
     weft.client.wait_phase("later", "ready")
