@@ -194,6 +194,8 @@ char *weft_hosts_held(const WeftHosts *hosts, const char *name, const char **ret
 /* Is it another weftd's? Nothing is submitted for a node there, nor is its guest asked to do anything: that would be refused,
  * or disturb what the other one does with it. Its clusters are woken when it is ours. */
 gboolean weft_hosts_is_passive(const WeftHosts *hosts, const char *name);
+/* Did a job that claims its host fail there because that is another weftd's? */
+gboolean weft_hosts_has_disowned(const WeftHosts *hosts, const WeftJob *job);
 /* Are its nodes to be moved elsewhere while they run? ret_disrupt: also where connections break; NULL: of no interest. */
 gboolean weft_hosts_is_moving(const WeftHosts *hosts, const char *name, gboolean *ret_disrupt);
 /* Is a look late, or did it fail, and is it not lost yet? */

@@ -431,3 +431,9 @@ weft_hosts_is_passive(const WeftHosts *hosts, const char *name)
     const WeftWatch *host = weft_hosts_find(hosts, name);
     return host && host->passive;
 }
+
+gboolean
+weft_hosts_has_disowned(const WeftHosts *hosts, const WeftJob *job)
+{
+    return job->verdict != WEFT_OWNER_GRANTED || weft_hosts_is_passive(hosts, job->host);
+}

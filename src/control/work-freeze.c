@@ -240,8 +240,7 @@ share_ended(WeftWork *work, const char *node_id)
 static gboolean
 was_disowned(const WeftWork *work, const WeftJob *job)
 {
-    return deeds[work->freeze->stage].again &&
-           (job->verdict != WEFT_OWNER_GRANTED || weft_hosts_is_passive(work->control->hosts, job->host));
+    return deeds[work->freeze->stage].again && weft_hosts_has_disowned(work->control->hosts, job);
 }
 
 static void

@@ -136,8 +136,7 @@ static gboolean
 was_disowned(const WeftJob *job)
 {
     const WeftWork *work = job->owner;
-    return job->step == WEFT_STEP_UNPLUG && job->ended == 0 &&
-           (job->verdict != WEFT_OWNER_GRANTED || weft_hosts_is_passive(work->control->hosts, job->host));
+    return job->step == WEFT_STEP_UNPLUG && job->ended == 0 && weft_hosts_has_disowned(work->control->hosts, job);
 }
 
 static void
