@@ -1,6 +1,7 @@
 #include "listen.h"
 
 #include "errors.h"
+#include "orphans.h"
 
 #include <errno.h>
 #include <gio/gio.h>
@@ -24,9 +25,20 @@ fail(int fd, const char *what, const char *where, GError **error)
     return -1;
 }
 
+static gboolean
+is_listened_on(const struct sockaddr_un *address)
+{
+    int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    gboolean refused =
+        probe >= 0 && connect(probe, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED;
+    if (probe >= 0)
+        close(probe);
+    return !refused;
+}
+
 /* Only a socket that refuses connections is stale: whatever else is there stays. */
 static gboolean
-remove_stale(int fd, const struct sockaddr_un *address, GError **error)
+remove_stale(const struct sockaddr_un *address, GError **error)
 {
     struct stat info;
     if (lstat(address->sun_path, &info) != 0)
@@ -35,11 +47,12 @@ remove_stale(int fd, const struct sockaddr_un *address, GError **error)
         g_set_error(error, WEFT_ERROR, WEFT_ERROR_FAILED, "%s: exists and is not a socket; move it away", address->sun_path);
         return FALSE;
     }
-    if (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 || errno != ECONNREFUSED) {
-        g_set_error(error, WEFT_ERROR, WEFT_ERROR_CONFLICT, "%s: another weftd listens there; stop it first",
-                    address->sun_path);
-        return FALSE;
-    }
+    for (gint64 began = g_get_monotonic_time(); is_listened_on(address);)
+        if (!weft_orphans_wait(began)) {
+            g_set_error(error, WEFT_ERROR, WEFT_ERROR_CONFLICT, "%s: another weftd listens there; stop it first",
+                        address->sun_path);
+            return FALSE;
+        }
     unlink(address->sun_path);
     return TRUE;
 }
@@ -111,7 +124,7 @@ weft_listen_unix(const char *path, guint mode, const char *group, GError **error
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return fail(fd, "open a socket", path, error);
-    if (!remove_stale(fd, &address, error)) {
+    if (!remove_stale(&address, error)) {
         close(fd);
         return -1;
     }
@@ -153,9 +166,13 @@ bind_tcp(int fd, GSocketAddress *address)
     struct sockaddr_storage native;
     int yes = 1;
     gssize size = g_socket_address_get_native_size(address);
-    return g_socket_address_to_native(address, &native, sizeof native, NULL) &&
-           setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
-           bind(fd, (const struct sockaddr *)&native, (socklen_t)size) == 0 && listen(fd, BACKLOG) == 0;
+    if (!g_socket_address_to_native(address, &native, sizeof native, NULL) ||
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0)
+        return FALSE;
+    for (gint64 began = g_get_monotonic_time(); bind(fd, (const struct sockaddr *)&native, (socklen_t)size) != 0;)
+        if (errno != EADDRINUSE || !weft_orphans_wait(began))
+            return FALSE;
+    return listen(fd, BACKLOG) == 0;
 }
 
 int

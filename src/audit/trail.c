@@ -4,6 +4,7 @@
 #include "errors.h"
 #include "file.h"
 #include "head-file.h"
+#include "orphans.h"
 #include "waiting.h"
 
 #include <errno.h>
@@ -78,9 +79,10 @@ check_file(const WeftTrail *trail, struct stat *info, GError **error)
             error, WEFT_ERROR_INVALID,
             "the audit trail %s must be a file that nobody but weft may write, and has mode %06o; chmod 0600 it", trail->path,
             info->st_mode);
-    if (flock(trail->fd, LOCK_EX | LOCK_NB) < 0)
-        return weft_error_refuse(error, WEFT_ERROR_CONFLICT, "another weftd writes the audit trail %s; stop it first",
-                                 trail->path);
+    for (gint64 began = g_get_monotonic_time(); flock(trail->fd, LOCK_EX | LOCK_NB) < 0;)
+        if (!weft_orphans_wait(began))
+            return weft_error_refuse(error, WEFT_ERROR_CONFLICT, "another weftd writes the audit trail %s; stop it first",
+                                     trail->path);
     return TRUE;
 }
 

@@ -11,6 +11,7 @@ import signal
 import socket
 import sqlite3
 import ssl
+import struct
 import subprocess
 import tempfile
 import threading
@@ -293,8 +294,12 @@ class Weft:
         (self.root / "weft.yaml").write_text(json.dumps(config, indent=1), encoding="utf-8")
 
     def serves(self):
+        """Who was killed may have left a child that has not become another program yet, and has its socket until then."""
         with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
-            return probe.connect_ex(str(self.socket)) == 0
+            if probe.connect_ex(str(self.socket)) != 0:
+                return False
+            pid, _, _ = struct.unpack("iii", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("iii")))
+            return pid == self.process.pid
 
     def died(self):
         """Whether the failpoint has killed it; any other end is an error."""

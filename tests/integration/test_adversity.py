@@ -1,8 +1,11 @@
 """What goes wrong at the worst moment: the store refuses a write, a host goes and comes at once, the manager hangs."""
 
 import contextlib
+import fcntl
 import json
+import socket
 import sqlite3
+import threading
 import time
 
 from harness.invariants import ledger
@@ -367,3 +370,36 @@ def test_altered_partition_is_looked_at_twice(site, settle):
     weft.stop()
     next(weft.world.fabric.glob(f"**/partitions/{partition}")).unlink()
     assert looks_before(restarted(weft, settle), "survey-after", "apply-before") >= 2
+
+
+@contextlib.contextmanager
+def children_of_a_killed(weft):
+    """They have its lock of the trail, its socket and its port, until they have become other programs."""
+    port = weft.tcp_port()
+    weft.kill()
+    with contextlib.ExitStack() as had:
+        fcntl.flock(had.enter_context((weft.root / "audit.log").open("ab")), fcntl.LOCK_EX)
+        for family, address in ((socket.AF_UNIX, str(weft.socket)), (socket.AF_INET, ("127.0.0.1", port))):
+            listener = had.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_UNIX:
+                weft.socket.unlink()
+            listener.bind(address)
+            listener.listen()
+        weft.config["api"]["tcp"] = f"127.0.0.1:{port}"
+        yield had
+
+
+def test_started_again_before_its_children_have_let_go(site, certificate):
+    weft = site(changes={"api": {"tcp": "127.0.0.1:0", "tls_certificate": certificate["certificate"], "tls_key": certificate["key"]}})
+    with children_of_a_killed(weft) as had:
+        threading.Timer(0.3, had.pop_all().close).start()
+        weft.start()
+    weft.client.get("/v1/version")
+
+
+def test_what_stays_taken_is_another_weftds(site, certificate):
+    weft = site(changes={"api": {"tcp": "127.0.0.1:0", "tls_certificate": certificate["certificate"], "tls_key": certificate["key"]}})
+    with children_of_a_killed(weft):
+        assert f"another weftd writes the audit trail {weft.root}/audit.log; stop it first" in weft.run_refused()
+    weft.start()
