@@ -45,9 +45,9 @@ def test_a_number_that_is_held_is_given_to_nobody(site):
     weft = site(hosts=2, changes={"fabrics": [{"name": "ib0", "guid_prefix": "0x02c9010000000000", "pkey_first": "0x0001", "pkey_last": "0x0002"}]})
     weft.world.add_foreign_partition(1, "weft-0zzzzzzzzzzz")
     weft.world.add_foreign_partition(0x0100, "weft-0yyyyyyyyyyy")
+    until(lambda: "carries weft's mark outside of weft's numbers" in weft.cli("doctor", check=False).stdout, "both were seen")
     weft.client.create("cfd", 1)
     assert number_of(weft, "cfd") == 2
-    assert "carries weft's mark outside of weft's numbers" in weft.cli("doctor", check=False).stdout
     assert weft.world.partitions()[1].name == "weft-0zzzzzzzzzzz" and 0x0100 in weft.world.partitions()
 
 
