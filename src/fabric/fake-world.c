@@ -4,6 +4,7 @@
 #include "file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glib/gstdio.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -28,13 +29,16 @@ fail_text(GError **error, const char *path, const char *line)
 
 /* --- single files --- */
 
-/* Whole or not at all. The temporary file lies apart, so that the folder of partitions holds nothing else. */
+/* Whole or not at all. The temporary file lies apart, so that the folder of partitions holds nothing else; a killed process may
+ * have left it, with more in it than comes now. */
 static gboolean
 replace(WeftFakeWorld *world, const char *path, const char *text, GError **error)
 {
-    if (!g_file_set_contents_full(world->fresh, text, -1, G_FILE_SET_CONTENTS_NONE, 0644, error))
-        return FALSE;
-    return g_rename(world->fresh, path) == 0 || fail_errno(error, "writing", path);
+    int fd = open(world->fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    gboolean written = fd >= 0 && weft_file_write(fd, text, strlen(text));
+    if (fd >= 0)
+        close(fd);
+    return (written && g_rename(world->fresh, path) == 0) || fail_errno(error, "writing", path);
 }
 
 static gboolean

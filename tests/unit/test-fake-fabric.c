@@ -146,6 +146,21 @@ test_changes_of_others(void)
     site_close(&site);
 }
 
+/* It had written more than this change takes, and not yet given the file its name. */
+static void
+test_what_a_killed_one_wrote_is_no_part_of_it(void)
+{
+    Site site;
+    site_open(&site);
+    g_autoptr(GString) longer = g_string_new(NULL);
+    while (longer->len < 4096)
+        g_string_append(longer, OURS "\n");
+    scratch_write(site.folder, "fresh", longer->str);
+    apply(&site, &site.world, 1, &(WeftMember){ PORT, 0, WEFT_MEMBER_FULL, -1 });
+    expect(&site, "7fff 8001");
+    site_close(&site);
+}
+
 static void
 test_folder_made_anew(void)
 {
@@ -211,6 +226,7 @@ main(int argc, char **argv)
     g_test_add_func("/fake-fabric/ports/own-changes", test_own_changes);
     g_test_add_func("/fake-fabric/ports/functions", test_functions);
     g_test_add_func("/fake-fabric/ports/changes-of-others", test_changes_of_others);
+    g_test_add_func("/fake-fabric/ports/killed", test_what_a_killed_one_wrote_is_no_part_of_it);
     g_test_add_func("/fake-fabric/ports/folder-made-anew", test_folder_made_anew);
     g_test_add_func("/fake-fabric/ports/nonsense", test_nonsense);
     g_test_add_func("/fake-fabric/ports/many-changes", test_many_changes);

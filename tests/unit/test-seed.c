@@ -56,7 +56,7 @@ put(Scratch *scratch, const char *name, gconstpointer data, gssize length)
 {
     g_autoptr(GError) error = NULL;
     char *path = g_build_filename(scratch->folder, name, NULL);
-    g_file_set_contents_full(path, data, length, G_FILE_SET_CONTENTS_NONE, 0600, &error);
+    g_file_set_contents_full(path, data, length, G_FILE_SET_CONTENTS_CONSISTENT, 0600, &error);
     g_assert_no_error(error);
     return path;
 }
