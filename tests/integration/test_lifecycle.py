@@ -405,7 +405,7 @@ def test_deadline_of_a_hanging_look(site):
 def test_backoff_tells_its_reason(weft, settle):
     weft.world.fault("fail start 0 the machine room is on fire")
     weft.client.create("cfd", 1)
-    seen = until(lambda: (seen := weft.client.cluster("cfd"))["detail"] and seen, "the reason is shown")
+    seen = until(lambda: (seen := weft.client.cluster("cfd"))["detail"] and "; try " in seen["reason"] and seen, "the reason is shown")
     assert "the machine room is on fire" in seen["detail"]
     assert re.fullmatch(r"cfd\[0\]: its host cannot be reached; try \d+ in .*", seen["reason"])
     weft.world.fault()
