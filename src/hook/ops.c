@@ -3,6 +3,7 @@
 #include "adapter.h"
 #include "bridge.h"
 #include "channels.h"
+#include "claim.h"
 #include "errors.h"
 #include "failpoint.h"
 #include "hook.h"
@@ -375,7 +376,7 @@ gboolean
 weft_hook_prepare(const WeftHook *hook, const char *domain, const char *xml, GError **error)
 {
     g_autoptr(WeftHookNode) node = weft_hook_node_read(domain, xml, error);
-    if (!node || !weft_state_lock(hook, error))
+    if (!node || !weft_state_lock(hook, error) || !weft_claim_check(hook, node->run, error))
         return FALSE;
     sweep(hook, NULL);
     /* Else another may have started it again meanwhile. */
@@ -521,9 +522,10 @@ weft_hook_lacking(const WeftHook *hook)
 gboolean
 weft_hook_connect(const WeftHook *hook, const char *name, const char *xml, GError **error)
 {
-    g_autoptr(WeftHostNetwork) network = weft_hook_network_read(name, xml, error);
+    g_autofree char *run = NULL;
+    g_autoptr(WeftHostNetwork) network = weft_hook_network_read(name, xml, &run, error);
     g_autoptr(GArray) peers = network ? weft_peers_resolve(network->peers, error) : NULL;
-    if (!peers || !weft_state_lock(hook, error))
+    if (!peers || !weft_state_lock(hook, error) || !weft_claim_check(hook, run, error))
         return FALSE;
     g_autofree char *text = weft_peers_format(peers);
     if (!weft_state_put(hook, WEFT_RECORD_NETWORK, name, text, FALSE, error))
@@ -541,7 +543,7 @@ weft_hook_connect(const WeftHook *hook, const char *name, const char *xml, GErro
 gboolean
 weft_hook_disconnect(const WeftHook *hook, const char *name, const char *xml, GError **error)
 {
-    g_autoptr(WeftHostNetwork) network = weft_hook_network_read(name, xml, error);
+    g_autoptr(WeftHostNetwork) network = weft_hook_network_read(name, xml, NULL, error);
     if (!network || !weft_state_lock(hook, error))
         return FALSE;
     weft_state_drop(hook, WEFT_RECORD_NETWORK, name);
