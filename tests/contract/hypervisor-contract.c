@@ -534,7 +534,7 @@ networks(Site *site)
 
 /* --- whose it is --- */
 
-static void
+void
 expect_claim(Site *site, const char *instance, const char *run, const char *former, gboolean take, WeftOwnerVerdict verdict)
 {
     g_autoptr(GError) error = NULL;
@@ -563,14 +563,14 @@ claims(Site *site)
     expect_claim(site, here, second, first, FALSE, WEFT_OWNER_FOREIGN);
 }
 
-static void
-start_by(Site *site, const char *run, int code)
+void
+start_by(Site *site, const char *run, guint memory, const WeftDomainOrigin *origin, int code)
 {
     GError *error = NULL;
-    g_autofree char *xml = site->fixture->definition(NODE, 256);
+    g_autofree char *xml = site->fixture->definition(NODE, memory);
     g_autoptr(GBytes) seed = g_bytes_new_static(SEED, strlen(SEED));
-    gboolean ok =
-        site->hv->ops->start(site->hv, site->host, &(WeftStart){ .xml = xml, .seed = seed, .run = run }, NULL, &error);
+    const WeftStart start = { .xml = xml, .seed = seed, .origin = origin, .run = run };
+    gboolean ok = site->hv->ops->start(site->hv, site->host, &start, NULL, &error);
     expect(ok, error, code);
 }
 
@@ -580,18 +580,18 @@ starts_by_run(Site *site)
 {
     const char *here = "0bbbbbbbbbbb", *first = "0rrrrrrrrrrr", *second = "0sssssssssss";
     expect_claim(site, here, first, NULL, TRUE, WEFT_OWNER_GRANTED);
-    start_by(site, second, WEFT_ERROR_DENIED);
+    start_by(site, second, 256, NULL, WEFT_ERROR_DENIED);
     expect_listing(site, "");
-    start_by(site, first, OK);
+    start_by(site, first, 256, NULL, OK);
     expect_listing(site, "weft-" NODE ":" NODE);
     expect_claim(site, here, second, first, FALSE, WEFT_OWNER_GRANTED);
-    start_by(site, first, WEFT_ERROR_DENIED);
-    start_by(site, second, WEFT_ERROR_DENIED);
+    start_by(site, first, 256, NULL, WEFT_ERROR_DENIED);
+    start_by(site, second, 256, NULL, WEFT_ERROR_DENIED);
     expect_listing(site, "weft-" NODE ":" NODE);
-    start_by(site, NULL, OK); /* the same definition, whoever started it */
+    start_by(site, NULL, 256, NULL, OK); /* the same definition, whoever started it */
     stop(site, NODE, OK);
-    start_by(site, first, WEFT_ERROR_DENIED);
-    start_by(site, second, OK);
+    start_by(site, first, 256, NULL, WEFT_ERROR_DENIED);
+    start_by(site, second, 256, NULL, OK);
 }
 
 static void
