@@ -136,10 +136,11 @@ typedef gboolean (*WeftCallRun)(WeftCall *call, GError **error);
 
 struct WeftCall {
     WeftVirHost *host;
-    virConnect *conn; /* its alone, while it runs; NULL before that: still to be dialled */
-    gboolean bare;    /* it needs no connection, only a host that can be reached */
-    WeftCallRun run;  /* on a helper thread */
-    gpointer args;    /* what it needs and what comes out; the caller's again only after success */
+    virConnect *conn;     /* its alone, while it runs; NULL before that: still to be dialled */
+    virStoragePool *pool; /* weft's, once it was asked for; freed before conn, which it keeps open */
+    gboolean bare;        /* it needs no connection, only a host that can be reached */
+    WeftCallRun run;      /* on a helper thread */
+    gpointer args;        /* what it needs and what comes out; the caller's again only after success */
     GDestroyNotify args_free;
     void (*progress)(guint64 done, guint64 total, gpointer data); /* run on the caller's thread; NULL: none */
     gpointer progress_data;

@@ -55,8 +55,8 @@ check_pool(virStoragePool *pool, GError **error)
                              folder ? folder : "no folder");
 }
 
-virStoragePool *
-weft_vir_pool(WeftCall *call, GError **error)
+static virStoragePool *
+find_pool(WeftCall *call, GError **error)
 {
     g_autoptr(virStoragePool) pool = virStoragePoolLookupByName(call->conn, WEFT_POOL);
     if (!pool && !weft_vir_failed_with(VIR_ERR_NO_STORAGE_POOL)) {
@@ -76,6 +76,17 @@ weft_vir_pool(WeftCall *call, GError **error)
     call->host->pool = call->host->conn != NULL;
     g_mutex_unlock(&call->host->mutex);
     return g_steal_pointer(&pool);
+}
+
+/* Asked for once in a call, whose steps each begin with it. */
+virStoragePool *
+weft_vir_pool(WeftCall *call, GError **error)
+{
+    if (!call->pool)
+        call->pool = find_pool(call, error);
+    if (call->pool)
+        virStoragePoolRef(call->pool);
+    return call->pool;
 }
 
 static int
