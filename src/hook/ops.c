@@ -56,7 +56,7 @@ static gboolean
 collect_bridge(const WeftHook *hook, guint vxlan, GError **error)
 {
     gboolean has_ports;
-    if (is_wanted_by_node(hook, vxlan) || is_wanted_by_network(hook, vxlan))
+    if (is_wanted_by_network(hook, vxlan) || is_wanted_by_node(hook, vxlan)) /* the node's records have to be parsed */
         return TRUE;
     if (!weft_bridge_has_ports(hook, vxlan, &has_ports, error))
         return FALSE;
@@ -270,9 +270,12 @@ check_against(const WeftHookNode *node, const WeftRecord *record, const WeftHook
 typedef gboolean (*Against)(const WeftHook *hook, const WeftHookNode *node, const WeftRecord *record, const WeftHookNode *other,
                             GError **error);
 
+/* Records are parsed only for a node that has something for itself. */
 static gboolean
 check_others(const WeftHook *hook, const WeftHookNode *node, Against check, GError **error)
 {
+    if (node->devices->len + node->gpus->len == 0)
+        return TRUE;
     g_autoptr(GPtrArray) records = weft_state_list(hook, WEFT_RECORD_DOMAIN);
     for (guint i = 0; i < records->len; i++) {
         const WeftRecord *record = g_ptr_array_index(records, i);
