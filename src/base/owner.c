@@ -38,6 +38,12 @@ weft_owner_free(WeftOwner *owner)
     g_free(owner);
 }
 
+static gboolean
+is_of(const WeftOwner *record, const char *run)
+{
+    return record && g_str_equal(record->run, run);
+}
+
 WeftOwnerVerdict
 weft_owner_judge(const WeftOwner *record, const WeftOwner *claim)
 {
@@ -45,8 +51,7 @@ weft_owner_judge(const WeftOwner *record, const WeftOwner *claim)
         return WEFT_OWNER_GRANTED;
     if (!g_str_equal(record->site, claim->site))
         return WEFT_OWNER_FOREIGN;
-    if (g_str_equal(record->run, claim->run) ||
-        (claim->former && g_strv_contains((const char *const *)claim->former, record->run)))
+    if (is_of(record, claim->run) || (claim->former && g_strv_contains((const char *const *)claim->former, record->run)))
         return WEFT_OWNER_GRANTED;
     return g_str_equal(record->instance, claim->instance) ? WEFT_OWNER_STALE : WEFT_OWNER_FOREIGN;
 }
@@ -142,4 +147,19 @@ weft_owner_claim(const char *path, const WeftOwner *claim, gboolean take, WeftOw
     close(fd);
     *ret_record = ok ? g_steal_pointer(&record) : NULL;
     return ok;
+}
+
+gboolean
+weft_owner_check(const char *path, const char *run, GError **error)
+{
+    g_autoptr(WeftOwner) record = NULL;
+    int fd = lock_beside(path, error);
+    if (fd < 0)
+        return FALSE;
+    gboolean ok = read_record(path, FALSE, &record, error);
+    close(fd);
+    if (!ok || is_of(record, run))
+        return ok;
+    g_autofree char *text = record ? weft_owner_format(record) : g_strdup("-");
+    return weft_error_refuse(error, WEFT_ERROR_DENIED, "owner other %s: run %s of weftd does not have this host", text, run);
 }

@@ -41,3 +41,7 @@ WeftOwner *weft_owner_parse(const char *text);
  * it is taken. */
 gboolean weft_owner_claim(const char *path, const WeftOwner *claim, gboolean take, WeftOwnerVerdict *ret_verdict,
                           WeftOwner **ret_record, GError **error);
+
+/* Is the record of this run, as the last claim that was granted left it? Changes nothing, under the same lock. DENIED: it is of
+ * another one, or nobody's yet; a claim tells whether it may become this one's. */
+gboolean weft_owner_check(const char *path, const char *run, GError **error);

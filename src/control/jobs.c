@@ -160,12 +160,13 @@ keep_fetched(WeftJob *job, const WeftImageFile *file)
     job->keep(job, &job->error);
 }
 
+/* run: what its host is to compare by itself; NULL: it was claimed, or need not be. */
 static void
-call_driver(WeftHypervisor *hv, WeftJob *job)
+call_driver(WeftHypervisor *hv, WeftJob *job, const char *run)
 {
     const WeftHostAddress host = { job->host, job->uri };
     const WeftDomainOrigin origin = { job->saved, job->disk, job->primed, job->paused };
-    const WeftStart start = { job->text, job->seed, job->file, job->disk_size, job->saved || job->own ? &origin : NULL };
+    const WeftStart start = { job->text, job->seed, job->file, job->disk_size, job->saved || job->own ? &origin : NULL, run };
     const WeftBring bring = { job->file, job->path, job->site, brought, job };
     const WeftFetch fetch = { job->text, job->path, job->most, job->reserve, brought, job };
     WeftImageFile fetched = { 0 };
@@ -194,7 +195,7 @@ call_driver(WeftHypervisor *hv, WeftJob *job)
         job->fd = hv->ops->open(hv, &host, job->text, job->channel, job->cancellable, &job->error);
         break;
     case WEFT_STEP_CONNECT:
-        hv->ops->connect(hv, &host, job->network, job->cancellable, &job->error);
+        hv->ops->connect(hv, &host, job->network, run, job->cancellable, &job->error);
         break;
     case WEFT_STEP_DISCONNECT:
         hv->ops->disconnect(hv, &host, job->network->vxlan, job->cancellable, &job->error);
@@ -284,6 +285,20 @@ claim_hosts(WeftHypervisor *hv, WeftJob *job)
     return FALSE;
 }
 
+/* What is made anew names the run of weftd that has it made, and its host compares that in the same moment: only where it does
+ * not agree the host is claimed as for all else, with the runs before. */
+static void
+act(WeftHypervisor *hv, WeftJob *job)
+{
+    if (job->claim && (job->step == WEFT_STEP_START || job->step == WEFT_STEP_CONNECT)) {
+        call_driver(hv, job, job->claim->run);
+        if (!weft_error_forgive(&job->error, WEFT_ERROR_DENIED))
+            return;
+    }
+    if (claim_hosts(hv, job))
+        call_driver(hv, job, NULL);
+}
+
 /* Hosts say what they like, and not always in UTF-8, as records and answers are written. */
 static void
 tidy_text(char **text)
@@ -319,8 +334,8 @@ run(gpointer data, gpointer user_data)
         g_set_error(&job->error, WEFT_ERROR, WEFT_ERROR_TIMEOUT, "cancelled");
     } else if (may_go(job)) {
         __atomic_store_n(&job->alive, g_get_monotonic_time(), __ATOMIC_RELAXED);
-        if ((!job->prepare || job->prepare(job, &job->error)) && claim_hosts(jobs->hv, job))
-            call_driver(jobs->hv, job);
+        if (!job->prepare || job->prepare(job, &job->error))
+            act(jobs->hv, job);
     }
     tidy(job);
     if (job->ponder && job->contents)

@@ -70,7 +70,7 @@ struct WeftJob {
     guint64 most, reserve;    /* bytes that are fetched, and that stay free here */
     char *site;               /* whose a file is that is brought */
     WeftHostNetwork *network; /* to connect; of one to disconnect the number counts */
-    const WeftOwner *claim;   /* as whom its host is claimed before it is called; NULL: it is not; borrowed */
+    const WeftOwner *claim;   /* as whom its host is claimed before anything is changed; NULL: it is not; borrowed */
     gboolean take;            /* … from whoever has it */
     WeftChannel channel;
     char *tenant;      /* whose turn it takes; NULL: weft itself */
@@ -128,7 +128,7 @@ void weft_jobs_join(WeftJobs *jobs, WeftJob *job, const char *tenant);
  * error, and its host is not called; one that is to wait is asked for again at weft_jobs_ask_again(). */
 typedef enum { WEFT_JOB_ALLOWED, WEFT_JOB_WAITS, WEFT_JOB_REFUSED } WeftJobVerdict;
 typedef WeftJobVerdict (*WeftJobGuard)(WeftJob *job, gpointer data, GError **error);
-/* A claim was not granted: its host was not called. */
+/* A claim was not granted: nothing was done on its host. */
 typedef void (*WeftJobDisowned)(const WeftJob *job, gpointer data);
 void weft_jobs_guard(WeftJobs *jobs, WeftJobGuard guard, WeftJobDisowned disowned, gpointer data);
 void weft_jobs_ask_again(WeftJobs *jobs);

@@ -25,6 +25,12 @@ read_claim(const char *xml, gboolean *ret_take, GError **error)
     return claim;
 }
 
+static char *
+record_path(const WeftHook *hook)
+{
+    return g_strconcat(hook->root, WEFT_OWNER_PATH, NULL);
+}
+
 gboolean
 weft_claim_tell(const WeftHook *hook, const char *name, const char *xml, GError **error)
 {
@@ -32,9 +38,16 @@ weft_claim_tell(const WeftHook *hook, const char *name, const char *xml, GError 
     WeftOwnerVerdict verdict;
     g_autoptr(WeftOwner) claim = read_claim(xml, &take, error);
     g_autoptr(WeftOwner) record = NULL;
-    g_autofree char *path = g_strconcat(hook->root, WEFT_OWNER_PATH, NULL);
+    g_autofree char *path = record_path(hook);
     if (!claim || !weft_owner_claim(path, claim, take, &verdict, &record, error))
         return FALSE;
     g_autofree char *text = record ? weft_owner_format(record) : g_strdup("-");
     return weft_error_refuse(error, WEFT_ERROR_FAILED, "owner %s %s", weft_owner_verdict_words[verdict], text);
+}
+
+gboolean
+weft_claim_check(const WeftHook *hook, const char *run, GError **error)
+{
+    g_autofree char *path = record_path(hook);
+    return !run || weft_owner_check(path, run, error);
 }

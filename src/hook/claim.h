@@ -7,3 +7,6 @@
 
 /* A question (see hook.h): the answer is the error. */
 gboolean weft_claim_tell(const WeftHook *hook, const char *name, const char *xml, GError **error);
+
+/* A definition names the run of weftd that made it: the host must be that one's. NULL: it names none, and nothing is asked. */
+gboolean weft_claim_check(const WeftHook *hook, const char *run, GError **error);

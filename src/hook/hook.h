@@ -14,6 +14,7 @@
  *       <name>weft-10001</name>
  *       <metadata>
  *         <weft:network xmlns:weft="NAMESPACE" cluster="4k2m8w9x1a2b" vxlan="10001" site="7t…">
+ *           <weft:owner run="3r…"/>
  *           <weft:peer address="n2.example.org"/>
  *         </weft:network>
  *       </metadata>
@@ -60,6 +61,11 @@
  *
  * The record is in WEFT_OWNER_PATH, which outlives a reboot, and is compared and set under a lock. The answer is "weft-hook:
  * owner granted|stale|foreign RECORD" with the record as it was before, "-" where there was none.
+ *
+ * The definition of a network, or of a node (see domain-xml.h), may name a run: then the hook compares it with the record's
+ * right before it prepares anything, under the same lock, and refuses with "weft-hook: owner other RECORD: …" where it is
+ * another one. Without it the host was claimed before. Whoever hands libvirt a definition that was made before, of a node that
+ * goes on or moves, writes the present run into it or leaves it out.
  *
  * Memory that domains are forked from is a file on the host: huge pages where the domain wants them, else /dev/shm. A domain's
  * metadata says with which file it is to be started, and whether it makes or shares it:

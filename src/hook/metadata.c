@@ -3,6 +3,7 @@
 #include "domain-xml.h"
 #include "errors.h"
 #include "hook.h"
+#include "id.h"
 #include "names.h"
 #include "text.h"
 #include "xml.h"
@@ -42,6 +43,7 @@ weft_hook_node_free(WeftHookNode *node)
         return;
     g_free(node->domain);
     g_free(node->id);
+    g_free(node->run);
     memory_free(node->memory);
     g_ptr_array_unref(node->devices);
     g_ptr_array_unref(node->gpus);
@@ -142,6 +144,17 @@ parse(const char *xml, GError **error)
         g_clear_pointer(&doc, xmlFreeDoc);
     }
     return doc;
+}
+
+/* <weft:owner run="…"/>, of nodes and of networks. */
+static gboolean
+read_owner(const xmlNode *element, char **ret_run, GError **error)
+{
+    g_autofree char *run = weft_xml_get(element, "run");
+    if (!run || !weft_id_is_valid(run) || *ret_run)
+        return refuse(element, "run", run, "one run of weftd", error);
+    *ret_run = g_steal_pointer(&run);
+    return TRUE;
 }
 
 /* --- nodes --- */
@@ -264,6 +277,8 @@ read_children(WeftHookNode *node, const xmlNode *element, GError **error)
             ok = add_device(node, part, error);
         else if (weft_xml_is(part, "gpu"))
             ok = add_gpu(node, part, error);
+        else if (weft_xml_is(part, "owner"))
+            ok = read_owner(part, &node->run, error);
         else /* what it means is not known here: to pass over it might be to let something slip */
             ok = weft_error_refuse(error, WEFT_ERROR_INVALID, "the metadata's %s is not known to this hook: " REMEDY,
                                    (const char *)part->name);
@@ -403,17 +418,19 @@ add_peer(WeftHostNetwork *network, const xmlNode *element, GError **error)
 }
 
 static gboolean
-read_peers(WeftHostNetwork *network, const xmlNode *element, GError **error)
+read_peers(WeftHostNetwork *network, const xmlNode *element, char **ret_run, GError **error)
 {
-    for (const xmlNode *peer = element->children; peer; peer = peer->next) {
-        if (peer->type == XML_ELEMENT_NODE && !add_peer(network, peer, error))
+    for (const xmlNode *part = element->children; part; part = part->next) {
+        if (part->type != XML_ELEMENT_NODE)
+            continue;
+        if (weft_xml_is(part, "owner") ? !read_owner(part, ret_run, error) : !add_peer(network, part, error))
             return FALSE;
     }
     return TRUE;
 }
 
 WeftHostNetwork *
-weft_hook_network_read(const char *name, const char *xml, GError **error)
+weft_hook_network_read(const char *name, const char *xml, char **ret_run, GError **error)
 {
     g_autoptr(xmlDoc) doc = parse(xml, error);
     if (!doc)
@@ -433,5 +450,10 @@ weft_hook_network_read(const char *name, const char *xml, GError **error)
         return NULL;
     }
     g_autoptr(WeftHostNetwork) network = weft_host_network_new((guint)vxlan, cluster, site);
-    return read_peers(network, element, error) ? g_steal_pointer(&network) : NULL;
+    g_autofree char *run = NULL;
+    if (!read_peers(network, element, &run, error))
+        return NULL;
+    if (ret_run)
+        *ret_run = g_steal_pointer(&run);
+    return g_steal_pointer(&network);
 }

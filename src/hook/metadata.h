@@ -33,6 +33,7 @@ typedef struct WeftHookMemory {
 typedef struct WeftHookNode {
     char *domain;
     char *id;
+    char *run;    /* of the weftd that had it started, whose the host must be then; NULL: it does not say */
     guint number; /* libvirt's for it while it runs; 0: it does not yet */
     guint vxlan;
     guint64 size;           /* of its memory, bytes */
@@ -53,5 +54,6 @@ gboolean weft_hook_is_network(const char *xml);
 
 /* name is the domain's as libvirt calls the hook with; the node must be of that name. */
 WeftHookNode *weft_hook_node_read(const char *name, const char *xml, GError **error);
-/* The network within libvirt's <hookData>. Its peers are as they were written: names are not resolved. */
-WeftHostNetwork *weft_hook_network_read(const char *name, const char *xml, GError **error);
+/* The network within libvirt's <hookData>. Its peers are as they were written: names are not resolved. ret_run: as a node's;
+ * NULL: nobody asks. */
+WeftHostNetwork *weft_hook_network_read(const char *name, const char *xml, char **ret_run, GError **error);

@@ -3,6 +3,7 @@
 #include "adapter.h"
 #include "bridge.h"
 #include "channels.h"
+#include "claim.h"
 #include "errors.h"
 #include "failpoint.h"
 #include "hook.h"
@@ -55,7 +56,7 @@ static gboolean
 collect_bridge(const WeftHook *hook, guint vxlan, GError **error)
 {
     gboolean has_ports;
-    if (is_wanted_by_node(hook, vxlan) || is_wanted_by_network(hook, vxlan))
+    if (is_wanted_by_network(hook, vxlan) || is_wanted_by_node(hook, vxlan)) /* the node's records have to be parsed */
         return TRUE;
     if (!weft_bridge_has_ports(hook, vxlan, &has_ports, error))
         return FALSE;
@@ -269,9 +270,12 @@ check_against(const WeftHookNode *node, const WeftRecord *record, const WeftHook
 typedef gboolean (*Against)(const WeftHook *hook, const WeftHookNode *node, const WeftRecord *record, const WeftHookNode *other,
                             GError **error);
 
+/* Records are parsed only for a node that has something for itself. */
 static gboolean
 check_others(const WeftHook *hook, const WeftHookNode *node, Against check, GError **error)
 {
+    if (node->devices->len + node->gpus->len == 0)
+        return TRUE;
     g_autoptr(GPtrArray) records = weft_state_list(hook, WEFT_RECORD_DOMAIN);
     for (guint i = 0; i < records->len; i++) {
         const WeftRecord *record = g_ptr_array_index(records, i);
@@ -375,7 +379,7 @@ gboolean
 weft_hook_prepare(const WeftHook *hook, const char *domain, const char *xml, GError **error)
 {
     g_autoptr(WeftHookNode) node = weft_hook_node_read(domain, xml, error);
-    if (!node || !weft_state_lock(hook, error))
+    if (!node || !weft_state_lock(hook, error) || !weft_claim_check(hook, node->run, error))
         return FALSE;
     sweep(hook, NULL);
     /* Else another may have started it again meanwhile. */
@@ -521,9 +525,10 @@ weft_hook_lacking(const WeftHook *hook)
 gboolean
 weft_hook_connect(const WeftHook *hook, const char *name, const char *xml, GError **error)
 {
-    g_autoptr(WeftHostNetwork) network = weft_hook_network_read(name, xml, error);
+    g_autofree char *run = NULL;
+    g_autoptr(WeftHostNetwork) network = weft_hook_network_read(name, xml, &run, error);
     g_autoptr(GArray) peers = network ? weft_peers_resolve(network->peers, error) : NULL;
-    if (!peers || !weft_state_lock(hook, error))
+    if (!peers || !weft_state_lock(hook, error) || !weft_claim_check(hook, run, error))
         return FALSE;
     g_autofree char *text = weft_peers_format(peers);
     if (!weft_state_put(hook, WEFT_RECORD_NETWORK, name, text, FALSE, error))
@@ -541,7 +546,7 @@ weft_hook_connect(const WeftHook *hook, const char *name, const char *xml, GErro
 gboolean
 weft_hook_disconnect(const WeftHook *hook, const char *name, const char *xml, GError **error)
 {
-    g_autoptr(WeftHostNetwork) network = weft_hook_network_read(name, xml, error);
+    g_autoptr(WeftHostNetwork) network = weft_hook_network_read(name, xml, NULL, error);
     if (!network || !weft_state_lock(hook, error))
         return FALSE;
     weft_state_drop(hook, WEFT_RECORD_NETWORK, name);

@@ -38,6 +38,7 @@ typedef struct WeftDomainSpec {
  *       <weft:device rail="1" hca="mlx5_1" driver="mlx5" pci="0000:81:00.0" pf="0000:81:00.0" pkey="0x0001"/>
  *       <weft:gpu name="0000:42:00.0"/>
  *       <weft:record>{"node": …}</weft:record>
+ *       <weft:owner run="3r1a2b4k2m8w"/>
  *     </weft:node>
  *
  * tenant and name are for people; site, placement and record for weftd, which removes nothing that it cannot prove to be its
@@ -48,7 +49,8 @@ typedef struct WeftDomainSpec {
  * device is the whole HCA: it has no guid of weft's, and pci is the address of the HCA itself. pci, the address of what the
  * guest gets, and pf, that of the physical function, have the form "dddd:bb:ss.f"; only a domain that boots from nothing (the
  * fake's) may lack them. guid serves as node and as port GUID. plugged="later" marks a device that is not among the domain's
- * <devices> yet and is to be prepared all the same; the attribute is absent otherwise. */
+ * <devices> yet and is to be prepared all the same; the attribute is absent otherwise. owner comes
+ * from the driver that starts the domain: see hook.h. */
 #define WEFT_DOMAIN_NAMESPACE "https://weft.dev/xmlns/domain/1"
 
 /* The same spec always gives the same text. */

@@ -321,7 +321,10 @@ fake_start(WeftHypervisor *hv, const WeftHostAddress *address, const WeftStart *
     WeftFakeFolder host;
     if (!weft_fake_folder_lock(world_of(hv), address->name, WEFT_FAKE_DOMAINS, &host, error))
         return FALSE;
-    gboolean ok = start_with_hook((WeftFakeHypervisor *)hv, &host, facts, start, error);
+    gboolean there = keeps_disk(start) || weft_fake_exists(&host, facts->name, WEFT_FAKE_RUNNING) ||
+                     weft_fake_exists(&host, facts->name, WEFT_FAKE_STOPPED);
+    gboolean ok = weft_fake_check_owner(world_of(hv), address->name, start->run, there, error) &&
+                  start_with_hook((WeftFakeHypervisor *)hv, &host, facts, start, error);
     weft_fake_folder_close(&host);
     return ok;
 }
@@ -552,12 +555,27 @@ fake_free(WeftHypervisor *hv)
 }
 
 /* As weft-hook does it on a host, with the same code. */
+static char *
+record_path(const char *world, const char *host)
+{
+    return g_build_filename(world, host, "owner", NULL);
+}
+
+gboolean
+weft_fake_check_owner(const char *world, const char *host, const char *run, gboolean there, GError **error)
+{
+    if (!run)
+        return TRUE;
+    g_autofree char *path = record_path(world, host);
+    return there ? weft_hypervisor_refuse_unclaimed(error, host) : weft_owner_check(path, run, error);
+}
+
 static gboolean
 fake_claim(WeftHypervisor *hv, const WeftHostAddress *host, const WeftOwner *claim, gboolean take,
            WeftOwnerVerdict *ret_verdict, WeftOwner **ret_record, GCancellable *cancellable, GError **error)
 {
     const char *world = ((WeftFakeHypervisor *)hv)->world;
-    g_autofree char *path = g_build_filename(world, host->name, "owner", NULL);
+    g_autofree char *path = record_path(world, host->name);
     return is_fake(host, error) && weft_fake_pass(world, host->name, "claim", cancellable, error) &&
            weft_owner_claim(path, claim, take, ret_verdict, ret_record, error);
 }

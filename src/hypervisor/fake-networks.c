@@ -10,8 +10,8 @@ file_name(guint vxlan)
 }
 
 gboolean
-weft_fake_connect(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHostNetwork *network, GCancellable *cancellable,
-                  GError **error)
+weft_fake_connect(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHostNetwork *network, const char *run,
+                  GCancellable *cancellable, GError **error)
 {
     const char *world = ((WeftFakeHypervisor *)hv)->world;
     WeftFakeFolder folder;
@@ -23,7 +23,8 @@ weft_fake_connect(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHos
     g_string_append_printf(text, "%s%s%s\n", network->cluster, network->site ? " " : "", network->site ? network->site : "");
     for (guint i = 0; i < network->peers->len; i++)
         g_string_append_printf(text, "%s\n", (const char *)network->peers->pdata[i]);
-    gboolean ok = weft_fake_replace(&folder, file, text->str, text->len, error);
+    gboolean ok = weft_fake_check_owner(world, host->name, run, weft_fake_exists(&folder, file, ""), error) &&
+                  weft_fake_replace(&folder, file, text->str, text->len, error);
     weft_fake_folder_close(&folder);
     return ok;
 }

@@ -36,6 +36,9 @@ gboolean
 weft_fake_folder_lock(const char *world, const char *host, const char *name, WeftFakeFolder *ret_folder, GError **error);
 void weft_fake_folder_close(WeftFakeFolder *folder);
 
+/* The host's record is of this run, or DENIED; there: what is to be made is, and so DENIED as well. */
+gboolean weft_fake_check_owner(const char *world, const char *host, const char *run, gboolean there, GError **error);
+
 /* The file's text, cut after max bytes; NULL without an error when it is not there (any more). */
 char *weft_fake_read(const WeftFakeFolder *folder, const char *file, gsize max, GError **error);
 /* Whole or not at all, whenever weftd is killed. The folder is locked. */
@@ -151,7 +154,7 @@ void weft_fake_hook_end(const WeftFakeHypervisor *hv, const char *host, const ch
 json_t *weft_fake_hook_report(const WeftFakeHypervisor *hv, const char *host, char **ret_problem);
 
 /* --- fake-networks.c --- */
-gboolean weft_fake_connect(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHostNetwork *network,
+gboolean weft_fake_connect(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHostNetwork *network, const char *run,
                            GCancellable *cancellable, GError **error);
 gboolean
 weft_fake_disconnect(WeftHypervisor *hv, const WeftHostAddress *host, guint vxlan, GCancellable *cancellable, GError **error);

@@ -1,5 +1,7 @@
 #include "hypervisor.h"
 
+#include "errors.h"
+
 #include <string.h>
 
 const char *const weft_copy_words[WEFT_COPIES + 1] = {
@@ -18,6 +20,13 @@ weft_domain_free(WeftDomain *domain)
     g_free(domain->record);
     g_free(domain->number);
     g_free(domain);
+}
+
+gboolean
+weft_hypervisor_refuse_unclaimed(GError **error, const char *what)
+{
+    return weft_error_refuse(error, WEFT_ERROR_DENIED,
+                             "%s: the host cannot compare whose it is before this is changed; claim it", what);
 }
 
 /* --- whose files these are --- */

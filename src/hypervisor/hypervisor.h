@@ -101,6 +101,7 @@ typedef struct WeftStart {
     const WeftImageFile *base;      /* what its own disk "<domain>.disk" is laid over; NULL: it has none */
     guint64 disk_size;              /* of that disk, bytes; 0: as large as the base */
     const WeftDomainOrigin *origin; /* NULL: it boots */
+    const char *run;                /* see start(); NULL: the host was claimed */
 } WeftStart;
 
 /* Memory to fork from. */
@@ -199,7 +200,11 @@ typedef struct WeftHypervisorOps {
     const char *name;
     /* A running domain of that name with the same definition is success, one with another definition is CONFLICT; a stopped one
      * is started anew from the given definition. Returns when the domain runs. Where it does not, its files are gone too, but
-     * for its own "<domain>.saved" that it was to go on from: that one goes when it runs. */
+     * for its own "<domain>.saved" that it was to go on from: that one goes when it runs.
+     *
+     * run: of the owner that the host must have. The host compares in the moment that it makes the domain, which spares a
+     * claim. DENIED: it has another, or anything of that name is there already, which must not be touched before: claim the
+     * host, and start without a run. */
     gboolean (*start)(WeftHypervisor *hv, const WeftHostAddress *host, const WeftStart *start, GCancellable *cancellable,
                       GError **error);
     /* Ends and undefines, and removes its files; success also when there is no such domain. Returns when it is gone. */
@@ -215,17 +220,17 @@ typedef struct WeftHypervisorOps {
     gboolean (*discard)(WeftHypervisor *hv, const WeftHostAddress *host, const char *digest, GCancellable *cancellable,
                         GError **error);
     /* Makes the host's part of a partition's network as described: missing parts are made, peers that are not named are
-     * forgotten. Nodes that use it notice nothing. */
-    gboolean (*connect)(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHostNetwork *network,
+     * forgotten. Nodes that use it notice nothing. run: as for start(). */
+    gboolean (*connect)(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHostNetwork *network, const char *run,
                         GCancellable *cancellable, GError **error);
     /* Takes it away; success also when it is not there. A bridge that a domain still uses goes with that domain. */
     gboolean (*disconnect)(WeftHypervisor *hv, const WeftHostAddress *host, guint vxlan, GCancellable *cancellable,
                            GError **error);
-    /* The host's hardware and what it is able to. */
     /* Whether the host is the claimant's, or becomes it now; take: from whoever has it. Before anything is changed there, and
-     * again before each change. ret_record: whose it was; NULL: nobody's. */
+     * again before each change but those that are given a run. ret_record: whose it was; NULL: nobody's. */
     gboolean (*claim)(WeftHypervisor *hv, const WeftHostAddress *host, const WeftOwner *claim, gboolean take,
                       WeftOwnerVerdict *ret_verdict, WeftOwner **ret_record, GCancellable *cancellable, GError **error);
+    /* The host's hardware and what it is able to. */
     WeftInventory *(*inspect)(WeftHypervisor *hv, const WeftHostAddress *host, GCancellable *cancellable, GError **error);
     /* A descriptor, non-blocking and the caller's, that carries a domain's byte stream: its end is the stream's end. NOT_FOUND
      * when the domain is not running, BUSY when somebody else has it. The guest need not have opened its side yet. */
@@ -281,6 +286,9 @@ typedef struct WeftHypervisorOps {
 struct WeftHypervisor {
     const WeftHypervisorOps *ops;
 };
+
+/* For drivers: start() or connect() was given a run, and finds that there already, or has to change what is there. */
+gboolean weft_hypervisor_refuse_unclaimed(GError **error, const char *what);
 
 /* NULL is fine. */
 void weft_hypervisor_free(WeftHypervisor *hv);

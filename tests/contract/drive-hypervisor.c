@@ -149,7 +149,7 @@ drive_connect(Drive *drive, GError **error)
         weft_host_network_new((guint)g_ascii_strtoull(drive->args[2], NULL, 10), drive->args[3], NULL);
     for (int i = 4; i < drive->n; i++)
         g_ptr_array_add(network->peers, g_strdup(drive->args[i]));
-    return drive->hv->ops->connect(drive->hv, &host, network, drive->cancellable, error);
+    return drive->hv->ops->connect(drive->hv, &host, network, NULL, drive->cancellable, error);
 }
 
 /* clang-format off */

@@ -471,15 +471,21 @@ bring_twice_at_once(Site *site)
 #define VXLAN 10001
 
 static void
-connect_to(Site *site, guint vxlan, const char *peers)
+connect_by(Site *site, guint vxlan, const char *peers, const char *run, int code)
 {
     GError *error = NULL;
     g_autoptr(WeftHostNetwork) network = weft_host_network_new(vxlan, "4k2m8w9x1a2b", "7site5of5all");
     g_auto(GStrv) names = g_strsplit(peers, " ", -1);
     for (guint i = 0; names[i]; i++)
         g_ptr_array_add(network->peers, g_strdup(names[i]));
-    gboolean ok = site->hv->ops->connect(site->hv, site->host, network, NULL, &error);
-    expect(ok, error, OK);
+    gboolean ok = site->hv->ops->connect(site->hv, site->host, network, run, NULL, &error);
+    expect(ok, error, code);
+}
+
+static void
+connect_to(Site *site, guint vxlan, const char *peers)
+{
+    connect_by(site, vxlan, peers, NULL, OK);
 }
 
 static void
@@ -528,7 +534,7 @@ networks(Site *site)
 
 /* --- whose it is --- */
 
-static void
+void
 expect_claim(Site *site, const char *instance, const char *run, const char *former, gboolean take, WeftOwnerVerdict verdict)
 {
     g_autoptr(GError) error = NULL;
@@ -555,6 +561,52 @@ claims(Site *site)
     expect_claim(site, here, first, NULL, FALSE, WEFT_OWNER_STALE);
     expect_claim(site, there, third, NULL, TRUE, WEFT_OWNER_GRANTED);
     expect_claim(site, here, second, first, FALSE, WEFT_OWNER_FOREIGN);
+}
+
+void
+start_by(Site *site, const char *run, guint memory, const WeftDomainOrigin *origin, int code)
+{
+    GError *error = NULL;
+    g_autofree char *xml = site->fixture->definition(NODE, memory);
+    g_autoptr(GBytes) seed = g_bytes_new_static(SEED, strlen(SEED));
+    const WeftStart start = { .xml = xml, .seed = seed, .origin = origin, .run = run };
+    gboolean ok = site->hv->ops->start(site->hv, site->host, &start, NULL, &error);
+    expect(ok, error, code);
+}
+
+/* Whatever is there is touched by nobody who has only named his run. */
+static void
+starts_by_run(Site *site)
+{
+    const char *here = "0bbbbbbbbbbb", *first = "0rrrrrrrrrrr", *second = "0sssssssssss";
+    expect_claim(site, here, first, NULL, TRUE, WEFT_OWNER_GRANTED);
+    start_by(site, second, 256, NULL, WEFT_ERROR_DENIED);
+    expect_listing(site, "");
+    start_by(site, first, 256, NULL, OK);
+    expect_listing(site, "weft-" NODE ":" NODE);
+    expect_claim(site, here, second, first, FALSE, WEFT_OWNER_GRANTED);
+    start_by(site, first, 256, NULL, WEFT_ERROR_DENIED);
+    start_by(site, second, 256, NULL, WEFT_ERROR_DENIED);
+    expect_listing(site, "weft-" NODE ":" NODE);
+    start_by(site, NULL, 256, NULL, OK); /* the same definition, whoever started it */
+    stop(site, NODE, OK);
+    start_by(site, first, 256, NULL, WEFT_ERROR_DENIED);
+    start_by(site, second, 256, NULL, OK);
+}
+
+static void
+networks_by_run(Site *site)
+{
+    const char *here = "0bbbbbbbbbbb", *first = "0rrrrrrrrrrr", *second = "0sssssssssss";
+    expect_claim(site, here, first, NULL, TRUE, WEFT_OWNER_GRANTED);
+    connect_by(site, VXLAN, "10.9.0.1", second, WEFT_ERROR_DENIED);
+    expect_networks(site, "");
+    connect_by(site, VXLAN, "10.9.0.1", first, OK);
+    connect_by(site, VXLAN, "10.9.0.2", first, WEFT_ERROR_DENIED);
+    expect_networks(site, "10001:4k2m8w9x1a2b:10.9.0.1");
+    connect_to(site, VXLAN, "10.9.0.2");
+    expect_networks(site, "10001:4k2m8w9x1a2b:10.9.0.2");
+    disconnect_from(site, VXLAN);
 }
 
 /* --- streams --- */
@@ -805,6 +857,8 @@ static const NamedCase cases[] = {
     { "bring-twice-at-once",   bring_twice_at_once },
     { "networks",              networks },
     { "claims",                claims },
+    { "starts-by-run",         starts_by_run },
+    { "networks-by-run",       networks_by_run },
     { "streams",               streams },
     { "stream-of-before",      stream_of_before },
     { "stream-speaks",         stream_speaks },

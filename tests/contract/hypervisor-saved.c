@@ -251,6 +251,42 @@ forks(Site *site)
     aside_clear(&aside);
 }
 
+/* What was saved was made by another run than the one that has the host now. */
+static void
+goes_on_by_another_run(Site *site)
+{
+    const char *here = "0bbbbbbbbbbb", *first = "0rrrrrrrrrrr", *second = "0sssssssssss";
+    const WeftDomainOrigin own = { 0 };
+    Aside aside;
+    aside_init(&aside);
+    expect_claim(site, here, first, NULL, TRUE, WEFT_OWNER_GRANTED);
+    start_by(site, first, MEMORY, NULL, OK);
+    save(site, NODE, WEFT_SAVE_AWAY, OK);
+    expect_claim(site, here, second, first, FALSE, WEFT_OWNER_GRANTED);
+    start_by(site, first, MEMORY, &own, WEFT_ERROR_DENIED);
+    start_by(site, second, MEMORY, &own, WEFT_ERROR_DENIED); /* it would change the file before */
+    start_by(site, NULL, MEMORY, &own, OK);
+    stop(site, NODE, OK);
+
+    start_by(site, second, MEMORY, NULL, OK);
+    save(site, NODE, WEFT_SAVE_AWAY, OK);
+    fetch(site, "weft-" NODE ".saved", &aside, OK);
+    stop(site, NODE, OK);
+    bring(site, &aside);
+    expect_claim(site, here, first, second, FALSE, WEFT_OWNER_GRANTED);
+    prime(site, &aside, MEMORY, OK);
+    const WeftDomainOrigin saved = { .saved = &aside.file }, forked = { .saved = &aside.file, .primed = PRIMED };
+    const WeftDomainOrigin *const origins[] = { &saved, &forked };
+    for (gsize i = 0; i < G_N_ELEMENTS(origins); i++) {
+        start_by(site, second, MEMORY, origins[i], WEFT_ERROR_DENIED);
+        expect_listing(site, "");
+        start_by(site, first, MEMORY, origins[i], OK);
+        stop(site, NODE, OK);
+    }
+    unprime(site);
+    aside_clear(&aside);
+}
+
 static void
 damaged(Site *site)
 {
@@ -471,6 +507,7 @@ const NamedCase saved_cases[] = {
     { "save-running", save_running },
     { "go-on-elsewhere", go_on_elsewhere },
     { "forks", forks },
+    { "goes-on-by-another-run", goes_on_by_another_run },
     { "damaged", damaged },
     { "copies", copies },
     { "own-disk", own_disk },

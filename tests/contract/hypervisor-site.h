@@ -27,5 +27,10 @@ void stop(Site *site, const char *node, int code);
 void expect_listing(Site *site, const char *expected);
 void reopen(Site *site);
 
+/* A start whose host compares the run, and a claim; former: runs before, NULL: none. */
+void start_by(Site *site, const char *run, guint memory, const WeftDomainOrigin *origin, int code);
+void
+expect_claim(Site *site, const char *instance, const char *run, const char *former, gboolean take, WeftOwnerVerdict verdict);
+
 /* --- hypervisor-saved.c --- */
 extern const NamedCase saved_cases[];

@@ -47,7 +47,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_node(node, name);
     else
         fuzz_check_refusal(g_steal_pointer(&error));
-    g_autoptr(WeftHostNetwork) network = weft_hook_network_read(name, xml, &error);
+    g_autoptr(WeftHostNetwork) network = weft_hook_network_read(name, xml, NULL, &error);
     if (!network)
         fuzz_check_refusal(error);
     return 0;

@@ -3,7 +3,8 @@
 import fcntl
 import threading
 
-from host import NETWORK
+import pytest
+from host import NETWORK, domain, network
 
 SITE, OTHER, HERE, THERE, RUN, LATER = (f"0{letter * 11}" for letter in "abcdef")
 
@@ -53,6 +54,67 @@ def test_what_is_damaged_is_nobodys_word(make):
     assert "is damaged" in ask(host, claim(epoch=2))
     assert ask(host, claim(epoch=2), take=True) == ("granted", "-")
     assert "no owner with a claim" in ask(host, "x y z")
+
+
+def made_by(run):
+    """What names the run that has it made: a node, and a network, as the hook's arguments."""
+    owner = f"<weft:owner run='{run}'/>"
+    return {"node": ("qemu", "weft-4k2m-1", "prepare", domain("4k2m-1", extra=owner)),
+            "network": ("network", "weft-10001", "start", network(10001).replace("</weft:network>", f"{owner}</weft:network>"))}
+
+
+@pytest.mark.parametrize("what", ["node", "network"])
+def test_only_the_run_that_has_it_makes_something(make, what):
+    host = make()
+    nobodys = host.hook(*made_by(RUN)[what])
+    assert nobodys.returncode == 1 and "weft-hook: owner other -: " in nobodys.stderr, "a claim has to come first"
+    ask(host, claim())
+    ask(host, claim(epoch=2, run=LATER), former=[RUN])
+    refused = host.hook(*made_by(RUN)[what])
+    assert refused.returncode == 1 and refused.stderr.startswith(f"weft-hook: owner other {claim(epoch=2, run=LATER)}: ")
+    assert host.links() == [] and not host.records() and not host.records("networks")
+    assert record(host) == claim(epoch=2, run=LATER), "it changes nothing"
+    taken = host.hook(*made_by(LATER)[what])
+    assert (taken.returncode, taken.stderr) == (0, "") and host.links() == ["weft10001", "wefv10001"]
+
+
+@pytest.mark.parametrize("op", ["migrate", "restore", "start", "started", "reconnect", "stopped", "release"])
+def test_what_runs_goes_on_under_another_run(make, op):
+    """weftd has started again since, or an operator has had the host taken."""
+    host = make()
+    ask(host, claim())
+    assert host.hook(*made_by(RUN)["node"]).returncode == 0
+    ask(host, claim(site=OTHER, run=LATER), take=True)
+    kind, name, _, text = made_by(RUN)["node"]
+    with host.running(name):
+        done = host.hook(kind, name, op, text)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("what", ["node", "network"])
+def test_what_names_no_run_is_not_asked(make, what):
+    """weftd has claimed the host before; and nodes of an earlier weft."""
+    host = make()
+    ask(host, claim())
+    kind, name, op, text = made_by(LATER)[what]
+    assert host.hook(kind, name, op, text.replace(f"<weft:owner run='{LATER}'/>", "")).returncode == 0
+
+
+def test_whoever_makes_something_waits_for_a_claim(make):
+    """Under the same lock: what is made and who has the host come in one order."""
+    host = make()
+    ask(host, claim())
+    lock = host.root / "var/lib/weft/owner.lock"
+    with lock.open("r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        answers = []
+        waiting = threading.Thread(target=lambda: answers.append(host.hook(*made_by(RUN)["network"]).returncode))
+        waiting.start()
+        waiting.join(0.3)
+        assert not answers and host.links() == []
+        (host.root / "var/lib/weft/owner").write_text(claim(run=LATER), encoding="utf-8")
+    waiting.join(30)
+    assert answers == [1] and host.links() == []
 
 
 def test_of_two_at_once_one_has_it(make):

@@ -379,3 +379,88 @@ def test_a_twin_lets_no_node_go_on_that_it_was_to_move(site, request):
     until(lambda: any(event["type"] == "node-move-failed" for event in other.client.events()), lambda: f"{other.log_tail()}")
     other.client.wait_phase("cfd", "ready")
     assert not paused(weft) and other.client.nodes("cfd")[0]["host"] == node["host"]
+
+
+def claims(weft):
+    return (weft.root / "calls").read_text(encoding="utf-8").splitlines().count("claim-before")
+
+
+@pytest.fixture
+def ours(site):
+    """Two hosts that have granted themselves, and what weftd does from then on in "calls"."""
+    weft = site(hosts=2)
+    weft.stop()
+    weft.start(failpoint_log=weft.root / "calls")
+    until(lambda: all_are(weft, "up"), "both are ours")
+    return weft
+
+
+def test_what_is_made_is_not_claimed_for(ours):
+    """The host compares the run that its definition names."""
+    before = claims(ours)
+    ours.client.create("cfd", 2, layout="spread")
+    ours.client.wait_phase("cfd", "ready")
+    assert claims(ours) == before and {"start-after", "connect-after"} <= calls(ours)
+
+
+@pytest.mark.parametrize("act", ["start", "connect"])
+def test_a_host_that_was_taken_while_a_call_is_on_its_way_starts_nothing(ours, act):
+    """Another weftd has it between the last claim and the act."""
+    ours.world.fault(f"slow {act} 1500")
+    ours.client.create("cfd", 1)
+    until(lambda: f"{act}-before" in calls(ours), lambda: f"{calls(ours)}")
+    before = ours.world.domains()
+    for owner in ours.world.hosts.glob("*/owner"):
+        site_id, _, epoch, _ = owner.read_text(encoding="utf-8").split()
+        owner.write_text(f"{site_id} 9instance000 {epoch} 9run00000000\n", encoding="utf-8")
+    ours.world.fault()
+    until(lambda: "held" in states(ours).values(), lambda: f"{states(ours)}")
+    assert ours.world.domains() == before and not any(before.values())
+    assert not list(ours.world.hosts.glob("*/networks/1*")) or act == "start"
+    assert "weft site take" in (ours.client.cluster("cfd")["reason"] or "") or ours.client.cluster("cfd")["phase"] != "ready"
+    ours.take_hosts()
+    ours.client.wait_phase("cfd", "ready")
+
+
+def test_a_run_before_is_claimed_for_once(site):
+    """The host has seen an earlier start of this weftd: its store knows that run."""
+    weft = site(hosts=1)
+    until(lambda: all_are(weft, "up"), "it is ours")
+    seen = runs(weft)
+    owner = weft.world.hosts / "n1" / "owner"
+    record = owner.read_text(encoding="utf-8")
+    weft.stop()
+    weft.start(failpoint_log=weft.root / "calls")
+    until(lambda: all_are(weft, "up") and runs(weft) != seen, "it is ours again")
+    now, before = runs(weft), claims(weft)
+    owner.write_text(record, encoding="utf-8")
+    weft.client.create("cfd", 1)
+    weft.client.wait_phase("cfd", "ready")
+    assert runs(weft) == now and claims(weft) == before + 1
+
+
+@pytest.mark.parametrize("how", ["restored", "moved", "healed"])
+def test_a_node_of_an_earlier_run_goes_on(site, how):
+    """What was saved, and what runs, was made by a weftd that has ended since."""
+    weft = site(hosts=3)
+    create(weft, count=2, path="bridge", layout="spread")
+    if how == "restored":
+        ask(weft, name="cut", disrupt=True)
+        until(lambda: state_of(weft) == "complete", lambda: f"{weft.log_tail()}")
+        weft.client.wait_phase("cfd", "ready")
+    weft.stop()
+    seen = runs(weft)
+    weft.start()
+    until(lambda: all_are(weft, "up") and not runs(weft).items() & seen.items(), "the hosts know the new run")
+    if how == "moved":
+        weft.client.expect(202, "POST", "/v1/clusters/cfd/nodes/0/move?tenant=acme", {})
+        until(lambda: any(event["type"] == "node-moved" for event in weft.client.events()), lambda: f"{weft.log_tail()}")
+    elif how == "healed":
+        node = weft.client.nodes("cfd")[0]
+        weft.world.end_domain(node["host"], f"weft-{node['id']}")
+        until(lambda: sum(map(len, weft.world.domains().values())) == 2, lambda: f"{weft.world.domains()}")
+    else:
+        weft.client.delete("cfd")
+        weft.client.wait_gone("cfd")
+        weft.client.expect(201, "POST", "/v1/checkpoints/cut/restore?tenant=acme", {})
+    weft.client.wait_phase("cfd", "ready")

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define SPACE "xmlns:weft='https://weft.dev/xmlns/domain/1'"
+#define OWNER "<weft:owner run='0rrrrrrrrrrr'/>"
 #define PARTITION "<weft:partition pkey='0x0001' vxlan='10001'/>"
 #define DEVICE "<weft:device rail='0' hca='mlx5_0' driver='mlx5' vf='2' pci='0000:41:00.3' pf='0000:41:00.0' "
 #define GUID "guid='0x0277650000000001' "
@@ -38,13 +39,14 @@ reads_a_node(void)
     g_autofree char *xml = g_strdup(
         "<domain><name>weft-a-1</name><metadata><other xmlns='urn:x'/><weft:node " SPACE
         " id='a-1' tenant='&lt;t&gt;' rank='3'><weft:cluster id='c'/><weft:record>{}</weft:record>" PARTITION DEVICE GUID
-        "pkey='0x7ffe' plugged='later'/>" WHOLE "<weft:gpu name='0000:42:00.0'/></weft:node></metadata>"
+        "pkey='0x7ffe' plugged='later'/>" WHOLE "<weft:gpu name='0000:42:00.0'/>" OWNER "</weft:node></metadata>"
         "<devices><hostdev type='usb'/><hostdev type='pci'><source><address domain='0x0000' bus='0x81' "
         "slot='0x1f' function='0x7'/></source></hostdev></devices></domain>");
     g_autoptr(GError) error = NULL;
     g_autoptr(WeftHookNode) node = weft_hook_node_read("weft-a-1", xml, &error);
     g_assert_no_error(error);
     g_assert_cmpstr(node->id, ==, "a-1");
+    g_assert_cmpstr(node->run, ==, "0rrrrrrrrrrr");
     g_assert_cmpuint(node->vxlan, ==, 10001);
     g_assert_cmpuint(node->devices->len, ==, 2);
     const WeftHookDevice *device = g_ptr_array_index(node->devices, 0);
@@ -69,6 +71,9 @@ static const struct {
     { "<weft:partition vxlan=' 5'/>", "vxlan" },
     { "<weft:partition vxlan='5;reboot'/>", "vxlan" },
     { PARTITION "<weft:rocket/>", "rocket is not known" },
+    { PARTITION OWNER OWNER, "one run of weftd" },
+    { PARTITION "<weft:owner/>", "nothing as run" },
+    { PARTITION "<weft:owner run='../run'/>", "one run of weftd" },
     { PARTITION "<weft:device/>", "nothing as hca" },
     { PARTITION DEVICE "pkey='0x0001'/>", "nothing as guid" },
     { PARTITION DEVICE GUID "/>", "nothing as pkey" },
@@ -154,6 +159,7 @@ reads_a_network(void)
     static const struct {
         const char *name, *peers, *why; /* without why it is right */
     } cases[] = {
+        { "weft-5", OWNER "<weft:peer address='10.0.0.1'/><weft:peer address='n2.example.org'/>", NULL },
         { "weft-5", "<weft:peer address='10.0.0.1'/><weft:peer address='n2.example.org'/>", NULL },
         { "weft-5", "", NULL },
         { "weft-6", "", "vxlan" },
@@ -161,12 +167,15 @@ reads_a_network(void)
         { "weft-5", "<weft:peer address='-oProxy'/>", "-oProxy" },
         { "weft-5", "<weft:peer address='10.0.0.1; x'/>", "10.0.0.1; x" },
         { "weft-5", "<weft:gateway address='10.0.0.1'/>", "gateway" },
+        { "weft-5", "<weft:owner/>", "nothing as run" },
+        { "weft-5", OWNER OWNER, "one run of weftd" },
     };
     for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
         g_auto(GStrv) parts = g_strsplit(form, "%s", 2);
         g_autofree char *xml = g_strconcat(parts[0], cases[i].peers, parts[1], NULL);
         g_autoptr(GError) error = NULL;
-        g_autoptr(WeftHostNetwork) network = weft_hook_network_read(cases[i].name, xml, &error);
+        g_autofree char *run = NULL;
+        g_autoptr(WeftHostNetwork) network = weft_hook_network_read(cases[i].name, xml, &run, &error);
         if (cases[i].why) {
             g_assert_null(network);
             g_assert_nonnull(strstr(error->message, cases[i].why));
@@ -174,7 +183,8 @@ reads_a_network(void)
         }
         g_assert_no_error(error);
         g_assert_cmpuint(network->vxlan, ==, 5);
-        g_assert_cmpuint(network->peers->len, ==, i == 0 ? 2 : 0);
+        g_assert_cmpuint(network->peers->len, ==, i < 2 ? 2 : 0);
+        g_assert_cmpstr(run, ==, i == 0 ? "0rrrrrrrrrrr" : NULL);
     }
 }
 

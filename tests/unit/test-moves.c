@@ -106,7 +106,7 @@ post_copy_is_kept(void)
 
 #define LIVE                                                                                                                   \
     "<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><name>weft-1a-1</name>"                        \
-    "<metadata><weft:node xmlns:weft='urn:w' id='old'/><driver:definition "                                                    \
+    "<metadata><weft:node xmlns:weft='urn:w' id='old'><weft:owner run='old'/></weft:node><driver:definition "                  \
     "xmlns:driver='https://weft.dev/xmlns/definition/1' sha256='old'/></metadata>"                                             \
     "<memoryBacking><access mode='private'/></memoryBacking><cputune><vcpupin vcpu='0' cpuset='1'/></cputune><devices>"        \
     "<disk><source file='/var/lib/libvirt/images/weft/weft-1a-1.disk'/><backingStore type='file'><format type='qcow2'/>"       \
@@ -128,7 +128,9 @@ definition(void)
     g_assert_no_error(error);
     const char *const has[] = { "id=\"new\"",   "cpuset=\"5\"", "weft2", "wefb",
                                 "<hugepages/>", "<numatune/>",  "0x07",  "weft-1a-1.disk" };
-    const char *const lacks[] = { "id=\"old\"", "cpuset=\"1\"", "weft1\"", "wefa", "private", "-mon", "sha256=\"old\"" };
+    const char *const lacks[] = {
+        "id=\"old\"", "cpuset=\"1\"", "weft1\"", "wefa", "private", "-mon", "sha256=\"old\"", "owner"
+    };
     for (gsize i = 0; i < G_N_ELEMENTS(has); i++)
         g_assert_nonnull(strstr(xml, has[i]));
     for (gsize i = 0; i < G_N_ELEMENTS(lacks); i++)

@@ -128,7 +128,7 @@ keeps_cookie(void)
 /* --- the definition --- */
 
 #define SAVED_FORMAT                                                                                                           \
-    "<domain type='kvm'><name>old</name><uuid>1</uuid><metadata><a xmlns='urn:old'/></metadata>"                               \
+    "<domain type='kvm'><name>old</name><uuid>1</uuid><metadata><a xmlns='urn:old'><owner run='old'/></a></metadata>"          \
     "<memory unit='KiB'>2097152</memory><memoryBacking><hugepages><page size='2048' unit='KiB'/></hugepages></memoryBacking>"  \
     "<vcpu placement='static'>4</vcpu><cputune><vcpupin vcpu='0' cpuset='1'/></cputune>"                                       \
     "<os><type machine='pc-q35-7.2'>hvm</type></os><devices>"                                                                  \
@@ -136,7 +136,7 @@ keeps_cookie(void)
     "<disk><source file='/old.seed'/><target dev='vdb'/><address bus='4'/></disk>%s"                                           \
     "<rng><address bus='5'/></rng></devices></domain>"
 #define WANTED_FORMAT                                                                                                          \
-    "<domain type='kvm'><name>weft-1-2</name><uuid>2</uuid><metadata><b xmlns='urn:new'/></metadata>"                          \
+    "<domain type='kvm'><name>weft-1-2</name><uuid>2</uuid><metadata><b xmlns='urn:new'><owner run='new'/></b></metadata>"     \
     "<memory unit='GiB'>%s</memory><memoryBacking><hugepages><page size='2048' unit='KiB'/></hugepages><nosharepages/>"        \
     "</memoryBacking><vcpu>4</vcpu><cputune><vcpupin vcpu='0' cpuset='7'/></cputune><os><type machine='q35'>hvm</type></os>"   \
     "<devices><disk><source file='/new.seed'/><target dev='vdb'/></disk>"                                                      \
@@ -166,6 +166,7 @@ takes_places_and_files(void)
     const char *const there[] = { "<name>weft-1-2</name>",
                                   "<uuid>2</uuid>",
                                   "urn:new",
+                                  "<owner run=\"new\"/>",
                                   "cpuset=\"7\"",
                                   "pc-q35-7.2",
                                   "/new.disk",

@@ -144,6 +144,7 @@ run_call(gpointer data)
     GError *error = NULL;
     virResetLastError();
     gboolean ok = (call->bare || call->conn || dial_spare(call, &error)) && call->run(call, &error);
+    g_clear_pointer(&call->pool, virStoragePoolFree);
     gboolean broken = !ok && call->conn && virConnectIsAlive(call->conn) != 1;
     if (broken && error->code != WEFT_ERROR_TIMEOUT)
         error->code = WEFT_ERROR_UNAVAILABLE;

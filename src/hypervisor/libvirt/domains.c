@@ -17,6 +17,7 @@ typedef struct Starting {
     char *xml;
     char *digest; /* of the definition that we were given */
     WeftStart start;
+    char *run;
     GBytes *seed;
     WeftImageFile base;
     WeftDomainOrigin origin;
@@ -32,6 +33,7 @@ starting_free(gpointer data)
     g_free(starting->domain);
     g_free(starting->xml);
     g_free(starting->digest);
+    g_free(starting->run);
     g_clear_pointer(&starting->seed, g_bytes_unref);
     g_free(starting->base.digest);
     g_free(starting->saved.digest);
@@ -63,14 +65,25 @@ weft_vir_xml_text(xmlDoc *doc)
     return copy;
 }
 
-/* The definition with the driver's mark in it. */
-static char *
-mark_definition(const char *xml, GError **error)
+/* The hook looks at nothing in a definition without weft's mark. */
+static gboolean
+mark_run(xmlNode *root, const char *run, GError **error)
 {
-    g_autoptr(xmlDoc) doc = weft_xml_parse(xml, "domain", error);
-    if (!doc)
+    xmlNode *node = (xmlNode *)weft_xml_child_ns(weft_xml_child(root, "metadata"), "node", WEFT_DOMAIN_NAMESPACE);
+    if (!node)
+        return weft_hypervisor_refuse_unclaimed(error, "a domain without weft's mark");
+    xmlNewProp(xmlNewChild(node, node->ns, BAD_CAST "owner", NULL), BAD_CAST "run", BAD_CAST run);
+    return TRUE;
+}
+
+/* The definition with the driver's mark in it, and the run that the hook is to compare. */
+static char *
+mark_definition(const WeftStart *start, GError **error)
+{
+    g_autoptr(xmlDoc) doc = weft_xml_parse(start->xml, "domain", error);
+    if (!doc || (start->run && !mark_run(xmlDocGetRootElement(doc), start->run, error)))
         return NULL;
-    weft_vir_definition_mark(xmlDocGetRootElement(doc), xml);
+    weft_vir_definition_mark(xmlDocGetRootElement(doc), start->xml);
     weft_saved_start_quickly(xmlDocGetRootElement(doc));
     return weft_vir_xml_text(doc);
 }
@@ -105,7 +118,7 @@ starting_new(const WeftStart *start, GError **error)
         return NULL;
     }
     g_autofree char *digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, start->xml, -1);
-    g_autofree char *xml = mark_definition(start->xml, error);
+    g_autofree char *xml = mark_definition(start, error);
     if (!xml)
         return NULL;
     Starting *starting = g_new0(Starting, 1);
@@ -113,6 +126,7 @@ starting_new(const WeftStart *start, GError **error)
     starting->xml = g_steal_pointer(&xml);
     starting->digest = g_steal_pointer(&digest);
     starting->start.disk_size = start->disk_size;
+    starting->start.run = starting->run = g_strdup(start->run);
     if (start->seed)
         starting->start.seed = starting->seed = g_bytes_ref(start->seed);
     if (start->base) {
@@ -168,6 +182,17 @@ undefine(virDomain *domain, GError **error)
     return TRUE;
 }
 
+/* All that comes before the hook is asked may be another weftd's, unless it is made now. */
+static gboolean
+check_claimed(WeftCall *call, const Starting *starting, const virDomain *there, GError **error)
+{
+    if (!starting->run)
+        return TRUE;
+    if (there || (starting->start.origin && !starting->origin.saved))
+        return weft_hypervisor_refuse_unclaimed(error, starting->domain);
+    return weft_vir_files_check_none(call, starting->domain, error);
+}
+
 /* What of that name is there already: ret_runs with the same definition, an error with another one. */
 static gboolean
 check_present(WeftCall *call, const Starting *starting, gboolean *ret_runs, GError **error)
@@ -179,6 +204,8 @@ check_present(WeftCall *call, const Starting *starting, gboolean *ret_runs, GErr
         g_propagate_error(error, g_steal_pointer(&failed));
         return FALSE;
     }
+    if (!check_claimed(call, starting, domain, error))
+        return FALSE;
     if (!domain)
         return TRUE;
     if (virDomainIsActive(domain) != 1)

@@ -136,10 +136,11 @@ typedef gboolean (*WeftCallRun)(WeftCall *call, GError **error);
 
 struct WeftCall {
     WeftVirHost *host;
-    virConnect *conn; /* its alone, while it runs; NULL before that: still to be dialled */
-    gboolean bare;    /* it needs no connection, only a host that can be reached */
-    WeftCallRun run;  /* on a helper thread */
-    gpointer args;    /* what it needs and what comes out; the caller's again only after success */
+    virConnect *conn;     /* its alone, while it runs; NULL before that: still to be dialled */
+    virStoragePool *pool; /* weft's, once it was asked for; freed before conn, which it keeps open */
+    gboolean bare;        /* it needs no connection, only a host that can be reached */
+    WeftCallRun run;      /* on a helper thread */
+    gpointer args;        /* what it needs and what comes out; the caller's again only after success */
     GDestroyNotify args_free;
     void (*progress)(guint64 done, guint64 total, gpointer data); /* run on the caller's thread; NULL: none */
     gpointer progress_data;
@@ -195,6 +196,8 @@ gboolean weft_vir_volume_size(virStorageVol *volume, guint64 *ret_size, GError *
 /* Names of all volumes of a pool, sorted; empty when there is no such pool. */
 GPtrArray *weft_vir_volume_names(WeftCall *call, const char *pool_name, GError **error);
 
+/* The domain has none, or DENIED: for a host that was not claimed. */
+gboolean weft_vir_files_check_none(WeftCall *call, const char *domain, GError **error);
 gboolean weft_vir_files_make(WeftCall *call, const char *domain, const WeftStart *start, GError **error);
 /* What that made. */
 void weft_vir_files_unmake(WeftCall *call, const char *domain, const WeftStart *start);
@@ -321,7 +324,7 @@ gboolean weft_vir_bring(WeftHypervisor *hv, const WeftHostAddress *host, const W
                         GError **error);
 gboolean weft_vir_discard(WeftHypervisor *hv, const WeftHostAddress *host, const char *digest, GCancellable *cancellable,
                           GError **error);
-gboolean weft_vir_connect(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHostNetwork *network,
+gboolean weft_vir_connect(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHostNetwork *network, const char *run,
                           GCancellable *cancellable, GError **error);
 gboolean
 weft_vir_disconnect(WeftHypervisor *hv, const WeftHostAddress *host, guint vxlan, GCancellable *cancellable, GError **error);

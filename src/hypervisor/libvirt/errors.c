@@ -1,5 +1,6 @@
 #include "errors.h"
 #include "driver.h"
+#include "hook.h"
 
 #include <errno.h>
 #include <string.h>
@@ -144,8 +145,8 @@ weft_vir_tell_error(GError **error, const char *doing, ...)
         return weft_error_refuse(error, WEFT_ERROR_FAILED, "%s: libvirt does not say why it failed", what);
     g_autofree char *hook = failure->code == VIR_ERR_HOOK_SCRIPT_FAILED ? weft_vir_hook_text(failure->message) : NULL;
     g_autofree char *told = hook ? g_strconcat("the host's hook says: ", hook, NULL) : weft_vir_explain(failure->message);
-    weft_error_refuse(error, code_of(failure), "%s: %s", what, told);
-    return FALSE;
+    gboolean disowned = hook && g_str_has_prefix(hook, WEFT_HOOK_OWNER);
+    return weft_error_refuse(error, disowned ? WEFT_ERROR_DENIED : code_of(failure), "%s: %s", what, told);
 }
 
 static void

@@ -325,6 +325,7 @@ run_move(WeftCall *call, GError **error)
     }
     gboolean ok = take_steps(call, error);
     weft_move_unwatch(moving);
+    g_clear_pointer(&moving->there->pool, virStoragePoolFree);
     g_clear_pointer(&moving->there->conn, virConnectClose); /* here: whoever is the last to know of the call must not block */
     return ok;
 }

@@ -12,7 +12,7 @@ network_name(guint vxlan)
 /* --- as XML, and back --- */
 
 static char *
-network_xml(const WeftHostNetwork *network)
+network_xml(const WeftHostNetwork *network, const char *run)
 {
     g_autofree char *bridge = weft_network_bridge(network->vxlan);
     g_autofree char *cluster = weft_xml_escape(network->cluster);
@@ -23,6 +23,8 @@ network_xml(const WeftHostNetwork *network)
                            "<network><name>" WEFT_NETWORK_PREFIX "%u</name><metadata>"
                            "<weft:network xmlns:weft='" WEFT_NETWORK_NAMESPACE "' cluster='%s' vxlan='%u'%s>",
                            network->vxlan, cluster, network->vxlan, of_site);
+    if (run)
+        g_string_append_printf(xml, "<weft:owner run='%s'/>", run);
     for (guint i = 0; i < network->peers->len; i++) {
         g_autofree char *peer = weft_xml_escape(g_ptr_array_index(network->peers, i));
         g_string_append_printf(xml, "<weft:peer address='%s'/>", peer);
@@ -135,33 +137,50 @@ find_network(WeftCall *call, guint vxlan, GError **error)
     return network;
 }
 
+typedef struct Connecting {
+    WeftHostNetwork *network;
+    char *run; /* NULL: the host was claimed */
+} Connecting;
+
+static void
+connecting_free(gpointer data)
+{
+    Connecting *connecting = data;
+    weft_host_network_free(connecting->network);
+    g_free(connecting->run);
+    g_free(connecting);
+}
+
 static gboolean
 run_connect(WeftCall *call, GError **error)
 {
-    const WeftHostNetwork *wanted = call->args;
+    const Connecting *connecting = call->args;
+    const WeftHostNetwork *wanted = connecting->network;
     g_autoptr(GError) failed = NULL;
     g_autoptr(virNetwork) there = find_network(call, wanted->vxlan, &failed);
     if (failed) {
         g_propagate_error(error, g_steal_pointer(&failed));
         return FALSE;
     }
+    if (there && connecting->run)
+        return weft_hypervisor_refuse_unclaimed(error, virNetworkGetName(there));
     g_autoptr(WeftHostNetwork) present = there && virNetworkIsActive(there) == 1 ? ask_network(call, there) : NULL;
     if (present && weft_host_network_equal(present, wanted))
         return TRUE;
     if (there && !remove_network(there, error))
         return FALSE;
-    g_autofree char *xml = network_xml(wanted);
+    g_autofree char *xml = network_xml(wanted, connecting->run);
     g_autoptr(virNetwork) network = virNetworkCreateXML(call->conn, xml);
     return network || weft_vir_fail(error, "making network " WEFT_NETWORK_PREFIX "%u", wanted->vxlan);
 }
 
 gboolean
-weft_vir_connect(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHostNetwork *network, GCancellable *cancellable,
-                 GError **error)
+weft_vir_connect(WeftHypervisor *hv, const WeftHostAddress *host, const WeftHostNetwork *network, const char *run,
+                 GCancellable *cancellable, GError **error)
 {
+    const Connecting connecting = { weft_host_network_copy(network), g_strdup(run) };
     g_autofree char *about = g_strdup_printf("network %u", network->vxlan);
-    g_autoptr(WeftCall) call =
-        weft_call_new(hv, host, run_connect, weft_host_network_copy(network), (GDestroyNotify)weft_host_network_free);
+    g_autoptr(WeftCall) call = weft_call_new(hv, host, run_connect, g_memdup2(&connecting, sizeof connecting), connecting_free);
     return weft_call_wait(call, about, cancellable, error);
 }
 

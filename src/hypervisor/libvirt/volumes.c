@@ -55,8 +55,8 @@ check_pool(virStoragePool *pool, GError **error)
                              folder ? folder : "no folder");
 }
 
-virStoragePool *
-weft_vir_pool(WeftCall *call, GError **error)
+static virStoragePool *
+find_pool(WeftCall *call, GError **error)
 {
     g_autoptr(virStoragePool) pool = virStoragePoolLookupByName(call->conn, WEFT_POOL);
     if (!pool && !weft_vir_failed_with(VIR_ERR_NO_STORAGE_POOL)) {
@@ -76,6 +76,17 @@ weft_vir_pool(WeftCall *call, GError **error)
     call->host->pool = call->host->conn != NULL;
     g_mutex_unlock(&call->host->mutex);
     return g_steal_pointer(&pool);
+}
+
+/* Asked for once in a call, whose steps each begin with it. */
+virStoragePool *
+weft_vir_pool(WeftCall *call, GError **error)
+{
+    if (!call->pool)
+        call->pool = find_pool(call, error);
+    if (call->pool)
+        virStoragePoolRef(call->pool);
+    return call->pool;
 }
 
 static int
@@ -294,10 +305,29 @@ keeps_disk(const WeftStart *start)
     return start->origin && !start->origin->saved;
 }
 
+static const char *const suffixes[] = { WEFT_SEED_SUFFIX, WEFT_DISK_SUFFIX, WEFT_LAYER_SUFFIX };
+
+gboolean
+weft_vir_files_check_none(WeftCall *call, const char *domain, GError **error)
+{
+    g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
+    for (gsize i = 0; pool && i < G_N_ELEMENTS(suffixes); i++) {
+        g_autoptr(GError) failed = NULL;
+        g_autofree char *name = g_strconcat(domain, suffixes[i], NULL);
+        g_autoptr(virStorageVol) volume = weft_vir_volume(pool, name, &failed);
+        if (volume)
+            return weft_hypervisor_refuse_unclaimed(error, name);
+        if (failed) {
+            g_propagate_error(error, g_steal_pointer(&failed));
+            return FALSE;
+        }
+    }
+    return pool != NULL;
+}
+
 static gboolean
 remove_files(virStoragePool *pool, const char *domain, gboolean disk_too, GError **error)
 {
-    static const char *const suffixes[] = { WEFT_SEED_SUFFIX, WEFT_DISK_SUFFIX, WEFT_LAYER_SUFFIX };
     for (gsize i = 0; i < (disk_too ? G_N_ELEMENTS(suffixes) : 1); i++) {
         g_autofree char *name = g_strconcat(domain, suffixes[i], NULL);
         if (!weft_vir_volume_remove(pool, name, error))
@@ -312,8 +342,8 @@ weft_vir_files_make(WeftCall *call, const char *domain, const WeftStart *start, 
     if (!start->seed && !start->base)
         return TRUE;
     g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
-    if (!pool || !remove_files(pool, domain, !keeps_disk(start), error))
-        return FALSE;
+    if (!pool || (!start->run && !remove_files(pool, domain, !keeps_disk(start), error)))
+        return FALSE; /* with a run there are none, and none may go */
     return (!start->seed || make_seed(call, pool, domain, start->seed, error)) &&
            (!start->base || keeps_disk(start) || make_disk(call, pool, domain, start, error));
 }
