@@ -285,17 +285,31 @@ claim_hosts(WeftHypervisor *hv, WeftJob *job)
     return FALSE;
 }
 
-/* What is made anew names the run of weftd that has it made, and its host compares that in the same moment: only where it does
- * not agree the host is claimed as for all else, with the runs before. */
+static gboolean
+host_has_answered(const GError *error)
+{
+    WeftErrorCode code = weft_error_code(error);
+    return code != WEFT_ERROR_TIMEOUT && code != WEFT_ERROR_UNAVAILABLE;
+}
+
+/* What is made anew names the run of weftd that has it made, and its host compares that in the same moment. Only where that
+ * fails the host is claimed as for all else, with the runs before: another weftd that has it may be why, whatever the error
+ * says. */
 static void
 act(WeftHypervisor *hv, WeftJob *job)
 {
+    g_autoptr(GError) failed = NULL;
     if (job->claim && (job->step == WEFT_STEP_START || job->step == WEFT_STEP_CONNECT)) {
         call_driver(hv, job, job->claim->run);
-        if (!weft_error_forgive(&job->error, WEFT_ERROR_DENIED))
+        if (!job->error || !host_has_answered(job->error))
             return;
+        failed = g_steal_pointer(&job->error);
     }
-    if (claim_hosts(hv, job))
+    if (!claim_hosts(hv, job))
+        return;
+    if (failed && weft_error_code(failed) != WEFT_ERROR_DENIED)
+        job->error = g_steal_pointer(&failed);
+    else
         call_driver(hv, job, NULL);
 }
 

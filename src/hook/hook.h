@@ -90,11 +90,12 @@
 #define WEFT_NETWORK_SEAL "weft-seal-"
 #define WEFT_NETWORK_OWN "weft-own-"
 #define WEFT_NETWORK_OWNER "weft-owner"
-/* What comes before the answer to it, and what the other answers are. */
-#define WEFT_HOOK_REPORT "weft-hook: report"
-#define WEFT_HOOK_SEALED "weft-hook: sealed"
-#define WEFT_HOOK_OWN "weft-hook: own "
-#define WEFT_HOOK_OWNER "weft-hook: owner "
+/* What it says begins so; and what comes before the answers to questions. */
+#define WEFT_HOOK_SAYS "weft-hook: "
+#define WEFT_HOOK_REPORT WEFT_HOOK_SAYS "report"
+#define WEFT_HOOK_SEALED WEFT_HOOK_SAYS "sealed"
+#define WEFT_HOOK_OWN WEFT_HOOK_SAYS "own "
+#define WEFT_HOOK_OWNER WEFT_HOOK_SAYS "owner "
 /* Whose the host is. */
 #define WEFT_OWNER_PATH "/var/lib/weft/owner"
 /* Memory to fork from. */

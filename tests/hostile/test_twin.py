@@ -439,6 +439,20 @@ def test_a_run_before_is_claimed_for_once(site):
     assert runs(weft) == now and claims(weft) == before + 1
 
 
+def test_whatever_fails_on_a_host_that_was_taken_it_is_held(ours):
+    """Nothing is given up, and no template spoilt, for another weftd's doing."""
+    ours.world.fault("slow start 1500", "fail start 0 the machine room is on fire")
+    ours.client.create("cfd", 1)
+    until(lambda: "start-before" in calls(ours), lambda: f"{calls(ours)}")
+    for owner in ours.world.hosts.glob("*/owner"):
+        site_id, _, epoch, _ = owner.read_text(encoding="utf-8").split()
+        owner.write_text(f"{site_id} 9instance000 {epoch} 9run00000000\n", encoding="utf-8")
+    until(lambda: "held" in states(ours).values(), lambda: f"{states(ours)}")
+    ours.world.fault()
+    ours.take_hosts()
+    ours.client.wait_phase("cfd", "ready")
+
+
 @pytest.mark.parametrize("how", ["restored", "moved", "healed"])
 def test_a_node_of_an_earlier_run_goes_on(site, how):
     """What was saved, and what runs, was made by a weftd that has ended since."""

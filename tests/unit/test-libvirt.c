@@ -305,6 +305,10 @@ finds_hook_text(void)
         "Hook script execution failed: internal error: Child process (LC_ALL=C PATH=/usr/bin /etc/libvirt/hooks/qemu.d/weft "
         "weft-1a-1 prepare begin -) unexpected exit status 1: weft-hook: VF 3 is used by weft-1a-2: stop it first\n");
     g_assert_cmpstr(text, ==, "weft-hook: VF 3 is used by weft-1a-2: stop it first");
+    g_autofree char *translated = weft_vir_hook_text(
+        "Ausführung des Hook-Skripts fehlgeschlagen: Interner Fehler: Kindprozess (LC_ALL=C /etc/libvirt/hooks/qemu.d/weft "
+        "weft-1a-1 prepare begin -) unerwarteter exit status 1: weft-hook: owner other - : run 3r0000000000 of weftd\n");
+    g_assert_cmpstr(translated, ==, "weft-hook: owner other - : run 3r0000000000 of weftd");
     g_assert_null(weft_vir_hook_text("internal error: Child process (/usr/bin/qemu-img) unexpected exit status 1: no"));
 }
 

@@ -80,13 +80,17 @@ code_of(const virError *failure)
 }
 
 /* libvirt wraps a hook's standard error: "Hook script execution failed: internal error: Child process (…
- * /etc/libvirt/hooks/qemu weft-1a-1 prepare begin -) unexpected exit status 1: TEXT". */
+ * /etc/libvirt/hooks/qemu weft-1a-1 prepare begin -) unexpected exit status 1: TEXT", in the language of its service. What
+ * weft's own says is found in any. */
 char *
 weft_vir_hook_text(const char *message)
 {
+    const char *own = strstr(message, WEFT_HOOK_SAYS);
     const char *hook = strstr(message, "/hooks/");
     const char *status = hook ? strstr(hook, ") unexpected ") : NULL;
     const char *text = status ? strstr(status, ": ") : NULL;
+    if (own)
+        return g_strstrip(g_strdup(own));
     return text ? g_strstrip(g_strdup(text + 2)) : NULL;
 }
 
