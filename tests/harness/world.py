@@ -193,7 +193,7 @@ class World:
         """What goes wrong on a host, or on all; no lines: nothing."""
         folder = self.hosts / host if host else self.hosts
         folder.mkdir(parents=True, exist_ok=True)
-        self._write(folder / "faults", lines)
+        self._write_faults(folder / "faults", lines)
 
     def lose(self, host):
         self.fault("lost", host=host)
@@ -215,7 +215,23 @@ class World:
 
     def fabric_fault(self, *lines):
         for folder in self._fabric_folders() or [self.fabric]:
-            self._write(folder / "faults", lines)
+            self._write_faults(folder / "faults", lines)
+
+    def _write_faults(self, path, lines):
+        """Under the lock of the file that has the name: who counts down just then would put back what it has read."""
+        while True:
+            try:
+                descriptor = os.open(path, os.O_RDONLY)
+            except FileNotFoundError:
+                self._write(path, lines)
+                return
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                    self._write(path, lines)
+                    return
+            finally:
+                os.close(descriptor)
 
     def _write(self, path, lines):
         self._put(path, "".join(line + "\n" for line in lines))

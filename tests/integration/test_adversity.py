@@ -118,7 +118,7 @@ def test_removed_host_takes_no_node_while_it_is_looked_at(site, settle):
     until(lambda: not (weft.world.hosts / "n9/faults").read_text(encoding="utf-8"), "it is being looked at")
     weft.client.expect(204, "DELETE", "/v1/hosts/n9")
     weft.client.create("wide", 4, cores=3)
-    wait_for_room(weft, "wide", timeout=5)
+    wait_for_room(weft, "wide", timeout=15)  # less than the look takes
     weft.client.delete("wide")
     weft.client.wait_gone("wide")
     settle(weft)

@@ -148,7 +148,7 @@ def test_own_disk_is_copied(weft, settle, fault):
     write(new[0], "late")
     assert [path.read_text(encoding="ascii").split("\n", 2)[2] for path in (*new, old)] == ["early\nlate\n", "early\n", "early\n"]
     nothing_left(weft)
-    assert not list(weft.root.glob("hosts/*/pool/*.layer"))
+    until(lambda: not list(weft.root.glob("hosts/*/pool/*.layer")), "its disk is one again")
     settle(weft)
 
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness.cloud import BOOT, Cloud
+from harness.cloud import BOOT, PATIENT, Cloud
 from harness.wait import PATIENCE, until
 from harness.weft import build_folder
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("clean")
 
 @pytest.fixture(scope="module")
 def cloud(module_lab):
-    return module_lab(Cloud, hosts=3).up()
+    return module_lab(Cloud, hosts=3, changes={"control": PATIENT}).up()
 
 
 def test_create_scale_delete(cloud):

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness.cloud import BOOT, Cloud
+from harness.cloud import BOOT, PATIENT, Cloud
 from harness.wait import until
 
 FULL = bool(os.environ.get("WEFT_LAB_FULL"))
@@ -18,7 +18,7 @@ DEATH = (OSError, http.client.HTTPException)  # of weftd, before or within its a
 
 @pytest.fixture(scope="module")
 def cloud(module_lab):
-    return module_lab(Cloud, hosts=2).up()
+    return module_lab(Cloud, hosts=2, changes={"control": PATIENT}).up()
 
 
 def learn(cloud):

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from harness.cloud import Cloud
+from harness.cloud import PATIENT, Cloud
 
 CLUSTERS = (("red", "acme"), ("blue", "umbrella"), ("green", "acme"))
 CAPTURE = "/tmp/capture-{tap}.pcap"
@@ -31,7 +31,7 @@ true
 
 @pytest.fixture(scope="module")
 def cloud(module_lab):
-    lab = module_lab(Cloud, hosts=2, images=("mpi",), cores=4, memory="3G").up()
+    lab = module_lab(Cloud, hosts=2, images=("mpi",), cores=4, memory="3G", changes={"control": PATIENT}).up()
     for name, tenant in CLUSTERS:
         lab.spread(name, lab.hosts, tenant, memory="384M", image="mpi")
     for name, tenant in CLUSTERS:

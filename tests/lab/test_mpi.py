@@ -2,12 +2,12 @@
 
 import pytest
 
-from harness.cloud import Cloud
+from harness.cloud import PATIENT, Cloud
 
 
 @pytest.fixture(scope="module")
 def cloud(module_lab):
-    lab = module_lab(Cloud, hosts=2, images=("mpi",), memory="3G").up()
+    lab = module_lab(Cloud, hosts=2, images=("mpi",), memory="3G", changes={"control": PATIENT}).up()
     lab.create("cfd", 3, memory="384M", image="mpi", slurm=True)
     lab.ready("cfd", timeout=180, ready=3)
     yield lab

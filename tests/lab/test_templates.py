@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from harness.cloud import BOOT, CONTROL, Cloud
+from harness.cloud import BOOT, PATIENT, Cloud
 from harness.wait import until
 
 NODES = {"path": "bridge", "memory": "256M", "image": "tiny"}
@@ -11,7 +11,7 @@ NODES = {"path": "bridge", "memory": "256M", "image": "tiny"}
 
 @pytest.fixture(scope="module")
 def cloud(module_lab):
-    return module_lab(Cloud, hosts=1, cores=4, memory="2G", changes={"control": CONTROL | {"templates": True}}).up()
+    return module_lab(Cloud, hosts=1, cores=4, memory="2G", changes={"control": PATIENT | {"templates": True}}).up()
 
 
 def create(cloud, name, count):

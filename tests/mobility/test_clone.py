@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from harness.cloud import BOOT, Cloud
+from harness.cloud import BOOT, PATIENT, Cloud
 from harness.wait import until
 
 COUNTER = "i=0; while :; do i=$((i+1)); echo $i > /tmp/count.new; mv /tmp/count.new /tmp/count; sleep 0.1; done"
@@ -11,7 +11,7 @@ COUNTER = "i=0; while :; do i=$((i+1)); echo $i > /tmp/count.new; mv /tmp/count.
 
 @pytest.fixture(scope="module")
 def cloud(module_lab):
-    return module_lab(Cloud, hosts=2).up()
+    return module_lab(Cloud, hosts=2, changes={"control": PATIENT}).up()
 
 
 def sh(cloud, node, script):

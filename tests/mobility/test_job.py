@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from harness.cloud import BOOT, Cloud
+from harness.cloud import BOOT, PATIENT, Cloud
 from harness.halo import STEPS, Job
 from harness.verbs import PATIENCE, ask_checkpoint, clone, restore, wait_checkpoint
 from harness.wait import until
@@ -16,7 +16,7 @@ DRAIN = 180.0  # seconds, of two emulated nodes on a busy machine
 
 @pytest.fixture(scope="module")
 def cloud(module_lab):
-    return module_lab(Cloud, hosts=3, images=("mpi",), memory="2G").up()
+    return module_lab(Cloud, hosts=3, images=("mpi",), memory="2G", changes={"control": PATIENT}).up()
 
 
 @pytest.fixture(scope="module")

@@ -76,7 +76,7 @@ def test_no_room_for_the_disk(cloud):
     try:
         ask_checkpoint(cloud, "cfd", "full")
         until(lambda: checkpoint(cloud, "full")["state"] == "failed", lambda: f"it fails: {checkpoint(cloud, 'full')}", PATIENCE)
-        assert cloud.shell(SWITCH, f"ls {folder}") == "", "nothing of it stays"
+        until(lambda: cloud.shell(SWITCH, f"ls {folder}") == "", "nothing of it stays")
     finally:
         cloud.shell(SWITCH, f"umount -l {folder}")
     told = checkpoint(cloud, "full")

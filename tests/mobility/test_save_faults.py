@@ -18,7 +18,7 @@ COUNT = "n=0; while :; do n=$((n+1)); echo $n > /tmp/count; usleep 100000; done"
 
 @pytest.fixture(scope="module")
 def cloud(module_lab):
-    lab = module_lab(Cloud, hosts=3, changes={"control": CONTROL | {"host_grace": GRACE}}).up()
+    lab = module_lab(Cloud, hosts=3, changes={"control": CONTROL | {"host_grace": GRACE, "checkpoint_skew": "60s"}}).up()
     lab.spread(NAME, lab.hosts[:2], memory="256M", path="bridge", start="cold")
     lab.ready(NAME, ready=2)
     for rank in range(2):

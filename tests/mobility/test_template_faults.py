@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.cloud import BOOT, CONTROL, POOL, Cloud
+from harness.cloud import BOOT, PATIENT, POOL, Cloud
 from harness.wait import until
 from harness.weft import build_folder
 
@@ -14,7 +14,7 @@ RETRY = "2s"
 
 @pytest.fixture(scope="module")
 def cloud(module_lab):
-    changes = {"control": CONTROL | {"templates": True, "template_retry": RETRY}}
+    changes = {"control": PATIENT | {"templates": True, "template_retry": RETRY}}
     return module_lab(Cloud, hosts=1, cores=4, memory="2G", changes=changes).up()
 
 
