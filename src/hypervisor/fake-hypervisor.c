@@ -310,6 +310,19 @@ start_with_hook(const WeftFakeHypervisor *hv, const WeftFakeFolder *host, const 
 }
 
 static gboolean
+has_files(const char *world, const char *host, const char *domain)
+{
+    WeftFakeFolder pool;
+    if (!weft_fake_folder_open(world, host, WEFT_FAKE_POOL, &pool, NULL))
+        return TRUE;
+    gboolean has = FALSE;
+    for (guint i = 0; i < G_N_ELEMENTS(domain_files) && !has; i++)
+        has = weft_fake_exists(&pool, domain, domain_files[i]);
+    weft_fake_folder_close(&pool);
+    return has;
+}
+
+static gboolean
 fake_start(WeftHypervisor *hv, const WeftHostAddress *address, const WeftStart *start, GCancellable *cancellable,
            GError **error)
 {
@@ -322,7 +335,8 @@ fake_start(WeftHypervisor *hv, const WeftHostAddress *address, const WeftStart *
     if (!weft_fake_folder_lock(world_of(hv), address->name, WEFT_FAKE_DOMAINS, &host, error))
         return FALSE;
     gboolean there = keeps_disk(start) || weft_fake_exists(&host, facts->name, WEFT_FAKE_RUNNING) ||
-                     weft_fake_exists(&host, facts->name, WEFT_FAKE_STOPPED);
+                     weft_fake_exists(&host, facts->name, WEFT_FAKE_STOPPED) ||
+                     (start->run && has_files(world_of(hv), address->name, facts->name));
     gboolean ok = weft_fake_check_owner(world_of(hv), address->name, start->run, there, error) &&
                   start_with_hook((WeftFakeHypervisor *)hv, &host, facts, start, error);
     weft_fake_folder_close(&host);

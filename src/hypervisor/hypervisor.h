@@ -199,8 +199,8 @@ typedef enum { WEFT_CHANNEL_GUEST, WEFT_CHANNEL_CONSOLE } WeftChannel;
 typedef struct WeftHypervisorOps {
     const char *name;
     /* A running domain of that name with the same definition is success, one with another definition is CONFLICT; a stopped one
-     * is started anew from the given definition. Returns when the domain runs. Where it does not, its files are gone too, but
-     * for its own "<domain>.saved" that it was to go on from: that one goes when it runs.
+     * is started anew from the given definition. Returns when the domain runs. Where it does not, what this call made for it
+     * is gone too; its own "<domain>.saved" that it was to go on from goes when it runs.
      *
      * run: of the owner that the host must have. The host compares in the moment that it makes the domain, which spares a
      * claim. DENIED: it has another, or anything of that name is there already, which must not be touched before: claim the

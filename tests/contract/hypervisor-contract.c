@@ -594,6 +594,27 @@ starts_by_run(Site *site)
     start_by(site, second, 256, NULL, OK);
 }
 
+/* … nor its files, which may be all that another weftd has made so far. */
+static void
+files_by_run(Site *site)
+{
+    const char *const suffixes[] = { ".seed", ".disk", ".layer" };
+    const char *here = "0bbbbbbbbbbb", *first = "0rrrrrrrrrrr", *second = "0sssssssssss";
+    expect_claim(site, here, first, NULL, TRUE, WEFT_OWNER_GRANTED);
+    start_by(site, second, 256, NULL, WEFT_ERROR_DENIED); /* there is a pool from here on */
+    for (gsize i = 0; i < G_N_ELEMENTS(suffixes); i++) {
+        g_autofree char *name = g_strconcat("weft-" NODE, suffixes[i], NULL);
+        site->fixture->put_file(site->world, site->host->name, name, "another's");
+        start_by(site, first, 256, NULL, WEFT_ERROR_DENIED);
+        start_by(site, second, 256, NULL, WEFT_ERROR_DENIED);
+        g_autofree char *text = site->fixture->file_text(site->world, site->host->name, name);
+        g_assert_cmpstr(text, ==, "another's");
+        stop(site, NODE, OK);
+        expect_listing(site, "");
+    }
+    start_by(site, first, 256, NULL, OK);
+}
+
 static void
 networks_by_run(Site *site)
 {
@@ -858,6 +879,7 @@ static const NamedCase cases[] = {
     { "networks",              networks },
     { "claims",                claims },
     { "starts-by-run",         starts_by_run },
+    { "files-by-run",          files_by_run },
     { "networks-by-run",       networks_by_run },
     { "streams",               streams },
     { "stream-of-before",      stream_of_before },

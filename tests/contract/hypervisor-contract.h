@@ -31,6 +31,9 @@ typedef struct WeftHypervisorFixture {
     /* Those that a driver lacks are NULL, and their cases are skipped. */
     void (*fault)(gpointer world, const char *host, const char *line);        /* as in faults.h; NULL: none any more */
     char *(*image_sum)(gpointer world, const char *host, const char *digest); /* SHA-256 of what is there under that name */
+    /* A file of the pool, which is there; NULL: there is none. */
+    void (*put_file)(gpointer world, const char *host, const char *name, const char *text);
+    char *(*file_text)(gpointer world, const char *host, const char *name);
     void (*add_foreign)(gpointer world, const char *host, const char *name);
     void (*end_domain)(gpointer world, const char *host, const char *name); /* it stops by itself and stays defined */
     void (*reboot)(gpointer world, const char *host, const char *name);     /* its guest begins anew by itself */

@@ -365,6 +365,41 @@ move_survives_reopen(Site *site)
     expect_on(site, site->there);
 }
 
+static void
+claim(Site *site, const WeftHostAddress *host, const char *run, const char *former)
+{
+    GError *error = NULL;
+    g_autoptr(WeftOwner) claim = weft_owner_new("0aaaaaaaaaaa", "0bbbbbbbbbbb", 3, run);
+    claim->former = former ? g_strsplit(former, " ", -1) : NULL;
+    g_autoptr(WeftOwner) record = NULL;
+    WeftOwnerVerdict verdict = WEFT_OWNER_STALE;
+    gboolean ok = site->hv->ops->claim(site->hv, host, claim, !former, &verdict, &record, NULL, &error);
+    expect(ok, error, OK);
+    g_assert_cmpint(verdict, ==, WEFT_OWNER_GRANTED);
+}
+
+/* What runs names the run that had it started: its hosts are another's by now. */
+static void
+move_by_another_run(Site *site)
+{
+    const char *first = "0rrrrrrrrrrr", *second = "0sssssssssss";
+    const WeftHostAddress *const hosts[] = { site->here, site->there };
+    GError *error = NULL;
+    g_autofree char *xml = site->fixture->definition(NODE, 256);
+    g_autoptr(GBytes) seed = g_bytes_new_static(SEED, strlen(SEED));
+    for (gsize i = 0; i < G_N_ELEMENTS(hosts); i++)
+        claim(site, hosts[i], first, NULL);
+    gboolean ok =
+        site->hv->ops->start(site->hv, site->here, &(WeftStart){ .xml = xml, .seed = seed, .run = first }, NULL, &error);
+    expect(ok, error, OK);
+    for (gsize i = 0; i < G_N_ELEMENTS(hosts); i++)
+        claim(site, hosts[i], second, first);
+    move(site, WEFT_COPY_HYBRID, site->here, site->there, OK);
+    expect_on(site, site->there);
+    move(site, WEFT_COPY_HYBRID, site->there, site->here, OK);
+    expect_on(site, site->here);
+}
+
 /* clang-format off */
 static const struct {
     const char *name;
@@ -383,6 +418,7 @@ static const struct {
     { "move-to-lost",         move_to_lost },
     { "move-cancelled",       move_cancelled },
     { "move-survives-reopen", move_survives_reopen },
+    { "move-by-another-run",  move_by_another_run },
 };
 /* clang-format on */
 

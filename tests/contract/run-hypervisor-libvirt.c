@@ -2,8 +2,10 @@
  * where those names are network interfaces here, it also cuts their links. Without it everything is skipped. */
 #include "errors.h"
 #include "hypervisor-moves.h"
+#include "hypervisor-site.h"
 #include "libvirt-hypervisor.h"
 
+#include <dlfcn.h>
 #include <libvirt/libvirt-qemu.h>
 #include <libvirt/libvirt.h>
 #include <net/if.h>
@@ -193,10 +195,9 @@ add_to_bytes(virStream *stream, const char *data, size_t length, void *bytes)
 }
 
 static GByteArray *
-read_volume(virConnect *conn, const char *path)
+read_volume(virConnect *conn, virStorageVol *volume)
 {
     GByteArray *bytes = g_byte_array_new();
-    virStorageVol *volume = virStorageVolLookupByPath(conn, path);
     virStream *stream = virStreamNew(conn, 0);
     g_assert_nonnull(volume);
     g_assert_cmpint(virStorageVolDownload(volume, stream, 0, 0, 0), ==, 0);
@@ -219,7 +220,7 @@ real_has(gpointer world, const char *host, const char *name, char byte)
     g_assert_nonnull(from);
     from += strlen("<source file='");
     g_autofree char *path = g_strndup(from, strcspn(from, "'"));
-    g_autoptr(GByteArray) bytes = read_volume(conn, path);
+    g_autoptr(GByteArray) bytes = read_volume(conn, virStorageVolLookupByPath(conn, path));
     free(xml);
     virDomainFree(domain);
     virConnectClose(conn);
@@ -249,6 +250,38 @@ real_image_sum(gpointer world, const char *host, const char *digest)
     virStorageVolFree(volume);
     virConnectClose(conn);
     return g_strdup(g_checksum_get_string(sum));
+}
+
+static void
+real_put_file(gpointer world, const char *host, const char *name, const char *text)
+{
+    virConnect *conn = connect_to(host);
+    virStoragePool *pool = virStoragePoolLookupByName(conn, WEFT_POOL);
+    virStream *stream = virStreamNew(conn, 0);
+    g_autofree char *xml = g_strdup_printf("<volume><name>%s</name><capacity>%zu</capacity><target><format type='raw'/>"
+                                           "<permissions><mode>0600</mode></permissions></target></volume>",
+                                           name, strlen(text));
+    virStorageVol *volume = virStorageVolCreateXML(pool, xml, 0);
+    g_assert_nonnull(volume);
+    g_assert_cmpint(virStorageVolUpload(volume, stream, 0, strlen(text), 0), ==, 0);
+    g_assert_cmpint(virStreamSend(stream, text, strlen(text)), ==, (int)strlen(text));
+    g_assert_cmpint(virStreamFinish(stream), ==, 0);
+    virStorageVolFree(volume);
+    virStreamFree(stream);
+    virStoragePoolFree(pool);
+    virConnectClose(conn);
+}
+
+static char *
+real_file_text(gpointer world, const char *host, const char *name)
+{
+    virConnect *conn = connect_to(host);
+    virStoragePool *pool = virStoragePoolLookupByName(conn, WEFT_POOL);
+    virStorageVol *volume = virStorageVolLookupByName(pool, name);
+    g_autoptr(GByteArray) bytes = volume ? read_volume(conn, volume) : NULL;
+    virStoragePoolFree(pool);
+    virConnectClose(conn);
+    return bytes ? g_strndup((const char *)bytes->data, bytes->len) : NULL;
 }
 
 static void
@@ -296,6 +329,109 @@ real_fault(gpointer world, const char *host, const char *line)
     g_assert_true(g_spawn_check_wait_status(status, NULL));
 }
 
+/* --- two weftd that start the same node, whose files have the same names --- */
+
+/* What another weftd does right before the driver makes its next domain, or volume: libvirt's functions are found here first.
+ */
+static struct {
+    void (*before_domain)(void);
+    void (*before_volume)(void);
+} interjected;
+
+static void
+interject(void (**act)(void))
+{
+    void (*now)(void) = g_atomic_pointer_exchange(act, NULL);
+    if (now)
+        now();
+}
+
+virDomain *
+virDomainCreateXML(virConnect *conn, const char *xml, unsigned int flags)
+{
+    virDomain *(*create)(virConnect *, const char *, unsigned int) = dlsym(RTLD_NEXT, "virDomainCreateXML");
+    interject(&interjected.before_domain);
+    return create(conn, xml, flags);
+}
+
+virStorageVol *
+virStorageVolCreateXML(virStoragePool *pool, const char *xml, unsigned int flags)
+{
+    virStorageVol *(*create)(virStoragePool *, const char *, unsigned int) = dlsym(RTLD_NEXT, "virStorageVolCreateXML");
+    interject(&interjected.before_volume);
+    return create(pool, xml, flags);
+}
+
+#define INSTANCE "0bbbbbbbbbbb"
+#define FIRST "0rrrrrrrrrrr"
+#define SECOND "0sssssssssss"
+
+static Site
+open_site(void)
+{
+    return (Site){ .fixture = &real, .hv = real_open(NULL), .host = &real.hosts[0] };
+}
+
+/* What is left of the seed counts first, and then how the start ended. */
+static void
+start_first(Site *site, const char *seed)
+{
+    GError *error = NULL;
+    g_autofree char *xml = real_definition(NODE, 256);
+    g_autoptr(GBytes) bytes = g_bytes_new_static("the first's", strlen("the first's"));
+    gboolean ok =
+        site->hv->ops->start(site->hv, site->host, &(WeftStart){ .xml = xml, .seed = bytes, .run = FIRST }, NULL, &error);
+    g_autofree char *left = real_file_text(NULL, site->host->name, "weft-" NODE ".seed");
+    g_assert_cmpstr(left, ==, seed);
+    expect(ok, error, WEFT_ERROR_DENIED);
+}
+
+/* The other one finds files of the first, claims the host and starts its own. */
+static void
+start_as_owner(void)
+{
+    Site site = open_site();
+    expect_claim(&site, INSTANCE, SECOND, FIRST, FALSE, WEFT_OWNER_GRANTED);
+    start_by(&site, SECOND, 256, NULL, WEFT_ERROR_DENIED);
+    start_by(&site, NULL, 256, NULL, OK);
+    weft_hypervisor_free(site.hv);
+}
+
+static void
+put_another_seed(void)
+{
+    real_put_file(NULL, real.hosts[0].name, "weft-" NODE ".seed", "another's");
+}
+
+/* The first has made its files when the other one has the host: these are the other's when its own start fails. */
+static void
+start_loses_host(void)
+{
+    real_create();
+    Site site = open_site();
+    expect_claim(&site, INSTANCE, FIRST, NULL, TRUE, WEFT_OWNER_GRANTED);
+    g_atomic_pointer_set(&interjected.before_domain, start_as_owner);
+    start_first(&site, SEED);
+    expect_listing(&site, "weft-" NODE ":" NODE);
+    weft_hypervisor_free(site.hv);
+    real_destroy(NULL);
+}
+
+/* Both find no file, and the other one makes its own first. */
+static void
+start_meets_file(void)
+{
+    real_create();
+    Site site = open_site();
+    expect_claim(&site, INSTANCE, FIRST, NULL, TRUE, WEFT_OWNER_GRANTED);
+    start_by(&site, SECOND, 256, NULL, WEFT_ERROR_DENIED); /* there is a pool from here on */
+    g_atomic_pointer_set(&interjected.before_volume, put_another_seed);
+    start_first(&site, "another's");
+    start_by(&site, NULL, 256, NULL, OK);
+    weft_hypervisor_free(site.hv);
+    real_destroy(NULL);
+}
+
 /* --- main --- */
 
 /* Each message that goes over a connection is several lines of these. */
@@ -318,6 +454,8 @@ static WeftHypervisorFixture real = {
     .tells = TRUE,
     .has_hook = TRUE,
     .image_sum = real_image_sum,
+    .put_file = real_put_file,
+    .file_text = real_file_text,
     .add_foreign = real_add_foreign,
     .end_domain = real_end_domain,
     .reboot = real_reboot,
@@ -353,6 +491,8 @@ main(int argc, char **argv)
 
     weft_hypervisor_contract_add(&real);
     weft_hypervisor_moves_add(&real);
+    g_test_add_func("/hypervisor/libvirt/start-loses-host", start_loses_host);
+    g_test_add_func("/hypervisor/libvirt/start-meets-file", start_meets_file);
     int failed = weft_hypervisor_contract_run();
     for (guint i = 0; i < G_N_ELEMENTS(real.hosts); i++) {
         g_free((char *)real.hosts[i].name);

@@ -91,6 +91,19 @@ fake_image_sum(gpointer world, const char *host, const char *digest)
 }
 
 static void
+fake_put_file(gpointer world, const char *host, const char *name, const char *text)
+{
+    g_autofree char *file = g_strdup_printf("%s/pool/%s", host, name);
+    scratch_write(world, file, text);
+}
+
+static char *
+fake_file_text(gpointer world, const char *host, const char *name)
+{
+    return written_to(world, host, name, "");
+}
+
+static void
 fake_add_foreign(gpointer world, const char *host, const char *name)
 {
     g_autofree char *file = g_strdup_printf("%s/domains/%s.xml", host, name);
@@ -133,6 +146,8 @@ static const WeftHypervisorFixture fake = {
     .hello_length = WEFT_SYNC_LENGTH + WEFT_NONCE_LENGTH,
     .fault = fake_fault,
     .image_sum = fake_image_sum,
+    .put_file = fake_put_file,
+    .file_text = fake_file_text,
     .add_foreign = fake_add_foreign,
     .end_domain = fake_end_domain,
     .reboot = fake_reboot,

@@ -55,6 +55,7 @@ call_clear(gpointer data)
     if (call->args_free)
         call->args_free(call->args);
     weft_vir_host_unref(call->host);
+    g_clear_pointer(&call->made, g_ptr_array_unref);
     g_free(call->about);
     g_clear_error(&call->error);
 }

@@ -241,19 +241,47 @@ go_on(WeftCall *call, const Starting *starting, GError **error)
            weft_vir_go_on(call, &restore, error);
 }
 
+/* Nothing was there before: what is there by now is another weftd's. */
+static gboolean
+make_files(WeftCall *call, const Starting *starting, GError **error)
+{
+    GError *failed = NULL;
+    if (((starting->seed || starting->start.base) && !weft_vir_domain_mark(call, starting->xml, &failed)) ||
+        !weft_vir_files_make(call, starting->domain, &starting->start, &failed)) {
+        if (starting->run && weft_error_forgive(&failed, WEFT_ERROR_CONFLICT))
+            return weft_hypervisor_refuse_unclaimed(error, starting->domain);
+        g_propagate_error(error, failed);
+        return FALSE;
+    }
+    return TRUE;
+}
+
 static gboolean
 create(WeftCall *call, const Starting *starting, GError **error)
 {
     const WeftImageFile *disk = starting->origin.disk;
     if (!weft_vir_images_check(call, starting->xml, starting->start.base, error) ||
-        (disk && !weft_vir_images_check(call, starting->xml, disk, error)) ||
-        ((starting->seed || starting->start.base) && !weft_vir_domain_mark(call, starting->xml, error)) ||
-        !weft_vir_files_make(call, starting->domain, &starting->start, error) || !weft_call_go_on(call, 0, 0, error))
+        (disk && !weft_vir_images_check(call, starting->xml, disk, error)) || !make_files(call, starting, error) ||
+        !weft_call_go_on(call, 0, 0, error))
         return FALSE;
     if (starting->start.origin)
         return go_on(call, starting, error);
     g_autoptr(virDomain) domain = virDomainCreateXML(call->conn, starting->xml, VIR_DOMAIN_NONE);
     return domain || weft_vir_fail(error, "starting domain %s", starting->domain);
+}
+
+/* Where there is such a domain by now, another weftd has started it, and what was made may have become its files. */
+static gboolean
+end_start(WeftCall *call, const Starting *starting, GError **error)
+{
+    g_autoptr(GError) unknown = NULL;
+    g_autoptr(virDomain) there = weft_vir_domain_find(call, starting->domain, &unknown);
+    if (!there && !unknown)
+        weft_vir_files_unmake(call);
+    if (!there || !starting->run)
+        return FALSE;
+    g_clear_error(error);
+    return weft_hypervisor_refuse_unclaimed(error, starting->domain);
 }
 
 static gboolean
@@ -264,10 +292,9 @@ run_start(WeftCall *call, GError **error)
     if (!check_present(call, starting, &runs, error))
         return FALSE;
     const WeftRestore restore = restore_of(starting);
-    if (runs ? !starting->start.origin || weft_vir_gone_on(call, &restore, error) : create(call, starting, error))
-        return TRUE;
-    weft_vir_files_unmake(call, starting->domain, &starting->start);
-    return FALSE;
+    if (runs)
+        return !starting->start.origin || weft_vir_gone_on(call, &restore, error);
+    return create(call, starting, error) || end_start(call, starting, error);
 }
 
 char *

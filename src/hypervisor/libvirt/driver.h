@@ -138,6 +138,7 @@ struct WeftCall {
     WeftVirHost *host;
     virConnect *conn;     /* its alone, while it runs; NULL before that: still to be dialled */
     virStoragePool *pool; /* weft's, once it was asked for; freed before conn, which it keeps open */
+    GPtrArray *made;      /* names of the marks and files of a domain that it made; NULL: none */
     gboolean bare;        /* it needs no connection, only a host that can be reached */
     WeftCallRun run;      /* on a helper thread */
     gpointer args;        /* what it needs and what comes out; the caller's again only after success */
@@ -199,8 +200,8 @@ GPtrArray *weft_vir_volume_names(WeftCall *call, const char *pool_name, GError *
 /* The domain has none, or DENIED: for a host that was not claimed. */
 gboolean weft_vir_files_check_none(WeftCall *call, const char *domain, GError **error);
 gboolean weft_vir_files_make(WeftCall *call, const char *domain, const WeftStart *start, GError **error);
-/* What that made. */
-void weft_vir_files_unmake(WeftCall *call, const char *domain, const WeftStart *start);
+/* Removes what this call made, and nothing else: another weftd's files have the same names. */
+void weft_vir_files_unmake(WeftCall *call);
 gboolean weft_vir_files_remove(WeftCall *call, const char *domain, GError **error);
 /* The volume that says whose the subject's files are, before the first of them is made: nothing where its site is not known. …
  * those of a domain, by its definition; and away with all of them, after the last file is gone. */

@@ -230,6 +230,14 @@ weft_vir_volume_fill(WeftCall *call, virStorageVol *volume, const WeftFill *fill
 
 /* --- whose they are --- */
 
+static void
+note_made(WeftCall *call, const char *name)
+{
+    if (!call->made)
+        call->made = g_ptr_array_new_with_free_func(g_free);
+    g_ptr_array_add(call->made, g_strdup(name));
+}
+
 gboolean
 weft_vir_mark_make(WeftCall *call, const WeftFileMark *mark, GError **error)
 {
@@ -239,10 +247,15 @@ weft_vir_mark_make(WeftCall *call, const WeftFileMark *mark, GError **error)
     g_autoptr(virStoragePool) pool = weft_vir_pool(call, error);
     g_autoptr(GError) failed = NULL;
     g_autoptr(virStorageVol) volume = pool ? weft_vir_volume(pool, name, &failed) : NULL;
-    if (failed)
+    if (failed) {
         g_propagate_error(error, g_steal_pointer(&failed));
-    else if (pool && !volume)
-        volume = weft_vir_volume_create(pool, &(WeftVolume){ .name = name, .format = "raw" }, error);
+        return FALSE;
+    }
+    if (!pool || volume)
+        return volume != NULL;
+    volume = weft_vir_volume_create(pool, &(WeftVolume){ .name = name, .format = "raw" }, error);
+    if (volume)
+        note_made(call, name);
     return volume != NULL;
 }
 
@@ -275,7 +288,10 @@ make_seed(WeftCall *call, virStoragePool *pool, const char *domain, GBytes *seed
     g_autofree char *name = g_strconcat(domain, WEFT_SEED_SUFFIX, NULL);
     g_autoptr(virStorageVol) volume =
         weft_vir_volume_create(pool, &(WeftVolume){ .name = name, .format = "raw", .capacity = g_bytes_get_size(seed) }, error);
-    return volume && weft_vir_volume_write(call, volume, seed, error);
+    if (!volume)
+        return FALSE;
+    note_made(call, name);
+    return weft_vir_volume_write(call, volume, seed, error);
 }
 
 static gboolean
@@ -290,12 +306,17 @@ make_disk(WeftCall *call, virStoragePool *pool, const char *domain, const WeftSt
         .base = base,
         .base_format = start->base->format == WEFT_DISK_QCOW2 ? "qcow2" : "raw",
     };
+    gboolean ok;
     if (start->origin && start->origin->disk) {
         g_autofree char *from = weft_image_file_name(start->origin->disk->digest);
-        return weft_vir_disk_copy(call, pool, &disk, from, error);
+        ok = weft_vir_disk_copy(call, pool, &disk, from, error);
+    } else {
+        g_autoptr(virStorageVol) volume = weft_vir_volume_create(pool, &disk, error);
+        ok = volume != NULL;
     }
-    g_autoptr(virStorageVol) volume = weft_vir_volume_create(pool, &disk, error);
-    return volume != NULL;
+    if (ok)
+        note_made(call, name);
+    return ok;
 }
 
 /* It goes on from its own saved file, and so with its own disk. */
@@ -349,11 +370,11 @@ weft_vir_files_make(WeftCall *call, const char *domain, const WeftStart *start, 
 }
 
 void
-weft_vir_files_unmake(WeftCall *call, const char *domain, const WeftStart *start)
+weft_vir_files_unmake(WeftCall *call)
 {
-    g_autoptr(virStoragePool) pool = weft_vir_pool(call, NULL);
-    if (pool && remove_files(pool, domain, !keeps_disk(start), NULL) && !keeps_disk(start))
-        weft_vir_marks_remove(call, domain, NULL);
+    g_autoptr(virStoragePool) pool = call->made ? weft_vir_pool(call, NULL) : NULL;
+    for (guint i = pool ? call->made->len : 0; i-- > 0;) /* the mark last: it says whose the others are */
+        weft_vir_volume_remove(pool, call->made->pdata[i], NULL);
 }
 
 gboolean
