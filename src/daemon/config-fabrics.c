@@ -1,7 +1,7 @@
 #include "config-fabrics.h"
 
 #include "errors.h"
-#include "fake-fabric.h"
+#include "fakes.h"
 #include "fields.h"
 #include "file.h"
 #include "none-fabric.h"
@@ -99,6 +99,9 @@ static void
 read_fake(WeftFields *f, WeftConfigManager *manager)
 {
     const char *world = read_path(f, "world");
+    g_autoptr(GError) error = NULL;
+    if (!weft_fakes_are_built(&error))
+        weft_fields_fail(f, "driver", "%s", error->message);
     manager->world = world ? g_strdup(world) : g_build_filename(FAKE_WORLDS, manager->fabric, NULL);
 }
 
@@ -134,7 +137,7 @@ weft_config_make_fabric(const WeftConfigManager *manager, const WeftPkeys *pkeys
     case WEFT_MANAGER_OPENSM:
         return weft_fabric_opensm_new(&options, error);
     case WEFT_MANAGER_FAKE:
-        return weft_fabric_fake_new(manager->world, pkeys, error);
+        return weft_fakes_fabric(manager->world, pkeys, error);
     case WEFT_MANAGER_NONE:
         return weft_fabric_none_new(manager->fabric, WEFT_FABRIC_UNMANAGED, pkeys);
     default:

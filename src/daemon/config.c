@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "config-hosts.h"
 #include "errors.h"
+#include "fakes.h"
 #include "fields.h"
 #include "file.h"
 #include "names.h"
@@ -237,6 +238,9 @@ read_hypervisor(WeftFields *f, WeftConfig *config)
     guint driver = (guint)weft_fields_word(f, "driver", hypervisor_drivers, 0);
     g_free(config->hypervisor);
     config->hypervisor = g_strdup(hypervisor_drivers[driver]);
+    g_autoptr(GError) error = NULL;
+    if (g_str_equal(config->hypervisor, "fake") && !weft_fakes_are_built(&error))
+        weft_fields_fail(f, "driver", "%s", error->message);
     read_path(f, "world", &config->hypervisor_world);
     config->run_guests = weft_fields_bool(f, "run_guests", FALSE);
     read_path(f, "hook", &config->hook);

@@ -6,8 +6,7 @@
 #include "config.h"
 #include "control.h"
 #include "errors.h"
-#include "fake-fabric.h"
-#include "fake-hypervisor.h"
+#include "fakes.h"
 #include "file.h"
 #include "id.h"
 #include "keys.h"
@@ -204,23 +203,12 @@ make_libvirt(const WeftConfig *config, GError **error)
     return weft_hypervisor_libvirt_new(&config->libvirt, error);
 }
 
-static WeftHypervisor *
-make_fake(const WeftConfig *config, GError **error)
-{
-    WeftHypervisor *hv = weft_hypervisor_fake_new(config->hypervisor_world, error);
-    if (hv && config->run_guests)
-        weft_hypervisor_fake_use_guest(hv, config->guest);
-    if (hv && config->hook)
-        weft_hypervisor_fake_use_hook(hv, config->hook);
-    return hv;
-}
-
 static const struct {
     const char *name;
     WeftHypervisor *(*make)(const WeftConfig *config, GError **error);
 } hypervisors[] = {
     { "libvirt", make_libvirt },
-    { "fake", make_fake },
+    { "fake", weft_fakes_hypervisor },
 };
 
 /* What was shared until lately has to be removed yet. */

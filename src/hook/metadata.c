@@ -1,6 +1,6 @@
 #include "metadata.h"
 
-#include "domain-xml.h"
+#include "domain-mark.h"
 #include "errors.h"
 #include "hook.h"
 #include "id.h"
