@@ -278,6 +278,7 @@ def send_broken(weft, text):
 def test_broken_http_leaves_nothing_behind(site, text):
     """Each is answered or given up. Once first: weftd may begin to use something that it keeps."""
     weft = site(changes={"api": {"idle_timeout": "1s"}})
+    weft.client.get("/v1/fabrics/ib0/tables")  # from its first patrol on, which may be late, it watches the fake's partitions
     send_broken(weft, text)
     before = opened(weft)
     send_broken(weft, text)
