@@ -1,5 +1,6 @@
 """Whose a host is: compared and set by the hook, by one at a time, whoever is killed on the way."""
 
+import contextlib
 import fcntl
 import threading
 
@@ -100,20 +101,27 @@ def test_what_names_no_run_is_not_asked(make, what):
     assert host.hook(kind, name, op, text.replace(f"<weft:owner run='{LATER}'/>", "")).returncode == 0
 
 
+@contextlib.contextmanager
+def waiting_for_the_lock(host, act):
+    """Somebody holds the lock of the owner's record, and act waits for it until this ends; yields the list that gets its answer."""
+    answers = []
+    waiting = threading.Thread(target=lambda: answers.append(act()))
+    with (host.root / "var/lib/weft/owner.lock").open("r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        waiting.start()
+        waiting.join(0.3)
+        assert not answers, "nobody passes while it is held"
+        yield answers
+    waiting.join(30)
+
+
 def test_whoever_makes_something_waits_for_a_claim(make):
     """Under the same lock: what is made and who has the host come in one order."""
     host = make()
     ask(host, claim())
-    lock = host.root / "var/lib/weft/owner.lock"
-    with lock.open("r+") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        answers = []
-        waiting = threading.Thread(target=lambda: answers.append(host.hook(*made_by(RUN)["network"]).returncode))
-        waiting.start()
-        waiting.join(0.3)
-        assert not answers and host.links() == []
+    with waiting_for_the_lock(host, lambda: host.hook(*made_by(RUN)["network"]).returncode) as answers:
+        assert host.links() == []
         (host.root / "var/lib/weft/owner").write_text(claim(run=LATER), encoding="utf-8")
-    waiting.join(30)
     assert answers == [1] and host.links() == []
 
 
@@ -139,12 +147,6 @@ def test_one_that_was_killed_holds_up_nobody(make):
     """Its lock goes with it, and the file is replaced whole or not at all."""
     host = make()
     ask(host, claim())
-    lock = host.root / "var/lib/weft/owner.lock"
-    with lock.open("r+") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        answers = []
-        waiting = threading.Thread(target=lambda: answers.append(ask(host, claim(epoch=2))))
-        waiting.start()
+    with waiting_for_the_lock(host, lambda: ask(host, claim(epoch=2))) as answers:
         assert record(host) == claim(), "nobody passes while it is held"
-    waiting.join(30)
     assert answers == [("granted", claim())] and record(host) == claim(epoch=2)

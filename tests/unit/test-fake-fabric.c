@@ -146,7 +146,7 @@ test_changes_of_others(void)
     site_close(&site);
 }
 
-/* It had written more than this change takes, and not yet given the file its name. */
+/* A killed process left more in the file than this change takes. */
 static void
 test_what_a_killed_one_wrote_is_no_part_of_it(void)
 {
